@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/base/text.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace hvd {
+namespace {
+
+/// Levenshtein distance, one row at a time.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (std::size_t j = 0; j < b.size(); ++j) {
+            const std::size_t replace = diagonal + (a[i] == b[j] ? 0 : 1);
+            diagonal = row[j + 1];
+            row[j + 1] = std::min({replace, row[j] + 1, diagonal + 1});
+        }
+    }
+    return row[b.size()];
+}
+
+constexpr int kMaxRangeValue = 1 << 20;  // a typing error must not fill the memory
+
+}  // namespace
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> parts;
+    while (true) {
+        const auto end = text.find(separator);
+        parts.push_back(text.substr(0, end));
+        if (end == std::string_view::npos) {
+            return parts;
+        }
+        text.remove_prefix(end + 1);
+    }
+}
+
+std::string_view trim(std::string_view text) noexcept {
+    constexpr std::string_view kBlank = " \t\r\n\v\f";
+    const auto first = text.find_first_not_of(kBlank);
+    if (first == std::string_view::npos) {
+        return {};
+    }
+    return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+std::string join(std::span<const std::string> parts, std::string_view separator) {
+    std::string text;
+    for (const auto& part : parts) {
+        if (&part != parts.data()) {
+            text += separator;
+        }
+        text += part;
+    }
+    return text;
+}
+
+std::optional<std::string_view> nearest(std::string_view word,
+                                        std::span<const std::string_view> candidates) {
+    std::optional<std::string_view> best;
+    std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+    for (const auto candidate : candidates) {
+        const auto distance = edit_distance(word, candidate);
+        if (distance < best_distance) {
+            best = candidate;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+bool matches_glob(std::string_view text, std::string_view pattern) noexcept {
+    // Greedy with one step back to the last star: linear for every pattern that people write.
+    std::size_t t = 0;
+    std::size_t p = 0;
+    std::size_t star = std::string_view::npos;
+    std::size_t star_text = 0;
+    while (t < text.size()) {
+        if (p < pattern.size() && pattern[p] == '*') {
+            star = p++;
+            star_text = t;
+        } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+            ++p;
+            ++t;
+        } else if (star != std::string_view::npos) {
+            p = star + 1;
+            t = ++star_text;
+        } else {
+            return false;
+        }
+    }
+    return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+std::string format_ranges(std::span<const int> sorted) {
+    std::string text;
+    for (std::size_t first = 0; first < sorted.size();) {
+        std::size_t last = first;
+        while (last + 1 < sorted.size() && sorted[last + 1] == sorted[last] + 1) {
+            ++last;
+        }
+        text += (text.empty() ? "" : ",") + std::to_string(sorted[first]);
+        if (last > first) {
+            text += "-" + std::to_string(sorted[last]);
+        }
+        first = last + 1;
+    }
+    return text;
+}
+
+std::optional<std::vector<int>> parse_ranges(std::string_view text) {
+    std::vector<int> values;
+    for (const auto part : split(text, ',')) {
+        const auto dash = part.find('-');
+        const auto first = parse_number<int>(part.substr(0, dash));
+        const auto last =
+            dash == std::string_view::npos ? first : parse_number<int>(part.substr(dash + 1));
+        if (!first || !last || *first < 0 || *last < *first || *last > kMaxRangeValue) {
+            return std::nullopt;
+        }
+        for (int value = *first; value <= *last; ++value) {
+            values.push_back(value);
+        }
+    }
+    std::ranges::sort(values);
+    const auto repeated = std::ranges::unique(values);
+    values.erase(repeated.begin(), repeated.end());
+    return values;
+}
+
+}  // namespace hvd

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace hvd {
+
+/// The whole text as a number, or nothing: no blanks, no sign on unsigned types, no overflow.
+template <class T>
+    requires std::integral<T> || std::floating_point<T>
+[[nodiscard]] std::optional<T> parse_number(std::string_view text) noexcept {
+    T value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || text.empty()) {
+        return std::nullopt;
+    }
+    return value;
+}
+
+/// "a,,b" → {"a", "", "b"}; "" → {""}.
+[[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+
+/// Without blanks, tabs and line ends at both sides.
+[[nodiscard]] std::string_view trim(std::string_view text) noexcept;
+
+[[nodiscard]] std::string join(std::span<const std::string> parts, std::string_view separator);
+
+/// The candidate with the fewest edits from `word`, when it is close enough to be a typing error.
+[[nodiscard]] std::optional<std::string_view> nearest(std::string_view word,
+                                                      std::span<const std::string_view> candidates);
+
+/// Whether `text` matches a shell pattern with `*` and `?`.
+[[nodiscard]] bool matches_glob(std::string_view text, std::string_view pattern) noexcept;
+
+/// Ascending numbers as ranges: {0, 2, 3, 4} → "0,2-4".
+[[nodiscard]] std::string format_ranges(std::span<const int> sorted);
+
+/// The inverse of format_ranges, for non-negative numbers; sorted, each once. Nothing if malformed.
+[[nodiscard]] std::optional<std::vector<int>> parse_ranges(std::string_view text);
+
+}  // namespace hvd

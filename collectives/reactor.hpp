@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one place where an engine sleeps. Backends and control channels register what may wake it.
+#pragma once
+
+#include "collectives/base/deadline.hpp"
+#include "collectives/base/unique_fd.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+
+namespace hvd::coll {
+
+/// Level-triggered readiness of descriptors.
+///
+/// Sleeping and handling are apart, because the engine's thread sleeps without the baton while a
+/// blocking caller may drive the engine with it: `wait` only waits, `dispatch` runs the handlers.
+class Reactor {
+public:
+    using Handler = std::function<void(std::uint32_t epoll_events)>;
+
+    /// Throws Exception when the process is out of descriptors.
+    Reactor();
+
+    /// Thread: baton. `fd` must stay open until `forget(fd)`. Throws Exception on a bad descriptor.
+    void watch(int fd, std::uint32_t epoll_events, Handler handler);
+    void forget(int fd);
+
+    /// Blocks until a watched descriptor is ready (true) or the deadline passes (false).
+    /// Thread: any; needs no baton, changes nothing.
+    [[nodiscard]] bool wait(Deadline deadline) const;
+
+    /// Runs the handlers of what is ready now. Never blocks. Thread: baton. A handler may watch and
+    /// forget descriptors.
+    void dispatch();
+
+private:
+    UniqueFd epoll_;
+    std::unordered_map<int, Handler> handlers_;
+};
+
+}  // namespace hvd::coll

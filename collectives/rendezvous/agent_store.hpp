@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rank's side of its agent's socket: a Store, and the one way to tell the launcher why this
+// rank is about to fail.
+#pragma once
+
+#include "collectives/rendezvous/launch_env.hpp"
+#include "collectives/rendezvous/protocol.hpp"
+#include "collectives/rendezvous/store.hpp"
+
+#include <memory>
+#include <string_view>
+
+namespace hvd::coll {
+
+class AgentStore : public Store {
+public:
+    /// Errors: unavailable when no agent answers at the contract's socket, timed_out.
+    [[nodiscard]] static Result<std::unique_ptr<AgentStore>> connect(const LaunchContract& contract,
+                                                                     Deadline deadline);
+
+    /// Sends and does not wait for an answer. `text` is cut at 64 KiB. Thread: any.
+    [[nodiscard]] virtual Status report(ReportKind kind, int peer, std::string_view text) = 0;
+};
+
+}  // namespace hvd::coll

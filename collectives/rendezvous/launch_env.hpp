@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The contract between a launcher and a rank, in one file: the launcher encodes it into the
+// environment, the runtime decodes it.
+#pragma once
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/result.hpp"
+#include "collectives/topology.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace hvd::coll {
+
+/// What a rank of our own launcher knows when it starts. No field is secret: a process of another
+/// user can read none of it, and a process of the same user gains nothing by it.
+struct LaunchContract {
+    Topology topology;
+    std::string hostname;
+    std::string job_id;        // 32 hexadecimal digits, the same on all ranks
+    std::string agent_socket;  // abstract Unix socket of this host's agent, without the leading NUL
+
+    friend bool operator==(const LaunchContract&, const LaunchContract&) = default;
+};
+
+// The variables, as users and other programs see them.
+inline constexpr std::string_view kEnvRank = "HOROVOD_RANK";
+inline constexpr std::string_view kEnvSize = "HOROVOD_SIZE";
+inline constexpr std::string_view kEnvLocalRank = "HOROVOD_LOCAL_RANK";
+inline constexpr std::string_view kEnvLocalSize = "HOROVOD_LOCAL_SIZE";
+inline constexpr std::string_view kEnvCrossRank = "HOROVOD_CROSS_RANK";
+inline constexpr std::string_view kEnvCrossSize = "HOROVOD_CROSS_SIZE";
+inline constexpr std::string_view kEnvHostname = "HOROVOD_HOSTNAME";
+inline constexpr std::string_view kEnvJobId = "HOROVOD_JOB_ID";
+inline constexpr std::string_view kEnvAgentSocket = "HOROVOD_AGENT_SOCKET";
+
+/// The variables for one rank.
+[[nodiscard]] Environment encode(const LaunchContract& contract);
+
+/// Whether a launcher of ours has set anything: HOROVOD_RANK or HOROVOD_AGENT_SOCKET.
+[[nodiscard]] bool has_launch_contract(const Environment& environment);
+
+/// Errors: invalid_argument that lists what is missing or impossible, with all the values.
+[[nodiscard]] Result<LaunchContract> decode_launch_contract(const Environment& environment);
+
+}  // namespace hvd::coll

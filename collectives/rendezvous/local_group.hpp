@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ranks of one host that have met: shared memory, a bell for each rank, and each one's pidfd,
+// all passed as descriptors over a Unix socket. "Same host" means exactly that this worked.
+#pragma once
+
+#include "collectives/base/deadline.hpp"
+#include "collectives/base/result.hpp"
+#include "collectives/base/unique_fd.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace hvd::coll {
+
+/// Where and how the ranks of one host meet.
+struct LocalMeeting {
+    int local_rank = 0;
+    int local_size = 1;
+    std::string socket;          // abstract Unix socket of local rank 0, without the leading NUL
+    std::vector<std::byte> key;  // from the store; empty where there is none: then the socket's name,
+                                 // the user and the parent process are what identifies the job
+    std::vector<std::size_t> segments;  // bytes of each shared segment; the same on all ranks
+};
+
+/// Thread: baton, but for `notify`, which any thread may call. In a forked child nothing works and
+/// nothing is left of the shared memory (MADV_DONTFORK, close-on-exec).
+class LocalGroup {
+public:
+    /// Meets the others. Errors: timed_out with the local ranks that are missing; invalid_argument
+    /// when a rank came twice (both pids) or a process of another job or user came; unavailable when
+    /// shared memory cannot be had (with the remedy).
+    [[nodiscard]] static Result<std::unique_ptr<LocalGroup>> meet(const LocalMeeting& meeting,
+                                                                  Deadline deadline);
+    ~LocalGroup();
+    LocalGroup(const LocalGroup&) = delete;
+    LocalGroup& operator=(const LocalGroup&) = delete;
+
+    [[nodiscard]] int rank() const noexcept;
+    [[nodiscard]] int size() const noexcept;
+    [[nodiscard]] pid_t pid(int rank) const noexcept;
+
+    /// Zero-filled at first, page-aligned, the same memory on all ranks.
+    [[nodiscard]] std::span<std::byte> segment(std::size_t index) const noexcept;
+
+    /// Readable once the peer's process has ended. Not for the own rank.
+    [[nodiscard]] int peer_pidfd(int rank) const noexcept;
+
+    /// Readable when somebody rang for this rank; `hush` resets it.
+    [[nodiscard]] int bell() const noexcept;
+    void hush() noexcept;
+
+    /// Before sleeping on the bell: announces it, so that peers ring. The caller then looks for work
+    /// once more, and only then sleeps. `awake` ends it.
+    void about_to_sleep() noexcept;
+    void awake() noexcept;
+
+    /// Wakes the rank if it sleeps. Costs a system call only then. What was written to shared memory
+    /// before is visible to the woken rank.
+    void notify(int rank) noexcept;
+    void notify_others() noexcept;
+
+    /// Rings the own bell whether anybody sleeps or not.
+    void ring_self() noexcept;
+
+private:
+    struct Parts;
+    explicit LocalGroup(std::unique_ptr<Parts> parts);
+
+    std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace hvd::coll

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a rank and its host's agent say to each other over the agent's abstract Unix socket
+// (SOCK_STREAM). Both ends are in this file; it does no I/O.
+//
+// A frame is: length of the rest (u32), type (u8), body. The agent takes a connection only from its
+// own user (SO_PEERCRED) and from a process that descends from the rank it claims to be.
+//
+//   rank → agent                              agent → rank
+//   hello {version, job id, rank}             welcome {version}
+//   put {request, key, value}                 done {request}  or  failed {request, why}
+//   get {request, key}                        value {request, bytes}   once the key is there
+//   report {kind, peer, text}                 (no answer)
+#pragma once
+
+#include "collectives/base/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace hvd::coll {
+
+inline constexpr std::uint16_t kAgentProtocolVersion = 1;
+inline constexpr std::size_t kMaxAgentFrame = std::size_t{16} << 20;  // bytes, a larger one is refused
+
+/// Why a rank is about to fail, told before it does.
+enum class ReportKind : std::uint8_t {
+    exception,  // an uncaught exception or a fatal error of its own: `text` is the traceback
+    peer_lost,  // it only fails because `peer` went away
+    finished,   // it shut its runtime down in order
+};
+
+namespace agent_message {
+
+struct Hello {
+    std::uint16_t version = kAgentProtocolVersion;
+    std::string job_id;
+    std::int32_t rank = 0;
+    friend bool operator==(const Hello&, const Hello&) = default;
+};
+struct Put {
+    std::uint32_t request = 0;
+    std::string key;
+    std::vector<std::byte> value;
+    friend bool operator==(const Put&, const Put&) = default;
+};
+struct Get {
+    std::uint32_t request = 0;
+    std::string key;
+    friend bool operator==(const Get&, const Get&) = default;
+};
+struct Report {
+    ReportKind kind = ReportKind::exception;
+    std::int32_t peer = -1;
+    std::string text;
+    friend bool operator==(const Report&, const Report&) = default;
+};
+struct Welcome {
+    std::uint16_t version = kAgentProtocolVersion;
+    friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+struct Done {
+    std::uint32_t request = 0;
+    friend bool operator==(const Done&, const Done&) = default;
+};
+struct Value {
+    std::uint32_t request = 0;
+    std::vector<std::byte> value;
+    friend bool operator==(const Value&, const Value&) = default;
+};
+struct Failed {
+    std::uint32_t request = 0;
+    std::string why;
+    friend bool operator==(const Failed&, const Failed&) = default;
+};
+
+}  // namespace agent_message
+
+using RankMessage = std::variant<agent_message::Hello,
+                                 agent_message::Put,
+                                 agent_message::Get,
+                                 agent_message::Report>;
+using AgentMessage = std::variant<agent_message::Welcome,
+                                  agent_message::Done,
+                                  agent_message::Value,
+                                  agent_message::Failed>;
+
+/// A whole frame, ready to send.
+[[nodiscard]] std::vector<std::byte> encode(const RankMessage& message);
+[[nodiscard]] std::vector<std::byte> encode(const AgentMessage& message);
+
+/// Takes bytes as they arrive and gives whole messages. After an Error the connection is of no use.
+template <class Message>
+class FrameReader {
+public:
+    void feed(std::span<const std::byte> bytes);
+
+    /// The next whole message, nothing when more bytes are needed, or what was malformed.
+    [[nodiscard]] Result<std::optional<Message>> next();
+
+private:
+    std::vector<std::byte> buffer_;
+    std::size_t taken_ = 0;
+};
+
+extern template class FrameReader<RankMessage>;
+extern template class FrameReader<AgentMessage>;
+
+}  // namespace hvd::coll

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the ranks of one job leave each other small values while they start: addresses, keys,
+// communicator ids. Never part of a steady step.
+#pragma once
+
+#include "collectives/base/deadline.hpp"
+#include "collectives/base/result.hpp"
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace hvd::coll {
+
+/// Write once, read by everybody. Keys are paths by convention: "world/0/shm".
+///
+/// Thread: one at a time.
+class Store {
+public:
+    virtual ~Store() = default;
+    Store(const Store&) = delete;
+    Store& operator=(const Store&) = delete;
+
+    /// Errors: invalid_argument when the key has a different value already.
+    [[nodiscard]] virtual Status put(std::string_view key, std::span<const std::byte> value) = 0;
+
+    /// Waits for the key. Errors: timed_out (the message names the key), unavailable.
+    [[nodiscard]] virtual Result<std::vector<std::byte>> get(std::string_view key,
+                                                             Deadline deadline) = 0;
+
+protected:
+    Store() = default;
+};
+
+}  // namespace hvd::coll

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/backend.hpp"
+
+#include <memory>
+
+namespace hvd::coll::self {
+
+/// Collectives of a world of one: results are (scaled) copies of the inputs.
+[[nodiscard]] std::unique_ptr<Backend> create();
+
+}  // namespace hvd::coll::self

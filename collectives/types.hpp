@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The values that cross the seam between the engine and the backends.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace hvd::coll {
+
+enum class Op : std::uint8_t { allreduce, allgather, broadcast, barrier };
+
+enum class ReduceOp : std::uint8_t { average, sum, min, max, product };
+
+enum class DataType : std::uint8_t {
+    boolean,
+    u8,
+    i8,
+    u16,
+    i16,
+    u32,
+    i32,
+    u64,
+    i64,
+    f16,
+    bf16,
+    f32,
+    f64,
+};
+
+inline constexpr int kDataTypes = 13;
+
+/// Bytes of one element.
+[[nodiscard]] constexpr std::size_t size_of(DataType type) noexcept {
+    switch (type) {
+        case DataType::boolean:
+        case DataType::u8:
+        case DataType::i8: return 1;
+        case DataType::u16:
+        case DataType::i16:
+        case DataType::f16:
+        case DataType::bf16: return 2;
+        case DataType::u32:
+        case DataType::i32:
+        case DataType::f32: return 4;
+        case DataType::u64:
+        case DataType::i64:
+        case DataType::f64: return 8;
+    }
+    return 0;
+}
+
+/// Names for people: "allreduce", "sum", "float32".
+[[nodiscard]] std::string_view to_string(Op op) noexcept;
+[[nodiscard]] std::string_view to_string(ReduceOp op) noexcept;
+[[nodiscard]] std::string_view to_string(DataType type) noexcept;
+
+/// Where memory is. index is the CUDA device; 0 on the host.
+struct Device {
+    enum class Kind : std::uint8_t { host, cuda };
+
+    Kind kind = Kind::host;
+    std::int32_t index = 0;
+
+    [[nodiscard]] constexpr bool is_host() const noexcept { return kind == Kind::host; }
+
+    friend bool operator==(const Device&, const Device&) = default;
+};
+
+/// One tensor, or a part of one, as contiguous memory.
+///
+/// allreduce, broadcast: `in` and `out` hold `count` elements each and may be the same memory.
+/// allgather: `in` holds `count` elements, `out` holds the elements of all ranks in rank order, and
+///            `counts[r]` says how many are rank r's (so counts[own rank] == count).
+struct Segment {
+    const std::byte* in = nullptr;
+    std::byte* out = nullptr;
+    std::size_t count = 0;
+    std::vector<std::size_t> counts;
+};
+
+/// One collective over all ranks of a group. Ranks that start a task together give the same values
+/// in every field but the addresses (and, for allgather, each segment's own `count`).
+struct Task {
+    Op op = Op::allreduce;
+    ReduceOp reduce = ReduceOp::sum;
+    DataType type = DataType::f32;
+    Device device;
+    double prescale = 1;   // applied to every input as it is read
+    double postscale = 1;  // applied once, to the reduced value; average divides here too
+    int root = 0;          // broadcast: the group's rank whose `in` everybody gets
+    std::vector<Segment> segments;
+};
+
+/// Bytes that one rank puts in.
+[[nodiscard]] std::size_t input_bytes(const Task& task) noexcept;
+
+}  // namespace hvd::coll

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// argv → LaunchRequest. Nothing after this reads argv, flags or the config file.
+#pragma once
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/result.hpp"
+#include "launcher/hosts/host_spec.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace hvd::launch {
+
+enum class OutputFormat { text, json };
+enum class GpuBind { index, env, none };
+enum class BindTo { share, none };  // an even share of the CPUs for each rank, or no pinning
+
+/// Everything the user asked for, checked and typed. Sources: flag, then config file, then
+/// environment, then default.
+struct LaunchRequest {
+    std::optional<int> processes;  // unset: as many as the hosts have slots
+    std::vector<Host> hosts;       // empty: this machine
+    std::vector<std::string> command;
+
+    bool dry_run = false;
+    OutputFormat output_format = OutputFormat::text;
+    std::optional<std::filesystem::path> facts_file;  // plan from recorded facts, start nothing
+
+    GpuBind gpu_bind = GpuBind::index;
+    int gpus_per_rank = 1;
+    bool share_gpus = false;
+    BindTo bind_to = BindTo::share;
+    bool may_oversubscribe = true;
+
+    Environment env_set;                // --env K=V
+    std::vector<std::string> env_pass;  // --env-pass GLOB
+    bool env_clean = false;             // only --env and --env-pass reach the ranks
+    Environment tunables;               // HOROVOD_* from flags and config file
+
+    std::optional<std::filesystem::path> output_filename;
+    bool prefix_timestamp = false;
+    std::optional<std::vector<int>> show;       // ranks whose output reaches the console
+    std::optional<std::filesystem::path> summary;
+    bool stdin_all = false;
+    std::optional<int> stdin_rank;  // neither: the ranks read /dev/null
+    bool verbose = false;
+
+    std::chrono::milliseconds start_timeout{30'000};
+    std::optional<std::chrono::milliseconds> timeout;  // for the whole job
+    std::chrono::milliseconds grace{10'000};           // between TERM and KILL
+};
+
+/// The program should print `text` and stop with success (--help, --version).
+struct PrintAndExit {
+    std::string text;
+};
+
+/// The program should print what was built and what was found, and stop (--check-build).
+struct CheckBuild {
+    bool verbose = false;
+};
+
+using Parsed = std::variant<LaunchRequest, PrintAndExit, CheckBuild>;
+
+/// Reads the command line, and the config file it names. `environment` is horovodrun's own, for
+/// HOROVOD_START_TIMEOUT. Errors: invalid_argument with the flag, the value and the remedy.
+[[nodiscard]] Result<Parsed> parse_command_line(const std::vector<std::string>& arguments,
+                                                const Environment& environment);
+
+}  // namespace hvd::launch

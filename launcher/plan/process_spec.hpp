@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What will run, as values that can be printed before any rank is started.
+#pragma once
+
+#include "collectives/base/env.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvd::launch {
+
+/// One GPU of a host, as its driver names it.
+struct Gpu {
+    int index = 0;  // in PCI bus order, the order of CUDA_DEVICE_ORDER=PCI_BUS_ID
+    std::string uuid;
+    std::string name;
+    std::uint64_t memory_bytes = 0;
+    std::vector<int> cpus;  // near it; empty when unknown
+
+    friend bool operator==(const Gpu&, const Gpu&) = default;
+};
+
+/// What an agent found out about its host.
+struct HostFacts {
+    std::string hostname;
+    std::string machine;    // uname -m
+    std::vector<int> cpus;  // allowed to us (cpuset), ascending
+    std::uint64_t memory_bytes = 0;
+    std::vector<Gpu> gpus;               // all that the driver shows, before any mask
+    std::optional<std::string> gpu_mask;  // CUDA_VISIBLE_DEVICES as the agent found it
+    std::string gpu_note;                // why `gpus` is empty, when that is worth a line
+    int free_port = 0;  // tested free a moment ago, outside the ephemeral range; for MASTER_PORT
+
+    friend bool operator==(const HostFacts&, const HostFacts&) = default;
+};
+
+/// One rank. The agent runs it exactly so.
+struct ProcessSpec {
+    int rank = 0;
+    int local_rank = 0;
+    int local_size = 1;
+    int cross_rank = 0;
+    int cross_size = 1;
+    std::vector<Gpu> gpus;  // the rank's own; empty without GPUs or with --gpu-bind none
+    std::vector<int> cpus;  // to pin to; empty leaves the affinity alone
+    Environment env;        // set on top of HostPlan::env
+    std::string cwd;
+    std::vector<std::string> argv;
+
+    friend bool operator==(const ProcessSpec&, const ProcessSpec&) = default;
+};
+
+/// Everything that one agent needs.
+struct HostPlan {
+    std::string host;
+    std::string starter;  // "local", "ssh", ...
+    int slots = 0;
+    std::string agent_socket;  // abstract Unix socket that the agent binds for its ranks
+    Environment env;           // the whole environment that all ranks of the host share
+    std::vector<ProcessSpec> ranks;
+    int stdin_rank = -1;               // which rank reads horovodrun's standard input
+    bool stdin_all = false;            // every rank gets a copy of it
+    std::chrono::milliseconds grace{10'000};  // between TERM and KILL
+
+    friend bool operator==(const HostPlan&, const HostPlan&) = default;
+};
+
+struct LaunchPlan {
+    std::string mode;  // "native"
+    int np = 0;
+    std::string job_id;
+    std::vector<HostPlan> hosts;
+
+    friend bool operator==(const LaunchPlan&, const LaunchPlan&) = default;
+};
+
+}  // namespace hvd::launch

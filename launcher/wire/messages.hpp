@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a launcher and an agent say to each other, as values. frames.hpp turns them into bytes.
+//
+// A session: the agent speaks first (Hello, then Facts). The launcher answers with Start, or closes
+// the stream after a dry run. From then on the agent reports, in this order for each rank: Started
+// or StartFailed, Output and Report, Exited. AllGone follows when no descendant of any rank is left
+// and all their output was sent; the agent ends after it. The end of the launcher's stream at any
+// other time means: TERM, and KILL half a second later.
+#pragma once
+
+#include "collectives/rendezvous/protocol.hpp"
+#include "launcher/plan/process_spec.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace hvd::launch::wire {
+
+inline constexpr std::uint16_t kProtocolVersion = 1;
+
+enum class Stream : std::uint8_t { out, err };
+
+// ---- agent → launcher ----
+
+struct Hello {
+    std::uint16_t version = kProtocolVersion;
+    std::string build_id;  // a launcher refuses an agent of another build
+    std::int32_t pid = 0;
+    friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+struct Facts {
+    HostFacts facts;
+    friend bool operator==(const Facts&, const Facts&) = default;
+};
+
+struct Started {
+    std::int32_t rank = 0;
+    std::int32_t pid = 0;
+    friend bool operator==(const Started&, const Started&) = default;
+};
+
+/// The rank could not be started: which step failed, and its errno.
+struct StartFailed {
+    std::int32_t rank = 0;
+    std::string step;  // "chdir /data", "execve ./train", "sched_setaffinity"
+    std::int32_t error_number = 0;
+    friend bool operator==(const StartFailed&, const StartFailed&) = default;
+};
+
+struct Output {
+    std::int32_t rank = 0;
+    Stream stream = Stream::out;
+    std::int64_t time_ns = 0;  // since 1970 (UTC), when the agent read it
+    std::vector<std::byte> bytes;
+    friend bool operator==(const Output&, const Output&) = default;
+};
+
+/// A rank told its agent why it is about to fail.
+struct RankReport {
+    std::int32_t rank = 0;
+    std::int64_t time_ns = 0;
+    coll::agent_message::Report report;
+    friend bool operator==(const RankReport&, const RankReport&) = default;
+};
+
+struct Exited {
+    std::int32_t rank = 0;
+    std::int64_t time_ns = 0;
+    std::int32_t wait_status = 0;  // as waitpid gives it
+    bool induced = false;          // we had sent it a TERM or KILL before
+    bool oom = false;              // its cgroup's oom counter rose
+    std::uint64_t max_rss_bytes = 0;
+    friend bool operator==(const Exited&, const Exited&) = default;
+};
+
+struct Put {
+    std::int32_t rank = 0;
+    std::uint32_t request = 0;
+    std::string key;
+    std::vector<std::byte> value;
+    friend bool operator==(const Put&, const Put&) = default;
+};
+
+struct Get {
+    std::int32_t rank = 0;
+    std::uint32_t request = 0;
+    std::string key;
+    friend bool operator==(const Get&, const Get&) = default;
+};
+
+/// Something a person should read, such as "the guard died".
+struct Note {
+    std::string text;
+    friend bool operator==(const Note&, const Note&) = default;
+};
+
+/// A process that KILL did not end.
+struct Survivor {
+    std::int32_t pid = 0;
+    std::string state;  // one letter of /proc/PID/stat
+    std::string wchan;
+    friend bool operator==(const Survivor&, const Survivor&) = default;
+};
+
+struct AllGone {
+    std::vector<Survivor> survivors;  // empty in every normal end
+    friend bool operator==(const AllGone&, const AllGone&) = default;
+};
+
+// ---- launcher → agent ----
+
+struct Start {
+    std::string job_id;
+    HostPlan plan;
+    friend bool operator==(const Start&, const Start&) = default;
+};
+
+/// Sends `number` to every rank of the host that still runs. Stops nothing.
+struct Signal {
+    std::int32_t number = 0;
+    friend bool operator==(const Signal&, const Signal&) = default;
+};
+
+/// TERM to all ranks, KILL to every descendant `grace_ms` later. 0 kills at once.
+struct Stop {
+    std::int64_t grace_ms = 0;
+    friend bool operator==(const Stop&, const Stop&) = default;
+};
+
+/// Standard input for the rank or ranks of the plan; no bytes mean its end.
+struct Input {
+    std::vector<std::byte> bytes;
+    friend bool operator==(const Input&, const Input&) = default;
+};
+
+/// The launcher has disposed of `bytes` more bytes of Output. The agent keeps at most kOutputWindow
+/// bytes under way and reads no more from the ranks until credit arrives.
+struct Credit {
+    std::uint64_t bytes = 0;
+    friend bool operator==(const Credit&, const Credit&) = default;
+};
+
+struct PutDone {
+    std::int32_t rank = 0;
+    std::uint32_t request = 0;
+    std::string error;  // empty: it was stored
+    friend bool operator==(const PutDone&, const PutDone&) = default;
+};
+
+struct GetValue {
+    std::int32_t rank = 0;
+    std::uint32_t request = 0;
+    std::vector<std::byte> value;
+    friend bool operator==(const GetValue&, const GetValue&) = default;
+};
+
+inline constexpr std::uint64_t kOutputWindow = std::uint64_t{4} << 20;
+
+using FromAgent = std::variant<Hello,
+                               Facts,
+                               Started,
+                               StartFailed,
+                               Output,
+                               RankReport,
+                               Exited,
+                               Put,
+                               Get,
+                               Note,
+                               AllGone>;
+using ToAgent = std::variant<Start, Signal, Stop, Input, Credit, PutDone, GetValue>;
+
+}  // namespace hvd::launch::wire

@@ -1,0 +1,1 @@
+# Filled by the programs' own folders: install(TARGETS) stands beside each target.

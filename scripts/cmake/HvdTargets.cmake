@@ -1,0 +1,62 @@
+# Flags every first-party target shares. Third-party code never links this.
+add_library(hvd_flags INTERFACE)
+target_compile_features(hvd_flags INTERFACE cxx_std_20)
+target_include_directories(hvd_flags INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_options(hvd_flags INTERFACE
+  -ffunction-sections -fdata-sections
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
+                            -Woverloaded-virtual -Wextra-semi>
+  $<$<AND:$<BOOL:${HVD_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>)
+target_link_options(hvd_flags INTERFACE LINKER:--gc-sections)
+if(HVD_SANITIZE)
+  target_compile_options(hvd_flags INTERFACE -fsanitize=${HVD_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(hvd_flags INTERFACE -fsanitize=${HVD_SANITIZE})
+endif()
+
+# What cannot travel through hvd_flags: target properties. Third-party targets never get them.
+function(hvd_own target)
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:hvd_flags>)
+  set_target_properties(${target} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON
+    CXX_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON
+    CXX_CLANG_TIDY "${HVD_CLANG_TIDY}"
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin"
+    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+endfunction()
+
+# hvd_library(<name> SOURCES ... [PUBLIC deps...] [PRIVATE deps...])
+# A static library that becomes part of libhorovod or of a program, aliased as hvd::<name>.
+function(hvd_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC;PRIVATE")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "hvd_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  add_library(hvd_${name} STATIC ${arg_SOURCES})
+  add_library(hvd::${name} ALIAS hvd_${name})
+  hvd_own(hvd_${name})
+  target_link_libraries(hvd_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+endfunction()
+
+# hvd_test(<name> SOURCES ... LIBS ... LABEL word [TIMEOUT seconds])
+# One program per module; each TEST_CASE becomes one ctest entry. LABEL is one word: a list loses
+# the other properties in Catch2 2.13.
+function(hvd_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TIMEOUT" "SOURCES;LIBS")
+  if(NOT arg_LABEL)
+    message(FATAL_ERROR "hvd_test(${name}): LABEL is required (unit, integration, e2e, ...)")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 10)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  hvd_own(${name})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  target_link_libraries(${name} PRIVATE hvd::test_main ${arg_LIBS})
+  # hvd::test_main is our own main: 0 all passed, 1 anything failed, 77 only when a case called
+  # hvd::test::skip(reason) and nothing failed.
+  catch_discover_tests(${name}
+    TEST_PREFIX "${name}: "
+    PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77)
+endfunction()

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/base/bytes.hpp"
+#include "collectives/base/text.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using hvd::ByteReader;
+using hvd::ByteWriter;
+
+TEST_CASE("what a writer wrote, a reader reads") {
+    ByteWriter writer;
+    writer.number(std::uint16_t{7});
+    writer.text("grad");
+    writer.list(std::vector{1, 2, 3}, [&](int value) { writer.number(value); });
+
+    ByteReader reader(writer.bytes());
+
+    CHECK(reader.number<std::uint16_t>() == 7);
+    CHECK(reader.text() == "grad");
+    CHECK(reader.list<int>([&] { return reader.number<int>(); }) == std::vector{1, 2, 3});
+    CHECK(reader.finish("message"));
+}
+
+TEST_CASE("a short message fails at its end and stays failed") {
+    ByteWriter writer;
+    writer.number(std::uint32_t{1'000'000});  // a text's length without the text
+
+    ByteReader reader(writer.bytes());
+
+    CHECK(reader.text().empty());
+    CHECK(reader.number<std::uint8_t>() == 0);
+    CHECK_FALSE(reader.finish("message"));
+}
+
+TEST_CASE("a forged list length allocates nothing") {
+    ByteWriter writer;
+    writer.number(std::uint32_t{0xFFFFFFFF});
+
+    ByteReader reader(writer.bytes());
+
+    CHECK(reader.list<int>([&] { return reader.number<int>(); }).empty());
+    CHECK(reader.failed());
+}
+
+TEST_CASE("numbers are whole texts or nothing") {
+    CHECK(hvd::parse_number<int>("-3") == -3);
+    const auto* text = GENERATE("", " 3", "3 ", "3x", "0x3", "99999999999", "+3");
+    CAPTURE(text);
+    CHECK_FALSE(hvd::parse_number<int>(text));
+}
+
+TEST_CASE("a typing error finds its nearest name, nonsense finds none") {
+    constexpr std::array<std::string_view, 3> kNames{"hosts", "hostfile", "verbose"};
+
+    CHECK(hvd::nearest("hots", kNames) == "hosts");
+    CHECK(hvd::nearest("hostfle", kNames) == "hostfile");
+    CHECK_FALSE(hvd::nearest("zzzzzz", kNames));
+}
+
+TEST_CASE("globs match as in a shell") {
+    CHECK(hvd::matches_glob("NCCL_DEBUG", "NCCL_*"));
+    CHECK(hvd::matches_glob("abcbc", "a*bc"));
+    CHECK(hvd::matches_glob("", "*"));
+    CHECK(hvd::matches_glob("abc", "a?c"));
+    CHECK_FALSE(hvd::matches_glob("abc", "a?"));
+    CHECK_FALSE(hvd::matches_glob("XNCCL", "NCCL*"));
+}
+
+TEST_CASE("ranges read back what they print") {
+    CHECK(hvd::format_ranges(std::vector{0, 2, 3, 4, 9}) == "0,2-4,9");
+    CHECK(hvd::parse_ranges("9,2-4,0,3") == std::vector{0, 2, 3, 4, 9});
+    const auto* text = GENERATE("", "a", "3-1", "1-", "-1", "1,,2", "0-99999999");
+    CAPTURE(text);
+    CHECK_FALSE(hvd::parse_ranges(text));
+}
