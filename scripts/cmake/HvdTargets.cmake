@@ -12,6 +12,9 @@ if(HVD_SANITIZE)
   target_compile_options(hvd_flags INTERFACE -fsanitize=${HVD_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(hvd_flags INTERFACE -fsanitize=${HVD_SANITIZE})
 endif()
+if(HVD_FUZZ)
+  target_compile_options(hvd_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # What cannot travel through hvd_flags: target properties. Third-party targets never get them.
 function(hvd_own target)
@@ -39,11 +42,11 @@ function(hvd_library name)
   target_link_libraries(hvd_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
 endfunction()
 
-# hvd_test(<name> SOURCES ... LIBS ... LABEL word [TIMEOUT seconds])
+# hvd_test(<name> SOURCES ... LIBS ... LABEL word [TIMEOUT seconds] [SERIAL])
 # One program per module; each TEST_CASE becomes one ctest entry. LABEL is one word: a list loses
-# the other properties in Catch2 2.13.
+# the other properties in Catch2 2.13. SERIAL is for cases that measure time: nothing runs beside them.
 function(hvd_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TIMEOUT" "SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "LABEL;TIMEOUT" "SOURCES;LIBS")
   if(NOT arg_LABEL)
     message(FATAL_ERROR "hvd_test(${name}): LABEL is required (unit, integration, e2e, ...)")
   endif()
@@ -58,5 +61,6 @@ function(hvd_test name)
   # hvd::test::skip(reason) and nothing failed.
   catch_discover_tests(${name}
     TEST_PREFIX "${name}: "
-    PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77)
+    PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
+               RUN_SERIAL ${arg_SERIAL})
 endfunction()
