@@ -127,8 +127,8 @@ std::optional<std::vector<int>> parse_ranges(std::string_view text) {
         }
     }
     std::ranges::sort(values);
-    const auto repeated = std::ranges::unique(values);
-    values.erase(repeated.begin(), repeated.end());
+    // Not ranges::unique: clang 14 cannot use libstdc++'s ranges::subrange.
+    values.erase(std::unique(values.begin(), values.end()), values.end());
     return values;
 }
 
