@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that every #include goes forward. TABLE is the architecture; CMake's links repeat it.
+
+usage: check_layers.py [ROOT]      exit code 0: clean, 1: violations (file:line: reason), 2: bad table
+"""
+
+import graphlib
+import pathlib
+import re
+import sys
+
+# What a folder may include besides itself. A name stands for the files of exactly that layer: one
+# folder below a top-level folder together with its sub-folders, or, without a slash, the files
+# directly in the top-level folder. Tests may include anything and are not in the table.
+BASE = {"collectives/base"}
+STORE = BASE | {"collectives", "collectives/rendezvous"}
+BACKEND = STORE | {"collectives/algorithms"}
+PLAN = STORE | {"launcher/hosts", "launcher/plan"}
+REMOTE = PLAN | {"launcher/wire", "launcher/net", "launcher/remote"}
+
+TABLE: dict[str, set[str]] = {
+    "collectives/base": set(),
+    "collectives": BASE,
+    "collectives/rendezvous": BASE | {"collectives"},
+    "collectives/algorithms": BASE | {"collectives"},
+    "collectives/self": BACKEND,
+    "collectives/shm": BACKEND,
+    "collectives/selector": BACKEND | {"collectives/self", "collectives/shm"},
+    "runtime/include": set(),
+    "runtime/tensor": BASE | {"collectives"},
+    "runtime/negotiation": BASE | {"collectives", "runtime/tensor"},
+    "runtime/fusion": BASE | {"collectives"},
+    "runtime/control": STORE | {"runtime/negotiation"},
+    "runtime/execution": BASE | {"collectives", "runtime/tensor", "runtime/fusion"},
+    "runtime/engine": BASE
+    | {"collectives", "runtime/tensor", "runtime/negotiation"}
+    | {"runtime/control", "runtime/fusion", "runtime/execution"},
+    "runtime/bootstrap": STORE | {"collectives/selector", "runtime/control", "runtime/engine"},
+    "runtime/c_api": BASE
+    | {"collectives", "runtime/include", "runtime/tensor", "runtime/engine", "runtime/bootstrap"},
+    "runtime/tensorflow": {"runtime/include"},
+    "launcher/hosts": BASE,
+    "launcher/net": BASE,
+    "launcher/output": BASE,
+    "launcher/cli": BASE | {"launcher/hosts"},
+    "launcher/plan": STORE | {"launcher/hosts"},
+    "launcher/wire": PLAN,
+    "launcher/agent": PLAN | {"launcher/wire"},
+    "launcher/remote": PLAN | {"launcher/wire", "launcher/net"},
+    "launcher/doctor": REMOTE,
+    "launcher/supervise": REMOTE | {"launcher/output"},
+    "launcher": REMOTE
+    | {"launcher/cli", "launcher/doctor", "launcher/output", "launcher/supervise"},
+    "apps/horovodrun": BASE | {"launcher", "launcher/cli"},
+    "apps/hvd-agent": BASE | {"launcher/agent", "launcher/wire"},
+    "apps/hvd-gpu-probe": BASE,
+    "apps/hvd-bench": STORE | {"collectives/selector", "runtime/include"},
+}
+
+TOP_FOLDERS = sorted({layer.split("/")[0] for layer in TABLE})
+SOURCES = {".hpp", ".cpp", ".cuh", ".cu", ".h"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+
+
+def layer_of(path: str) -> str:
+    folders = path.split("/")[:-1]
+    return "/".join(folders[:2])
+
+
+def complaint(source: str, bracket: str, target: str) -> str | None:
+    """Why the file `source` may not include `target`, or None."""
+    layer = layer_of(source)
+    if layer not in TABLE:
+        return f"the folder {layer} is not in the table of scripts/check_layers.py"
+    if target.startswith("hvd/"):  # the public headers, included as users do
+        target = "runtime/include/" + target
+    elif target.split("/")[0] not in TOP_FOLDERS:
+        if bracket == '"':
+            return f'"{target}" does not start at the root of the repository'
+        return None
+    elif bracket == "<":
+        return f'<{target}> is first-party: write "{target}"'
+    wanted = layer_of(target)
+    if wanted != layer and wanted not in TABLE[layer]:
+        return f"{layer} may not use {wanted} (#include {target})"
+    return None
+
+
+def check_table(root: pathlib.Path) -> list[str]:
+    problems = [
+        f"{layer} may use {name}, which has no row"
+        for layer, allowed in TABLE.items()
+        for name in sorted(allowed - TABLE.keys())
+    ]
+    problems += [f"{layer} is no folder" for layer in TABLE if not (root / layer).is_dir()]
+    try:
+        graphlib.TopologicalSorter(TABLE).prepare()
+    except graphlib.CycleError as error:
+        problems.append("cycle: " + " -> ".join(error.args[1]))
+    return problems
+
+
+def check_files(root: pathlib.Path) -> tuple[int, list[str]]:
+    files = 0
+    problems = []
+    for top in TOP_FOLDERS:
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix not in SOURCES or not path.is_file():
+                continue
+            files += 1
+            name = path.relative_to(root).as_posix()
+            for number, line in enumerate(path.read_text().splitlines(), start=1):
+                if match := INCLUDE.match(line):
+                    reason = complaint(name, *match.groups())
+                    if reason:
+                        problems.append(f"{name}:{number}: {reason}")
+    return files, problems
+
+
+def main(argv: list[str]) -> int:
+    root = pathlib.Path(argv[1] if len(argv) > 1 else pathlib.Path(__file__).parent.parent)
+    broken = check_table(root)
+    if broken:
+        print("\n".join(f"table: {problem}" for problem in broken))
+        return 2
+    files, problems = check_files(root)
+    print("\n".join(problems + [f"layers: {files} files, {len(problems)} violations"]))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

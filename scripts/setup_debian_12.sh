@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian 12 packages that building, testing and the examples need. Does nothing, in a
+# fraction of a second, where all are there. Without root it only says what is missing.
+set -euo pipefail
+
+packages=(
+    # Compilers and tools.
+    build-essential ccache cmake ninja-build pkg-config git
+    clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev
+    # Libraries, all but the shared-memory ones linked statically or used by their headers.
+    libboost1.81-dev libboost-program-options1.81-dev libfmt-dev libhwy-dev libspdlog-dev
+    libssh2-1-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev
+    # The MPI backend's headers, and the launchers that tests and benchmarks compare with.
+    libmpich-dev libopenmpi-dev mpich openmpi-bin
+    # Tests and examples.
+    catch2 dataset-fashion-mnist procps shellcheck util-linux
+    # Python front ends; frameworks come into .venv with pip.
+    ca-certificates python3 python3-venv
+)
+
+# A package that is known but not installed has another status; an unknown one is an error line.
+# shellcheck disable=SC2016 # ${...} is dpkg-query's format
+installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "${packages[@]}" 2>/dev/null |
+    sed -n 's/^ii  *//p' || true)
+missing=()
+for package in "${packages[@]}"; do
+    grep -qxF "$package" <<<"$installed" || missing+=("$package")
+done
+
+if ((${#missing[@]} == 0)); then
+    echo "setup: all ${#packages[@]} system packages are installed"
+    exit 0
+fi
+if ((EUID != 0)); then
+    echo "setup: missing system packages: ${missing[*]}" >&2
+    echo "setup: ask an administrator for: apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 1
+fi
+echo "setup: installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update
+apt-get install -y --no-install-recommends "${missing[@]}"
