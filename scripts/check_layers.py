@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that every #include goes forward. TABLE is the architecture; CMake's links repeat it.
 
-usage: check_layers.py [ROOT]      exit code 0: clean, 1: violations (file:line: reason), 2: bad table
+usage: check_layers.py [ROOT]      exit code 0 clean, 1 violations (file:line: reason), 2 bad table
 """
 
 import graphlib
@@ -125,7 +125,7 @@ def main(argv: list[str]) -> int:
         print("\n".join(f"table: {problem}" for problem in broken))
         return 2
     files, problems = check_files(root)
-    print("\n".join(problems + [f"layers: {files} files, {len(problems)} violations"]))
+    print("\n".join([*problems, f"layers: {files} files, {len(problems)} violations"]))
     return 1 if problems else 0
 
 
