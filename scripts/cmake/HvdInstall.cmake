@@ -1,1 +1,37 @@
-# Filled by the programs' own folders: install(TARGETS) stands beside each target.
+# One layout, whether `cmake --install` or the wheel makes it; every part finds the others by it:
+#   bin/{horovodrun,hvd-bench}                         run ../libexec/horovod, load ../lib
+#   libexec/horovod/{hvd-agent,hvd-gpu-probe}
+#   lib/{libhorovod.so,libhorovod_tf.so}               no version in the name: a wheel has no links
+#   lib/horovod/                                       plugins
+#   lib/pythonX.Y/site-packages/horovod/               loads ../../../libhorovod.so
+#   include/hvd/, lib/cmake/hvd/                       find_package(hvd) gives hvd::hvd
+# install(TARGETS) stands beside each target; here is what belongs to none.
+include(CMakePackageConfigHelpers)
+
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(HVD_PYTHON_DIR "${CMAKE_INSTALL_LIBDIR}/python${Python3_VERSION_MAJOR}.${Python3_VERSION_MINOR}/site-packages"
+  CACHE STRING "Where the Python package is installed, below the prefix")
+
+install(DIRECTORY DESTINATION "${CMAKE_INSTALL_LIBDIR}/horovod")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/runtime/python/horovod" DESTINATION "${HVD_PYTHON_DIR}"
+  FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
+
+set(HVD_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/hvd")
+if(TARGET hvd)
+  install(EXPORT hvdTargets FILE hvdTargets.cmake NAMESPACE hvd:: DESTINATION "${HVD_CMAKE_DIR}")
+endif()
+configure_package_config_file(
+  "${CMAKE_CURRENT_LIST_DIR}/hvdConfig.cmake.in" "${PROJECT_BINARY_DIR}/hvdConfig.cmake"
+  INSTALL_DESTINATION "${HVD_CMAKE_DIR}" NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/hvdConfigVersion.cmake"
+  COMPATIBILITY SameMajorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/hvdConfig.cmake" "${PROJECT_BINARY_DIR}/hvdConfigVersion.cmake"
+  DESTINATION "${HVD_CMAKE_DIR}")
+
+# What is installed, without tests and benchmarks: `cmake --build build/release --target product`.
+add_custom_target(product)
+foreach(target horovodrun hvd-agent hvd-gpu-probe hvd-bench hvd hvd_tf)
+  if(TARGET ${target})
+    add_dependencies(product ${target})
+  endif()
+endforeach()
