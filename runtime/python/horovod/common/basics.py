@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The world of this process: joining and leaving it, and who is where. One for all front ends."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Sequence
+from ctypes import byref, c_void_p, sizeof
+
+from horovod.common import process_sets as sets
+from horovod.common.crash_report import crash_report
+from horovod.common.library import Counters, Topology, library
+from horovod.common.operations import NOT_INITIALIZED, check, context
+
+# The integers that scripts of the original may have stored; `reduce_op` gives the library's.
+Average = 0
+Sum = 1
+Adasum = 2
+Min = 3
+Max = 4
+Product = 5
+
+_REDUCE_OPS = {
+    Average: library.enum("HVD_AVERAGE"),
+    Sum: library.enum("HVD_SUM"),
+    Min: library.enum("HVD_MIN"),
+    Max: library.enum("HVD_MAX"),
+    Product: library.enum("HVD_PRODUCT"),
+}
+_FEATURE_MPI = library.enum("HVD_FEATURE_MPI")
+_FEATURE_GLOO = library.enum("HVD_FEATURE_GLOO")
+_FEATURE_NCCL = library.enum("HVD_FEATURE_NCCL")
+_FEATURE_CUDA = library.enum("HVD_FEATURE_CUDA")
+_FEATURE_CCL = library.enum("HVD_FEATURE_CCL")
+_FEATURE_DDL = library.enum("HVD_FEATURE_DDL")
+_FEATURE_ROCM = library.enum("HVD_FEATURE_ROCM")
+
+
+def reduce_op(op: int) -> int:
+    """hvd.Average and its kin as the library numbers them."""
+    if op == Adasum:
+        raise NotImplementedError("op=hvd.Adasum is not supported yet")
+    if op not in _REDUCE_OPS:
+        raise ValueError(
+            f"op is {op!r}: use one of hvd.Average, hvd.Sum, hvd.Min, hvd.Max, hvd.Product"
+        )
+    return _REDUCE_OPS[op]
+
+
+class HorovodBasics:
+    """The functions that every front end exports under the same names."""
+
+    Average = Average
+    Sum = Sum
+    Adasum = Adasum
+    Min = Min
+    Max = Max
+    Product = Product
+
+    def __init__(self) -> None:
+        self._atexit_pid = 0
+
+    def init(
+        self,
+        comm: Sequence[int] | None = None,
+        process_sets: Sequence[sets.ProcessSet] | str | None = None,
+    ) -> None:
+        """Joins the world that the launcher made; without one it is a world of one rank.
+
+        `comm` may list the ranks of the world, which must be all of them. A second call changes
+        nothing. Raises ValueError for arguments that cannot be met.
+        """
+        if comm is not None and not isinstance(comm, Sequence):
+            raise NotImplementedError(
+                f"init(comm={comm!r}): MPI communicators are not supported yet; leave comm out"
+            )
+        crash_report.install()
+        check(library.hvd_init(None, byref(c_void_p())))
+        self._leave_at_exit()
+        everybody = list(range(self.size()))
+        if comm and sorted(comm) != everybody:
+            self.shutdown()
+            raise NotImplementedError(
+                f"init(comm={list(comm)}): a world of some of the {len(everybody)} ranks is not "
+                f"supported yet; leave comm out"
+            )
+        sets.global_process_set.ranks = everybody
+        sets.check_requested(process_sets)
+
+    def _leave_at_exit(self) -> None:
+        if self._atexit_pid != os.getpid():
+            self._atexit_pid = os.getpid()
+            atexit.register(self._at_exit)
+
+    def _at_exit(self) -> None:
+        # A forked child is not the rank, and a rank that dies of an exception must not wait for
+        # others: the kernel ends its part of the world.
+        if self._atexit_pid == os.getpid() and not crash_report.is_dying():
+            self.shutdown()
+
+    def shutdown(self) -> None:
+        """Leaves the world. Without one it does nothing; init() may follow."""
+        current = library.hvd_current()
+        if current is not None:
+            check(library.hvd_shutdown(current))
+        sets.global_process_set.ranks = None
+
+    def is_initialized(self) -> bool:
+        return library.hvd_current() is not None
+
+    def _topology(self) -> Topology:
+        topology = Topology(struct_size=sizeof(Topology))
+        check(library.hvd_topology_of(context(), byref(topology)))
+        return topology
+
+    def size(self) -> int:
+        """How many ranks there are. As all of its kind, raises ValueError before init."""
+        return int(self._topology().size)
+
+    def rank(self) -> int:
+        return int(self._topology().rank)
+
+    def local_size(self) -> int:
+        """How many ranks this host has."""
+        return int(self._topology().local_size)
+
+    def local_rank(self) -> int:
+        """This rank's place among those of its host."""
+        return int(self._topology().local_rank)
+
+    def cross_size(self) -> int:
+        """How many hosts have a rank with this local rank."""
+        return int(self._topology().cross_size)
+
+    def cross_rank(self) -> int:
+        """This host's place among them."""
+        return int(self._topology().cross_rank)
+
+    def is_homogeneous(self) -> bool:
+        """True where every host has the same number of ranks."""
+        return bool(self._topology().is_homogeneous)
+
+    def mpi_threads_supported(self) -> bool:
+        """Whether MPI was started with full thread support; False where MPI is not in use."""
+        if not self.is_initialized():
+            raise ValueError(NOT_INITIALIZED)
+        return False
+
+    def mpi_enabled(self) -> bool:
+        """Whether operations travel by MPI."""
+        return False
+
+    def mpi_built(self) -> bool:
+        """Whether an MPI plugin can be loaded."""
+        return library.hvd_feature_value(_FEATURE_MPI) != 0
+
+    def gloo_enabled(self) -> bool:
+        """Whether operations travel by the native transport, which answers to this name."""
+        return self.gloo_built()
+
+    def gloo_built(self) -> bool:
+        return library.hvd_feature_value(_FEATURE_GLOO) != 0
+
+    def nccl_built(self) -> int:
+        """The version code of the NCCL library found, or 0."""
+        return int(library.hvd_feature_value(_FEATURE_NCCL))
+
+    def ddl_built(self) -> bool:
+        return library.hvd_feature_value(_FEATURE_DDL) != 0
+
+    def ccl_built(self) -> bool:
+        return library.hvd_feature_value(_FEATURE_CCL) != 0
+
+    def cuda_built(self) -> bool:
+        """Whether this build takes GPU tensors."""
+        return library.hvd_feature_value(_FEATURE_CUDA) != 0
+
+    def rocm_built(self) -> bool:
+        return library.hvd_feature_value(_FEATURE_ROCM) != 0
+
+    def start_timeline(self, file_path: str, mark_cycles: bool = False) -> None:
+        raise NotImplementedError("start_timeline: the timeline is not supported yet")
+
+    def stop_timeline(self) -> None:
+        raise NotImplementedError("stop_timeline: the timeline is not supported yet")
+
+    def counters(self) -> dict[str, int]:
+        """What this rank has done since init; the fields of hvd_counters in hvd.h."""
+        counters = Counters(struct_size=sizeof(Counters))
+        check(library.hvd_counters_of(context(), byref(counters)))
+        names = [field[0] for field in Counters._fields_ if field[0] != "struct_size"]
+        return {name: int(getattr(counters, name)) for name in names}
+
+    def _get_process_set_ids_and_ranks(self) -> dict[int, list[int]]:
+        return {0: list(range(self.size()))}
+
+
+basics = HorovodBasics()

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells the launcher about an uncaught exception while this process can still speak.
+
+Teardown after an exception can take long, and ranks that only lost a peer may exit first; what was
+reported, not who exited first, tells the culprit from its victims.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from types import TracebackType
+
+from horovod.common.exceptions import HorovodInternalError
+from horovod.common.library import library
+
+_REPORT_EXCEPTION = library.enum("HVD_REPORT_EXCEPTION")
+_NO_PEER = -1
+
+
+class CrashReport:
+    """Chains sys.excepthook. Thread: the hook runs on the main thread."""
+
+    def __init__(self) -> None:
+        self._pid = 0  # of the process that installed the hook; 0: not installed
+        self._previous = sys.excepthook
+        self._reported = False
+
+    def install(self) -> None:
+        """The first call in a process chains the hook; later ones do nothing."""
+        if self._pid == os.getpid():
+            return
+        self._pid = os.getpid()
+        self._previous = sys.excepthook
+        sys.excepthook = self._on_uncaught
+
+    def is_dying(self) -> bool:
+        """True after an uncaught exception, also where another hook replaced ours."""
+        last: BaseException | None = getattr(sys, "last_value", None)
+        if last is not None and not self._reported:
+            self._report(last)
+        return self._reported or last is not None
+
+    def _on_uncaught(
+        self,
+        kind: type[BaseException],
+        value: BaseException,
+        trace: TracebackType | None,
+    ) -> None:
+        self._report(value)
+        self._previous(kind, value, trace)
+
+    def _report(self, value: BaseException) -> None:
+        if os.getpid() != self._pid:  # a forked child is not the rank
+            return
+        self._reported = True
+        if isinstance(value, KeyboardInterrupt) or is_peer_lost(value):
+            return
+        text = "".join(traceback.format_exception(type(value), value, value.__traceback__))
+        library.hvd_report(_REPORT_EXCEPTION, _NO_PEER, text.encode(errors="replace"))
+
+
+def is_peer_lost(value: BaseException | None) -> bool:
+    """True where an exception, or what led to it, is the loss of another rank."""
+    seen: set[int] = set()
+    while value is not None and id(value) not in seen:
+        if isinstance(value, HorovodInternalError) and value.peer_lost:
+            return True
+        seen.add(id(value))
+        value = value.__cause__ or (None if value.__suppress_context__ else value.__context__)
+    return False
+
+
+crash_report = CrashReport()

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small helpers that scripts and tests of the original import from here."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from horovod.common.basics import Average, Sum, basics
+
+T = TypeVar("T")
+
+_FRAMEWORKS = {"pytorch": "torch", "torch": "torch", "tensorflow": "tensorflow", "keras": "keras"}
+
+
+def _cache(function: Callable[..., T]) -> Callable[..., T]:
+    """Remembers results by positional arguments."""
+    return functools.lru_cache(maxsize=None)(function)
+
+
+def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
+    """Whether the front end of this name can be imported: nothing is compiled, so it needs only its
+    framework, which is looked for and not imported."""
+    module = _FRAMEWORKS.get(ext_base_name.lower())
+    found = module is not None and importlib.util.find_spec(module) is not None
+    if verbose:
+        print(f"Checking whether {ext_base_name} is available: {found}")
+    return found
+
+
+def mpi_built(verbose: bool = False) -> bool:
+    return basics.mpi_built()
+
+
+def gloo_built(verbose: bool = False) -> bool:
+    return basics.gloo_built()
+
+
+def nccl_built(verbose: bool = False) -> int:
+    return basics.nccl_built()
+
+
+def ddl_built(verbose: bool = False) -> bool:
+    return basics.ddl_built()
+
+
+def ccl_built(verbose: bool = False) -> bool:
+    return basics.ccl_built()
+
+
+@contextlib.contextmanager
+def env(**variables: str | None) -> Iterator[None]:
+    """Sets environment variables, or removes those that are None, and puts them back at the end."""
+    before = {name: os.environ.get(name) for name in variables}
+    try:
+        _set_env(variables)
+        yield
+    finally:
+        _set_env(before)
+
+
+def _set_env(variables: dict[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def is_iterable(value: object) -> bool:
+    try:
+        iter(value)  # type: ignore[call-overload]
+    except TypeError:
+        return False
+    return True
+
+
+def split_list(values: Sequence[T], parts: int) -> list[list[T]]:
+    """Neighbours stay together; the first lists are longer by one where it does not come out even.
+    No list is empty."""
+    parts = max(1, min(parts, len(values)))
+    short, longer = divmod(len(values), parts)
+    starts = [i * short + min(i, longer) for i in range(parts + 1)]
+    return [list(values[starts[i] : starts[i + 1]]) for i in range(parts)]
+
+
+def is_version_greater_equal_than(version: str, target: str) -> bool:
+    """Compares `major.minor.patch`; what follows the digits of a part is ignored."""
+    if not all(_digits(part) for part in target.split(".")[:3]) or target.count(".") < 2:
+        raise ValueError(f"the version to compare with is '{target}': use major.minor.patch")
+    return _version_key(version) >= _version_key(target)
+
+
+def _digits(part: str) -> str:
+    kept = ""
+    for letter in part:
+        if not letter.isdigit():
+            break
+        kept += letter
+    return kept
+
+
+def _version_key(version: str) -> list[int]:
+    return [int(_digits(part) or 0) for part in version.split("+")[0].split(".")[:3]]
+
+
+def num_rank_is_power_2(num_rank: int) -> bool:
+    return num_rank > 0 and num_rank & (num_rank - 1) == 0
+
+
+def get_average_backwards_compatibility_fun(
+    reduce_ops: Any,
+) -> Callable[[int | None, bool | None], int]:
+    """The function that turns the arguments `op` and the old `average` into an op."""
+
+    def handle_average(op: int | None, average: bool | None) -> int:
+        if op is not None:
+            if average is not None:
+                raise ValueError(
+                    "The op parameter supersedes average. Please provide only one of them."
+                )
+            return op
+        if average is not None:
+            warnings.warn(
+                "Parameter `average` has been replaced with `op` and will be removed",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+            return Average if average else Sum
+        return int(reduce_ops.Average)
+
+    return handle_average
