@@ -130,9 +130,10 @@ class Library:
         return message.decode(errors="replace")
 
 
-def package_folder() -> Path:
-    """The folder in the package that holds the libraries."""
-    return Path(__file__).resolve().parent.parent / "lib"
+def installed_path() -> Path:
+    """Where the wheel and `cmake --install` put it: lib/pythonX.Y/site-packages/horovod/common
+    holds this file, and lib/ the library."""
+    return Path(__file__).resolve().parents[4] / FILE_NAME
 
 
 def find() -> Path:
@@ -142,7 +143,7 @@ def find() -> Path:
         if not Path(wanted).is_file():
             raise ImportError(f"{PATH_VARIABLE} is '{wanted}', which is not a file: unset it")
         return Path(wanted).resolve()
-    path = package_folder() / FILE_NAME
+    path = installed_path()
     if not path.is_file():
         raise ImportError(
             f"{FILE_NAME} is not at {path}: reinstall the horovod package, or set "
