@@ -36,8 +36,14 @@ public:
     void dispatch();
 
 private:
+    struct Watch {
+        std::uint32_t generation = 0;  // tells a descriptor from an earlier one of the same number
+        Handler handler;
+    };
+
     UniqueFd epoll_;
-    std::unordered_map<int, Handler> handlers_;
+    std::uint32_t generation_ = 0;
+    std::unordered_map<int, Watch> watches_;
 };
 
 }  // namespace hvd::coll

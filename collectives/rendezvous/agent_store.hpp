@@ -19,7 +19,8 @@ public:
     [[nodiscard]] static Result<std::unique_ptr<AgentStore>> connect(const LaunchContract& contract,
                                                                      Deadline deadline);
 
-    /// Sends and does not wait for an answer. `text` is cut at 64 KiB. Thread: any.
+    /// Sends and does not wait for an answer. Of `text`, the last 64 KiB go. Never raises SIGPIPE,
+    /// takes at most a second. Thread: any.
     [[nodiscard]] virtual Status report(ReportKind kind, int peer, std::string_view text) = 0;
 };
 

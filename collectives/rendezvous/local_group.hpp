@@ -18,13 +18,18 @@
 
 namespace hvd::coll {
 
+struct LocalGroupParts;
+
 /// Where and how the ranks of one host meet.
 struct LocalMeeting {
     int local_rank = 0;
     int local_size = 1;
-    std::string socket;          // abstract Unix socket of local rank 0, without the leading NUL
-    std::vector<std::byte> key;  // from the store; empty where there is none: then the socket's name,
-                                 // the user and the parent process are what identifies the job
+    std::string socket;  // abstract Unix socket of local rank 0, without the leading NUL
+    std::vector<std::byte>
+        key;             // from the store; empty where there is none: then the socket's name,
+                         // the user and the parent process are what identifies the job
+    pid_t launcher = 0;  // without a key: the process that started all ranks and must be an
+                         // ancestor of each; 0 means the own parent
     std::vector<std::size_t> segments;  // bytes of each shared segment; the same on all ranks
 };
 
@@ -33,10 +38,17 @@ struct LocalMeeting {
 class LocalGroup {
 public:
     /// Meets the others. Errors: timed_out with the local ranks that are missing; invalid_argument
-    /// when a rank came twice (both pids) or a process of another job or user came; unavailable when
-    /// shared memory cannot be had (with the remedy).
+    /// when a rank came twice (both pids) or a process of another job or user came; unavailable
+    /// when shared memory cannot be had (with the remedy).
     [[nodiscard]] static Result<std::unique_ptr<LocalGroup>> meet(const LocalMeeting& meeting,
                                                                   Deadline deadline);
+
+    /// The same group for ranks that are threads of one process, in rank order. Nothing is
+    /// authenticated, and a peer's pidfd is this process's. Errors: unavailable.
+    [[nodiscard]] static Result<std::vector<std::unique_ptr<LocalGroup>>> among_threads(
+        int size,
+        std::span<const std::size_t> segments);
+
     ~LocalGroup();
     LocalGroup(const LocalGroup&) = delete;
     LocalGroup& operator=(const LocalGroup&) = delete;
@@ -55,13 +67,13 @@ public:
     [[nodiscard]] int bell() const noexcept;
     void hush() noexcept;
 
-    /// Before sleeping on the bell: announces it, so that peers ring. The caller then looks for work
-    /// once more, and only then sleeps. `awake` ends it.
+    /// Before sleeping on the bell: announces it, so that peers ring. The caller then looks for
+    /// work once more, and only then sleeps. `awake` ends it.
     void about_to_sleep() noexcept;
     void awake() noexcept;
 
-    /// Wakes the rank if it sleeps. Costs a system call only then. What was written to shared memory
-    /// before is visible to the woken rank.
+    /// Wakes the rank if it sleeps. Costs a system call only then. What was written to shared
+    /// memory before is visible to the woken rank.
     void notify(int rank) noexcept;
     void notify_others() noexcept;
 
@@ -69,10 +81,9 @@ public:
     void ring_self() noexcept;
 
 private:
-    struct Parts;
-    explicit LocalGroup(std::unique_ptr<Parts> parts);
+    explicit LocalGroup(std::unique_ptr<LocalGroupParts> parts);
 
-    std::unique_ptr<Parts> parts_;
+    std::unique_ptr<LocalGroupParts> parts_;
 };
 
 }  // namespace hvd::coll

@@ -26,7 +26,8 @@
 namespace hvd::coll {
 
 inline constexpr std::uint16_t kAgentProtocolVersion = 1;
-inline constexpr std::size_t kMaxAgentFrame = std::size_t{16} << 20;  // bytes, a larger one is refused
+inline constexpr std::size_t kMaxAgentFrame = std::size_t{16}
+                                              << 20;  // bytes, a larger one is refused
 
 /// Why a rank is about to fail, told before it does.
 enum class ReportKind : std::uint8_t {
@@ -81,10 +82,8 @@ struct Failed {
 
 }  // namespace agent_message
 
-using RankMessage = std::variant<agent_message::Hello,
-                                 agent_message::Put,
-                                 agent_message::Get,
-                                 agent_message::Report>;
+using RankMessage = std::
+    variant<agent_message::Hello, agent_message::Put, agent_message::Get, agent_message::Report>;
 using AgentMessage = std::variant<agent_message::Welcome,
                                   agent_message::Done,
                                   agent_message::Value,

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/rendezvous/agent_store.hpp"
+
+#include "collectives/rendezvous/unix_socket.hpp"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace hvd::coll {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPutLimit = 30s;    // the agent is on this host and answers at once
+constexpr auto kReportLimit = 1s;  // a rank that is about to fail must not hang on it
+constexpr std::size_t kMaxReportText = std::size_t{64} << 10;
+
+class SocketAgentStore final : public AgentStore {
+public:
+    SocketAgentStore(UniqueFd socket, std::string where)
+        : socket_(std::move(socket)), where_(std::move(where)) {}
+
+    [[nodiscard]] Status greet(const LaunchContract& contract, Deadline deadline) {
+        HVD_TRY_STATUS(
+            send(agent_message::Hello{.job_id = contract.job_id, .rank = contract.topology.rank},
+                 deadline));
+        HVD_TRY(const auto answer, receive(deadline));
+        const auto* welcome = std::get_if<agent_message::Welcome>(&answer);
+        if (welcome == nullptr) {
+            return refusal(answer);
+        }
+        if (welcome->version != kAgentProtocolVersion) {
+            return Error{Errc::unsupported,
+                         where_ + " speaks version " + std::to_string(welcome->version) +
+                             " of the protocol, this library version " +
+                             std::to_string(kAgentProtocolVersion) +
+                             "; horovodrun and the horovod package must be of one release"};
+        }
+        return ok();
+    }
+
+    [[nodiscard]] Status put(std::string_view key, std::span<const std::byte> value) override {
+        const auto request = next_request_++;
+        const auto deadline = Deadline::in(kPutLimit);
+        const auto step = "put \"" + std::string(key) + "\"";
+        auto sent = send(
+            agent_message::Put{
+                .request = request, .key = std::string(key), .value = {value.begin(), value.end()}},
+            deadline);
+        if (!sent) {
+            return std::move(sent).error().context(step);
+        }
+        auto answer = answer_to(request, deadline);
+        if (!answer) {
+            return std::move(answer).error().context(step);
+        }
+        return ok();
+    }
+
+    [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key,
+                                                     Deadline deadline) override {
+        const auto request = next_request_++;
+        const auto step = "get \"" + std::string(key) + "\"";
+        auto sent = send(agent_message::Get{.request = request, .key = std::string(key)}, deadline);
+        if (!sent) {
+            return std::move(sent).error().context(step);
+        }
+        auto answer = answer_to(request, deadline);
+        if (!answer) {
+            return std::move(answer).error().context(step);
+        }
+        return answer;
+    }
+
+    [[nodiscard]] Status report(ReportKind kind, int peer, std::string_view text) override {
+        // The end of a traceback says what happened.
+        if (text.size() > kMaxReportText) {
+            text.remove_prefix(text.size() - kMaxReportText);
+        }
+        return send(agent_message::Report{.kind = kind, .peer = peer, .text = std::string(text)},
+                    Deadline::in(kReportLimit));
+    }
+
+private:
+    [[nodiscard]] Status send(const RankMessage& message, Deadline deadline) {
+        const auto frame = encode(message);
+        const std::lock_guard lock(send_mutex_);
+        if (is_send_broken_) {
+            return Error{Errc::unavailable, where_ + ": the connection is broken"};
+        }
+        auto sent = send_all(socket_.get(), frame, deadline);
+        if (!sent) {
+            is_send_broken_ = true;  // perhaps in the middle of a frame
+            return std::move(sent).error().context(where_);
+        }
+        return ok();
+    }
+
+    [[nodiscard]] Result<AgentMessage> receive(Deadline deadline) {
+        std::array<std::byte, 4096> bytes{};
+        while (true) {
+            HVD_TRY(auto message, reader_.next());
+            if (message) {
+                return std::move(*message);
+            }
+            const auto size = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+            if (size > 0) {
+                reader_.feed(std::span(bytes).first(static_cast<std::size_t>(size)));
+            } else if (size == 0) {
+                return Error{Errc::unavailable,
+                             where_ +
+                                 " closed the connection; it may have been killed, or it "
+                                 "refused this process (another user, another job, or not a "
+                                 "descendant of the rank)"};
+            } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+                auto ready = await_socket(socket_.get(), POLLIN, deadline);
+                if (!ready) {
+                    return std::move(ready).error().context(where_);
+                }
+            } else if (errno != EINTR) {
+                auto error = system_error(where_ + ": recv", errno);
+                error.code = Errc::unavailable;
+                return error;
+            }
+        }
+    }
+
+    /// Skips the answers to requests whose deadline passed.
+    [[nodiscard]] Result<std::vector<std::byte>> answer_to(std::uint32_t request,
+                                                           Deadline deadline) {
+        while (true) {
+            HVD_TRY(auto message, receive(deadline));
+            if (auto* value = std::get_if<agent_message::Value>(&message);
+                value != nullptr && value->request == request) {
+                return std::move(value->value);
+            }
+            if (const auto* done = std::get_if<agent_message::Done>(&message);
+                done != nullptr && done->request == request) {
+                return std::vector<std::byte>{};
+            }
+            if (const auto* failed = std::get_if<agent_message::Failed>(&message);
+                failed != nullptr && failed->request == request) {
+                return refusal(message);
+            }
+        }
+    }
+
+    [[nodiscard]] Error refusal(const AgentMessage& message) const {
+        const auto* failed = std::get_if<agent_message::Failed>(&message);
+        return Error{Errc::invalid_argument,
+                     where_ + ": " + (failed != nullptr ? failed->why : "unexpected answer")};
+    }
+
+    UniqueFd socket_;
+    std::string where_;
+    FrameReader<AgentMessage> reader_;
+    std::uint32_t next_request_ = 1;
+
+    // The door for `report`, which any thread may call.
+    std::mutex send_mutex_;
+    bool is_send_broken_ = false;  // guarded by send_mutex_
+};
+
+}  // namespace
+
+Result<std::unique_ptr<AgentStore>> AgentStore::connect(const LaunchContract& contract,
+                                                        Deadline deadline) {
+    const auto where = "agent at socket @" + contract.agent_socket;
+    HVD_TRY(auto socket, connect_abstract(contract.agent_socket, SOCK_STREAM, deadline));
+    if (!socket) {
+        return Error{Errc::unavailable,
+                     where +
+                         ": nobody listens there; the job has ended, or HOROVOD_AGENT_SOCKET "
+                         "was inherited from another job or container"};
+    }
+    HVD_TRY(const auto agent, peer_credentials(socket.get()));
+    if (agent.uid != ::geteuid()) {
+        return Error{Errc::unavailable, where + " belongs to user " + std::to_string(agent.uid) +
+                                            ", not to user " + std::to_string(::geteuid())};
+    }
+    auto store = std::make_unique<SocketAgentStore>(std::move(socket), where);
+    HVD_TRY_STATUS(store->greet(contract, deadline));
+    return std::unique_ptr<AgentStore>(std::move(store));
+}
+
+}  // namespace hvd::coll
