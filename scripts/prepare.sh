@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Set-up that quickstart.sh and test.sh share: system packages, .venv with the frameworks, a release
+# build, and its installation into .venv. Each step is skipped when its inputs have not changed.
+#   scripts/prepare.sh [TARGET]    TARGET of the build: product (the default) or all, with the tests
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target=${1:-product}
+
+say() { echo "prepare: $*"; }
+seconds() { printf '%d s' $((SECONDS - $1)); }
+
+scripts/setup_debian_12.sh
+
+# The stamp holds what .venv was made from; it is written last, so half a set-up starts again.
+stamp=.venv/horovod-setup.sha256
+python=$(python3 -c 'import sys; print(sys.base_prefix, sys.version)')
+wanted=$({ echo "$python" && cat scripts/requirements.txt; } | sha256sum)
+if [[ -x .venv/bin/python && -f $stamp && $(<"$stamp") == "$wanted" ]]; then
+    say ".venv is up to date"
+else
+    begin=$SECONDS
+    say "making .venv and installing the frameworks of scripts/requirements.txt (some minutes)"
+    python3 -m venv --clear .venv
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt
+    echo "$wanted" >"$stamp"
+    say ".venv made in $(seconds "$begin")"
+fi
+
+begin=$SECONDS
+say "building build/release ($target)"
+# ninja configures again by itself when a CMake file changes; presets it does not know.
+if [[ ! -f build/release/build.ninja || CMakePresets.json -nt build/release/build.ninja ]]; then
+    cmake --preset release -DPython3_EXECUTABLE="$PWD/.venv/bin/python"
+fi
+cmake --build build/release --target "$target"
+say "build/release is up to date after $(seconds "$begin")"
+
+cmake --install build/release --prefix .venv >build/release/install.log
+say "installed into .venv: $(.venv/bin/horovodrun --version) in .venv/bin/horovodrun"

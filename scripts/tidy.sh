@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# clang-tidy 14 with the profile of .clang-tidy.
+#   scripts/tidy.sh             files changed since the merge base with origin/main (uncommitted ones
+#                               too); where HEAD is that merge base, the whole tree
+#   scripts/tidy.sh --all       the whole tree
+#   scripts/tidy.sh FILE...     these files
+# A header is checked through the sources that include it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=build/tidy
+mkdir -p build
+cmake --preset tidy >"$build.log" || {
+    cat "$build.log" >&2
+    exit 2
+}
+
+# Every source of ours that the build compiles, by its path from the root.
+sources() {
+    sed -n 's/^ *"file": "\(.*\)"$/\1/p' "$build/compile_commands.json" |
+        sed -n "s|^$PWD/||p" | grep -v '^build/' | sort -u
+}
+
+# Names on standard input; the sources among them, and those that include the headers among them.
+affected() {
+    local name
+    while IFS= read -r name; do
+        case $name in
+        *.cpp | *.c) echo "$name" ;;
+        runtime/include/*) grep -rlF "${name#runtime/include/}" --include='*.cpp' apps runtime tests ;;
+        *.hpp | *.h) grep -rlF "#include \"$name\"" --include='*.cpp' apps launcher runtime collectives tests ;;
+        esac || true
+    done | sort -u | comm -12 - <(sources)
+}
+
+changed() {
+    local base
+    base=$(git merge-base HEAD origin/main 2>/dev/null || true)
+    if [[ -z $base || ($base == "$(git rev-parse HEAD)" && -z $(git status --porcelain)) ]]; then
+        sources
+    else
+        { git diff --name-only --diff-filter=d "$base" && git ls-files --others --exclude-standard; } | affected
+    fi
+}
+
+case ${1-} in
+--all) readarray -t files < <(sources) ;;
+"") readarray -t files < <(changed) ;;
+-*)
+    echo "tidy.sh: unknown option '$1': use --all, files, or nothing" >&2
+    exit 2
+    ;;
+*) readarray -t files < <(printf '%s\n' "$@" | affected) ;;
+esac
+
+echo "tidy: ${#files[@]} sources"
+((${#files[@]} > 0)) || exit 0
+printf '%s\0' "${files[@]}" |
+    xargs -0 -P "$(nproc)" -n 1 clang-tidy-14 -p "$build" --quiet 2> >(grep -v 'warnings generated\.$' >&2)
