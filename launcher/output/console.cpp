@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/output/console.hpp"
+
+#include "launcher/output/write_all.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace hvd::launch {
+namespace {
+
+/// Short lines grow by their prefixes; beyond this the text is written before more is added.
+constexpr std::size_t kMaxText = std::size_t{256} << 10;
+
+}  // namespace
+
+ConsoleSink::ConsoleSink(int ranks, RankPrinter::Timestamps timestamps, ConsoleEvents& events)
+    : events_(events),
+      places_{Place{STDOUT_FILENO, RankPrinter(ranks, OutputStream::out, timestamps)},
+              Place{STDERR_FILENO, RankPrinter(ranks, OutputStream::err, timestamps)}} {}
+
+void ConsoleSink::take(const Chunk& chunk) {
+    if (chunk.stream != current_ || text_.size() >= kMaxText) {
+        flush();
+        current_ = chunk.stream;
+    }
+    place(current_).printer.print(chunk, text_);
+}
+
+void ConsoleSink::flush() {
+    auto& target = place(current_);
+    if (!text_.empty() && !target.is_broken) {
+        const int error = write_all(target.fd, text_, [this] { ++events_.writes; });
+        if (error != 0) {
+            target.is_broken = true;
+            events_.on_error(current_, error);
+        }
+    }
+    text_.clear();
+}
+
+bool console_streams_are_one() {
+    struct stat out {};
+    struct stat err {};
+    return ::fstat(STDOUT_FILENO, &out) == 0 && ::fstat(STDERR_FILENO, &err) == 0 &&
+           out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+}
+
+}  // namespace hvd::launch

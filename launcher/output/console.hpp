@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/output/rank_printer.hpp"
+#include "launcher/output/writer_thread.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace hvd::launch {
+
+/// What the writer of the console tells the io thread while it works.
+struct ConsoleEvents {
+    /// Counts finished writes, so that a reader who is slow is told from one who does not read.
+    std::atomic<std::uint64_t> writes{0};
+
+    /// Writing failed with this errno; the stream's output is dropped from then on. Called once per
+    /// stream, on the writer's thread.
+    std::function<void(OutputStream, int)> on_error;
+};
+
+/// horovodrun's own standard output and standard error. Lines of different ranks never mix within a
+/// line. The descriptors stay blocking: O_NONBLOCK would leak into whatever shares them.
+class ConsoleSink final : public Sink {
+public:
+    ConsoleSink(int ranks, RankPrinter::Timestamps timestamps, ConsoleEvents& events);
+
+    void take(const Chunk& chunk) override;
+    void flush() override;
+
+private:
+    struct Place {
+        int fd;
+        RankPrinter printer;
+        bool is_broken = false;
+    };
+
+    [[nodiscard]] Place& place(OutputStream stream) {
+        return places_.at(static_cast<std::size_t>(stream));
+    }
+
+    ConsoleEvents& events_;  // outlives the sink
+    std::array<Place, 2> places_;
+    OutputStream current_ = OutputStream::out;  // whose text is in text_
+    std::string text_;
+};
+
+/// Whether both streams lead to one file, pipe or terminal. Then one writer must serve both, or
+/// their lines would mix.
+[[nodiscard]] bool console_streams_are_one();
+
+}  // namespace hvd::launch

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/output/rank_files.hpp"
+
+#include "launcher/output/write_all.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+namespace hvd::launch {
+namespace {
+
+constexpr std::array<std::string_view, 2> kNames{"stdout", "stderr"};
+constexpr rlim_t kOtherDescriptors = 64;
+
+/// The agents were started before, so that ranks keep the limit that horovodrun was given.
+void allow_descriptors(rlim_t wanted) {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
+        limit.rlim_cur = std::min(wanted, limit.rlim_max);
+        (void)::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+Error cannot_write(const std::filesystem::path& path, int error_number) {
+    auto error = system_error("--output-filename: cannot write " + path.string(), error_number);
+    error.code = Errc::invalid_argument;
+    return error;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Sink>> RankFiles::create(const std::filesystem::path& folder,
+                                                int ranks,
+                                                std::function<void(std::string)> on_error) {
+    allow_descriptors(static_cast<rlim_t>(ranks) * kNames.size() + kOtherDescriptors);
+    auto files = std::unique_ptr<RankFiles>(new RankFiles(std::move(on_error)));
+    for (int rank = 0; rank < ranks; ++rank) {
+        Files entry{.streams = {}, .folder = folder / rank_folder_name(rank, ranks)};
+        std::error_code failure;
+        std::filesystem::create_directories(entry.folder, failure);
+        if (failure) {
+            return cannot_write(entry.folder, failure.value());
+        }
+        for (std::size_t stream = 0; stream < kNames.size(); ++stream) {
+            const auto path = entry.folder / kNames.at(stream);
+            constexpr mode_t kMode = 0666;
+            entry.streams.at(stream).reset(
+                ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
+            if (!entry.streams.at(stream)) {
+                return cannot_write(path, errno);
+            }
+        }
+        files->ranks_.push_back(std::move(entry));
+    }
+    return std::unique_ptr<Sink>(std::move(files));
+}
+
+void RankFiles::take(const Chunk& chunk) {
+    if (chunk.kind != Chunk::Kind::data) {
+        return;
+    }
+    auto& files = ranks_.at(static_cast<std::size_t>(chunk.rank));
+    const auto stream = static_cast<std::size_t>(chunk.stream);
+    if (!files.streams.at(stream)) {
+        return;
+    }
+    const int error = write_all(files.streams.at(stream).get(), chunk.text());
+    if (error == 0) {
+        return;
+    }
+    files.streams.at(stream).reset();
+    if (const auto tell = std::exchange(on_error_, nullptr)) {
+        tell(system_error("cannot write " + (files.folder / kNames.at(stream)).string(), error)
+                 .message +
+             "; the rest of it is lost, the job goes on");
+    }
+}
+
+std::string rank_folder_name(int rank, int ranks) {
+    auto number = std::to_string(rank);
+    const auto digits = std::to_string(ranks - 1).size();
+    number.insert(0, digits - std::min(digits, number.size()), '0');
+    return "rank." + number;
+}
+
+}  // namespace hvd::launch

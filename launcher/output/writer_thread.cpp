@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/output/writer_thread.hpp"
+
+#include <utility>
+
+namespace hvd::launch {
+namespace {
+
+/// What a sink is given between two flushes: large enough to make system calls rare, small enough
+/// to keep the processor's cache warm.
+constexpr std::size_t kFlushBytes = std::size_t{128} << 10;
+
+}  // namespace
+
+WriterThread::WriterThread(std::unique_ptr<Sink> sink, std::function<void()> on_progress)
+    : sink_(std::move(sink)), on_progress_(std::move(on_progress)) {}
+
+WriterThread::~WriterThread() = default;
+
+void WriterThread::push(Chunk chunk) {
+    pending_bytes_ += chunk.bytes.size();
+    ++pending_chunks_;
+    bool was_empty = false;
+    {
+        const std::lock_guard lock(mutex_);
+        was_empty = queue_.empty();
+        queue_.push_back(std::move(chunk));
+    }
+    if (!thread_) {
+        thread_.emplace([this](const std::stop_token& stop) { run(stop); });
+    } else if (was_empty) {
+        filled_.notify_one();
+    }
+}
+
+bool WriterThread::is_idle() {
+    // In this order: the writer counts down first and looks at the wish then, so one of the two
+    // sees the other.
+    idle_wanted_ = true;
+    if (pending_chunks_ != 0) {
+        return false;
+    }
+    idle_wanted_ = false;
+    return true;
+}
+
+void WriterThread::run(const std::stop_token& stop) {
+    std::vector<Chunk> batch;
+    while (true) {
+        {
+            std::unique_lock lock(mutex_);
+            if (!filled_.wait(lock, stop, [this] { return !queue_.empty(); })) {
+                return;  // asked to stop, and nothing is left
+            }
+            batch.swap(queue_);
+        }
+        write(batch);
+        batch.clear();
+    }
+}
+
+void WriterThread::write(const std::vector<Chunk>& batch) {
+    std::size_t chunks = 0;
+    std::size_t bytes = 0;
+    for (const auto& chunk : batch) {
+        sink_->take(chunk);
+        ++chunks;
+        bytes += chunk.bytes.size();
+        if (bytes >= kFlushBytes) {
+            sink_->flush();
+            done(std::exchange(chunks, 0), std::exchange(bytes, 0));
+        }
+    }
+    if (chunks != 0) {
+        sink_->flush();
+        done(chunks, bytes);
+    }
+}
+
+void WriterThread::done(std::size_t chunks, std::size_t bytes) {
+    pending_bytes_ -= bytes;
+    const bool is_idle = (pending_chunks_ -= chunks) == 0;
+    unreported_bytes_ += bytes;
+    if (unreported_bytes_ >= kProgressStep || (is_idle && idle_wanted_.exchange(false))) {
+        unreported_bytes_ = 0;
+        on_progress_();
+    }
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The door between the io thread, which must not block, and places whose writes may: a terminal
+// that is stopped, a full pipe, a slow disk.
+#pragma once
+
+#include "launcher/output/chunk.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+namespace hvd::launch {
+
+/// Where chunks end up. Thread: the writer's.
+class Sink {
+public:
+    virtual ~Sink() = default;
+    Sink(const Sink&) = delete;
+    Sink& operator=(const Sink&) = delete;
+
+    /// May keep what it was given until `flush`.
+    virtual void take(const Chunk& chunk) = 0;
+    virtual void flush() = 0;
+
+protected:
+    Sink() = default;
+};
+
+/// Gives chunks to a sink, in order, on a thread of its own that starts with the first of them.
+/// Members are the io thread's unless they say otherwise.
+class WriterThread final {
+public:
+    /// `on_progress` is called on the writer's thread: each time kProgressStep bytes are done, and
+    /// whenever nothing is left and the io thread has asked for that.
+    WriterThread(std::unique_ptr<Sink> sink, std::function<void()> on_progress);
+
+    /// Writes what is queued, then ends the thread: blocks as long as the sink does.
+    ~WriterThread();
+    WriterThread(const WriterThread&) = delete;
+    WriterThread& operator=(const WriterThread&) = delete;
+
+    void push(Chunk chunk);
+
+    [[nodiscard]] bool has_started() const noexcept { return thread_.has_value(); }
+
+    /// Output that was pushed and not yet written, in bytes. Thread: any.
+    [[nodiscard]] std::size_t pending_bytes() const noexcept { return pending_bytes_.load(); }
+
+    /// Whether everything was written. Asks for `on_progress` once it is.
+    [[nodiscard]] bool is_idle();
+
+    static constexpr std::size_t kProgressStep = std::size_t{512} << 10;
+
+private:
+    void run(const std::stop_token& stop);
+    void write(const std::vector<Chunk>& batch);
+    void done(std::size_t chunks, std::size_t bytes);
+
+    std::unique_ptr<Sink> sink_;  // the writer's, once the thread runs
+    std::function<void()> on_progress_;
+    std::mutex mutex_;
+    std::condition_variable_any filled_;
+    std::vector<Chunk> queue_;  // guarded by mutex_
+    std::atomic<std::size_t> pending_bytes_{0};
+    std::atomic<std::size_t> pending_chunks_{0};
+    std::atomic<bool> idle_wanted_{false};
+    std::size_t unreported_bytes_ = 0;  // the writer's
+    std::optional<std::jthread> thread_;
+};
+
+}  // namespace hvd::launch

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/remote/local/local_channel.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include <string.h>
+#include <sys/wait.h>
+
+namespace hvd::launch {
+namespace {
+
+/// How long a guard may go on ending processes after its agent's stream has closed. It kills with
+/// SIGKILL after half a second; what that does not end, waiting longer would not end either.
+constexpr auto kGuardPatience = std::chrono::seconds(3);
+
+std::optional<Error> describe_end(int wait_status) {
+    if (WIFSIGNALED(wait_status)) {
+        const auto* name = ::sigabbrev_np(WTERMSIG(wait_status));
+        return Error{Errc::unavailable, "its guard process was killed by SIG" +
+                                            std::string(name == nullptr ? "?" : name)};
+    }
+    if (WEXITSTATUS(wait_status) != 0) {
+        return Error{Errc::unavailable,
+                     "it ended with status " + std::to_string(WEXITSTATUS(wait_status))};
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+LocalChannel::LocalChannel(IoThread& io, Parts parts)
+    : writer_(io, std::move(parts.to_agent)),
+      reader_(io, std::move(parts.from_agent)),
+      process_(io, std::move(parts.pidfd)),
+      patience_(io),
+      pid_(parts.pid) {}
+
+LocalChannel::~LocalChannel() = default;
+
+void LocalChannel::open(Handlers handlers) {
+    handlers_ = std::move(handlers);
+    reader_.start(
+        {.on_bytes = [this](std::span<const std::byte> bytes) { handlers_.on_bytes(bytes); },
+         .on_end = [this](std::optional<Error> error) { stream_ended(std::move(error)); }});
+    process_.wait([this] { reap(); });
+}
+
+void LocalChannel::send(std::vector<std::byte> bytes) {
+    writer_.send(std::move(bytes));
+}
+
+void LocalChannel::when_sent(std::function<void()> sent) {
+    writer_.when_sent(std::move(sent));
+}
+
+std::size_t LocalChannel::queued_bytes() const {
+    return writer_.queued_bytes();
+}
+
+void LocalChannel::close() {
+    writer_.close();
+}
+
+void LocalChannel::stream_ended(std::optional<Error> error) {
+    stream_over_ = true;
+    if (error && !error_) {
+        error_ = std::move(error);
+    }
+    // An agent that died has its guard to clean up after it; that guard waits for nothing of ours.
+    writer_.close();
+    patience_.set(Deadline::in(kGuardPatience), [this] {
+        error_ =
+            Error{Errc::unavailable, "its guard process " + std::to_string(pid_) + " does not end"};
+        process_over_ = true;
+        finish_if_over();
+    });
+    finish_if_over();
+}
+
+void LocalChannel::reap() {
+    int status = 0;
+    pid_t reaped = 0;
+    do {
+        reaped = ::waitpid(pid_, &status, WNOHANG);
+    } while (reaped < 0 && errno == EINTR);
+    if (reaped == 0) {
+        process_.wait([this] { reap(); });
+        return;
+    }
+    if (auto error = describe_end(status); reaped == pid_ && error && !error_) {
+        error_ = std::move(error);
+    }
+    process_over_ = true;
+    finish_if_over();
+}
+
+void LocalChannel::finish_if_over() {
+    if (stream_over_ && process_over_ && !std::exchange(told_, true)) {
+        patience_.cancel();
+        handlers_.on_end(std::move(error_));
+    }
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/net/descriptors.hpp"
+#include "launcher/net/timer.hpp"
+#include "launcher/remote/starter.hpp"
+
+#include <cstdint>
+
+#include <sys/types.h>
+
+namespace hvd::launch {
+
+/// Two pipes to a child process and the child itself. The child is the agent's guard: while it
+/// lives, it may still be ending processes of the job, so the channel ends only after it.
+class LocalChannel final : public AgentChannel {
+public:
+    struct Parts {
+        UniqueFd to_agent;
+        UniqueFd from_agent;
+        UniqueFd pidfd;
+        pid_t pid = 0;
+    };
+
+    LocalChannel(IoThread& io, Parts parts);
+    ~LocalChannel() override;
+    LocalChannel(const LocalChannel&) = delete;
+    LocalChannel& operator=(const LocalChannel&) = delete;
+
+    void open(Handlers handlers) override;
+    void send(std::vector<std::byte> bytes) override;
+    void when_sent(std::function<void()> sent) override;
+    [[nodiscard]] std::size_t queued_bytes() const override;
+    void close() override;
+
+private:
+    void stream_ended(std::optional<Error> error);
+    void reap();
+    void finish_if_over();
+
+    PipeWriter writer_;
+    PipeReader reader_;
+    ReadableWatch process_;
+    Timer patience_;
+    pid_t pid_;
+    Handlers handlers_;
+    bool stream_over_ = false;
+    bool process_over_ = false;
+    bool told_ = false;
+    std::optional<Error> error_;
+};
+
+}  // namespace hvd::launch

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The seam between the supervisor and everything that can start an agent on a host. A starter is a
+// folder beside this file; the spine sees this header and factory.hpp.
+#pragma once
+
+#include "collectives/base/error.hpp"
+#include "collectives/base/result.hpp"
+#include "launcher/hosts/host_spec.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace hvd::launch {
+
+/// The control stream of one host's agent: bytes in both directions. Thread: io.
+class AgentChannel {
+public:
+    struct Handlers {
+        std::function<void(std::span<const std::byte>)> on_bytes;  // valid during the call
+
+        /// Called once, last: the agent's stream has ended and what we started for it is gone. The
+        /// Error says how it ended when that was not in order.
+        std::function<void(std::optional<Error>)> on_end;
+    };
+
+    virtual ~AgentChannel() = default;
+    AgentChannel(const AgentChannel&) = delete;
+    AgentChannel& operator=(const AgentChannel&) = delete;
+
+    /// Begins to call the handlers, from the loop.
+    virtual void open(Handlers handlers) = 0;
+
+    /// Queues the bytes; never blocks.
+    virtual void send(std::vector<std::byte> bytes) = 0;
+
+    /// Calls `sent` once all that was queued is under way: at once, or later from the loop.
+    virtual void when_sent(std::function<void()> sent) = 0;
+
+    [[nodiscard]] virtual std::size_t queued_bytes() const = 0;
+
+    /// Ends our direction: an agent that still has ranks ends them.
+    virtual void close() = 0;
+
+protected:
+    AgentChannel() = default;
+};
+
+/// One way to start agents.
+class Starter {
+public:
+    virtual ~Starter() = default;
+    Starter(const Starter&) = delete;
+    Starter& operator=(const Starter&) = delete;
+
+    /// As the plan names it: "local".
+    [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+
+    /// Errors: unavailable, with what was tried and the remedy.
+    [[nodiscard]] virtual Result<std::unique_ptr<AgentChannel>> start(const Host& host) = 0;
+
+protected:
+    Starter() = default;
+};
+
+}  // namespace hvd::launch
