@@ -43,8 +43,9 @@ hvd_part(NCCL "GPU collectives (headers only)" NCCL)
 hvd_part(SSH "starting agents on other hosts" Libssh2)
 
 find_package(Threads REQUIRED)
+set(Boost_USE_STATIC_LIBS ON)  # a wheel needs nothing from the system
 find_package(Boost 1.81 REQUIRED COMPONENTS program_options)
 find_package(spdlog REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
-find_package(yaml-cpp REQUIRED)
+find_package(YamlCpp REQUIRED)

@@ -11,6 +11,10 @@ target_link_options(hvd_flags INTERFACE LINKER:--gc-sections)
 if(HVD_SANITIZE)
   target_compile_options(hvd_flags INTERFACE -fsanitize=${HVD_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(hvd_flags INTERFACE -fsanitize=${HVD_SANITIZE})
+else()
+  # Users' machines have any libstdc++. With sections collected this needs no more than glibc 2.34;
+  # libgcc_s stays shared, its static form would need 2.35.
+  target_link_options(hvd_flags INTERFACE $<$<LINK_LANGUAGE:CXX>:-static-libstdc++>)
 endif()
 if(HVD_FUZZ)
   target_compile_options(hvd_flags INTERFACE -fsanitize=fuzzer-no-link)
