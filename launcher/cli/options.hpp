@@ -44,11 +44,13 @@ struct LaunchRequest {
 
     std::optional<std::filesystem::path> output_filename;
     bool prefix_timestamp = false;
-    std::optional<std::vector<int>> show;       // ranks whose output reaches the console
+    std::optional<std::vector<int>> show;  // ranks whose output reaches the console
     std::optional<std::filesystem::path> summary;
     bool stdin_all = false;
     std::optional<int> stdin_rank;  // neither: the ranks read /dev/null
     bool verbose = false;
+
+    std::vector<std::string> notes;  // a person should read these before the start
 
     std::chrono::milliseconds start_timeout{30'000};
     std::optional<std::chrono::milliseconds> timeout;  // for the whole job

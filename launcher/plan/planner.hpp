@@ -21,8 +21,7 @@ enum class GpuVisibility { index, env, none };
 /// What of the user's wishes the planner needs.
 struct PlanRequest {
     std::optional<int> processes;
-    std::vector<Host> hosts;  // one for each entry of the facts
-    bool slots_are_counted = false;  // the user wrote no host at all
+    std::vector<Host> hosts;  // one for each entry of the facts; no slots: we count them
     std::vector<std::string> command;
     std::string cwd;
     std::string job_id;   // 32 hexadecimal digits
@@ -50,8 +49,9 @@ struct Planned {
     std::vector<std::string> warnings;  // it works, but worse than asked
 };
 
-/// Errors: invalid_argument with both numbers, or the value and the remedy, when it cannot be done as
-/// asked. Never plans fewer ranks than were asked for.
+/// The plan has a HostPlan for each host of the request, in its order; one that gets no rank has
+/// none in it. Errors: invalid_argument with both numbers, or the value and the remedy, when it
+/// cannot be done as asked. Never plans fewer ranks than were asked for.
 [[nodiscard]] Result<Planned> make_plan(const PlanRequest& request,
                                         std::span<const HostFacts> facts);
 

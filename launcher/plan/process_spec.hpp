@@ -30,9 +30,9 @@ struct HostFacts {
     std::string machine;    // uname -m
     std::vector<int> cpus;  // allowed to us (cpuset), ascending
     std::uint64_t memory_bytes = 0;
-    std::vector<Gpu> gpus;               // all that the driver shows, before any mask
+    std::vector<Gpu> gpus;                // all that the driver shows, before any mask
     std::optional<std::string> gpu_mask;  // CUDA_VISIBLE_DEVICES as the agent found it
-    std::string gpu_note;                // why `gpus` is empty, when that is worth a line
+    std::string gpu_note;                 // why `gpus` is empty, when that is worth a line
     int free_port = 0;  // tested free a moment ago, outside the ephemeral range; for MASTER_PORT
 
     friend bool operator==(const HostFacts&, const HostFacts&) = default;
@@ -62,8 +62,8 @@ struct HostPlan {
     std::string agent_socket;  // abstract Unix socket that the agent binds for its ranks
     Environment env;           // the whole environment that all ranks of the host share
     std::vector<ProcessSpec> ranks;
-    int stdin_rank = -1;               // which rank reads horovodrun's standard input
-    bool stdin_all = false;            // every rank gets a copy of it
+    int stdin_rank = -1;                      // which rank reads horovodrun's standard input
+    bool stdin_all = false;                   // every rank gets a copy of it
     std::chrono::milliseconds grace{10'000};  // between TERM and KILL
 
     friend bool operator==(const HostPlan&, const HostPlan&) = default;

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Flags as data: what --help prints and what the command line may say come from one list.
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "launcher/cli/options.hpp"
+#include "launcher/cli/tunables.hpp"
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvd::launch {
+
+/// What has been read so far; options.cpp completes it.
+struct Draft {
+    LaunchRequest request;
+    Environment environment;  // horovodrun's own
+    std::optional<std::string> hosts;
+    std::optional<std::filesystem::path> hostfile;
+    std::optional<std::filesystem::path> config_file;
+    std::optional<std::chrono::milliseconds> start_timeout;
+    TunableValues tunables;                   // from flags
+    std::vector<std::string> without_effect;  // flags about other hosts
+    bool output_format_given = false;
+};
+
+/// One flag under all its names.
+struct Flag {
+    std::vector<std::string_view> names;  // with their dashes, as --help shows them
+    std::string_view value_name;          // empty: takes no value
+    std::string help;                     // empty: works, but --help does not show it
+    /// Takes the value. Its Error says what is wrong with it; the caller adds flag and value.
+    std::function<Status(Draft&, std::string_view)> apply;
+};
+
+struct FlagSection {
+    std::string_view title;
+    std::vector<Flag> flags;
+};
+
+// The sections of --help, in its order.
+[[nodiscard]] FlagSection job_flags();
+[[nodiscard]] FlagSection host_flags();
+[[nodiscard]] FlagSection placement_flags();
+[[nodiscard]] FlagSection environment_flags();
+[[nodiscard]] FlagSection output_flags();
+[[nodiscard]] FlagSection time_flags();
+[[nodiscard]] std::vector<FlagSection> tunable_flags();
+[[nodiscard]] FlagSection later_flags();
+
+/// The text of --help, at most 80 columns wide.
+[[nodiscard]] std::string help_text(const std::vector<FlagSection>& sections);
+
+}  // namespace hvd::launch

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Flags made from the table of tunables; flags of the original that do nothing here or not yet.
+#include "launcher/cli/flag.hpp"
+#include "launcher/cli/values.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace hvd::launch {
+namespace {
+
+constexpr std::string_view kElastic =
+    "elastic jobs are not part of this version; leave the flag out to start a fixed number of "
+    "ranks with -np N";
+constexpr std::string_view kMpi =
+    "starting through mpirun or jsrun is not part of this version; leave the flag out, or run "
+    "'mpirun -np N --bind-to none COMMAND' directly: the ranks find each other there too";
+
+using Apply = std::function<Status(Draft&, std::string_view)>;
+
+Apply refuse(std::string_view why) {
+    return [why](Draft&, std::string_view) -> Status {
+        return Error{Errc::unsupported, std::string(why)};
+    };
+}
+
+Apply no_effect(std::string_view flag) {
+    return [flag](Draft& draft, std::string_view) {
+        draft.without_effect.emplace_back(flag);
+        return ok();
+    };
+}
+
+Apply set_tunable(const Tunable& tunable) {
+    return [&tunable](Draft& draft, std::string_view text) -> Status {
+        HVD_TRY(auto value, export_value(tunable, text));
+        draft.tunables.insert_or_assign(tunable.variable, std::move(value));
+        return ok();
+    };
+}
+
+/// One of a pair of flags; both together are a contradiction, not a sequence.
+Apply set_switch(const Tunable& tunable, bool on) {
+    return [&tunable, on](Draft& draft, std::string_view) -> Status {
+        HVD_TRY(auto value, export_value(tunable, on ? "1" : "0"));
+        const auto [entry, is_new] = draft.tunables.emplace(tunable.variable, value);
+        if (!is_new && entry->second != value) {
+            return Error{Errc::invalid_argument,
+                         "contradicts " + std::string(on ? tunable.off_flag : tunable.flag)};
+        }
+        return ok();
+    };
+}
+
+void add_flags(const Tunable& tunable, std::vector<Flag>& flags) {
+    if (tunable.kind != TunableKind::boolean) {
+        flags.push_back(
+            {{tunable.flag}, tunable.value_name, std::string(tunable.help), set_tunable(tunable)});
+        return;
+    }
+    flags.push_back({{tunable.flag}, "", std::string(tunable.help), set_switch(tunable, true)});
+    flags.push_back(
+        {{tunable.off_flag}, "", std::string(tunable.off_help), set_switch(tunable, false)});
+}
+
+}  // namespace
+
+std::vector<FlagSection> tunable_flags() {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kSections{{
+        {"params.", "Tuning"},
+        {"autotune.", "Autotune"},
+        {"timeline.", "Timeline"},
+        {"stall_check.", "Stall check"},
+        {"library_options.", "Libraries"},
+        {"logging.", "Logging"},
+    }};
+    std::vector<FlagSection> sections;
+    for (const auto& [prefix, title] : kSections) {
+        auto& section = sections.emplace_back(FlagSection{title, {}});
+        for (const auto& tunable : tunables()) {
+            if (tunable.key.starts_with(prefix)) {
+                add_flags(tunable, section.flags);
+            }
+        }
+    }
+    auto& libraries = sections[4].flags;
+    libraries.push_back({{"--tcp"},
+                         "",
+                         "NCCL uses TCP instead of InfiniBand (NCCL_IB_DISABLE=1)",
+                         [](Draft& draft, std::string_view) {
+                             draft.request.tunables["NCCL_IB_DISABLE"] = "1";
+                             return ok();
+                         }});
+    return sections;
+}
+
+FlagSection later_flags() {
+    const auto elastic = refuse(kElastic);
+    const auto mpi = refuse(kMpi);
+    return {"For command lines of the original",
+            {{{"--gloo"},
+              "",
+              "the native mode of this program, which is the default",
+              [](Draft&, std::string_view) { return ok(); }},
+             {{"--disable-cache"},
+              "",
+              "accepted; no check of hosts is cached",
+              [](Draft&, std::string_view) { return ok(); }},
+             {{"-p", "--ssh-port"},
+              "PORT",
+              "no effect yet: other hosts need SSH, which this version lacks",
+              [](Draft& draft, std::string_view value) -> Status {
+                  HVD_TRY_STATUS([&]() -> Status {
+                      HVD_TRY(const int port, whole_number(value, 1, 65'535));
+                      (void)port;
+                      return ok();
+                  }());
+                  return no_effect("--ssh-port")(draft, value);
+              }},
+             {{"-i", "--ssh-identity-file"},
+              "FILE",
+              "no effect yet, as above",
+              no_effect("--ssh-identity-file")},
+             {{"--network-interfaces", "--network-interface"},
+              "NAME[,...]",
+              "no effect yet: ranks of one host need no network",
+              no_effect("--network-interfaces")},
+             {{"--mpi"}, "", "refused in this version", mpi},
+             {{"--jsrun"}, "", "refused in this version", mpi},
+             {{"--mpi-args"}, "ARGS", "", mpi},
+             {{"--binding-args"}, "ARGS", "", mpi},
+             {{"--min-np", "--min-num-proc"}, "N", "elastic: refused in this version", elastic},
+             {{"--max-np", "--max-num-proc"}, "N", "", elastic},
+             {{"--host-discovery-script"}, "FILE", "", elastic},
+             {{"--slots-per-host", "--slots"}, "N", "", elastic},
+             {{"--elastic-timeout"}, "SECONDS", "", elastic},
+             {{"--reset-limit"}, "N", "", elastic},
+             {{"--blacklist-cooldown-range"}, "MIN MAX", "", elastic}}};
+}
+
+}  // namespace hvd::launch

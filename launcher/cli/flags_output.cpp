@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What becomes of the ranks' standard streams, and what is said about the job.
+#include "collectives/base/text.hpp"
+#include "launcher/cli/flag.hpp"
+#include "launcher/cli/values.hpp"
+
+#include <limits>
+#include <utility>
+
+namespace hvd::launch {
+namespace {
+
+Error wrong(std::string why) {
+    return {Errc::invalid_argument, std::move(why)};
+}
+
+Status set_stdin(Draft& draft, std::string_view value) {
+    draft.request.stdin_all = value == "all";
+    draft.request.stdin_rank = std::nullopt;
+    if (draft.request.stdin_all) {
+        return ok();
+    }
+    const auto rank = whole_number(value, 0, std::numeric_limits<int>::max());
+    if (!rank) {
+        return wrong("must be the number of a rank, or all");
+    }
+    draft.request.stdin_rank = *rank;
+    return ok();
+}
+
+}  // namespace
+
+FlagSection output_flags() {
+    return {"Input and output",
+            {{{"--output-filename"},
+              "DIR",
+              "also write what each rank prints to DIR/rank.N/stdout and DIR/rank.N/stderr",
+              [](Draft& draft, std::string_view value) -> Status {
+                  if (value.empty()) {
+                      return wrong("a directory is missing");
+                  }
+                  draft.request.output_filename = value;
+                  return ok();
+              }},
+             {{"-prefix-timestamp", "--prefix-output-with-timestamp"},
+              "",
+              "begin each line with the time at which the rank wrote it (UTC)",
+              [](Draft& draft, std::string_view) {
+                  draft.request.prefix_timestamp = true;
+                  return ok();
+              }},
+             {{"--show"},
+              "RANKS",
+              "print the output of these ranks only, such as 0,2-4",
+              [](Draft& draft, std::string_view value) -> Status {
+                  auto ranks = parse_ranges(value);
+                  if (!ranks) {
+                      return wrong("must be ranks, such as 0,2-4");
+                  }
+                  draft.request.show = std::move(*ranks);
+                  return ok();
+              }},
+             {{"--stdin"},
+              "RANK|all",
+              "who reads the standard input of horovodrun; the other ranks read /dev/null",
+              set_stdin},
+             {{"--summary"},
+              "FILE",
+              "write how the job ended, as JSON",
+              [](Draft& draft, std::string_view value) -> Status {
+                  if (value.empty()) {
+                      return wrong("a file name is missing");
+                  }
+                  draft.request.summary = value;
+                  return ok();
+              }},
+             {{"--verbose"}, "", "say what horovodrun does", [](Draft& draft, std::string_view) {
+                  draft.request.verbose = true;
+                  return ok();
+              }}}};
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/cli/options.hpp"
+
+#include "collectives/base/text.hpp"
+#include "launcher/cli/config_file.hpp"
+#include "launcher/cli/flag.hpp"
+#include "launcher/cli/values.hpp"
+#include "launcher/hosts/hostfile.hpp"
+
+#include <boost/program_options.hpp>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+namespace hvd::launch {
+namespace {
+
+namespace po = boost::program_options;
+using po::command_line_style::allow_guessing;
+using po::command_line_style::allow_long_disguise;
+using po::command_line_style::allow_sticky;
+using po::command_line_style::unix_style;
+
+/// Reads `-np 4` and `-hostfile F` as the original does; abbreviations are errors.
+constexpr int kStyle = (unix_style & ~allow_guessing & ~allow_sticky) | allow_long_disguise;
+
+constexpr const char* kCommandKey = "(command)";
+
+Error wrong(std::string message) {
+    return {Errc::invalid_argument, std::move(message)};
+}
+
+/// The first word that is not a flag starts the user's command, and so does "--". From there on
+/// nothing is ours, even when it looks like one of our flags.
+std::vector<po::option> take_command(std::vector<std::string>& words) {
+    const bool is_separator = words.front() == "--";
+    if (!is_separator && words.front().starts_with('-')) {
+        return {};
+    }
+    po::option command;
+    command.string_key = kCommandKey;
+    command.value.assign(words.begin() + (is_separator ? 1 : 0), words.end());
+    words.clear();
+    return command.value.empty() ? std::vector<po::option>{} : std::vector{command};
+}
+
+Status nothing(Draft& /*draft*/, std::string_view /*value*/) {
+    return ok();
+}
+
+std::vector<FlagSection> all_sections() {
+    std::vector<FlagSection> sections{job_flags(),         host_flags(),   placement_flags(),
+                                      environment_flags(), output_flags(), time_flags()};
+    for (auto& section : tunable_flags()) {
+        sections.push_back(std::move(section));
+    }
+    sections.push_back(later_flags());
+    sections.push_back({"About",
+                        {{{"-h", "--help"}, "", "print this text", nothing},
+                         {{"-v", "--version"}, "", "print the version alone", nothing},
+                         {{"-cb", "--check-build"},
+                          "",
+                          "print which frameworks, controllers and operations are there",
+                          nothing}}});
+    return sections;
+}
+
+/// Declares every flag to Boost.Program_options and finds it again by the key that library uses.
+class FlagTable {
+public:
+    explicit FlagTable(const std::vector<FlagSection>& sections) {
+        for (const auto& section : sections) {
+            for (const auto& flag : section.flags) {
+                declare(flag);
+            }
+        }
+        declared_.add_options()(kCommandKey, po::value<std::vector<std::string>>()->multitoken());
+    }
+
+    [[nodiscard]] const po::options_description& declared() const noexcept { return declared_; }
+
+    [[nodiscard]] const Flag* find(const std::string& key) const {
+        const auto entry = by_key_.find(key);
+        return entry == by_key_.end() ? nullptr : entry->second;
+    }
+
+    /// The known flag that looks most like `spelled`.
+    [[nodiscard]] std::optional<std::string_view> nearest_to(std::string_view spelled) const {
+        return nearest(spelled, names_);
+    }
+
+private:
+    /// A short name belongs to the first long one of its flag.
+    void declare(const Flag& flag) {
+        std::string short_name;
+        std::vector<std::string> long_names;
+        for (const auto name : flag.names) {
+            names_.push_back(name);
+            const auto bare = std::string(name.substr(name.find_first_not_of('-')));
+            if (bare.size() == 1) {
+                short_name = "," + bare;
+            } else {
+                long_names.push_back(bare);
+            }
+        }
+        for (const auto& name : long_names) {
+            const auto spec = name + std::exchange(short_name, {});
+            if (flag.value_name.empty()) {
+                declared_.add_options()(spec.c_str(), "");
+            } else {
+                declared_.add_options()(spec.c_str(), po::value<std::string>(), "");
+            }
+            by_key_.emplace(name, &flag);
+        }
+    }
+
+    po::options_description declared_;
+    std::map<std::string, const Flag*> by_key_;
+    std::vector<std::string_view> names_;
+};
+
+Error unknown_flag(const FlagTable& table, std::string_view token) {
+    const auto spelled = token.substr(0, token.find('='));
+    const auto guess = table.nearest_to(spelled);
+    return wrong("unknown flag '" + std::string(spelled) + "'" +
+                 (guess ? "; did you mean " + std::string(*guess) + "?"
+                        : "; 'horovodrun --help' lists the flags"));
+}
+
+/// What the person typed for this flag, without its value.
+std::string spelled(const po::option& option) {
+    const auto& token = option.original_tokens.front();
+    return token.substr(0, token.find('='));
+}
+
+Result<std::vector<po::option>> split_words(const FlagTable& table,
+                                            const std::vector<std::string>& arguments) {
+    try {
+        auto parsed = po::command_line_parser(arguments)
+                          .options(table.declared())
+                          .style(kStyle)
+                          .extra_style_parser(take_command)
+                          .allow_unregistered()
+                          .run();
+        return std::move(parsed.options);
+    } catch (const po::error& error) {  // this library reports by throwing; nothing above us does
+        return wrong(error.what());
+    }
+}
+
+Status apply(const po::option& option, const Flag& flag, Draft& draft) {
+    const std::string value = option.value.empty() ? "" : option.value.front();
+    if (auto status = flag.apply(draft, value); !status) {
+        const auto subject = spelled(option) + (flag.value_name.empty() ? "" : " " + value);
+        return std::move(status).error().context(subject);
+    }
+    return ok();
+}
+
+Status read_hosts(Draft& draft) {
+    if (draft.hosts && draft.hostfile) {
+        return wrong("-H and -hostfile: write one of them, not both");
+    }
+    if (draft.hosts) {
+        auto hosts = parse_hosts(*draft.hosts);
+        if (!hosts) {
+            return std::move(hosts).error().context("-H " + *draft.hosts);
+        }
+        draft.request.hosts = std::move(*hosts);
+    }
+    if (draft.hostfile) {
+        HVD_TRY(draft.request.hosts, read_hostfile(*draft.hostfile));
+    }
+    return ok();
+}
+
+/// How many ranks there will be, where that is known before any host was asked.
+std::optional<int> known_size(const LaunchRequest& request) {
+    if (request.processes || request.hosts.empty()) {
+        return request.processes;
+    }
+    int size = 0;
+    for (const auto& host : request.hosts) {
+        if (!host.slots) {
+            return std::nullopt;
+        }
+        size += *host.slots;
+    }
+    return size;
+}
+
+Status check_ranks(const LaunchRequest& request) {
+    const auto size = known_size(request);
+    if (!size) {
+        return ok();
+    }
+    const auto beyond = " but the ranks are 0 to " + std::to_string(*size - 1);
+    if (request.show && request.show->back() >= *size) {
+        return wrong("--show names rank " + std::to_string(request.show->back()) + "," + beyond);
+    }
+    if (request.stdin_rank.value_or(0) >= *size) {
+        return wrong("--stdin names rank " + std::to_string(*request.stdin_rank) + "," + beyond);
+    }
+    return ok();
+}
+
+Status read_start_timeout(Draft& draft) {
+    constexpr std::string_view kVariable = "HOROVOD_START_TIMEOUT";
+    auto limit = draft.start_timeout.value_or(std::chrono::milliseconds(0));
+    if (const auto own = find(draft.environment, kVariable); limit.count() == 0 && own) {
+        auto value = seconds(*own, 0);
+        if (!value) {
+            return std::move(value).error().context(std::string(kVariable) + "=" + *own);
+        }
+        limit = *value;
+    }
+    if (limit.count() != 0) {  // 0 counts as unset, as in the original
+        draft.request.start_timeout = limit;
+    }
+    return ok();
+}
+
+Status read_config(Draft& draft) {
+    TunableValues config;
+    if (draft.config_file) {
+        HVD_TRY(config, read_config_file(*draft.config_file));
+    }
+    auto exported = export_tunables(draft.tunables, config, draft.environment);
+    draft.request.tunables.merge(exported.variables);
+    draft.request.notes = std::move(exported.notes);
+    for (const auto& flag : draft.without_effect) {
+        draft.request.notes.push_back(flag + " has no effect: every host is this machine");
+    }
+    return ok();
+}
+
+/// Checks what concerns more than one flag at a time.
+Status finish(Draft& draft) {
+    HVD_TRY_STATUS(read_hosts(draft));
+    HVD_TRY_STATUS(read_start_timeout(draft));
+    HVD_TRY_STATUS(read_config(draft));
+    const auto& request = draft.request;
+    if (draft.output_format_given && !request.dry_run) {
+        return wrong("--output-format is about the plan that --dry-run prints; add --dry-run");
+    }
+    if (request.facts_file && !request.dry_run) {
+        return wrong("--facts plans without starting anything; add --dry-run");
+    }
+    if (!request.processes && request.hosts.empty() && !request.facts_file) {
+        return wrong("say how many ranks to start: -np N");
+    }
+    HVD_TRY_STATUS(check_ranks(request));
+    if (request.command.empty()) {
+        return wrong(
+            "there is no command; write it after the flags: horovodrun -np 4 python3 "
+            "train.py");
+    }
+    return ok();
+}
+
+}  // namespace
+
+Result<Parsed> parse_command_line(const std::vector<std::string>& arguments,
+                                  const Environment& environment) {
+    const auto sections = all_sections();
+    const FlagTable table(sections);
+    HVD_TRY(const auto options, split_words(table, arguments));
+
+    Draft draft;
+    draft.environment = environment;
+    bool check_build = false;
+    for (const auto& option : options) {
+        if (option.unregistered) {
+            return unknown_flag(table, option.original_tokens.front());
+        }
+        if (option.string_key == "help") {
+            return Parsed(PrintAndExit{help_text(sections)});
+        }
+        if (option.string_key == "version") {
+            return Parsed(PrintAndExit{HVD_VERSION "\n"});
+        }
+        check_build =
+            check_build || option.string_key == "check-build" || option.string_key == "cb";
+    }
+    for (const auto& option : options) {
+        if (option.string_key == kCommandKey) {
+            draft.request.command = option.value;
+        } else {
+            HVD_TRY_STATUS(apply(option, *table.find(option.string_key), draft));
+        }
+    }
+    if (check_build) {
+        return Parsed(CheckBuild{.verbose = draft.request.verbose});
+    }
+    HVD_TRY_STATUS(finish(draft));
+    return Parsed(std::move(draft.request));
+}
+
+}  // namespace hvd::launch

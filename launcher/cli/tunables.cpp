@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/cli/tunables.hpp"
+
+#include "collectives/base/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace hvd::launch {
+namespace {
+
+using enum TunableKind;
+
+constexpr double kMaxInt = std::numeric_limits<int>::max();
+constexpr double kBytesPerMegabyte = 1'048'576;
+constexpr std::string_view kAutotune = "HOROVOD_AUTOTUNE";
+constexpr std::string_view kTimeline = "HOROVOD_TIMELINE";
+
+constexpr std::array kTunables{
+    Tunable{.flag = "--fusion-threshold-mb",
+            .variable = "HOROVOD_FUSION_THRESHOLD",
+            .key = "params.fusion_threshold_mb",
+            .kind = megabytes,
+            .high = 1'048'576,
+            .value_name = "MB",
+            .help = "tensors are fused up to this size; 0 turns fusion off"},
+    Tunable{
+        .flag = "--cycle-time-ms",
+        .variable = "HOROVOD_CYCLE_TIME",
+        .key = "params.cycle_time_ms",
+        .kind = real,
+        .high = 3'600'000,
+        .value_name = "MS",
+        .help = "how long small tensors may wait for others to be fused with; unset: not at all"},
+    Tunable{.flag = "--cache-capacity",
+            .variable = "HOROVOD_CACHE_CAPACITY",
+            .key = "params.cache_capacity",
+            .kind = whole,
+            .high = kMaxInt,
+            .value_name = "N",
+            .help = "how many agreed tensors are remembered; 0 turns the cache off; unset: all"},
+    Tunable{.flag = "--hierarchical-allreduce",
+            .off_flag = "--no-hierarchical-allreduce",
+            .variable = "HOROVOD_HIERARCHICAL_ALLREDUCE",
+            .key = "params.hierarchical_allreduce",
+            .help = "allreduce inside each host first, then between hosts; no-: never"},
+    Tunable{.flag = "--hierarchical-allgather",
+            .off_flag = "--no-hierarchical-allgather",
+            .variable = "HOROVOD_HIERARCHICAL_ALLGATHER",
+            .key = "params.hierarchical_allgather",
+            .help = "allgather inside each host first, then between hosts; no-: never"},
+    Tunable{.flag = "--torus-allreduce",
+            .off_flag = "--no-torus-allreduce",
+            .variable = "HOROVOD_TORUS_ALLREDUCE",
+            .key = "params.torus_allreduce",
+            .help = "reduce-scatter in each host, allreduce across, allgather in each host"},
+
+    Tunable{.flag = "--autotune",
+            .off_flag = "--no-autotune",
+            .variable = kAutotune,
+            .key = "autotune.enabled",
+            .help = "try settings of fusion and cycle time while training, and keep the best"},
+    Tunable{.flag = "--autotune-log-file",
+            .variable = "HOROVOD_AUTOTUNE_LOG",
+            .key = "autotune.log_file",
+            .kind = text,
+            .value_name = "FILE",
+            .help = "what was tried, as comma separated values, written by rank 0"},
+    Tunable{.flag = "--autotune-warmup-samples",
+            .variable = "HOROVOD_AUTOTUNE_WARMUP_SAMPLES",
+            .key = "autotune.warmup_samples",
+            .kind = whole,
+            .high = kMaxInt,
+            .value_name = "N",
+            .help = "samples to discard before tuning begins"},
+    Tunable{.flag = "--autotune-steps-per-sample",
+            .variable = "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
+            .key = "autotune.steps_per_sample",
+            .kind = whole,
+            .high = kMaxInt,
+            .value_name = "N",
+            .help = "steps that make one sample"},
+    Tunable{.flag = "--autotune-bayes-opt-max-samples",
+            .variable = "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
+            .key = "autotune.bayes_opt_max_samples",
+            .kind = whole,
+            .high = kMaxInt,
+            .value_name = "N",
+            .help = "samples after which the best settings stay"},
+    Tunable{.flag = "--autotune-gaussian-process-noise",
+            .variable = "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
+            .key = "autotune.gaussian_process_noise",
+            .kind = real,
+            .high = 1,
+            .value_name = "X",
+            .help = "expected noise of the samples, 0 to 1"},
+
+    Tunable{.flag = "--timeline-filename",
+            .variable = kTimeline,
+            .key = "timeline.filename",
+            .kind = text,
+            .value_name = "FILE",
+            .help = "write a Chrome trace of all collectives"},
+    Tunable{.flag = "--timeline-mark-cycles",
+            .off_flag = "--no-timeline-mark-cycles",
+            .variable = "HOROVOD_TIMELINE_MARK_CYCLES",
+            .key = "timeline.mark_cycles",
+            .help = "mark the engine's cycles in the trace"},
+
+    Tunable{.flag = "--stall-check",
+            .off_flag = "--no-stall-check",
+            .variable = "HOROVOD_STALL_CHECK_DISABLE",
+            .key = "stall_check.enabled",
+            .off_help = "do not warn when some ranks wait for others for long",
+            .inverted = true},
+    Tunable{.flag = "--stall-check-warning-time-seconds",
+            .variable = "HOROVOD_STALL_CHECK_TIME_SECONDS",
+            .key = "stall_check.warning_time_seconds",
+            .kind = whole,
+            .high = kMaxInt,
+            .value_name = "SECONDS",
+            .help = "warn after this time"},
+    Tunable{.flag = "--stall-check-shutdown-time-seconds",
+            .variable = "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+            .key = "stall_check.shutdown_time_seconds",
+            .kind = whole,
+            .high = kMaxInt,
+            .value_name = "SECONDS",
+            .help = "end the job after this time; 0: never"},
+
+    Tunable{.flag = "--mpi-threads-disable",
+            .off_flag = "--no-mpi-threads-disable",
+            .variable = "HOROVOD_MPI_THREADS_DISABLE",
+            .key = "library_options.mpi_threads_disable",
+            .help = "ask MPI for MPI_THREAD_SINGLE"},
+    Tunable{.flag = "--num-nccl-streams",
+            .variable = "HOROVOD_NUM_NCCL_STREAMS",
+            .key = "library_options.num_nccl_streams",
+            .kind = whole,
+            .high = kMaxInt,
+            .value_name = "N",
+            .help = "NCCL streams that are used in turn"},
+    Tunable{.flag = "--thread-affinity",
+            .variable = "HOROVOD_THREAD_AFFINITY",
+            .key = "library_options.thread_affinity",
+            .kind = cpus,
+            .value_name = "CPU[,...]",
+            .help = "the engine thread's CPU, one for each rank of a host"},
+    Tunable{.flag = "--gloo-timeout-seconds",
+            .variable = "HOROVOD_GLOO_TIMEOUT_SECONDS",
+            .key = "library_options.gloo_timeout_seconds",
+            .kind = whole,
+            .high = kMaxInt,
+            .value_name = "SECONDS",
+            .help = "time limit for connecting the ranks"},
+
+    Tunable{.flag = "--log-level",
+            .variable = "HOROVOD_LOG_LEVEL",
+            .key = "logging.level",
+            .kind = log_level,
+            .value_name = "LEVEL",
+            .help = "TRACE, DEBUG, INFO, WARNING, ERROR or FATAL"},
+    Tunable{.flag = "--log-with-timestamp",
+            .off_flag = "--log-without-timestamp",
+            .variable = "HOROVOD_LOG_HIDE_TIME",
+            .key = "logging.with_timestamp",
+            .off_help = "log lines of the ranks have no time",
+            .inverted = true},
+    Tunable{.flag = "--log-hide-timestamp",
+            .off_flag = "--no-log-hide-timestamp",
+            .variable = "HOROVOD_LOG_HIDE_TIME",
+            .key = "logging.hide_timestamp"},
+};
+
+Error out_of_range(std::string_view text, std::string_view what) {
+    return {Errc::invalid_argument, "'" + std::string(text) + "' must be " + std::string(what)};
+}
+
+std::string show(double limit) {
+    return std::to_string(static_cast<std::int64_t>(limit));
+}
+
+std::string range(const Tunable& tunable) {
+    return " from " + show(tunable.low) + " to " + show(tunable.high);
+}
+
+bool is_inside(const Tunable& tunable, double value) noexcept {
+    return value >= tunable.low && value <= tunable.high;  // false for "nan" too
+}
+
+Result<std::string> export_real(const Tunable& tunable, std::string_view text) {
+    const auto value = parse_number<double>(text);
+    if (!value || !is_inside(tunable, *value)) {
+        return out_of_range(text, "a number" + range(tunable));
+    }
+    if (tunable.kind == megabytes) {
+        return std::to_string(static_cast<std::int64_t>(*value * kBytesPerMegabyte));
+    }
+    return std::string(text);
+}
+
+Result<std::string> export_log_level(std::string_view text) {
+    constexpr std::array<std::string_view, 6> kLevels{"TRACE",   "DEBUG", "INFO",
+                                                      "WARNING", "ERROR", "FATAL"};
+    std::string upper(text);
+    std::ranges::transform(upper, upper.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    if (std::ranges::find(kLevels, upper) == kLevels.end()) {
+        return out_of_range(text, "TRACE, DEBUG, INFO, WARNING, ERROR or FATAL");
+    }
+    return upper;
+}
+
+Result<std::string> export_cpus(std::string_view text) {
+    for (const auto part : split(text, ',')) {
+        if (!parse_number<std::uint16_t>(part)) {
+            return out_of_range(text, "CPU numbers with commas between them, such as 0,4,8");
+        }
+    }
+    return std::string(text);
+}
+
+/// The setting without which `variable` is of no use, if there is one.
+std::string_view needed_by(std::string_view variable) noexcept {
+    for (const auto need : {kAutotune, kTimeline}) {
+        if (variable.starts_with(need) && variable != need) {
+            return need;
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+std::span<const Tunable> tunables() noexcept {
+    return kTunables;
+}
+
+Result<std::string> export_value(const Tunable& tunable, std::string_view text) {
+    switch (tunable.kind) {
+        case whole: {
+            const auto value = parse_number<std::int64_t>(text);
+            if (!value || !is_inside(tunable, static_cast<double>(*value))) {
+                return out_of_range(text, "a whole number" + range(tunable));
+            }
+            return std::to_string(*value);
+        }
+        case real:
+        case megabytes: return export_real(tunable, text);
+        case boolean: return std::string((text == "1") != tunable.inverted ? "1" : "0");
+        case TunableKind::text:
+            if (text.empty()) {
+                return out_of_range(text, "a file name");
+            }
+            return std::string(text);
+        case cpus: return export_cpus(text);
+        case log_level: return export_log_level(text);
+    }
+    return Error{Errc::internal, "unknown kind of setting"};
+}
+
+ExportedTunables export_tunables(const TunableValues& flags,
+                                 const TunableValues& config,
+                                 const Environment& environment) {
+    TunableValues values = flags;
+    values.insert(config.begin(), config.end());  // keeps what the flags said
+
+    ExportedTunables exported;
+    for (const auto& tunable : kTunables) {
+        const auto value = values.find(tunable.variable);
+        if (value == values.end()) {
+            continue;
+        }
+        const auto need = needed_by(tunable.variable);
+        const auto needed = values.find(need);
+        const bool is_idle = !need.empty() && (needed == values.end() || needed->second == "0") &&
+                             !(needed == values.end() && environment.contains(need));
+        const bool is_off = tunable.variable == kAutotune && value->second == "0";
+        if (is_idle && flags.contains(tunable.variable)) {
+            exported.notes.push_back(std::string(tunable.flag) + " has no effect without " +
+                                     (need == kAutotune ? "--autotune" : "--timeline-filename"));
+        }
+        if (!is_idle && (!is_off || environment.contains(kAutotune))) {
+            exported.variables.emplace(tunable.variable, value->second);
+        }
+    }
+    return exported;
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which variables a rank gets.
+#pragma once
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/result.hpp"
+#include "collectives/rendezvous/launch_env.hpp"
+#include "launcher/plan/planner.hpp"
+
+#include <string>
+
+namespace hvd::launch {
+
+/// What of the caller's environment all ranks share: everything, or with --env-clean what
+/// --env-pass selects. Variables of another launcher of ours, around this one, stay behind.
+[[nodiscard]] Environment shared_environment(const PlanRequest& request);
+
+/// What differs from rank to rank, or is decided for one.
+struct RankSettings {
+    coll::LaunchContract contract;
+    std::string master_address;
+    int master_port = 0;  // 0: none was found
+    int cpus = 1;         // granted to the rank
+    bool is_one_host = true;
+    Environment gpus;  // what gpu_shares.hpp decided
+};
+
+/// The variables of one rank on top of `shared`. In rising order: defaults that give way to what
+/// the caller has (OMP_NUM_THREADS, ...), the contract, tunables, and --env, which wins; only what
+/// it says about GPUs is narrowed down to the rank's own.
+[[nodiscard]] Environment rank_environment(const PlanRequest& request,
+                                           const Environment& shared,
+                                           const RankSettings& settings);
+
+/// Refuses an --env that would break the contract between launcher and rank.
+[[nodiscard]] Status check_env_set(const Environment& env_set);
+
+}  // namespace hvd::launch

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which GPUs of a host a job may use, and which of them belong to which rank.
+#pragma once
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/result.hpp"
+#include "launcher/plan/planner.hpp"
+#include "launcher/plan/process_spec.hpp"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvd::launch {
+
+inline constexpr std::string_view kVisibleDevices = "CUDA_VISIBLE_DEVICES";
+inline constexpr std::string_view kDeviceOrder = "CUDA_DEVICE_ORDER";
+inline constexpr std::string_view kPciOrder = "PCI_BUS_ID";
+
+/// A GPU that the ranks may see.
+struct VisibleGpu {
+    Gpu gpu;
+    std::string token;  // how the mask names it; empty without a mask
+};
+
+struct VisibleGpus {
+    std::vector<VisibleGpu> gpus;  // in the order in which CUDA numbers them
+    bool is_cpu_only = false;      // the mask is there and excludes every GPU on purpose
+    bool has_mig = false;          // a part of a GPU is among them
+    std::vector<std::string> warnings;
+};
+
+/// Reads a CUDA_VISIBLE_DEVICES as CUDA does: indices, UUIDs and their beginnings, MIG devices; the
+/// first entry that names nothing hides the ones after it. `all` is what the driver shows.
+[[nodiscard]] VisibleGpus apply_gpu_mask(std::span<const Gpu> all,
+                                         const std::optional<std::string>& mask);
+
+/// What one rank gets.
+struct GpuShare {
+    std::vector<Gpu> gpus;
+    Environment env;  // on top of `present`
+};
+
+/// Divides the visible GPUs among `ranks` ranks of a host. `present` is the environment that the
+/// ranks have already. Errors: too many ranks, with both numbers and the remedies.
+[[nodiscard]] Result<std::vector<GpuShare>> share_gpus(const PlanRequest& request,
+                                                       const HostFacts& facts,
+                                                       const VisibleGpus& visible,
+                                                       int ranks,
+                                                       const Environment& present);
+
+/// The mask that holds on this host: --env wins over what its agent found.
+[[nodiscard]] std::optional<std::string> gpu_mask(const PlanRequest& request,
+                                                  const HostFacts& facts);
+
+}  // namespace hvd::launch

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/plan/planner.hpp"
+
+#include "collectives/base/assert.hpp"
+#include "collectives/base/text.hpp"
+#include "launcher/plan/cpu_shares.hpp"
+#include "launcher/plan/environment.hpp"
+#include "launcher/plan/gpu_shares.hpp"
+#include "launcher/plan/slots.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace hvd::launch {
+namespace {
+
+Error refuse(std::string why) {
+    return {Errc::invalid_argument, std::move(why)};
+}
+
+/// All GPUs of a host make its slots, or else all its CPUs.
+int count_slots(const PlanRequest& request, const HostFacts& facts, const VisibleGpus& visible) {
+    const bool uses_gpus = request.gpu_visibility != GpuVisibility::none && !request.share_gpus;
+    const auto by_gpus =
+        visible.gpus.size() / static_cast<std::size_t>(std::max(1, request.gpus_per_rank));
+    const auto slots = uses_gpus && by_gpus > 0 ? by_gpus : facts.cpus.size();
+    return std::max(1, static_cast<int>(slots));
+}
+
+/// What is known of one host before its ranks are planned.
+struct Site {
+    const Host* host = nullptr;
+    const HostFacts* facts = nullptr;
+    VisibleGpus visible;
+};
+
+class Planner {
+public:
+    Planner(const PlanRequest& request, std::span<const HostFacts> facts)
+        : request_(request), shared_(shared_environment(request)), present_(shared_) {
+        for (const auto& [name, value] : request.env_set) {
+            present_.insert_or_assign(name, value);
+        }
+        for (std::size_t index = 0; index < facts.size(); ++index) {
+            const auto& host_facts = facts[index];
+            sites_.push_back(
+                {.host = &request.hosts[index],
+                 .facts = &host_facts,
+                 .visible = apply_gpu_mask(host_facts.gpus, gpu_mask(request, host_facts))});
+        }
+    }
+
+    Result<Planned> plan() {
+        HVD_TRY_STATUS(check_env_set(request_.env_set));
+        std::vector<Capacity> capacities;
+        for (const auto& site : sites_) {
+            const int counted = count_slots(request_, *site.facts, site.visible);
+            capacities.push_back({.host = site.host->name,
+                                  .slots = site.host->slots.value_or(counted),
+                                  .is_written = site.host->slots.has_value()});
+        }
+        HVD_TRY(const auto ranks_on, fill_hosts(capacities, request_.processes));
+        ranks_ = number_ranks(ranks_on);
+        if (request_.stdin_rank >= static_cast<int>(ranks_.size())) {
+            return refuse("--stdin names rank " + std::to_string(request_.stdin_rank) +
+                          ", but the ranks are 0 to " + std::to_string(ranks_.size() - 1));
+        }
+
+        planned_.plan.mode = "native";
+        planned_.plan.np = static_cast<int>(ranks_.size());
+        planned_.plan.job_id = request_.job_id;
+        for (std::size_t index = 0; index < sites_.size(); ++index) {
+            HVD_TRY(auto host, plan_host(index, ranks_on[index]));
+            host.slots = capacities[index].slots;
+            planned_.plan.hosts.push_back(std::move(host));
+        }
+        return std::move(planned_);
+    }
+
+private:
+    Result<HostPlan> plan_host(std::size_t index, int local_size) {
+        const auto& site = sites_[index];
+        HostPlan host{.host = site.host->name,
+                      .starter = request_.starter,
+                      .slots = 0,
+                      .agent_socket = "horovod-" + request_.job_id + "-" + std::to_string(index),
+                      .env = shared_,
+                      .ranks = {},
+                      .stdin_rank = -1,
+                      .stdin_all = request_.stdin_all,
+                      .grace = request_.grace};
+        HVD_TRY(const auto gpus,
+                share_gpus(request_, *site.facts, site.visible, local_size, present_));
+        HVD_TRY(const auto cpus, plan_cpus(site, gpus));
+        for (int local_rank = 0; local_rank < local_size; ++local_rank) {
+            const auto local = static_cast<std::size_t>(local_rank);
+            const auto& topology = ranks_[next_rank_++];
+            ProcessSpec rank{.rank = topology.rank,
+                             .local_rank = topology.local_rank,
+                             .local_size = topology.local_size,
+                             .cross_rank = topology.cross_rank,
+                             .cross_size = topology.cross_size,
+                             .gpus = gpus[local].gpus,
+                             .cpus = request_.pin_cpus ? cpus[local] : std::vector<int>(),
+                             .env = {},
+                             .cwd = request_.cwd,
+                             .argv = request_.command};
+            rank.env = rank_environment(request_, shared_,
+                                        {.contract = {.topology = topology,
+                                                      .hostname = host.host,
+                                                      .job_id = request_.job_id,
+                                                      .agent_socket = host.agent_socket},
+                                         .master_address = master_address(),
+                                         .master_port = sites_.front().facts->free_port,
+                                         .cpus = std::max(1, static_cast<int>(cpus[local].size())),
+                                         .is_one_host = sites_.size() == 1,
+                                         .gpus = gpus[local].env});
+            if (topology.rank == request_.stdin_rank) {
+                host.stdin_rank = topology.rank;
+            }
+            host.ranks.push_back(std::move(rank));
+        }
+        return host;
+    }
+
+    /// The share of each rank; empty ones when there are more ranks than CPUs.
+    Result<std::vector<std::vector<int>>> plan_cpus(const Site& site,
+                                                    const std::vector<GpuShare>& gpus) {
+        const auto ranks = gpus.size();
+        const auto cpus = site.facts->cpus.size();
+        std::ranges::copy(site.visible.warnings, std::back_inserter(planned_.warnings));
+        if (ranks > cpus) {
+            const auto both = std::to_string(ranks) + " ranks on the " + std::to_string(cpus) +
+                              (cpus == 1 ? " CPU of " : " CPUs of ") + site.host->name;
+            if (!request_.may_oversubscribe) {
+                return refuse(both + ", and --no-oversubscribe was given; start fewer ranks there");
+            }
+            planned_.warnings.push_back(both + " will be slow: they share them, none is pinned");
+        }
+        std::vector<std::vector<int>> near;
+        for (const auto& share : gpus) {
+            auto& close = near.emplace_back();
+            for (const auto& gpu : share.gpus) {
+                close.insert(close.end(), gpu.cpus.begin(), gpu.cpus.end());
+            }
+        }
+        return share_cpus(site.facts->cpus, near);
+    }
+
+    /// Where rank 0 listens when a script asks torch.distributed to meet there.
+    [[nodiscard]] std::string master_address() const {
+        if (sites_.size() == 1) {
+            return "127.0.0.1";
+        }
+        const auto& name = sites_.front().host->name;
+        return name.starts_with('[') ? name.substr(1, name.size() - 2) : name;
+    }
+
+    const PlanRequest& request_;
+    Environment shared_;
+    Environment present_;  // what the ranks have before the planner adds anything
+    std::vector<Site> sites_;
+    std::vector<coll::Topology> ranks_;
+    std::size_t next_rank_ = 0;
+    Planned planned_;
+};
+
+}  // namespace
+
+Result<Planned> make_plan(const PlanRequest& request, std::span<const HostFacts> facts) {
+    HVD_ASSERT(!facts.empty() && facts.size() == request.hosts.size(),
+               "a plan needs the facts of every host");
+    return Planner(request, facts).plan();
+}
+
+}  // namespace hvd::launch
