@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Makes dist/horovod-VERSION-py3-none-manylinux_2_34_x86_64.whl from build/release: programs, libraries,
+# headers and the Python package. Needs no network. Fails when auditwheel finds that the wheel needs a
+# newer system than that, or any library beyond the C library and libgcc.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+newest=34 # of manylinux_2_N, the glibc that users must have
+stage=build/wheel
+python=.venv/bin/python
+if [[ ! -x $python ]]; then
+    echo "wheel.sh: .venv is missing: run scripts/quickstart.sh first" >&2
+    exit 2
+fi
+
+cmake --build build/release --target product
+rm -rf "$stage"
+mkdir -p "$stage/out" dist
+cmake --install build/release --prefix "$stage/prefix" --strip >"$stage.log"
+folder=$("$python" scripts/pack_wheel.py "$stage/prefix" runtime/python/pyproject.toml VERSION "$stage")
+"$python" -m wheel pack "$folder" --dest-dir "$stage/out" >>"$stage.log"
+wheel=$(echo "$stage"/out/*.whl)
+
+report=$("$python" -m auditwheel show "$wheel")
+tag=$(tr '\n' ' ' <<<"$report" | sed -n 's/.*platform tag: *"\([^"]*\)".*/\1/p')
+if [[ ! $tag =~ ^manylinux_2_([0-9]+)_x86_64$ ]] || ((BASH_REMATCH[1] > newest)); then
+    echo "wheel.sh: auditwheel does not accept the wheel for manylinux_2_$newest:" >&2
+    echo "$report" >&2
+    exit 1
+fi
+rm -f dist/horovod-*.whl
+"$python" -m wheel tags --remove --platform-tag "$tag" "$wheel" >>"$stage.log"
+mv "$stage"/out/*.whl dist/
+ls -l dist/horovod-*.whl

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all tests of the installed tree share. They run in the environment that they test."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def prefix() -> Path:
+    """Where the product is installed: HVD_TEST_PREFIX, else the environment of this Python."""
+    folder = Path(os.environ.get("HVD_TEST_PREFIX", sys.prefix))
+    assert (folder / "bin/horovodrun").is_file(), f"nothing is installed below {folder}"
+    return folder
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return Path(__file__).resolve().parents[2]

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel alone is a working horovodrun on a machine without compiler or -dev packages."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+
+NEWEST_TAG = 34
+
+SUM_OVER_RANKS = """
+import ctypes, os, horovod.common.library as binding
+from horovod.common.basics import HorovodBasics
+world = HorovodBasics()
+world.init()
+print("rank", world.rank(), "of", world.size(), "through", binding.library.path)
+world.shutdown()
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(root) -> Path:
+    result = subprocess.run(
+        [root / "scripts/wheel.sh"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stdout
+    (path,) = (root / "dist").glob("horovod-*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def environment(wheel, tmp_path_factory) -> Path:
+    """A fresh virtual environment that has the wheel and not even pip."""
+    folder = tmp_path_factory.mktemp("wheel") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=120)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", folder, "install", "-q", "--no-deps", wheel],
+        check=True,
+        timeout=120,
+    )
+    return folder
+
+
+def run_inside(environment: Path, *command: str) -> str:
+    """Runs a command that can reach nothing but the environment's own programs."""
+    result = subprocess.run(
+        [environment / "bin" / command[0], *command[1:]],
+        env={"PATH": str(environment / "bin")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stdout
+    return result.stdout
+
+
+def test_the_tag_promises_no_newer_system_than_manylinux_2_34(wheel):
+    match = re.fullmatch(
+        r"horovod-(\d+)\.(\d+)\.\d+-py3-none-manylinux_2_(\d+)_x86_64\.whl", wheel.name
+    )
+
+    assert match, wheel.name
+    assert (int(match[1]), int(match[2])) >= (0, 29)
+    assert int(match[3]) <= NEWEST_TAG
+
+
+def test_auditwheel_agrees_with_the_tag(wheel):
+    report = subprocess.run(
+        [sys.executable, "-m", "auditwheel", "show", wheel],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    ).stdout
+
+    tag = re.search(r'platform\s+tag:\s+"([^"]+)"', report)
+    assert tag and tag[1] in wheel.name, report
+
+
+def test_the_metadata_name_the_version_and_one_dependency(wheel, root):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (item for item in archive.namelist() if item.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(archive.read(name))
+
+    assert metadata["Name"] == "horovod"
+    assert metadata["Version"] == (root / "VERSION").read_text().strip()
+    assert metadata.get_all("Requires-Dist") == ["cloudpickle"]
+
+
+def test_nothing_of_the_build_machine_is_inside(wheel, root):
+    with zipfile.ZipFile(wheel) as archive:
+        places = [item for item in archive.namelist() if str(root).encode() in archive.read(item)]
+
+    assert places == []
+
+
+def test_horovodrun_starts_ranks_with_nothing_else_on_the_path(environment):
+    text = run_inside(environment, "horovodrun", "-np", "2", "python", "-c", SUM_OVER_RANKS)
+
+    for rank in range(2):
+        assert f"rank {rank} of 2 through {environment}/lib/libhorovod.so" in text
+
+
+def test_hvd_bench_finds_its_library(environment):
+    assert "usage" in run_inside(environment, "hvd-bench", "--help").lower()
+
+
+def test_check_build_works_without_any_framework(environment):
+    assert "[X] Gloo" in run_inside(environment, "horovodrun", "--check-build")
