@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/env.hpp"
+
+#include <string>
+#include <vector>
+
+namespace hvd::launch {
+
+/// What --check-build found, as values.
+struct BuildFacts {
+    struct Item {
+        std::string name;
+        bool is_there = false;
+        std::string note;  // for --verbose: where it was found, or why not
+
+        friend bool operator==(const Item&, const Item&) = default;
+    };
+    std::string version;
+    std::vector<Item> frameworks;
+    std::vector<Item> controllers;
+    std::vector<Item> operations;
+};
+
+/// The text of --check-build in the layout of the original, which programs read. With `verbose` the
+/// notes come first, after an empty line.
+[[nodiscard]] std::string print_build(const BuildFacts& facts, bool verbose);
+
+/// Looks for frameworks in the Python of PATH (without importing any, within 5 s), and for NCCL
+/// there and in the dynamic loader's directories.
+[[nodiscard]] BuildFacts find_build(const Environment& environment);
+
+}  // namespace hvd::launch

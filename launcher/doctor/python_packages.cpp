@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/doctor/python_packages.hpp"
+
+#include "collectives/base/error.hpp"
+#include "collectives/base/result.hpp"
+#include "collectives/base/text.hpp"
+#include "collectives/base/unique_fd.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <optional>
+#include <string_view>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvd::launch {
+namespace {
+
+// Finding the spec of a top-level package runs none of its code. The working directory is left out:
+// a folder called "torch" there is no framework.
+constexpr const char* kProgram = R"(
+import importlib.util, os, sys
+sys.path = [p for p in sys.path if p]
+modules, files = sys.argv[1].split(","), sys.argv[2].split(",")
+for name in modules:
+    try:
+        spec = importlib.util.find_spec(name)
+    except Exception:
+        continue
+    if spec is not None and spec.origin:
+        print(name + "\t" + os.path.dirname(spec.origin))
+for name in files:
+    for folder in sys.path:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            print(name + "\t" + path)
+            break
+)";
+
+/// A running child, and the end of the pipe it writes to.
+struct Child {
+    pid_t pid = 0;
+    UniqueFd output;
+};
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+    std::vector<char*> pointers;
+    for (auto& word : words) {
+        pointers.push_back(word.data());
+    }
+    pointers.push_back(nullptr);
+    return pointers;
+}
+
+Result<Child> spawn(std::vector<std::string> words, const Environment& environment) {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return system_error("pipe", errno);
+    }
+    Child child{.pid = 0, .output = UniqueFd(ends[0])};
+    const UniqueFd write_end(ends[1]);
+
+    std::vector<std::string> variables;
+    for (const auto& [name, value] : environment) {
+        variables.push_back(name + "=" + value);
+    }
+    posix_spawn_file_actions_t actions{};
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, write_end.get(), STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    const int error = posix_spawnp(&child.pid, words.front().c_str(), &actions, nullptr,
+                                   pointers_to(words).data(), pointers_to(variables).data());
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) {
+        return system_error(words.front(), error);
+    }
+    return child;
+}
+
+/// What the child writes until it ends, or nothing at the deadline.
+std::optional<std::string> read_all(const UniqueFd& output, const Deadline& deadline) {
+    std::string text;
+    std::array<char, 4096> chunk{};
+    while (true) {
+        pollfd ready{.fd = output.get(), .events = POLLIN, .revents = 0};
+        const int count = poll(&ready, 1, deadline.poll_timeout_ms());
+        if (count == 0) {
+            return std::nullopt;
+        }
+        const auto got = count > 0 ? read(output.get(), chunk.data(), chunk.size()) : -1;
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return text;
+        }
+        text.append(chunk.data(), static_cast<std::size_t>(got));
+    }
+}
+
+}  // namespace
+
+PythonPackages find_python_packages(const Environment& environment,
+                                    const std::vector<std::string>& modules,
+                                    const std::vector<std::string>& files,
+                                    const Deadline& deadline) {
+    PythonPackages packages;
+    for (const auto* interpreter : {"python3", "python"}) {
+        packages.interpreter = interpreter;
+        auto child =
+            spawn({interpreter, "-c", kProgram, join(modules, ","), join(files, ",")}, environment);
+        if (!child) {
+            packages.error = "no Python in PATH: " + child.error().message;
+            continue;
+        }
+        packages.error.clear();
+        const auto text = read_all(child->output, deadline);
+        if (!text) {
+            (void)kill(child->pid, SIGKILL);
+            packages.error = packages.interpreter + " did not answer in time";
+        }
+        (void)waitpid(child->pid, nullptr, 0);  // it closed its output: it ends, or was killed
+        for (const auto line : split(text.value_or(""), '\n')) {
+            const auto tab = line.find('\t');
+            if (tab != std::string_view::npos) {
+                packages.found.emplace(line.substr(0, tab), line.substr(tab + 1));
+            }
+        }
+        return packages;
+    }
+    return packages;
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "launcher/hosts/host_spec.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvd::launch {
+
+/// The names and addresses under which this machine may be written.
+struct ThisMachine {
+    std::string hostname;                // as the kernel has it, short or full
+    std::vector<std::string> aliases;    // of /etc/hosts, on lines with an address of ours
+    std::vector<std::string> addresses;  // of the interfaces, as inet_ntop writes them
+};
+
+/// Asks the kernel and /etc/hosts; never a name server.
+[[nodiscard]] ThisMachine this_machine();
+
+/// The names on lines of a hosts(5) text whose address is a loopback address or one of
+/// `addresses`.
+[[nodiscard]] std::vector<std::string> aliases_in(std::string_view hosts_text,
+                                                  const std::vector<std::string>& addresses);
+
+/// Whether a name, an IPv4 address or an IPv6 address in brackets means `machine`.
+[[nodiscard]] bool is_this_machine(std::string_view name, const ThisMachine& machine);
+
+/// The hosts as one: all of them are this machine, under the name that was written first. An empty
+/// list gives "localhost". Errors: unsupported, naming the first host that is another machine.
+[[nodiscard]] Result<Host> only_this_machine(const std::vector<Host>& hosts,
+                                             const ThisMachine& machine);
+
+}  // namespace hvd::launch

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/plan/command.hpp"
+
+#include "collectives/base/error.hpp"
+#include "collectives/base/file.hpp"
+#include "collectives/base/text.hpp"
+
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+
+#include <unistd.h>
+
+namespace hvd::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string in_quotes(std::string_view word) {
+    return "'" + std::string(word) + "'";
+}
+
+bool is_in_path(std::string_view command, const std::string& path, const fs::path& directory) {
+    for (const auto part : split(path, ':')) {
+        const auto file = directory / part / command;  // an absolute part replaces `directory`
+        std::error_code error;
+        if (fs::is_regular_file(file, error) && access(file.c_str(), X_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// "/usr/bin/env" of a file that begins with "#!/usr/bin/env python".
+std::optional<std::string> interpreter_of(const fs::path& file) {
+    constexpr std::size_t kMaxScriptBytes = std::size_t{16} << 20;
+    const auto text = read_file(file, kMaxScriptBytes);
+    if (!text || !text->starts_with("#!")) {
+        return std::nullopt;
+    }
+    const auto line = trim(split(*text, '\n').front().substr(2));
+    return std::string(line.substr(0, line.find_first_of(" \t")));
+}
+
+std::string explain_not_in_path(std::string_view command,
+                                const Environment& environment,
+                                const fs::path& directory) {
+    const auto path = find(environment, "PATH");
+    if (!path) {
+        return in_quotes(command) +
+               " was not found, because PATH is not set for the ranks; pass it on with "
+               "--env-pass PATH";
+    }
+    const auto text = in_quotes(command) + " was not found in PATH";
+    if (command == "python" && is_in_path("python3", *path, directory)) {
+        return text + "; 'python3' is there, write that";
+    }
+    std::error_code error;
+    if (fs::exists(directory / command, error)) {
+        return text + ", but it is in " + directory.string() + "; write ./" + std::string(command);
+    }
+    return text + " (" + *path + ")";
+}
+
+}  // namespace
+
+std::string explain_missing_command(std::string_view command,
+                                    int error_number,
+                                    const Environment& environment,
+                                    std::string_view directory) {
+    const fs::path where(directory);
+    const fs::path file = where / command;
+    const bool has_slash = command.find('/') != std::string_view::npos;
+    if (command.empty()) {
+        return "the command is an empty word";
+    }
+    if (error_number == ENOENT && !has_slash) {
+        return explain_not_in_path(command, environment, where);
+    }
+    std::error_code error;
+    if (error_number == ENOENT && fs::exists(file, error)) {
+        const auto interpreter = interpreter_of(file);
+        return in_quotes(command) + " is there, but " +
+               (interpreter ? "the program in its first line, " + in_quotes(*interpreter) + ","
+                            : "the loader it needs") +
+               " is not";
+    }
+    if (error_number == EACCES && fs::is_directory(file, error)) {
+        return in_quotes(command) + " is a directory";
+    }
+    if (error_number == EACCES && has_slash) {
+        const bool is_python = command.ends_with(".py");
+        return in_quotes(command) + " may not be executed; " +
+               (is_python ? "write python3 " + std::string(command) + ", or " : "allow it with ") +
+               "chmod +x " + std::string(command);
+    }
+    if (error_number == ENOEXEC) {
+        return in_quotes(command) +
+               " is no program that this machine can run; a script needs a first line such as "
+               "#!/bin/sh";
+    }
+    return system_error(in_quotes(command), error_number).message;
+}
+
+}  // namespace hvd::launch

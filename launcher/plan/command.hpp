@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/env.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace hvd::launch {
+
+/// Why a command could not be executed and what to write instead, in a sentence: "'python' was not
+/// found in PATH; 'python3' is there, write that". `error_number` is execve's errno, `environment`
+/// the rank's, `directory` its working directory. Looks at the file system of this machine.
+[[nodiscard]] std::string explain_missing_command(std::string_view command,
+                                                  int error_number,
+                                                  const Environment& environment,
+                                                  std::string_view directory);
+
+}  // namespace hvd::launch

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/plan/print.hpp"
+
+#include "collectives/base/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace hvd::launch {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormatVersion = 1;
+
+/// A word as one could type it into a shell.
+std::string quote(const std::string& word) {
+    const auto is_plain = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("_-./=:,@%+").find(c) != std::string_view::npos;
+    };
+    if (!word.empty() && std::ranges::all_of(word, is_plain)) {
+        return word;
+    }
+    std::string quoted = "'";
+    for (const char c : word) {
+        quoted += c == '\'' ? "'\\''" : std::string(1, c);
+    }
+    return quoted + "'";
+}
+
+std::string list_gpus(const ProcessSpec& rank) {
+    std::vector<std::string> indices;
+    for (const auto& gpu : rank.gpus) {
+        indices.push_back(std::to_string(gpu.index));
+    }
+    return indices.empty() ? "-" : join(indices, ",");
+}
+
+constexpr std::size_t kTableColumns = 6;
+using Row = std::array<std::string, kTableColumns>;
+
+/// Columns as wide as their widest cell, two blanks between them.
+std::string align(const std::vector<Row>& rows) {
+    std::array<std::size_t, kTableColumns> widths{};
+    for (const auto& row : rows) {
+        for (std::size_t column = 0; column < row.size(); ++column) {
+            widths[column] = std::max(widths[column], row[column].size());
+        }
+    }
+    std::string text;
+    for (const auto& row : rows) {
+        std::string line;
+        for (std::size_t column = 0; column < row.size(); ++column) {
+            line += row[column] + std::string(widths[column] - row[column].size() + 2, ' ');
+        }
+        text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    }
+    return text;
+}
+
+/// Which variables have one value on every rank.
+Environment common_environment(const std::vector<const ProcessSpec*>& ranks) {
+    Environment common = ranks.front()->env;
+    for (const auto* rank : ranks) {
+        std::erase_if(common, [&](const auto& entry) {
+            return find(rank->env, entry.first) != entry.second;
+        });
+    }
+    return common;
+}
+
+std::string describe_environment(const std::vector<const ProcessSpec*>& ranks) {
+    const auto common = common_environment(ranks);
+    std::string text = "environment, on top of horovodrun's own:\n";
+    for (const auto& [name, value] : common) {
+        text += "  " + name + "=" + quote(value) + "\n";
+    }
+    for (const auto& [name, value] : ranks.front()->env) {
+        if (!common.contains(name)) {
+            text += "  " + name + "=" + quote(value) + " (rank " +
+                    std::to_string(ranks.front()->rank) + "; differs from rank to rank)\n";
+        }
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string print_text(const LaunchPlan& plan) {
+    std::vector<Row> rows{{"rank", "host", "local", "cross", "GPUs", "CPUs"}};
+    std::vector<const ProcessSpec*> ranks;
+    std::string hosts;
+    for (const auto& host : plan.hosts) {
+        hosts += (hosts.empty() ? "" : ", ") + host.host + " (" + std::to_string(host.slots) +
+                 (host.slots == 1 ? " slot, " : " slots, ") + host.starter + ")";
+        for (const auto& rank : host.ranks) {
+            ranks.push_back(&rank);
+            const auto cpus = format_ranges(rank.cpus);
+            rows.push_back({std::to_string(rank.rank), host.host,
+                            std::to_string(rank.local_rank) + "/" + std::to_string(rank.local_size),
+                            std::to_string(rank.cross_rank) + "/" + std::to_string(rank.cross_size),
+                            list_gpus(rank), cpus.empty() ? "any" : cpus});
+        }
+    }
+    std::string text = std::to_string(plan.np) + (plan.np == 1 ? " rank, " : " ranks, ") +
+                       plan.mode + " mode, on " + hosts + "\n" + align(rows);
+    if (ranks.empty()) {
+        return text;
+    }
+    text += "command:";
+    for (const auto& word : ranks.front()->argv) {
+        text += " " + quote(word);
+    }
+    return text + "\ndirectory: " + ranks.front()->cwd + "\n" + describe_environment(ranks);
+}
+
+std::string print_json(const LaunchPlan& plan) {
+    Json document{{"version", kFormatVersion},
+                  {"mode", plan.mode},
+                  {"np", plan.np},
+                  {"hosts", Json::array()},
+                  {"ranks", Json::array()}};
+    for (const auto& host : plan.hosts) {
+        document["hosts"].push_back(
+            {{"host", host.host}, {"slots", host.slots}, {"starter", host.starter}});
+        for (const auto& rank : host.ranks) {
+            auto gpus = Json::array();
+            for (const auto& gpu : rank.gpus) {
+                gpus.push_back({{"index", gpu.index}, {"uuid", gpu.uuid}});
+            }
+            document["ranks"].push_back({{"rank", rank.rank},
+                                         {"host", host.host},
+                                         {"local_rank", rank.local_rank},
+                                         {"local_size", rank.local_size},
+                                         {"cross_rank", rank.cross_rank},
+                                         {"cross_size", rank.cross_size},
+                                         {"gpus", std::move(gpus)},
+                                         {"cpus", rank.cpus},
+                                         {"env", rank.env},
+                                         {"cwd", rank.cwd},
+                                         {"argv", rank.argv}});
+        }
+    }
+    return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace hvd::launch
