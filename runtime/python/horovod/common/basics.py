@@ -60,6 +60,7 @@ class HorovodBasics:
 
     def __init__(self) -> None:
         self._atexit_pid = 0
+        self.worlds_joined = 0  # how often init() has joined a world
 
     def init(
         self,
@@ -76,6 +77,7 @@ class HorovodBasics:
                 f"init(comm={comm!r}): MPI communicators are not supported yet; leave comm out"
             )
         crash_report.install()
+        self.worlds_joined += not self.is_initialized()
         check(library.hvd_init(None, byref(c_void_p())))
         self._leave_at_exit()
         everybody = list(range(self.size()))

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings models, optimizers and objects of all ranks to the same state."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from horovod.common import objects, operations
+from horovod.common import process_sets as sets
+from horovod.common.basics import basics
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.torch.submission import Place, Settings, start_each, synchronize
+
+
+def broadcast_parameters(
+    params: Mapping[str, torch.Tensor] | Iterable[tuple[str, torch.Tensor]], root_rank: int
+) -> None:
+    """Overwrites parameters with those of the root: a `state_dict()`, or `named_parameters()`."""
+    named = list(params.items()) if isinstance(params, Mapping) else list(params)
+    for pair in named:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ValueError(
+                "broadcast_parameters needs a state_dict or pairs of name and tensor, such as "
+                f"model.named_parameters(); got {type(pair).__name__}"
+            )
+    _broadcast_all([(name, tensor) for name, tensor in named if tensor is not None], root_rank)
+
+
+def _broadcast_all(named: Sequence[tuple[str, torch.Tensor]], root_rank: int) -> None:
+    settings = Settings(op=operations.BROADCAST, place=Place.in_place, root=root_rank)
+    if named:
+        synchronize(start_each("broadcast", named, settings))
+
+
+@dataclass(frozen=True)
+class _TensorPlace:
+    """Stands in a state for a tensor that travels by itself."""
+
+    index: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+def _replace(value: Any, kinds: type, make: Callable[[Any], Any]) -> Any:
+    """A copy of nested containers in which every `kinds` was replaced."""
+    if isinstance(value, kinds):
+        return make(value)
+    if isinstance(value, Mapping):
+        return {key: _replace(one, kinds, make) for key, one in value.items()}
+    if isinstance(value, deque):
+        return deque((_replace(one, kinds, make) for one in value), value.maxlen)
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(_replace(one, kinds, make) for one in value)
+    return value
+
+
+def broadcast_optimizer_state(
+    optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
+) -> None:
+    """Overwrites an optimizer's options and state with those of the root.
+
+    Works for every optimizer that `state_dict` and `load_state_dict` work for, also one that has
+    not stepped yet on some ranks. `model` is accepted for old scripts and not needed.
+    """
+    is_root = basics.rank() == root_rank
+    tensors: list[torch.Tensor] = []
+
+    def put_aside(tensor: torch.Tensor) -> _TensorPlace:
+        tensors.append(tensor)
+        return _TensorPlace(len(tensors) - 1, tuple(tensor.shape), tensor.dtype)
+
+    def make_room(place: _TensorPlace) -> torch.Tensor:
+        tensors.append(torch.empty(place.shape, dtype=place.dtype))
+        return tensors[-1]
+
+    skeleton = _replace(optimizer.state_dict(), torch.Tensor, put_aside) if is_root else None
+    skeleton = broadcast_object(skeleton, root_rank, name="optimizer_state")
+    state = None if is_root else _replace(skeleton, _TensorPlace, make_room)
+    named = [(f"optimizer_state.{index}", tensor) for index, tensor in enumerate(tensors)]
+    _broadcast_all(named, root_rank)
+    if state is not None:
+        optimizer.load_state_dict(state)
+
+
+def broadcast_object(
+    obj: Any,
+    root_rank: int = 0,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """The root's object, pickled, on every rank. `obj` is read on the root only."""
+    sets.process_set_id(process_set)
+    return objects.broadcast_object(obj, root_rank, name)
+
+
+def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
+    """The objects of all ranks, pickled, in rank order."""
+    return objects.allgather_object(obj, name)

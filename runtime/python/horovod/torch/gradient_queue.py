@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients on their way: submitted in batches while backward still runs, awaited before the step.
+
+One call of the library takes many gradients, so what is ready at about the same time is submitted
+together: when it reaches a message's worth of bytes, and when backward ends. Nothing of a finished
+backward ever waits here, so ranks may do other operations between backward and step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from ctypes import c_uint64
+from dataclasses import dataclass
+
+import torch
+
+from horovod.common import operations
+from horovod.common.library import Request, library
+from horovod.torch.compression import Compressor
+from horovod.torch.submission import DTYPES, check_supported
+
+# A message of its own in shared memory: below it a call costs more than what it could overlap.
+_BATCH_BYTES = 1 << 20
+
+_TOO_MANY_BACKWARDS = (
+    "Gradients were computed more than backward_passes_per_step times before call to step(). "
+    "Increase backward_passes_per_step to accumulate gradients locally."
+)
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """How every gradient of an optimizer is reduced."""
+
+    reduce_op: int
+    prescale: float
+    postscale: float
+    compression: type[Compressor]
+    sparse_as_dense: bool
+
+
+class GradientSlot:
+    """One parameter's gradient. The request is written once and pointed at memory every step."""
+
+    def __init__(self, name: str, parameter: torch.nn.Parameter, reduction: Reduction) -> None:
+        self.parameter = parameter
+        self.bytes = parameter.numel() * parameter.element_size()
+        self.group: list[GradientSlot] | None = None  # they are submitted as a unit
+        self.passes_left = 1  # backward passes until it is submitted
+        self.is_ready = False  # for its group
+        self.is_taken = False  # queued or in flight
+        self.ticket = 0
+        self._name = name
+        self._reduction = reduction
+        self._travelling = torch.empty(0)
+        self._context: torch.dtype | None = None
+        self._dtype: torch.dtype | None = None
+        self._tensor = operations.make_tensor(0, parameter.shape, 0)
+        self.request: Request = operations.make_request(
+            f"allreduce.{name}", operations.ALLREDUCE, self._tensor, self._tensor
+        )
+        self.request.reduce_op = reduction.reduce_op
+        self.request.prescale = reduction.prescale
+        self.request.postscale = reduction.postscale
+
+    def load(self) -> None:
+        """Points the request at the gradient, or at what compression makes of it."""
+        gradient = self.parameter.grad
+        if gradient is None:
+            # Another rank may have computed it, and waits for ours: zeros change no sum.
+            gradient = self.parameter.grad = torch.zeros_like(self.parameter)
+        elif gradient.layout != torch.strided and self._reduction.sparse_as_dense:
+            gradient = self.parameter.grad = gradient.to_dense()
+        travelling, self._context = self._reduction.compression.compress(gradient)
+        if travelling.dtype is not self._dtype or not travelling.is_cpu:
+            check_supported(travelling, f"gradient of {self._name}")
+            self._dtype = travelling.dtype
+            self._tensor.dtype = DTYPES[travelling.dtype]
+        if not travelling.is_contiguous():
+            travelling = travelling.contiguous()
+        self._travelling = travelling
+        self._tensor.data = travelling.data_ptr()
+
+    def store(self) -> None:
+        """Puts the result where the optimizer reads it."""
+        gradient = self.parameter.grad
+        result = self._reduction.compression.decompress(self._travelling, self._context)
+        if gradient is not None and result.data_ptr() != gradient.data_ptr():
+            gradient.copy_(result)
+        self._travelling = result
+
+    def clear(self) -> None:
+        self.ticket = 0
+        self.is_ready = self.is_taken = False
+
+
+class GradientQueue:
+    """Submits the gradients of one optimizer. Thread: that of backward and step."""
+
+    def __init__(self) -> None:
+        self._queued: list[GradientSlot] = []
+        self._queued_bytes = 0
+        self._in_flight: list[GradientSlot] = []
+        self._flushes_at_end = False  # of the backward that is running
+
+    def has_outstanding(self) -> bool:
+        return bool(self._queued or self._in_flight)
+
+    def on_gradient(self, slot: GradientSlot) -> None:
+        """A backward has accumulated this gradient."""
+        if slot.is_taken or slot.is_ready:
+            raise AssertionError(_TOO_MANY_BACKWARDS)
+        slot.passes_left -= 1
+        if slot.passes_left <= 0:
+            self.submit(slot)
+            if self._queued and not self._flushes_at_end:
+                self._flushes_at_end = True
+                torch.autograd.Variable._execution_engine.queue_callback(self._end_of_backward)
+
+    def submit(self, slot: GradientSlot) -> None:
+        """Queues a gradient; one of a group waits for the others of its group."""
+        if slot.group is None:
+            self._take(slot)
+        else:
+            slot.is_ready = True
+            if all(one.is_ready for one in slot.group):
+                for one in slot.group:
+                    self._take(one)
+        if self._queued_bytes >= _BATCH_BYTES:
+            self.flush()
+
+    def _take(self, slot: GradientSlot) -> None:
+        slot.load()
+        slot.is_taken = True
+        self._queued.append(slot)
+        self._queued_bytes += slot.bytes
+
+    def _end_of_backward(self) -> None:
+        self._flushes_at_end = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Submits what is queued, in one call."""
+        slots, self._queued, self._queued_bytes = self._queued, [], 0
+        if not slots:
+            return
+        count = len(slots)
+        requests = (Request * count)(*[slot.request for slot in slots])
+        tickets = (c_uint64 * count)()
+        operations.check(library.hvd_submit(operations.context(), requests, count, tickets))
+        for slot, ticket in zip(slots, tickets, strict=True):
+            slot.ticket = ticket
+        self._in_flight += slots
+
+    def finish(self, store: bool = True) -> None:
+        """Waits for everything; raises the first failure, after all have ended."""
+        self.flush()
+        errors = []
+        for slot in self._in_flight:
+            error = operations.wait(slot.ticket)
+            if error is not None:
+                errors.append(error)
+            elif store:
+                slot.store()
+        for slot in self._in_flight:
+            operations.release(slot.ticket)
+            slot.clear()
+        self._in_flight = []
+        self._flushes_at_end = False
+        if errors:
+            raise errors[0]
+
+
+def hook_of(queue: GradientQueue, slot: GradientSlot) -> Callable[[torch.Tensor], None]:
+    """What torch calls when the gradient of the slot's parameter is complete."""
+    return lambda _: queue.on_gradient(slot)
+
+
+def make_groups(slots: Iterable[list[GradientSlot]]) -> None:
+    """Binds the slots of each list to one another; a list of one stays alone."""
+    for number, group in enumerate(slots, start=1):
+        if len(group) < 2:
+            continue
+        for slot in group:
+            slot.group = group
+            slot.request.group = number

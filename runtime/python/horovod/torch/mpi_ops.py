@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations on torch tensors, blocking and asynchronous.
+
+An asynchronous form returns a handle for `poll` and `synchronize`; a trailing underscore means that
+the result replaces the input. Blocking forms that return a new tensor can be differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
+
+import torch
+
+from horovod.common import operations, util
+from horovod.common import process_sets as sets
+from horovod.common.basics import basics, reduce_op
+from horovod.common.exceptions import HorovodInternalError
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.torch import submission
+from horovod.torch.compression import Compression, Compressor
+from horovod.torch.gradients import Wanted
+from horovod.torch.submission import Place, Settings, poll, synchronize
+
+_basics = basics
+
+init = _basics.init
+shutdown = _basics.shutdown
+is_initialized = _basics.is_initialized
+start_timeline = _basics.start_timeline
+stop_timeline = _basics.stop_timeline
+size = _basics.size
+local_size = _basics.local_size
+cross_size = _basics.cross_size
+rank = _basics.rank
+local_rank = _basics.local_rank
+cross_rank = _basics.cross_rank
+is_homogeneous = _basics.is_homogeneous
+mpi_threads_supported = _basics.mpi_threads_supported
+mpi_enabled = _basics.mpi_enabled
+mpi_built = _basics.mpi_built
+gloo_enabled = _basics.gloo_enabled
+gloo_built = _basics.gloo_built
+nccl_built = _basics.nccl_built
+ddl_built = _basics.ddl_built
+ccl_built = _basics.ccl_built
+cuda_built = _basics.cuda_built
+rocm_built = _basics.rocm_built
+
+Average = _basics.Average
+Sum = _basics.Sum
+Adasum = _basics.Adasum
+Min = _basics.Min
+Max = _basics.Max
+Product = _basics.Product
+
+handle_average_backwards_compatibility = util.get_average_backwards_compatibility_fun(_basics)
+
+__all__ = [
+    "HorovodInternalError",
+    "allgather",
+    "allgather_async",
+    "allreduce",
+    "allreduce_",
+    "allreduce_async",
+    "allreduce_async_",
+    "alltoall",
+    "alltoall_async",
+    "barrier",
+    "broadcast",
+    "broadcast_",
+    "broadcast_async",
+    "broadcast_async_",
+    "grouped_allgather",
+    "grouped_allgather_async",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_allreduce_async",
+    "grouped_allreduce_async_",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
+    "join",
+    "poll",
+    "reducescatter",
+    "reducescatter_async",
+    "sparse_allreduce_async",
+    "synchronize",
+]
+
+
+def _one(handle: int) -> torch.Tensor:
+    return cast(torch.Tensor, synchronize(handle))
+
+
+def _many(handle: int) -> list[torch.Tensor]:
+    return cast("list[torch.Tensor]", synchronize(handle))
+
+
+def _reduction(
+    place: Place, op: int, prescale: float, postscale: float, process_set: ProcessSet
+) -> Settings:
+    sets.process_set_id(process_set)
+    return Settings(
+        op=operations.ALLREDUCE,
+        place=place,
+        reduce_op=reduce_op(op),
+        prescale=prescale,
+        postscale=postscale,
+    )
+
+
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Combines the tensors of all ranks with `op` (hvd.Average where nothing is said)."""
+    op = handle_average_backwards_compatibility(op, average)
+    settings = _reduction(Place.beside, op, prescale_factor, postscale_factor, process_set)
+    return submission.start("allreduce", name, tensor, settings)
+
+
+def allreduce(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """As `allreduce_async`, and waits. The gradient is an allreduce with the same arguments."""
+    op = handle_average_backwards_compatibility(op, average)
+    compressed, ctx = compression.compress(tensor)
+    settings = _reduction(Place.beside, op, prescale_factor, postscale_factor, process_set)
+    (reduced,) = Wanted("allreduce", name, settings, is_group=False).run([compressed])
+    return compression.decompress(reduced, ctx)
+
+
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """As `allreduce_async`; the result replaces the tensor."""
+    op = handle_average_backwards_compatibility(op, average)
+    settings = _reduction(Place.in_place, op, prescale_factor, postscale_factor, process_set)
+    return submission.start("allreduce", name, tensor, settings)
+
+
+def allreduce_(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """As `allreduce_async_`, and waits."""
+    return _one(
+        allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set)
+    )
+
+
+def grouped_allreduce_async(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """As `allreduce_async` for tensors that complete as a unit."""
+    op = handle_average_backwards_compatibility(op, average)
+    settings = _reduction(Place.beside, op, prescale_factor, postscale_factor, process_set)
+    return submission.start_group("grouped_allreduce", name, tensors, settings)
+
+
+def grouped_allreduce(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> list[torch.Tensor]:
+    """As `grouped_allreduce_async`, and waits."""
+    op = handle_average_backwards_compatibility(op, average)
+    compressed = [compression.compress(tensor) for tensor in tensors]
+    settings = _reduction(Place.beside, op, prescale_factor, postscale_factor, process_set)
+    wanted = Wanted("grouped_allreduce", name, settings, is_group=True)
+    reduced = wanted.run([one for one, _ in compressed])
+    return [
+        compression.decompress(one, ctx) for one, (_, ctx) in zip(reduced, compressed, strict=True)
+    ]
+
+
+def grouped_allreduce_async_(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """As `grouped_allreduce_async`; the results replace the tensors."""
+    op = handle_average_backwards_compatibility(op, average)
+    settings = _reduction(Place.in_place, op, prescale_factor, postscale_factor, process_set)
+    return submission.start_group("grouped_allreduce", name, tensors, settings)
+
+
+def grouped_allreduce_(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> list[torch.Tensor]:
+    """As `grouped_allreduce_async_`, and waits."""
+    return _many(
+        grouped_allreduce_async_(
+            tensors, average, name, op, prescale_factor, postscale_factor, process_set
+        )
+    )
+
+
+def allgather_async(
+    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> int:
+    """Joins the tensors of all ranks along the first dimension, which may differ between them."""
+    sets.process_set_id(process_set)
+    return submission.start("allgather", name, tensor, _ALLGATHER)
+
+
+def allgather(
+    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
+    """As `allgather_async`, and waits."""
+    sets.process_set_id(process_set)
+    (gathered,) = Wanted("allgather", name, _ALLGATHER, is_group=False).run([tensor])
+    return gathered
+
+
+def grouped_allgather_async(
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """As `allgather_async` for tensors that complete as a unit."""
+    sets.process_set_id(process_set)
+    return submission.start_group("grouped_allgather", name, tensors, _ALLGATHER)
+
+
+def grouped_allgather(
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> list[torch.Tensor]:
+    """As `grouped_allgather_async`, and waits."""
+    sets.process_set_id(process_set)
+    return list(Wanted("grouped_allgather", name, _ALLGATHER, is_group=True).run(tensors))
+
+
+_ALLGATHER = Settings(op=operations.ALLGATHER, place=Place.allocated)
+
+
+def _broadcast(place: Place, root_rank: int, process_set: ProcessSet) -> Settings:
+    sets.process_set_id(process_set)
+    return Settings(op=operations.BROADCAST, place=place, root=root_rank)
+
+
+def broadcast_async(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Gives every rank a copy of the root's tensor."""
+    settings = _broadcast(Place.beside, root_rank, process_set)
+    return submission.start("broadcast", name, tensor, settings)
+
+
+def broadcast(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """As `broadcast_async`, and waits."""
+    settings = _broadcast(Place.beside, root_rank, process_set)
+    (received,) = Wanted("broadcast", name, settings, is_group=False).run([tensor])
+    return received
+
+
+def broadcast_async_(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """As `broadcast_async`; the result replaces the tensor."""
+    settings = _broadcast(Place.in_place, root_rank, process_set)
+    return submission.start("broadcast", name, tensor, settings)
+
+
+def broadcast_(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """As `broadcast_async_`, and waits."""
+    return _one(broadcast_async_(tensor, root_rank, name, process_set))
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Returns when every rank has called it."""
+    sets.process_set_id(process_set)
+    operations.barrier()
+
+
+def _not_yet(what: str) -> NoReturn:
+    raise NotImplementedError(f"horovod.torch.{what} is not supported yet")
+
+
+def sparse_allreduce_async(*args: Any, **kwargs: Any) -> NoReturn:
+    _not_yet("sparse_allreduce_async")
+
+
+def alltoall_async(*args: Any, **kwargs: Any) -> NoReturn:
+    _not_yet("alltoall_async")
+
+
+def alltoall(*args: Any, **kwargs: Any) -> NoReturn:
+    _not_yet("alltoall")
+
+
+def reducescatter_async(*args: Any, **kwargs: Any) -> NoReturn:
+    _not_yet("reducescatter_async")
+
+
+def reducescatter(*args: Any, **kwargs: Any) -> NoReturn:
+    _not_yet("reducescatter")
+
+
+def grouped_reducescatter_async(*args: Any, **kwargs: Any) -> NoReturn:
+    _not_yet("grouped_reducescatter_async")
+
+
+def grouped_reducescatter(*args: Any, **kwargs: Any) -> NoReturn:
+    _not_yet("grouped_reducescatter")
+
+
+def join(*args: Any, **kwargs: Any) -> NoReturn:
+    _not_yet("join")
