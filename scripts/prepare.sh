@@ -15,14 +15,18 @@ scripts/setup_debian_12.sh
 # The stamp holds what .venv was made from; it is written last, so half a set-up starts again.
 stamp=.venv/horovod-setup.sha256
 python=$(python3 -c 'import sys; print(sys.base_prefix, sys.version)')
-wanted=$({ echo "$python" && cat scripts/requirements.txt; } | sha256sum)
+# Keras 2 asks for a distribution called tensorflow; tensorflow-cpu is the same without a GPU.
+keras2=tf_keras==2.21.0
+wanted=$({ echo "$python $keras2" && cat scripts/requirements.txt; } | sha256sum)
 if [[ -x .venv/bin/python && -f $stamp && $(<"$stamp") == "$wanted" ]]; then
     say ".venv is up to date"
 else
     begin=$SECONDS
     say "making .venv and installing the frameworks of scripts/requirements.txt (some minutes)"
     python3 -m venv --clear .venv
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt
+    pip=(.venv/bin/python -m pip --disable-pip-version-check install --quiet)
+    "${pip[@]}" -r scripts/requirements.txt
+    "${pip[@]}" --no-deps "$keras2"
     echo "$wanted" >"$stamp"
     say ".venv made in $(seconds "$begin")"
 fi
@@ -37,4 +41,5 @@ cmake --build build/release --target "$target"
 say "build/release is up to date after $(seconds "$begin")"
 
 cmake --install build/release --prefix .venv >build/release/install.log
-say "installed into .venv: $(.venv/bin/horovodrun --version) in .venv/bin/horovodrun"
+version=$(.venv/bin/horovodrun --version)
+say "installed horovod $version into .venv"
