@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which backends this build and this world have, in one explicit list, and which of them runs a
+// task.
+#pragma once
+
+#include "collectives/backend.hpp"
+#include "collectives/rendezvous/local_group.hpp"
+#include "collectives/topology.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace hvd::coll {
+
+/// What the backends are made from.
+struct BackendParts {
+    Topology topology;
+    LocalGroup* local_group = nullptr;  // the ranks of this host, where there are several; outlives
+                                        // the backends
+    std::size_t local_segment = 0;      // the group's segment that the backends may use
+};
+
+/// Bytes of the local group's segment that `create_backends` needs.
+[[nodiscard]] std::size_t local_segment_bytes(const Topology& topology);
+
+/// Those that can serve this world; the same list in the same order on every rank.
+[[nodiscard]] std::vector<std::unique_ptr<Backend>> create_backends(const BackendParts& parts);
+
+/// The backend with the highest score, the first among equals; nullptr when none can do it. Pure:
+/// the same task gives the same position on every rank.
+[[nodiscard]] Backend* select(std::span<const std::unique_ptr<Backend>> backends, const Task& task);
+
+}  // namespace hvd::coll

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everybody writes its input where all can read it and raises one flag; whoever has seen all flags
+// does the whole operation on its own. Two slots in turn are enough: a rank that raises a flag for
+// operation q + 1 has finished reading q, and nobody starts q + 2 before it has seen all of q + 1.
+#include "collectives/algorithms/cpu_reduce.hpp"
+#include "collectives/shm/transfer.hpp"
+#include "collectives/shm/works.hpp"
+
+#include <cstring>
+#include <optional>
+#include <vector>
+
+namespace hvd::coll::shm {
+namespace {
+
+void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    if (bytes != 0 && to != from) {
+        std::memcpy(to, from, bytes);
+    }
+}
+
+class ExchangeWork final : public Work {
+public:
+    ExchangeWork(Arena& arena, const Task& task, std::size_t bytes)
+        : arena_(arena), task_(task), bytes_(bytes), is_tiny_(bytes <= kTinyBytes) {
+        if (task.op == Op::allreduce) {
+            reducer_.emplace(task, arena.size());
+        }
+        auto& own = arena.own();
+        if (is_tiny_) {
+            tiny_ = ++arena.sequences.tiny;
+            auto& line = own.tiny[tiny_ % 2];
+            pack(line.payload.data());
+            arena.raise(line, tiny_);
+        } else {
+            small_ = ++arena.sequences.small;
+            pack(own.small[small_ % kSmallSlots].data());
+            arena.raise(own.small_filled, small_);
+        }
+    }
+
+    [[nodiscard]] Result<Progress> poll() override {
+        if (arena_.cause) {
+            return Error(*arena_.cause);
+        }
+        for (; arrived_ < arena_.size(); ++arrived_) {
+            if (arrived_ != arena_.rank() && !has_arrived(arrived_)) {
+                arena_.ring();
+                return Progress::pending;
+            }
+        }
+        finish();
+        if (!is_tiny_) {
+            // Off the critical path of the next operation.
+            take_lines(arena_.own().small[(small_ + 1) % kSmallSlots].data(), bytes_);
+        }
+        arena_.ring();
+        return Progress::done;
+    }
+
+private:
+    [[nodiscard]] const std::byte* slot(int rank) const noexcept {
+        const auto& area = arena_.area(rank);
+        return is_tiny_ ? area.tiny[tiny_ % 2].payload.data()
+                        : area.small[small_ % kSmallSlots].data();
+    }
+
+    [[nodiscard]] bool has_arrived(int rank) const noexcept {
+        const auto& area = arena_.area(rank);
+        return is_tiny_ ? area.tiny[tiny_ % 2].sequence.load(std::memory_order_acquire) == tiny_
+                        : area.small_filled.value.load(std::memory_order_acquire) >= small_;
+    }
+
+    void pack(std::byte* to) const {
+        if (task_.op == Op::broadcast && task_.root != arena_.rank()) {
+            return;
+        }
+        for (const auto& segment : task_.segments) {
+            const std::size_t bytes = segment.count * size_of(task_.type);
+            copy(to, segment.in, bytes);
+            to += bytes;
+        }
+    }
+
+    void finish() const {
+        switch (task_.op) {
+            case Op::allreduce: reduce(); break;
+            case Op::allgather: gather(); break;
+            case Op::broadcast: receive(); break;
+            case Op::barrier: break;
+        }
+    }
+
+    void reduce() const {
+        std::vector<const std::byte*> inputs(static_cast<std::size_t>(arena_.size()));
+        std::size_t offset = 0;
+        for (const auto& segment : task_.segments) {
+            for (int rank = 0; rank < arena_.size(); ++rank) {
+                inputs[static_cast<std::size_t>(rank)] = slot(rank) + offset;
+            }
+            reducer_->run(inputs, {&segment.out, 1}, segment.count);
+            offset += segment.count * size_of(task_.type);
+        }
+    }
+
+    void gather() const {
+        std::vector<std::size_t> offsets(static_cast<std::size_t>(arena_.size()));
+        for (const auto& segment : task_.segments) {
+            auto* out = segment.out;
+            for (std::size_t rank = 0; rank < offsets.size(); ++rank) {
+                const std::size_t bytes = segment.counts[rank] * size_of(task_.type);
+                copy(out, slot(static_cast<int>(rank)) + offsets[rank], bytes);
+                offsets[rank] += bytes;
+                out += bytes;
+            }
+        }
+    }
+
+    void receive() const {
+        const auto* from = slot(task_.root);
+        for (const auto& segment : task_.segments) {
+            const std::size_t bytes = segment.count * size_of(task_.type);
+            copy(segment.out, task_.root == arena_.rank() ? segment.in : from, bytes);
+            from += bytes;
+        }
+    }
+
+    Arena& arena_;
+    Task task_;
+    std::size_t bytes_;
+    bool is_tiny_;
+    std::uint32_t tiny_ = 0;
+    std::uint64_t small_ = 0;
+    int arrived_ = 0;  // ranks below are known to have come
+    std::optional<Reducer> reducer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Work> start_exchange(Arena& arena, const Task& task, std::size_t bytes) {
+    return std::make_unique<ExchangeWork>(arena, task, bytes);
+}
+
+}  // namespace hvd::coll::shm

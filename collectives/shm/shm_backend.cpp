@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/shm/arena.hpp"
+#include "collectives/shm/factory.hpp"
+#include "collectives/shm/works.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace hvd::coll::shm {
+namespace {
+
+constexpr int kScore = 100;
+constexpr std::size_t kFusionBytes = std::size_t{1} << 20;
+
+class DoneWork final : public Work {
+public:
+    [[nodiscard]] Result<Progress> poll() override { return Progress::done; }
+};
+
+/// Of any rank: the same number on all ranks, which decides how they work together.
+[[nodiscard]] std::size_t largest_input(const Task& task, int ranks) {
+    if (task.op != Op::allgather) {
+        return input_bytes(task);
+    }
+    std::size_t largest = 0;
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
+        std::size_t elements = 0;
+        for (const auto& segment : task.segments) {
+            elements += segment.counts[rank];
+        }
+        largest = std::max(largest, elements);
+    }
+    return largest * size_of(task.type);
+}
+
+class ShmBackend final : public Backend {
+public:
+    ShmBackend(LocalGroup& group, std::size_t segment) : arena_(group, segment) {}
+
+    [[nodiscard]] std::string_view name() const noexcept override { return "shm"; }
+    [[nodiscard]] int score(const Task& task) const noexcept override {
+        return task.device.is_host() ? kScore : 0;
+    }
+    [[nodiscard]] bool gathers(const Task&) const noexcept override { return true; }
+    [[nodiscard]] std::span<std::byte> workspace(std::size_t bytes) override {
+        workspace_.resize(bytes);
+        return workspace_;
+    }
+    [[nodiscard]] std::size_t fusion_bytes() const noexcept override { return kFusionBytes; }
+
+private:
+    std::unique_ptr<Work> do_start(const Task& task) override {
+        const std::size_t bytes = largest_input(task, arena_.size());
+        if (bytes == 0 && task.op != Op::barrier) {
+            return std::make_unique<DoneWork>();
+        }
+        if (bytes <= kSmallBytes) {
+            return start_exchange(arena_, task, bytes);
+        }
+        if (task.op == Op::allreduce) {
+            return start_swap(arena_, task);
+        }
+        return start_gather(arena_, task, bytes);
+    }
+
+    void do_abort(const Error& cause) override { arena_.cause = cause; }
+
+    Arena arena_;
+    std::vector<std::byte> workspace_;
+};
+
+}  // namespace
+
+std::size_t segment_bytes(int local_size) {
+    return sizeof(RankArea) * static_cast<std::size_t>(local_size);
+}
+
+std::unique_ptr<Backend> create(LocalGroup& group, std::size_t segment) {
+    return std::make_unique<ShmBackend>(group, segment);
+}
+
+}  // namespace hvd::coll::shm
