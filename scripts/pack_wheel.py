@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lays an installed prefix out as an unpacked wheel, for `wheel pack`. Called by wheel.sh.
 
-usage: pack_wheel.py PREFIX PYPROJECT VERSION_FILE FOLDER      prints the wheel's folder in FOLDER
+usage: pack_wheel.py PREFIX FOLDER      prints the wheel's folder in FOLDER; run in the root
 
 What pip then puts into an environment has the same layout as the prefix (see HvdInstall.cmake).
 """
@@ -13,6 +13,15 @@ import sys
 
 import tomllib
 
+# Debian packages whose code is linked into the programs, and whose licences must go with it.
+LINKED = (
+    "libfmt-dev",
+    "libhwy-dev",
+    "libspdlog-dev",
+    "libstdc++-12-dev",
+    "libyaml-cpp-dev",
+    "nlohmann-json3-dev",
+)
 WHEEL = """\
 Wheel-Version: 1.0
 Generator: horovod scripts/wheel.sh
@@ -21,13 +30,14 @@ Tag: py3-none-linux_x86_64
 """
 
 
-def metadata(project: dict, version: str) -> str:
+def metadata(project: dict, version: str, licenses: list[str]) -> str:
     lines = [
         "Metadata-Version: 2.4",
         f"Name: {project['name']}",
         f"Version: {version}",
         f"Summary: {project['description']}",
         f"License-Expression: {project['license']}",
+        *(f"License-File: {name}" for name in licenses),
         f"Requires-Python: {project['requires-python']}",
         *(f"Classifier: {classifier}" for classifier in project["classifiers"]),
         *(f"Requires-Dist: {name}" for name in project["dependencies"]),
@@ -35,30 +45,38 @@ def metadata(project: dict, version: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def copy_licenses(folder: pathlib.Path) -> list[str]:
+    folder.mkdir()
+    shutil.copy("LICENSE", folder / "LICENSE")
+    for package in LINKED:
+        shutil.copy(f"/usr/share/doc/{package}/copyright", folder / f"LICENSE.{package}")
+    return sorted(file.name for file in folder.iterdir())
+
+
 def main(argv: list[str]) -> int:
-    if len(argv) != 5:
+    if len(argv) != 3:
         print(__doc__, file=sys.stderr)
         return 2
-    prefix, pyproject, version_file, folder = map(pathlib.Path, argv[1:])
-    project = tomllib.loads(pyproject.read_text())["project"]
-    version = version_file.read_text().strip()
+    prefix, folder = map(pathlib.Path, argv[1:])
+    project = tomllib.loads(pathlib.Path("runtime/python/pyproject.toml").read_text())["project"]
+    version = pathlib.Path("VERSION").read_text().strip()
     name = f"{project['name']}-{version}"
     root = folder / name
     shutil.rmtree(root, ignore_errors=True)
 
     (package,) = prefix.glob("lib/python*/site-packages/horovod")
-    skip = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(package, root / "horovod", ignore=skip)
-    data = root / f"{name}.data"
-    shutil.copytree(prefix / "bin", data / "scripts")
-    for part in ("include", "libexec"):
-        shutil.copytree(prefix / part, data / "data" / part)
+    shutil.copytree(package, root / "horovod", ignore=shutil.ignore_patterns("__pycache__"))
+    # All below data, the environment's root: programs keep their place beside ../lib here too,
+    # where auditwheel follows their RUNPATH.
+    data = root / f"{name}.data/data"
     without_python = shutil.ignore_patterns("python*")
-    shutil.copytree(prefix / "lib", data / "data" / "lib", ignore=without_python)
+    for part in ("bin", "include", "lib", "libexec"):
+        shutil.copytree(prefix / part, data / part, ignore=without_python)
 
     info = root / f"{name}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(metadata(project, version))
+    licenses = copy_licenses(info / "licenses")
+    (info / "METADATA").write_text(metadata(project, version, licenses))
     (info / "WHEEL").write_text(WHEEL)
     print(root)
     return 0

@@ -18,7 +18,7 @@ cmake --build build/release --target product
 rm -rf "$stage"
 mkdir -p "$stage/out" dist
 cmake --install build/release --prefix "$stage/prefix" --strip >"$stage.log"
-folder=$("$python" scripts/pack_wheel.py "$stage/prefix" runtime/python/pyproject.toml VERSION "$stage")
+folder=$("$python" scripts/pack_wheel.py "$stage/prefix" "$stage")
 "$python" -m wheel pack "$folder" --dest-dir "$stage/out" >>"$stage.log"
 wheel=$(echo "$stage"/out/*.whl)
 
