@@ -10,6 +10,7 @@ import ctypes
 import os
 from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 FILE_NAME = "libhorovod.so"
 PATH_VARIABLE = "HOROVOD_LIBRARY"
@@ -113,6 +114,10 @@ class Library:
             function.argtypes = arguments
             setattr(self, name, function)
         self.version: str = self.hvd_version().decode()
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def enum(self, name: str) -> int:
         """The value of an enumerator of hvd.h."""

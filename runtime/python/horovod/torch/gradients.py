@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -46,8 +46,10 @@ class Wanted:
 
     def run_plain(self, tensors: Tensors) -> tuple[torch.Tensor, ...]:
         if self.is_group:
-            return tuple(synchronize(start_group(self.label, self.name, tensors, self.settings)))
-        return (synchronize(start(self.label, self.name, tensors[0], self.settings)),)
+            handle = start_group(self.label, self.name, tensors, self.settings)
+            return tuple(cast("list[torch.Tensor]", synchronize(handle)))
+        handle = start(self.label, self.name, tensors[0], self.settings)
+        return (cast(torch.Tensor, synchronize(handle)),)
 
 
 class HorovodAllreduce(torch.autograd.Function):

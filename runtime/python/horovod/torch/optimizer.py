@@ -7,7 +7,7 @@ import contextlib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -24,8 +24,13 @@ from horovod.torch.gradient_queue import (
     make_groups,
 )
 
+if TYPE_CHECKING:
+    _UserClass = torch.optim.Optimizer
+else:
+    _UserClass = object  # the user's class follows in the bases of the class made below
 
-class _DistributedOptimizer:
+
+class _DistributedOptimizer(_UserClass):
     """Goes before the user's optimizer class in a class of the same name.
 
     With one rank nothing is hooked, and every method is that of the user's class.
@@ -244,10 +249,9 @@ def DistributedOptimizer(
     names = {} if named_parameters is None else _names_of(optimizer, named_parameters)
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     kind = type(optimizer)
-    distributed = type(
-        kind.__name__, (_DistributedOptimizer, kind), {"__module__": kind.__module__}
-    )
-    wrapped = distributed.__new__(distributed)
+    bases: Any = (_DistributedOptimizer, kind)
+    distributed: Any = type(kind.__name__, bases, {"__module__": kind.__module__})
+    wrapped: _DistributedOptimizer = distributed.__new__(distributed)
     # A scheduler made before may have replaced `step` on the instance; ours must be found.
     wrapped.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k != "step"})
     wrapped._distribute(
