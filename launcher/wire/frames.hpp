@@ -23,6 +23,10 @@ inline constexpr std::size_t kMaxFrame = std::size_t{64} << 20;  // bytes
 [[nodiscard]] std::vector<std::byte> encode(const FromAgent& message);
 [[nodiscard]] std::vector<std::byte> encode(const ToAgent& message);
 
+/// The begin of the frame of an Output with `size` bytes, which are sent after it from where they
+/// lie. `empty` has none.
+[[nodiscard]] std::vector<std::byte> encode_output_header(const Output& empty, std::size_t size);
+
 /// Takes bytes as they arrive, checks the magic, gives whole messages. After an Error the stream is
 /// of no use.
 template <class Message>

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The fields of every value that crosses the wire, in their order on it. Each value has one list,
+// used by the writer and by the reader, so that the two cannot drift apart.
+#pragma once
+
+#include "launcher/wire/messages.hpp"
+
+#include <concepts>
+#include <type_traits>
+
+namespace hvd::launch::wire {
+
+// A value, const for the writer and not for the reader.
+template <class Given, class Value>
+concept Is = std::same_as<std::remove_const_t<Given>, Value>;
+
+// ---- what is inside messages ----
+
+void fields(auto& io, Is<Gpu> auto& gpu) {
+    io(gpu.index, gpu.uuid, gpu.name, gpu.memory_bytes, gpu.cpus);
+}
+
+void fields(auto& io, Is<HostFacts> auto& facts) {
+    io(facts.hostname, facts.machine, facts.cpus, facts.memory_bytes, facts.gpus, facts.gpu_mask);
+    io(facts.gpu_note, facts.free_port);
+}
+
+void fields(auto& io, Is<ProcessSpec> auto& spec) {
+    io(spec.rank, spec.local_rank, spec.local_size, spec.cross_rank, spec.cross_size);
+    io(spec.gpus, spec.cpus, spec.env, spec.cwd, spec.argv);
+}
+
+void fields(auto& io, Is<HostPlan> auto& plan) {
+    io(plan.host, plan.starter, plan.slots, plan.agent_socket, plan.env, plan.ranks);
+    io(plan.stdin_rank, plan.stdin_all, plan.grace);
+}
+
+void fields(auto& io, Is<coll::agent_message::Report> auto& report) {
+    io(report.kind, report.peer, report.text);
+}
+
+void fields(auto& io, Is<Survivor> auto& survivor) {
+    io(survivor.pid, survivor.state, survivor.wchan);
+}
+
+// ---- agent → launcher ----
+
+void fields(auto& io, Is<Hello> auto& hello) {
+    io(hello.version, hello.build_id, hello.pid);
+}
+
+void fields(auto& io, Is<Facts> auto& facts) {
+    io(facts.facts);
+}
+
+void fields(auto& io, Is<Started> auto& started) {
+    io(started.rank, started.pid);
+}
+
+void fields(auto& io, Is<StartFailed> auto& failed) {
+    io(failed.rank, failed.step, failed.error_number);
+}
+
+void fields(auto& io, Is<Output> auto& output) {
+    io(output.rank, output.stream, output.time_ns, output.bytes);
+}
+
+void fields(auto& io, Is<RankReport> auto& report) {
+    io(report.rank, report.time_ns, report.report);
+}
+
+void fields(auto& io, Is<Exited> auto& exited) {
+    io(exited.rank, exited.time_ns, exited.wait_status, exited.induced, exited.oom);
+    io(exited.max_rss_bytes);
+}
+
+void fields(auto& io, Is<Put> auto& put) {
+    io(put.rank, put.request, put.key, put.value);
+}
+
+void fields(auto& io, Is<Get> auto& get) {
+    io(get.rank, get.request, get.key);
+}
+
+void fields(auto& io, Is<Note> auto& note) {
+    io(note.text);
+}
+
+void fields(auto& io, Is<AllGone> auto& gone) {
+    io(gone.survivors);
+}
+
+// ---- launcher → agent ----
+
+void fields(auto& io, Is<Start> auto& start) {
+    io(start.job_id, start.plan);
+}
+
+void fields(auto& io, Is<Signal> auto& signal) {
+    io(signal.number);
+}
+
+void fields(auto& io, Is<Stop> auto& stop) {
+    io(stop.grace_ms);
+}
+
+void fields(auto& io, Is<Input> auto& input) {
+    io(input.bytes);
+}
+
+void fields(auto& io, Is<Credit> auto& credit) {
+    io(credit.bytes);
+}
+
+void fields(auto& io, Is<PutDone> auto& done) {
+    io(done.rank, done.request, done.error);
+}
+
+void fields(auto& io, Is<GetValue> auto& value) {
+    io(value.rank, value.request, value.value);
+}
+
+}  // namespace hvd::launch::wire
