@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The callbacks of horovod.keras and horovod.tensorflow.keras."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from horovod._keras.values import average_numbers
+from horovod.common.basics import basics
+from horovod.tensorflow.functions import broadcast_variables
+from horovod.tensorflow.util import native_variable
+
+Logs = dict[str, Any] | None
+Multiplier = Callable[[float], float]
+
+
+def _inner(optimizer: Any) -> Any:
+    """The optimizer inside a loss scale optimizer."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def _variables(owner: Any) -> list[Any]:
+    variables = owner.variables
+    return list(variables() if callable(variables) else variables)
+
+
+class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
+    """Starts all ranks from the root's weights and optimizer state.
+
+    What exists when training begins is broadcast before the first step, the rest after it. Random
+    seeds stay each rank's own. `device` and `local_variables` (not broadcast) are as in the
+    original.
+    """
+
+    def __init__(self, root_rank: int, device: str = "", local_variables: Any = None) -> None:
+        super().__init__()
+        self.root_rank = root_rank
+        self.device = device
+        self._done = {native_variable(one).ref() for one in local_variables or ()}
+        self._is_over = False
+
+    def on_train_begin(self, logs: Logs = None) -> None:
+        if not self._is_over:
+            self._broadcast_new()
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        if not self._is_over:
+            self._broadcast_new()
+            self._is_over = True
+
+    def _broadcast_new(self) -> None:
+        known = [*self.model.weights, *_variables(self.model.optimizer)]
+        new = [one for one in known if native_variable(one).ref() not in self._done]
+        self._done.update(native_variable(one).ref() for one in new)
+        if new:
+            with tf.device(self.device):
+                broadcast_variables(new, self.root_rank)
+
+
+class MetricAverageCallback(tf.keras.callbacks.Callback):
+    """Averages the metrics over the ranks at the end of every epoch.
+
+    Callbacks that follow it in the list see the averages, the same on every rank: put it before
+    those that decide by a metric (early stopping, checkpoints, a rate on a plateau).
+    """
+
+    def __init__(self, device: str = "") -> None:
+        super().__init__()
+        self.device = device
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        values = {key: float(value) for key, value in (logs or {}).items() if _is_number(value)}
+        if logs is not None and values:
+            with tf.device(self.device):
+                logs.update(average_numbers(values, "MetricAverageCallback"))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Number) or np.ndim(value) == 0
+
+
+class LearningRateScheduleCallback(tf.keras.callbacks.Callback):
+    """Sets the learning rate to `initial_lr * multiplier(epoch)` from `start_epoch` to before
+    `end_epoch`.
+
+    `multiplier` is a number or a function of the epoch. With `staircase` the rate changes once an
+    epoch; without it at every batch, the epoch being a fraction, for which `steps_per_epoch` is
+    needed where Keras does not know it. Without `initial_lr` it is the rate that the optimizer has
+    when training begins. `momentum_correction` scales what SGD has gathered in its momentum with
+    the rate, so that a change takes effect at once.
+    """
+
+    def __init__(
+        self,
+        initial_lr: float | None = None,
+        multiplier: float | Multiplier | None = None,
+        start_epoch: int = 0,
+        end_epoch: int | None = None,
+        staircase: bool = True,
+        momentum_correction: bool = True,
+        steps_per_epoch: int | None = None,
+    ) -> None:
+        super().__init__()
+        if multiplier is None:
+            raise ValueError("multiplier is missing: give a number or a function of the epoch")
+        self.initial_lr = initial_lr
+        self.start_epoch = start_epoch
+        self.end_epoch = end_epoch
+        self.staircase = staircase or not callable(multiplier)
+        self.momentum_correction = momentum_correction
+        self.steps_per_epoch = steps_per_epoch
+        self.multiplier: Multiplier = (
+            multiplier if callable(multiplier) else lambda epoch: float(multiplier)
+        )
+        self.current_epoch = 0
+
+    def on_train_begin(self, logs: Logs = None) -> None:
+        if self.initial_lr is None:
+            self.initial_lr = self._learning_rate()
+        if not self.staircase and not self.steps_per_epoch:
+            self.steps_per_epoch = self.params.get("steps")
+            if not self.steps_per_epoch:
+                raise ValueError(
+                    f"{type(self).__name__}: the number of steps in an epoch is not known: pass "
+                    f"steps_per_epoch"
+                )
+
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
+        self.current_epoch = epoch
+
+    def on_train_batch_begin(self, batch: int, logs: Logs = None) -> None:
+        is_over = self.end_epoch is not None and self.current_epoch >= self.end_epoch
+        if self.current_epoch < self.start_epoch or is_over:
+            return
+        if not self.staircase:
+            self._adjust(self.current_epoch + batch / self._steps())
+        elif batch == 0:
+            self._adjust(self.current_epoch)
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        if logs is not None:
+            logs["lr"] = self._learning_rate()
+
+    def _steps(self) -> int:
+        assert self.steps_per_epoch
+        return self.steps_per_epoch
+
+    def _learning_rate(self) -> float:
+        return float(np.asarray(_inner(self.model.optimizer).learning_rate))
+
+    def _adjust(self, epoch: float) -> None:
+        assert self.initial_lr is not None
+        optimizer = _inner(self.model.optimizer)
+        before = self._learning_rate()
+        after = self.initial_lr * self.multiplier(epoch)
+        if before == after:
+            return
+        optimizer.learning_rate = after
+        if self.momentum_correction and before > 0:
+            _scale_momentum(optimizer, after / before)
+
+
+def _scale_momentum(optimizer: Any, factor: float) -> None:
+    """The sums of past steps hold the rates of those steps: multiplying them once by the ratio is
+    the correction of Goyal et al. (2017), which multiplies the momentum for one step."""
+    if not getattr(optimizer, "momentum", 0):
+        return
+    sums = getattr(optimizer, "momentums", None) or getattr(optimizer, "_momentums", None) or []
+    for variable in sums:
+        if variable is not None:
+            own = native_variable(variable)
+            own.assign(own * tf.cast(factor, own.dtype))
+
+
+class LearningRateWarmupCallback(LearningRateScheduleCallback):
+    """Raises the learning rate from `initial_lr / size` to `initial_lr` over the first
+    `warmup_epochs` epochs, batch by batch.
+
+    `initial_lr` is the rate already scaled for all ranks; without it the optimizer's rate when
+    training begins. `verbose` above 0 prints a line at the end of the warm-up.
+    """
+
+    def __init__(
+        self,
+        initial_lr: float | None = None,
+        warmup_epochs: int = 5,
+        momentum_correction: bool = True,
+        steps_per_epoch: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        def multiplier(epoch: float) -> float:
+            # One batch further, so that an epoch ends on a round number.
+            progress = (epoch + 1.0 / self._steps()) / warmup_epochs
+            return (progress * (basics.size() - 1) + 1) / basics.size()
+
+        super().__init__(
+            initial_lr,
+            multiplier,
+            start_epoch=0,
+            end_epoch=warmup_epochs,
+            staircase=False,
+            momentum_correction=momentum_correction,
+            steps_per_epoch=steps_per_epoch,
+        )
+        self.verbose = verbose
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        super().on_epoch_end(epoch, logs)
+        if self.end_epoch is not None and epoch == self.end_epoch - 1 and self.verbose > 0:
+            print(
+                f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to "
+                f"{self._learning_rate():g}."
+            )
+
+
+LRWarmupCallback = LearningRateWarmupCallback

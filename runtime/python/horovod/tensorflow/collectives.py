@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hvd.allreduce and hvd.grouped_allreduce: averaging, compression, sparse tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from horovod.common.basics import Average, Sum, basics
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.tensorflow import mpi_ops
+from horovod.tensorflow.compression import Compression, Compressor
+from horovod.tensorflow.mpi_ops import handle_average_backwards_compatibility
+
+
+def allreduce(
+    tensor: Any,
+    average: bool | None = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+) -> tf.Tensor | tf.IndexedSlices:
+    """The tensor reduced over the ranks: averaged unless `op` says otherwise.
+
+    An IndexedSlices stays one: its values and indices are gathered. `device_dense` and
+    `device_sparse` are accepted; operations run where the tensor is.
+    """
+    op = handle_average_backwards_compatibility(op, average)
+    if isinstance(tensor, tf.IndexedSlices):
+        return _allreduce_sparse(tensor, op, prescale_factor * postscale_factor, name, process_set)
+    tensor = tf.convert_to_tensor(tensor)
+    compressed, ctx = compression.compress(tensor)
+    reduced = mpi_ops._allreduce(
+        compressed,
+        name=name,
+        op=op,
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        ignore_name_scope=ignore_name_scope,
+        process_set=process_set,
+    )
+    return compression.decompress(reduced, ctx)
+
+
+def grouped_allreduce(
+    tensors: Sequence[Any],
+    average: bool | None = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+    name: str | None = None,
+) -> list[tf.Tensor | tf.IndexedSlices]:
+    """As allreduce for several tensors that travel and complete as a unit. They may differ in
+    shape and data type; those that are IndexedSlices make a unit of their own."""
+    op = handle_average_backwards_compatibility(op, average)
+    if not tensors:
+        return []
+    results: list[Any] = [None] * len(tensors)
+    sparse = [i for i, one in enumerate(tensors) if isinstance(one, tf.IndexedSlices)]
+    dense = [i for i in range(len(tensors)) if i not in set(sparse)]
+    packed = [compression.compress(tf.convert_to_tensor(tensors[i])) for i in dense]
+    reduced = mpi_ops._grouped_allreduce(
+        [tensor for tensor, _ in packed],
+        name=name,
+        op=op,
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        ignore_name_scope=ignore_name_scope,
+        process_set=process_set,
+    )
+    for i, tensor, (_, ctx) in zip(dense, reduced, packed, strict=True):
+        results[i] = compression.decompress(tensor, ctx)
+    gathered = allreduce_slices(
+        [tensors[i] for i in sparse],
+        op,
+        prescale_factor * postscale_factor,
+        name and f"{name}_sparse",
+        process_set,
+    )
+    for i, slices in zip(sparse, gathered, strict=True):
+        results[i] = slices
+    return results
+
+
+def _allreduce_sparse(
+    tensor: tf.IndexedSlices, op: int, scale: float, name: str | None, process_set: ProcessSet
+) -> tf.IndexedSlices:
+    return allreduce_slices([tensor], op, scale, name, process_set)[0]
+
+
+def allreduce_slices(
+    tensors: Sequence[tf.IndexedSlices],
+    op: int,
+    scale: float,
+    name: str | None,
+    process_set: ProcessSet,
+) -> list[tf.IndexedSlices]:
+    """The rows of all ranks. A row that several ranks have stays several rows, as IndexedSlices
+    allow: what they say is the sum."""
+    if not tensors:
+        return []
+    if op not in (Average, Sum):
+        raise NotImplementedError(
+            "IndexedSlices can be averaged or summed only: convert the tensor with "
+            "tf.convert_to_tensor, or pass sparse_as_dense=True, for another op"
+        )
+    gathered = mpi_ops.grouped_allgather(
+        [part for one in tensors for part in (one.values, one.indices)],
+        name=name,
+        process_set=process_set,
+    )
+    divisor = basics.size() if op == Average else 1
+    return [
+        tf.IndexedSlices(
+            _scaled(gathered[2 * i], scale, divisor), gathered[2 * i + 1], one.dense_shape
+        )
+        for i, one in enumerate(tensors)
+    ]
+
+
+def _scaled(values: tf.Tensor, scale: float, divisor: int) -> tf.Tensor:
+    if scale != 1.0:
+        values = values * tf.cast(scale, values.dtype)
+    return values if divisor == 1 else values / tf.cast(divisor, values.dtype)

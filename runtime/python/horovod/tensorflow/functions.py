@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values that every rank starts with or collects: variables and Python objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from horovod.common import objects
+from horovod.common.process_sets import ProcessSet, global_process_set, process_set_id
+from horovod.tensorflow.mpi_ops import broadcast_
+
+
+def broadcast_variables(
+    variables: Sequence[Any],
+    root_rank: int,
+    process_set: ProcessSet = global_process_set,
+    inplace: bool = False,
+) -> Any:
+    """Gives all variables, of TensorFlow or Keras, the values they have on the root.
+
+    In a graph it returns the op that does so. `inplace` is accepted: it is always so.
+    """
+    done = broadcast_(list(variables), root_rank, process_set=process_set)
+    return None if tf.executing_eagerly() else tf.group(*done)
+
+
+def broadcast_global_variables(root_rank: int) -> tf.Operation:
+    """The op that broadcasts all global variables of a TensorFlow 1 graph."""
+    if tf.executing_eagerly():
+        raise RuntimeError(
+            "hvd.broadcast_global_variables() does not support eager execution: call "
+            "hvd.broadcast_variables(<model/optimizer variables>, root_rank) instead"
+        )
+    return broadcast_variables(tf.compat.v1.global_variables(), root_rank)
+
+
+class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
+    """Broadcasts all global variables once a TensorFlow 1 session has been made."""
+
+    def __init__(self, root_rank: int, device: str = "") -> None:
+        super().__init__()
+        self.root_rank = root_rank
+        self.device = device
+        self._op: tf.Operation | None = None
+
+    def begin(self) -> None:
+        if self._op is None or self._op.graph is not tf.compat.v1.get_default_graph():
+            with tf.device(self.device):
+                self._op = broadcast_global_variables(self.root_rank)
+
+    def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
+        session.run(self._op)
+
+
+def broadcast_object(
+    obj: Any,
+    root_rank: int = 0,
+    session: Any = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """The root's Python object, on every rank. `session` is not needed."""
+    process_set_id(process_set)
+    return objects.broadcast_object(obj, root_rank, name)
+
+
+def broadcast_object_fn(
+    root_rank: int = 0,
+    session: Any = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Callable[[Any], Any]:
+    """broadcast_object as a function of the object alone."""
+    return lambda obj: broadcast_object(obj, root_rank, session, name, process_set)
+
+
+def allgather_object(
+    obj: Any,
+    session: Any = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> list[Any]:
+    """The objects of all ranks, in rank order, on every rank. `session` is not needed."""
+    process_set_id(process_set)
+    return objects.allgather_object(obj, name)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tf.GradientTape whose gradients are those of all ranks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import tensorflow as tf
+
+from horovod.common.basics import Average
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.tensorflow.compression import Compression, Compressor
+from horovod.tensorflow.gradient_reducer import GradientReducer, ReducerSettings
+
+
+class _DistributedTape(tf.GradientTape):
+    """The class that a wrapped tape gets. `_reducer` is set by DistributedGradientTape."""
+
+    _reducer: GradientReducer
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: Any = tf.UnconnectedGradients.NONE,
+    ) -> Any:
+        own = super().gradient(target, sources, output_gradients, unconnected_gradients)
+        reduced = self._reducer.reduce(tf.nest.flatten(own), tf.nest.flatten(sources))
+        return tf.nest.pack_sequence_as(own, reduced)
+
+    def register_local_source(self, source: Any) -> NoReturn:
+        raise NotImplementedError("register_local_source is not supported yet")
+
+
+def DistributedGradientTape(
+    gradtape: tf.GradientTape,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: type[Compressor] = Compression.none,
+    sparse_as_dense: bool = False,
+    op: int = Average,
+    gradient_predivide_factor: float = 1.0,
+    num_groups: int = 0,
+    groups: int | Sequence[Sequence[Any]] | None = None,
+    process_set: ProcessSet = global_process_set,
+    scale_local_gradients: bool = True,
+) -> tf.GradientTape:
+    """A tape that shares what `gradtape` recorded and whose gradient() reduces over the ranks.
+
+    `device_dense` and `device_sparse` are accepted; operations run where the tensors are.
+    """
+    settings = ReducerSettings(
+        name="DistributedGradientTape",
+        compression=compression,
+        sparse_as_dense=sparse_as_dense,
+        op=op,
+        gradient_predivide_factor=gradient_predivide_factor,
+        num_groups=num_groups,
+        groups=groups,
+        process_set=process_set,
+    )
+    tape = copy.copy(gradtape)
+    kind = type(gradtape)
+    tape.__class__ = type(kind.__name__, (_DistributedTape, kind), {"__module__": kind.__module__})
+    tape._reducer = GradientReducer(settings)
+    return tape
+
+
+def PartialDistributedGradientTape(*args: Any, **kwargs: Any) -> NoReturn:
+    raise NotImplementedError(
+        "horovod.tensorflow.PartialDistributedGradientTape is not supported yet"
+    )

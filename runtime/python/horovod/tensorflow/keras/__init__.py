@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Horovod for tf.keras: `import horovod.tensorflow.keras as hvd`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from horovod._keras.loading import load_model
+from horovod._keras.optimizer import Distribution, distributed, wire_name
+from horovod._keras.values import allgather, allreduce, broadcast, reducescatter
+from horovod.common.process_sets import (
+    ProcessSet,
+    add_process_set,
+    global_process_set,
+    remove_process_set,
+)
+from horovod.tensorflow.compression import Compression, Compressor
+from horovod.tensorflow.functions import (
+    allgather_object,
+    broadcast_global_variables,
+    broadcast_object,
+    broadcast_variables,
+)
+from horovod.tensorflow.gradient_reducer import ReducerSettings
+from horovod.tensorflow.mpi_ops import (
+    Adasum,
+    Average,
+    Max,
+    Min,
+    Product,
+    Sum,
+    ccl_built,
+    cross_rank,
+    cross_size,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    init,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rank,
+    rocm_built,
+    shutdown,
+    size,
+    start_timeline,
+    stop_timeline,
+)
+
+from . import callbacks, elastic
+
+__all__ = [
+    "Adasum",
+    "Average",
+    "Compression",
+    "DistributedOptimizer",
+    "Max",
+    "Min",
+    "PartialDistributedOptimizer",
+    "ProcessSet",
+    "Product",
+    "Sum",
+    "add_process_set",
+    "allgather",
+    "allgather_object",
+    "allreduce",
+    "broadcast",
+    "broadcast_global_variables",
+    "broadcast_object",
+    "broadcast_variables",
+    "callbacks",
+    "ccl_built",
+    "cross_rank",
+    "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "elastic",
+    "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
+    "init",
+    "is_homogeneous",
+    "is_initialized",
+    "load_model",
+    "local_rank",
+    "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
+    "rank",
+    "reducescatter",
+    "remove_process_set",
+    "rocm_built",
+    "shutdown",
+    "size",
+    "start_timeline",
+    "stop_timeline",
+]
+
+
+def DistributedOptimizer(
+    optimizer: Any,
+    name: str | None = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: type[Compressor] = Compression.none,
+    sparse_as_dense: bool = False,
+    gradient_predivide_factor: float = 1.0,
+    op: int = Average,
+    backward_passes_per_step: int = 1,
+    average_aggregated_gradients: bool = False,
+    num_groups: int = 0,
+    groups: int | Sequence[Sequence[Any]] | None = None,
+    process_set: ProcessSet = global_process_set,
+    scale_local_gradients: bool = True,
+) -> Any:
+    """An optimizer with the class, settings and state of `optimizer` that applies the gradients of
+    all ranks. It is saved with a model as the optimizer it was made from.
+
+    name: begins the name of its operations.
+    compression: hvd.Compression.fp16 sends floating point gradients as float16.
+    sparse_as_dense: makes IndexedSlices gradients dense first; they are gathered otherwise.
+    gradient_predivide_factor: splits the division by the number of ranks: gradients are divided by
+        the factor before they are summed, the sum is divided by size / factor.
+    op: hvd.Average, Sum, Min, Max or Product.
+    backward_passes_per_step: sums the gradients of so many passes on this rank, or averages them
+        with average_aggregated_gradients, before one exchange and one step.
+    num_groups, groups: the gradients travel as one group unless told otherwise: as so many groups,
+        or as the lists of variables given, the others alone.
+    device_dense, device_sparse: accepted; operations run where the tensors are.
+    """
+    settings = ReducerSettings(
+        name=wire_name(name),
+        is_wire_name=True,
+        compression=compression,
+        sparse_as_dense=sparse_as_dense,
+        op=op,
+        gradient_predivide_factor=gradient_predivide_factor,
+        num_groups=num_groups,
+        groups=groups,
+        process_set=process_set,
+    )
+    distribution = Distribution(settings, backward_passes_per_step, average_aggregated_gradients)
+    return distributed(optimizer, distribution)
+
+
+def PartialDistributedOptimizer(*args: Any, **kwargs: Any) -> NoReturn:
+    raise NotImplementedError("PartialDistributedOptimizer is not supported yet")

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The world, and the collectives on tensors as they are; named as in the original.
+
+`op` here is hvd.Sum unless said otherwise; horovod.tensorflow averages by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import tensorflow as tf
+
+from horovod.common.basics import (
+    Adasum,
+    Average,
+    Max,
+    Min,
+    Product,
+    Sum,
+    basics,
+    reduce_op,
+)
+from horovod.common.process_sets import ProcessSet, global_process_set, process_set_id
+from horovod.common.util import get_average_backwards_compatibility_fun
+from horovod.tensorflow import autodiff as _autodiff  # noqa: F401  (registers the gradients)
+from horovod.tensorflow import ops
+from horovod.tensorflow.ops import Call
+from horovod.tensorflow.util import native_variable
+
+__all__ = ["Adasum", "Average", "Max", "Min", "Product", "Sum"]
+
+_basics = basics
+handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(basics)
+
+init = basics.init
+shutdown = basics.shutdown
+is_initialized = basics.is_initialized
+start_timeline = basics.start_timeline
+stop_timeline = basics.stop_timeline
+size = basics.size
+local_size = basics.local_size
+cross_size = basics.cross_size
+rank = basics.rank
+local_rank = basics.local_rank
+cross_rank = basics.cross_rank
+is_homogeneous = basics.is_homogeneous
+mpi_threads_supported = basics.mpi_threads_supported
+mpi_enabled = basics.mpi_enabled
+mpi_built = basics.mpi_built
+gloo_enabled = basics.gloo_enabled
+gloo_built = basics.gloo_built
+nccl_built = basics.nccl_built
+ddl_built = basics.ddl_built
+ccl_built = basics.ccl_built
+cuda_built = basics.cuda_built
+rocm_built = basics.rocm_built
+
+
+def _allreduce(
+    tensor: Any,
+    name: str | None = None,
+    op: int = Sum,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> tf.Tensor:
+    """The tensor reduced over the ranks. Differentiable; `name` is the same on all ranks."""
+    call = Call(
+        name=name,
+        reduce_op=reduce_op(op),
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        ignore_name_scope=ignore_name_scope,
+        process_set_id=process_set_id(process_set),
+    )
+    return ops.allreduce(tf.convert_to_tensor(tensor), call)
+
+
+def _grouped_allreduce(
+    tensors: Sequence[Any],
+    name: str | None = None,
+    op: int = Sum,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> list[tf.Tensor]:
+    """As _allreduce for several tensors that travel and complete as a unit."""
+    call = Call(
+        name=name,
+        reduce_op=reduce_op(op),
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        ignore_name_scope=ignore_name_scope,
+        process_set_id=process_set_id(process_set),
+    )
+    return ops.grouped_allreduce([tf.convert_to_tensor(one) for one in tensors], call)
+
+
+def allgather(
+    tensor: Any,
+    name: str | None = None,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> tf.Tensor:
+    """The ranks' tensors one after another along the first dimension, in which they may differ.
+    Differentiable."""
+    call = Call(
+        name=name,
+        ignore_name_scope=ignore_name_scope,
+        process_set_id=process_set_id(process_set),
+    )
+    return ops.allgather(tf.convert_to_tensor(tensor), call)
+
+
+def grouped_allgather(
+    tensors: Sequence[Any],
+    name: str | None = None,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> list[tf.Tensor]:
+    """As allgather for several tensors that complete as a unit."""
+    call = Call(
+        name=name,
+        ignore_name_scope=ignore_name_scope,
+        process_set_id=process_set_id(process_set),
+    )
+    return ops.grouped_allgather([tf.convert_to_tensor(one) for one in tensors], call)
+
+
+def broadcast(
+    tensor: Any,
+    root_rank: int,
+    name: str | None = None,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> tf.Tensor:
+    """The root's tensor, on every rank. Differentiable."""
+    call = Call(
+        name=name,
+        root_rank=root_rank,
+        ignore_name_scope=ignore_name_scope,
+        process_set_id=process_set_id(process_set),
+    )
+    return ops.broadcast(tf.convert_to_tensor(tensor), call)
+
+
+def broadcast_(
+    variables: Sequence[Any],
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> list[Any]:
+    """Gives the variables the root's values, all in one go, and returns them (in a graph, with the
+    assignment as a dependency)."""
+    own = [native_variable(variable) for variable in variables]
+    call = Call(
+        name=name or "HorovodBroadcastVariables",
+        root_rank=root_rank,
+        process_set_id=process_set_id(process_set),
+    )
+    values = ops.grouped_broadcast([variable.read_value() for variable in own], call)
+    return [variable.assign(value) for variable, value in zip(own, values, strict=True)]
+
+
+def rank_op(name: str | None = None) -> tf.Tensor:
+    """This rank's number as the running graph sees it; the others alike."""
+    return ops.lib.horovod_rank(name=name)
+
+
+def local_rank_op(name: str | None = None) -> tf.Tensor:
+    return ops.lib.horovod_local_rank(name=name)
+
+
+def size_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
+    if process_set_id != 0:
+        raise NotImplementedError(f"size_op({process_set_id}): {_NO_PROCESS_SETS}")
+    return ops.lib.horovod_size(name=name)
+
+
+def local_size_op(name: str | None = None) -> tf.Tensor:
+    return ops.lib.horovod_local_size(name=name)
+
+
+_NO_PROCESS_SETS = "process sets other than the global one are not supported yet"
+
+
+def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
+    """1 where this rank belongs to the process set."""
+    if process_set_id != 0:
+        raise NotImplementedError(f"process_set_included_op({process_set_id}): {_NO_PROCESS_SETS}")
+    return tf.constant(1, name=name)
+
+
+def _not_yet(what: str) -> NoReturn:
+    raise NotImplementedError(f"horovod.tensorflow.{what} is not supported yet")
+
+
+def alltoall(*args: Any, **kwargs: Any) -> NoReturn:
+    _not_yet("alltoall")
+
+
+def reducescatter(*args: Any, **kwargs: Any) -> NoReturn:
+    _not_yet("reducescatter")
+
+
+def grouped_reducescatter(*args: Any, **kwargs: Any) -> NoReturn:
+    _not_yet("grouped_reducescatter")
+
+
+def join(*args: Any, **kwargs: Any) -> NoReturn:
+    _not_yet("join")

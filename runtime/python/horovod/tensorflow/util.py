@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small helpers that scripts of the original import from here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+def _executing_eagerly() -> bool:
+    return bool(tf.executing_eagerly())
+
+
+def native_variable(variable: Any) -> tf.Variable:
+    """The tf.Variable inside a Keras 3 variable; any other variable as it is."""
+    value = getattr(variable, "value", None)
+    return variable if value is None or callable(value) else value
