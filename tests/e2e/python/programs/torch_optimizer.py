@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DistributedOptimizer and what brings ranks to one state, for any number of ranks."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+import warnings
+
+import torch
+from cases import case, raises, run
+from torch.utils.data import DataLoader, Dataset
+
+import horovod.torch as hvd
+
+ROWS = 4  # of each rank
+
+
+def make_model() -> torch.nn.Module:
+    torch.manual_seed(7)
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3), torch.nn.Tanh(), torch.nn.Flatten(), torch.nn.Linear(4 * 36, 3)
+    )
+
+
+def joined_batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The images and labels of all ranks."""
+    generator = torch.Generator().manual_seed(step)
+    count = ROWS * hvd.size()
+    images = torch.randn(count, 1, 8, 8, generator=generator)
+    return images, torch.randint(3, (count,), generator=generator)
+
+
+def own_batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    images, labels = joined_batch(step)
+    here = slice(ROWS * hvd.rank(), ROWS * (hvd.rank() + 1))
+    return images[here], labels[here]
+
+
+def loss_of(model: torch.nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    return torch.nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+
+def sgd(model: torch.nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+
+
+def agree(model: torch.nn.Module, single: torch.nn.Module, tolerance: float = 1e-6) -> None:
+    for (name, one), (_, other) in zip(
+        model.named_parameters(), single.named_parameters(), strict=True
+    ):
+        assert torch.allclose(one, other, rtol=0, atol=tolerance), (
+            name,
+            (one - other).abs().max(),
+        )
+
+
+def train_beside_single(tolerance: float = 1e-6, passes: int = 1, **options: object) -> None:
+    """Trains on this rank's share beside a single process on the joined batch."""
+    model = make_model()
+    single = copy.deepcopy(model)
+    optimizer = hvd.DistributedOptimizer(
+        sgd(model), model.named_parameters(), backward_passes_per_step=passes, **options
+    )
+    plain = sgd(single)
+    for step in range(4):
+        for turn in range(passes):
+            (loss_of(model, own_batch(10 * step + turn)) / passes).backward()
+            (loss_of(single, joined_batch(10 * step + turn)) / passes).backward()
+        optimizer.synchronize()
+        for one, other in zip(model.parameters(), single.parameters(), strict=True):
+            assert torch.allclose(one.grad, other.grad, rtol=0, atol=tolerance)
+        with optimizer.skip_synchronize():
+            optimizer.step()
+        plain.step()
+        optimizer.zero_grad()
+        plain.zero_grad()
+        agree(model, single, tolerance)
+
+
+@case
+def gradients_equal_those_of_the_joined_batch() -> None:
+    train_beside_single()
+
+
+@case
+def passes_accumulate_before_the_sum() -> None:
+    train_beside_single(passes=3)
+
+
+@case
+def predividing_changes_nothing_but_rounding() -> None:
+    train_beside_single(gradient_predivide_factor=2.0)
+    train_beside_single(gradient_predivide_factor=2.0, num_groups=2)
+
+
+@case
+def groups_change_nothing() -> None:
+    train_beside_single(num_groups=2)
+    train_beside_single(groups=1)
+    model = make_model()
+    parameters = list(model.parameters())
+    groups = [parameters[2:], parameters[:1]]
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters(), groups=groups)
+    loss_of(model, own_batch(0)).backward()
+    optimizer.step()
+
+
+@case
+def compression_rounds_to_half() -> None:
+    train_beside_single(tolerance=5e-3, compression=hvd.Compression.fp16)
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(sgd(model), compression=hvd.Compression.fp16)
+    loss_of(model, own_batch(0)).backward()
+    optimizer.synchronize()
+    for parameter in model.parameters():
+        assert parameter.grad.dtype == torch.float32
+        if hvd.size() > 1:
+            assert torch.equal(parameter.grad, parameter.grad.half().float())
+
+
+@case
+def channels_last_models_train() -> None:
+    model = make_model().to(memory_format=torch.channels_last)
+    single = make_model()
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    plain = sgd(single)
+    images, labels = own_batch(1)
+    loss_of(model, (images.to(memory_format=torch.channels_last), labels)).backward()
+    loss_of(single, joined_batch(1)).backward()
+    optimizer.step()
+    plain.step()
+    agree(model, single, 1e-5)
+
+
+@case
+def bfloat16_models_train() -> None:
+    model = make_model().bfloat16()
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    images, labels = own_batch(1)
+    loss_of(model, (images.bfloat16(), labels)).backward()
+    optimizer.step()
+    weights = hvd.allgather(model[0].weight.detach().flatten().unsqueeze(0))
+    assert torch.equal(weights, weights[:1].expand_as(weights))
+
+
+@case
+def the_class_is_that_of_the_user() -> None:
+    class Special(torch.optim.Adam):
+        def __init__(self, parameters: object, needed: int) -> None:
+            super().__init__(parameters, lr=0.5)
+            self.needed = needed
+
+    optimizer = hvd.DistributedOptimizer(Special(make_model().parameters(), needed=3))
+    assert type(optimizer).__name__ == "Special" and isinstance(optimizer, Special)
+    assert optimizer.needed == 3 and optimizer.param_groups[0]["lr"] == 0.5
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.1)
+    optimizer.step()
+    scheduler.step()
+    assert abs(optimizer.param_groups[0]["lr"] - 0.05) < 1e-12
+
+
+@case
+def schedulers_made_before_wrapping_still_work() -> None:
+    model = make_model()
+    base = sgd(model)
+    scheduler = torch.optim.lr_scheduler.StepLR(base, 1, gamma=0.1)
+    optimizer = hvd.DistributedOptimizer(base, model.named_parameters())
+    loss_of(model, own_batch(hvd.rank())).backward()
+    optimizer.step()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scheduler.step()
+    assert abs(optimizer.param_groups[0]["lr"] - 0.01) < 1e-12
+    weights = hvd.allgather(model[0].weight.detach().flatten().unsqueeze(0))
+    assert torch.equal(weights, weights[:1].expand_as(weights))
+
+
+@case
+def wrong_arguments_are_value_errors() -> None:
+    model = make_model()
+    wrap = hvd.DistributedOptimizer
+    named = list(model.named_parameters())
+    assert "tuples" in raises(ValueError, lambda: wrap(sgd(model), model.parameters()))
+    assert "duplicates: 0.bias" in raises(
+        ValueError, lambda: wrap(sgd(model), [*named, ("0.bias", torch.ones(1))])
+    )
+    assert "not named" in raises(ValueError, lambda: wrap(sgd(model), named[1:]))
+    raises(ValueError, lambda: wrap(sgd(model), named, backward_passes_per_step=0))
+    raises(ValueError, lambda: wrap(sgd(model), named, op=hvd.Sum, gradient_predivide_factor=2.0))
+    raises(ValueError, lambda: wrap(sgd(model), named, groups=-1))
+    raises(ValueError, lambda: wrap(sgd(model), named, groups="all"))
+    raises(NotImplementedError, lambda: wrap(sgd(model), named, op=hvd.Adasum))
+
+
+@case
+def misuse_is_an_assertion_error() -> None:
+    if hvd.size() == 1:
+        return
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    loss_of(model, own_batch(0)).backward()
+    assert "race condition" in raises(AssertionError, optimizer.zero_grad)
+    again = loss_of(model, own_batch(0))
+    assert "backward_passes_per_step" in raises(AssertionError, again.backward)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+    assert model[0].bias.grad.tolist() == [0.0] * 4
+    loss_of(model, own_batch(0)).backward()
+    optimizer.synchronize()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        optimizer.step()
+    assert any("skip_synchronize" in str(one.message) for one in caught)
+
+
+@case
+def missing_gradients_count_as_zeros() -> None:
+    model = torch.nn.ModuleList([torch.nn.Linear(2, 1, bias=False) for _ in range(2)])
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters()
+    )
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    before = model[1].weight.detach().clone()
+    used = 1 if hvd.rank() == 0 else 0  # rank 0 alone uses the second layer
+    model[used](torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert torch.allclose(before - model[1].weight, torch.full((1, 2), 1.0 / hvd.size()))
+
+
+@case
+def parameters_unfrozen_or_added_later_are_reduced() -> None:
+    model = make_model()
+    model[0].requires_grad_(False)
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    loss_of(model, own_batch(0)).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    model[0].requires_grad_(True)
+    extra = torch.nn.Parameter(torch.zeros(3))
+    optimizer.add_param_group({"params": [extra]})
+    for step in range(2):
+        (loss_of(model, own_batch(step)) + (extra * hvd.rank()).sum()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    for tensor in (model[0].weight, model[3].bias, extra):
+        everywhere = hvd.allgather(tensor.detach().flatten().unsqueeze(0))
+        assert torch.equal(everywhere, everywhere[:1].expand_as(everywhere))
+
+
+@case
+def closures_are_synchronized_each_time() -> None:
+    model = make_model()
+    single = copy.deepcopy(model)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4), model.named_parameters()
+    )
+    plain = torch.optim.LBFGS(single.parameters(), lr=0.1, max_iter=4)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = loss_of(model, own_batch(3))
+        loss.backward()
+        return loss
+
+    def single_closure() -> torch.Tensor:
+        plain.zero_grad()
+        loss = loss_of(single, joined_batch(3))
+        loss.backward()
+        return loss
+
+    for _ in range(2):
+        optimizer.step(closure)
+        plain.step(single_closure)
+    agree(model, single, 1e-4)
+
+
+@case
+def loading_a_state_starts_again() -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    state = copy.deepcopy(optimizer.state_dict())
+    loss_of(model, own_batch(0)).backward()
+    optimizer.load_state_dict(state)
+    optimizer.zero_grad()
+    loss_of(model, own_batch(0)).backward()
+    optimizer.step()
+
+
+@case
+def other_operations_may_come_between_backward_and_step() -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    loss = loss_of(model, own_batch(0))
+    loss.backward()
+    if hvd.rank() == 0:
+        hvd.allreduce(loss.detach(), name="loss")
+    optimizer.step()
+    if hvd.rank() != 0:
+        hvd.allreduce(loss.detach(), name="loss")
+
+
+@case
+def clipping_between_synchronize_and_step() -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    (1000 * loss_of(model, own_batch(0))).backward()
+    optimizer.synchronize()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    with optimizer.skip_synchronize():
+        optimizer.step()
+    weights = hvd.allgather(model[0].weight.detach().flatten().unsqueeze(0))
+    assert torch.equal(weights, weights[:1].expand_as(weights))
+
+
+def optimizer_classes() -> list[type[torch.optim.Optimizer]]:
+    everything = vars(torch.optim).values()
+    classes = [one for one in everything if inspect.isclass(one)]
+    skipped = (torch.optim.Optimizer, torch.optim.SparseAdam)  # abstract; sparse gradients only
+    return [one for one in classes if issubclass(one, torch.optim.Optimizer) and one not in skipped]
+
+
+def make_optimizer(kind: type[torch.optim.Optimizer], lr: float) -> torch.optim.Optimizer:
+    model = torch.nn.Linear(3, 2, bias=False)  # Muon takes matrices only
+    optimizer = kind(model.parameters(), lr=lr)
+    optimizer.model = model
+    return optimizer
+
+
+def step_of(optimizer: torch.optim.Optimizer) -> None:
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = optimizer.model(torch.ones(1, 3)).pow(2).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+
+
+def state_as_text(optimizer: torch.optim.Optimizer) -> str:
+    return str(optimizer.state_dict())
+
+
+@case
+def states_of_every_optimizer_are_broadcast() -> None:
+    kinds = optimizer_classes()
+    assert len(kinds) > 10
+    for kind in kinds:
+        for stepped in ("nobody", "root", "others", "all"):
+            is_root = hvd.rank() == 0
+            torch.manual_seed(hvd.rank())
+            optimizer = make_optimizer(kind, lr=0.5 if is_root else 0.25)
+            if stepped == "all" or stepped == ("root" if is_root else "others"):
+                step_of(optimizer)
+            hvd.broadcast_parameters(optimizer.model.state_dict(), 0)
+            hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+            assert optimizer.param_groups[0]["lr"] == 0.5, kind
+            texts = set(hvd.allgather_object(state_as_text(optimizer)))
+            assert len(texts) == 1, (kind, stepped, texts)
+            step_of(optimizer)
+            everywhere = hvd.allgather(optimizer.model.weight.detach().reshape(1, -1))
+            assert torch.equal(everywhere, everywhere[:1].expand_as(everywhere)), (kind, stepped)
+
+
+@case
+def a_wrapped_optimizers_state_is_broadcast() -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.Adam(model.parameters(), lr=0.1 * (hvd.rank() + 1)), model.named_parameters()
+    )
+    hvd.broadcast_optimizer_state(optimizer, root_rank=hvd.size() - 1)
+    assert abs(optimizer.param_groups[0]["lr"] - 0.1 * hvd.size()) < 1e-12
+    loss_of(model, own_batch(0)).backward()
+    optimizer.step()
+
+
+@case
+def models_with_running_statistics_are_broadcast() -> None:
+    torch.manual_seed(hvd.rank())
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+    for _ in range(hvd.rank() + 1):
+        model(torch.randn(4, 3))
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    assert model[1].num_batches_tracked.item() == 1
+    assert model[1].num_batches_tracked.shape == torch.Size([])
+    assert len({str(one) for one in hvd.allgather_object(str(model.state_dict()))}) == 1
+    raises(ValueError, lambda: hvd.broadcast_parameters(model.parameters(), 0))
+
+
+class AsksForRank(Dataset):
+    """Its workers are forked processes that use what they may of the parent's world."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        try:
+            hvd.allreduce(torch.ones(1))
+        except Exception:
+            return torch.tensor([hvd.rank(), hvd.size(), os.getpid()])
+        raise AssertionError("an operation in a forked worker")
+
+
+@case
+def forked_loader_workers_may_ask_for_the_rank() -> None:
+    for _ in range(2):
+        for batch in DataLoader(AsksForRank(), batch_size=2, num_workers=2):
+            assert batch[:, 0].eq(hvd.rank()).all() and batch[:, 1].eq(hvd.size()).all()
+            assert not batch[:, 2].eq(os.getpid()).any()
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+
+
+@case
+def one_rank_has_no_hooks() -> None:
+    model = make_model()
+    hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    hooks = [parameter._post_accumulate_grad_hooks for parameter in model.parameters()]
+    assert all(hooks) if hvd.size() > 1 else not any(hooks)
+
+
+if __name__ == "__main__":
+    hvd.init()
+    torch.set_num_threads(1)
+    run()

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""horovod.common in a world of one, and without one."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from horovod.common import library, objects, operations, util
+from horovod.common.basics import basics, reduce_op
+from horovod.common.crash_report import is_peer_lost
+from horovod.common.exceptions import (
+    HorovodInternalError,
+    HorovodVersionMismatchError,
+    HostsUpdatedInterrupt,
+)
+from horovod.common.process_sets import ProcessSet, add_process_set, global_process_set
+
+
+@pytest.fixture
+def world():
+    basics.init()
+    yield basics
+    basics.shutdown()
+
+
+def run_python(code: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_structs_match_the_header(root: Path) -> None:
+    header = (root / "runtime/include/hvd/hvd.h").read_text()
+    structs = {
+        "hvd_init_options": library.InitOptions,
+        "hvd_topology": library.Topology,
+        "hvd_tensor": library.Tensor,
+        "hvd_request": library.Request,
+        "hvd_counters": library.Counters,
+    }
+    types = {
+        "size_t": ctypes.c_size_t,
+        "int32_t": ctypes.c_int32,
+        "int64_t": ctypes.c_int64,
+        "uint64_t": ctypes.c_uint64,
+        "double": ctypes.c_double,
+        "void*": ctypes.c_void_p,
+        "const char*": ctypes.c_char_p,
+        "const int64_t*": ctypes.POINTER(ctypes.c_int64),
+        "const hvd_tensor*": ctypes.POINTER(library.Tensor),
+    }
+    for name, struct in structs.items():
+        body = re.search(rf"typedef struct {name} {{(.*?)}} {name};", header, re.DOTALL)[1]
+        fields = re.findall(r"^\s+([\w ]+\*?) ?\b(\w+);", body, re.MULTILINE)
+        python_names = {"in": "input", "out": "output"}
+        expected = [(python_names.get(field, field), types[kind.strip()]) for kind, field in fields]
+        assert [tuple(field) for field in struct._fields_] == expected, name
+
+
+def test_the_version_is_the_librarys(root: Path) -> None:
+    import horovod
+
+    assert horovod.__version__ == (root / "VERSION").read_text().strip()
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = horovod.no_such_name
+
+
+def test_an_unknown_enumerator_is_a_version_mismatch() -> None:
+    with pytest.raises(HorovodVersionMismatchError, match="HVD_NO_SUCH_THING"):
+        library.library.enum("HVD_NO_SUCH_THING")
+
+
+def test_a_missing_library_is_one_clear_sentence(tmp_path: Path) -> None:
+    missing = str(tmp_path / "none.so")
+
+    result = run_python("import horovod.common.library", HOROVOD_LIBRARY=missing)
+
+    assert result.returncode == 1
+    last = result.stderr.strip().splitlines()[-1]
+    assert last == f"ImportError: HOROVOD_LIBRARY is '{missing}', which is not a file: unset it"
+
+
+def test_a_library_that_is_not_installed_names_the_place(tmp_path: Path) -> None:
+    package = Path(library.__file__).resolve().parents[1]
+    (tmp_path / "lib/python3/site").mkdir(parents=True)
+    link = tmp_path / "lib/python3/site/horovod"
+    subprocess.run(["cp", "-r", package, link], check=True)
+    env = {"HOROVOD_LIBRARY": "", "PYTHONPATH": str(link.parent)}
+
+    result = run_python("import horovod.common.library", **env)
+
+    last = result.stderr.strip().splitlines()[-1]
+    assert str(tmp_path / "lib/libhorovod.so") in last and "HOROVOD_LIBRARY" in last
+
+
+def test_without_a_world_every_question_names_init() -> None:
+    assert not basics.is_initialized()
+    for question in (
+        basics.rank,
+        basics.size,
+        basics.local_rank,
+        basics.local_size,
+        basics.cross_rank,
+        basics.cross_size,
+        basics.is_homogeneous,
+        basics.mpi_threads_supported,
+    ):
+        with pytest.raises(ValueError, match=r"use hvd\.init\(\)"):
+            question()
+    basics.shutdown()
+
+
+def test_a_world_of_one(world) -> None:
+    world.init()
+    assert (world.rank(), world.size()) == (0, 1)
+    assert (world.local_rank(), world.local_size()) == (0, 1)
+    assert (world.cross_rank(), world.cross_size()) == (0, 1)
+    assert world.is_homogeneous() and world.is_initialized()
+    assert not world.mpi_threads_supported()
+    operations.barrier()
+    assert objects.broadcast_object({"a": 1}) == {"a": 1}
+    assert objects.allgather_object("x") == ["x"]
+
+
+def test_what_scripts_branch_on() -> None:
+    assert basics.gloo_built() is True and basics.gloo_enabled() is True
+    assert basics.mpi_enabled() is False and basics.mpi_built() in (True, False)
+    assert isinstance(basics.nccl_built(), int)
+    assert not basics.ddl_built() and not basics.ccl_built() and not basics.rocm_built()
+    assert util.gloo_built() and util.extension_available("pytorch") in (True, False)
+    assert not util.extension_available("mxnet")
+
+
+def test_reduction_integers_are_those_of_the_original() -> None:
+    assert (basics.Average, basics.Sum, basics.Adasum) == (0, 1, 2)
+    assert (basics.Min, basics.Max, basics.Product) == (3, 4, 5)
+    assert reduce_op(basics.Sum) == library.library.enum("HVD_SUM")
+    with pytest.raises(NotImplementedError, match="Adasum"):
+        reduce_op(basics.Adasum)
+    with pytest.raises(ValueError, match=r"hvd\.Average"):
+        reduce_op(6)
+
+
+def test_arguments_of_init() -> None:
+    with pytest.raises(NotImplementedError, match="comm"):
+        basics.init(comm=[0, 1])
+    assert not basics.is_initialized()
+    with pytest.raises(NotImplementedError, match="communicator"):
+        basics.init(comm=object())
+    with pytest.raises(ValueError, match="exists already"):
+        basics.init(process_sets=[ProcessSet([0])])
+    with pytest.raises(NotImplementedError, match="process sets"):
+        basics.init(process_sets=[ProcessSet([1])])
+    with pytest.raises(ValueError, match="dynamic"):
+        basics.init(process_sets="static")
+    basics.init(comm=[0], process_sets="dynamic")
+    assert basics._get_process_set_ids_and_ranks() == {0: [0]}
+    with pytest.raises(ValueError, match="exists already"):
+        add_process_set([0])
+    assert global_process_set.ranks == [0]
+    basics.shutdown()
+    assert global_process_set.included() is None
+
+
+def test_a_lost_peer_is_recognised_behind_other_exceptions() -> None:
+    lost = HorovodInternalError("rank 1 is gone")
+    lost.peer_lost = True
+    try:
+        try:
+            raise lost
+        except HorovodInternalError:
+            {}["while handling it"]
+    except KeyError as error:
+        assert is_peer_lost(error)
+    assert not is_peer_lost(HorovodInternalError("ranks disagree"))
+    assert not is_peer_lost(KeyError())
+    assert not is_peer_lost(None)
+
+
+def test_exceptions_keep_their_interface() -> None:
+    assert issubclass(HorovodInternalError, RuntimeError)
+    assert HostsUpdatedInterrupt(True).skip_sync is True
+    assert issubclass(HorovodVersionMismatchError, ImportError)
+
+
+def test_an_interrupted_wait_returns_to_python() -> None:
+    code = """
+import _thread, threading, time
+from horovod.common.basics import basics
+basics.init()
+import horovod.common.operations as operations
+operations.library.hvd_wait = lambda *_: (time.sleep(0.05), operations.IN_PROGRESS)[1]
+threading.Timer(0.3, _thread.interrupt_main).start()
+operations.barrier()
+"""
+    result = run_python(code)
+
+    assert result.returncode != 0 and "KeyboardInterrupt" in result.stderr
+
+
+def test_ctypes_costs_little(world) -> None:
+    """A blocking operation of a world of one, so that a regression by a factor shows."""
+    import time
+
+    buffer = (ctypes.c_float * 16)()
+    tensor = operations.make_tensor(
+        ctypes.addressof(buffer), (16,), library.library.enum("HVD_FLOAT32")
+    )
+    request = operations.make_request("cost", operations.BROADCAST, tensor, tensor)
+    operations.run(request, buffer)
+    begin = time.perf_counter()
+    for _ in range(200):
+        operations.run(request, buffer)
+    assert (time.perf_counter() - begin) / 200 < 2e-3
+
+
+def test_helpers() -> None:
+    assert util.split_list([1, 2, 3, 4, 5], 2) == [[1, 2, 3], [4, 5]]
+    assert util.split_list([1, 2], 5) == [[1], [2]]
+    assert util.is_version_greater_equal_than("2.13.0+cpu", "2.9.0")
+    assert not util.is_version_greater_equal_than("1.9.0", "1.10.0")
+    with pytest.raises(ValueError, match=r"major\.minor\.patch"):
+        util.is_version_greater_equal_than("1.9.0", "2")
+    assert util.num_rank_is_power_2(4) and not util.num_rank_is_power_2(6)
+    assert util.is_iterable([]) and not util.is_iterable(3)
+    with util.env(HVD_TEST_VALUE="1"):
+        assert os.environ["HVD_TEST_VALUE"] == "1"
+    assert "HVD_TEST_VALUE" not in os.environ
+    importlib.import_module("horovod.common.util")._cache(lambda: 1)()
