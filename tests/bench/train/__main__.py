@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images per second of PyTorch training: plain, with horovod.torch, and with DDP over gloo.
+
+python3 tests/bench/train --json FILE
+
+All are started by horovodrun, so that they get the same CPUs and threads, and take turns, so that a
+busy machine slows all of them. Prints for each network horovod at 1 rank divided by plain PyTorch,
+and horovod at 2 ranks divided by DDP at 2 ranks: the median of the ratios of all rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+WORKER = Path(__file__).with_name("worker.py")
+TIMEOUT_S = 600
+
+# Name, ranks, what combines the gradients.
+CONTESTANTS = (
+    ("plain 1", 1, "plain"),
+    ("horovod 1", 1, "horovod"),
+    ("ddp 2", 2, "ddp"),
+    ("horovod 2", 2, "horovod"),
+)
+RATIOS = (
+    ("horovod 1 / plain 1", "horovod 1", "plain 1", 0.99),
+    ("horovod 2 / ddp 2", "horovod 2", "ddp 2", 0.95),
+)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--models", nargs="+", default=["cnn", "wrn"], choices=["cnn", "wrn"])
+    parser.add_argument("--batch-size", type=int, default=128, help="of each rank")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement, about")
+    parser.add_argument(
+        "--horovodrun",
+        default=str(Path(os.environ["HVD_BIN"]) / "horovodrun")
+        if "HVD_BIN" in os.environ
+        else shutil.which("horovodrun"),
+    )
+    return parser.parse_args()
+
+
+def images_per_second(args: argparse.Namespace, model: str, ranks: int, engine: str) -> float:
+    command = [args.horovodrun, "-np", str(ranks), sys.executable, str(WORKER), engine, model]
+    command += [str(args.batch_size), str(args.seconds)]
+    result = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S
+    )
+    _, found, after = result.stdout.partition("images_per_second ")
+    if result.returncode != 0 or not found:
+        sys.exit(f"{' '.join(command)}\n{result.stdout}\n{result.stderr}")
+    return float(after.split()[0])
+
+
+def main() -> None:
+    args = parse_arguments()
+    if args.horovodrun is None:
+        sys.exit("horovodrun is not on PATH: install it, or use --horovodrun")
+    report: dict[str, object] = {"batch_size": args.batch_size, "rounds": args.rounds}
+    for model in args.models:
+        rates: dict[str, list[float]] = {name: [] for name, _, _ in CONTESTANTS}
+        for _ in range(args.rounds):
+            for name, ranks, engine in CONTESTANTS:
+                rates[name].append(images_per_second(args, model, ranks, engine))
+        print(f"{model}: images/s, median of {args.rounds}")
+        for name, values in rates.items():
+            print(f"  {name:10} {statistics.median(values):10.1f}")
+        ratios = {}
+        for label, ours, theirs, goal in RATIOS:
+            pairs = zip(rates[ours], rates[theirs], strict=True)
+            ratios[label] = statistics.median(one / other for one, other in pairs)
+            print(f"  {label:20} {ratios[label]:.3f}  (goal: at least {goal})", flush=True)
+        report[model] = {"images_per_second": rates, "ratios": ratios}
+    if args.json is not None:
+        args.json.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
