@@ -70,10 +70,10 @@ using Status = Result<std::monostate>;
     declaration = std::move(tmp).value()
 #define HVD_TRY(declaration, expression) \
     HVD_DETAIL_TRY(HVD_DETAIL_JOIN(hvd_try_, __LINE__), declaration, expression)
-#define HVD_TRY_STATUS(expression)                         \
-    do {                                                   \
-        if (auto hvd_status = (expression); !hvd_status) { \
-            return std::move(hvd_status).error();          \
-        }                                                  \
+#define HVD_TRY_STATUS(expression)                           \
+    do {                                                     \
+        if (auto hvd_outcome = (expression); !hvd_outcome) { \
+            return std::move(hvd_status).error();            \
+        }                                                    \
     } while (false)
 // NOLINTEND(bugprone-macro-parentheses)
