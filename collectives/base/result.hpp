@@ -73,7 +73,7 @@ using Status = Result<std::monostate>;
 #define HVD_TRY_STATUS(expression)                           \
     do {                                                     \
         if (auto hvd_outcome = (expression); !hvd_outcome) { \
-            return std::move(hvd_status).error();            \
+            return std::move(hvd_outcome).error();           \
         }                                                    \
     } while (false)
 // NOLINTEND(bugprone-macro-parentheses)
