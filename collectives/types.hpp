@@ -78,7 +78,7 @@ struct Segment {
     const std::byte* in = nullptr;
     std::byte* out = nullptr;
     std::size_t count = 0;
-    std::vector<std::size_t> counts;
+    std::vector<std::size_t> counts{};
 };
 
 /// One collective over all ranks of a group. Ranks that start a task together give the same values
@@ -87,11 +87,11 @@ struct Task {
     Op op = Op::allreduce;
     ReduceOp reduce = ReduceOp::sum;
     DataType type = DataType::f32;
-    Device device;
+    Device device{};
     double prescale = 1;   // applied to every input as it is read
     double postscale = 1;  // applied once, to the reduced value; average divides here too
     int root = 0;          // broadcast: the group's rank whose `in` everybody gets
-    std::vector<Segment> segments;
+    std::vector<Segment> segments{};
 };
 
 /// Bytes that one rank puts in.

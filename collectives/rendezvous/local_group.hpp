@@ -24,13 +24,20 @@ struct LocalGroupParts;
 struct LocalMeeting {
     int local_rank = 0;
     int local_size = 1;
-    std::string socket;  // abstract Unix socket of local rank 0, without the leading NUL
-    std::vector<std::byte>
-        key;             // from the store; empty where there is none: then the socket's name,
-                         // the user and the parent process are what identifies the job
-    pid_t launcher = 0;  // without a key: the process that started all ranks and must be an
-                         // ancestor of each; 0 means the own parent
-    std::vector<std::size_t> segments;  // bytes of each shared segment; the same on all ranks
+
+    /// Abstract Unix socket of local rank 0, without the leading NUL.
+    std::string socket{};
+
+    /// From the store. Empty where there is none: then the socket's name, the user and the launcher
+    /// are what identifies the job.
+    std::vector<std::byte> key{};
+
+    /// Without a key: the process that started all ranks and must be an ancestor of each. 0 means
+    /// the own parent.
+    pid_t launcher = 0;
+
+    /// Bytes of each shared segment; the same on all ranks.
+    std::vector<std::size_t> segments{};
 };
 
 /// Thread: baton, but for `notify`, which any thread may call. In a forked child nothing works and

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/integration/backend_contract/contract.hpp"
+
+#include "collectives/base/deadline.hpp"
+#include "collectives/self/factory.hpp"
+#include "collectives/shm/factory.hpp"
+#include "tests/support/proc_group.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <array>
+#include <new>
+#include <stdexcept>
+#include <thread>
+
+#include <poll.h>
+
+namespace hvd::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kCaseSegment = 1;
+constexpr std::size_t kCaseBytes = 4096;
+
+/// A backend under test, with the world sizes it serves.
+struct Candidate {
+    const char* name;
+    std::size_t (*segment_bytes)(int size);
+    std::unique_ptr<coll::Backend> (*create)(coll::LocalGroup& group);
+    int largest_size;
+};
+
+constexpr std::array kCandidates{
+    Candidate{.name = "self",
+              .segment_bytes = [](int) -> std::size_t { return 0; },
+              .create = [](coll::LocalGroup&) { return coll::self::create(); },
+              .largest_size = 1},
+    Candidate{.name = "shm",
+              .segment_bytes = &coll::shm::segment_bytes,
+              .create = [](coll::LocalGroup& group) { return coll::shm::create(group, 0); },
+              .largest_size = 64},
+};
+
+[[nodiscard]] std::vector<std::size_t> segments_of(const Candidate& candidate, int size) {
+    return {candidate.segment_bytes(size), kCaseBytes};
+}
+
+void run_rank(const Candidate& candidate, ContractCase run, coll::LocalGroup& group) {
+    const auto backend = candidate.create(group);
+    ContractRank self{*backend, group, group.rank(), group.size()};
+    run(self);
+}
+
+[[noreturn]] void throw_error(const Error& error) {
+    throw std::runtime_error(std::string(to_string(error.code)) + ": " + error.message);
+}
+
+[[nodiscard]] std::unique_ptr<coll::Work> start(ContractRank& self, const coll::Task& task) {
+    auto work = self.backend.start(task);
+    if (!work) {
+        throw_error(work.error());
+    }
+    return std::move(work).value();
+}
+
+[[nodiscard]] bool is_done(coll::Work& work) {
+    const auto progress = work.poll();
+    if (!progress) {
+        throw_error(progress.error());
+    }
+    return *progress == coll::Work::Progress::done;
+}
+
+}  // namespace
+
+std::atomic<std::uint64_t>& ContractRank::shared(std::size_t index) const {
+    return reinterpret_cast<std::atomic<std::uint64_t>*>(group.segment(kCaseSegment).data())[index];
+}
+
+void run_on_processes(ContractCase run) {
+    const int size = GENERATE(1, 2, 3, 4, 7);
+    for (const auto& candidate : kCandidates) {
+        if (size > candidate.largest_size) {
+            continue;
+        }
+        const auto socket = unique_socket_name();
+        const auto ends = run_ranks(size, [&](int rank) {
+            const auto group = coll::LocalGroup::meet({.local_rank = rank,
+                                                       .local_size = size,
+                                                       .socket = socket,
+                                                       .segments = segments_of(candidate, size)},
+                                                      Deadline::in(10s));
+            if (!group) {
+                throw_error(group.error());
+            }
+            run_rank(candidate, run, **group);
+            return 0;
+        });
+        CAPTURE(candidate.name, size);
+        CHECK(failures(ends) == "");
+    }
+}
+
+void run_on_threads(ContractCase run) {
+    const int size = GENERATE(2, 4);
+    for (const auto& candidate : kCandidates) {
+        if (size > candidate.largest_size) {
+            continue;
+        }
+        const auto segments = segments_of(candidate, size);
+        const auto groups = coll::LocalGroup::among_threads(size, segments);
+        REQUIRE(groups.has_value());
+        const auto failed = run_thread_ranks(size, [&](int rank) {
+            run_rank(candidate, run, *(*groups)[static_cast<std::size_t>(rank)]);
+            return 0;
+        });
+        CAPTURE(candidate.name, size);
+        CHECK(failed == "");
+    }
+}
+
+void expect(bool holds, const std::string& what) {
+    if (!holds) {
+        throw std::runtime_error(what);
+    }
+}
+
+void run_task(ContractRank& self, const coll::Task& task) {
+    const auto work = start(self, task);
+    const auto deadline = Deadline::in(kTaskLimit);
+    while (!is_done(*work)) {
+        expect(!deadline.has_passed(), "the task did not end in time");
+        std::this_thread::yield();
+    }
+}
+
+void run_task_asleep(ContractRank& self, const coll::Task& task) {
+    const auto work = start(self, task);
+    const auto deadline = Deadline::in(kTaskLimit);
+    while (!is_done(*work)) {
+        self.group.about_to_sleep();
+        if (is_done(*work)) {
+            self.group.awake();
+            break;
+        }
+        pollfd bell{self.group.bell(), POLLIN, 0};
+        const int rung = ::poll(&bell, 1, deadline.poll_timeout_ms());
+        self.group.awake();
+        self.group.hush();
+        expect(rung == 1, "nobody woke this rank");
+    }
+}
+
+}  // namespace hvd::test

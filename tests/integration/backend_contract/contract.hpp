@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the contract's cases are written with: one rank of a world, and ways to run tasks on it. A
+// case is a function that every rank runs; it throws to fail.
+#pragma once
+
+#include "collectives/backend.hpp"
+#include "collectives/rendezvous/local_group.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hvd::test {
+
+inline constexpr std::chrono::seconds kTaskLimit{20};
+
+struct ContractRank {
+    coll::Backend& backend;
+    coll::LocalGroup& group;
+    int rank;
+    int size;
+
+    /// Memory of the case's own that all ranks share, zero at first. At least 64 numbers.
+    [[nodiscard]] std::atomic<std::uint64_t>& shared(std::size_t index) const;
+};
+
+using ContractCase = void (*)(ContractRank&);
+
+/// Runs the case on every backend and world size; fails the current test with what ranks said.
+void run_on_processes(ContractCase run);
+/// The same with ranks that are threads, at fewer sizes.
+void run_on_threads(ContractCase run);
+
+void expect(bool holds, const std::string& what);
+
+/// Polls the task to its end, yielding the CPU in between. Throws the Error as text.
+void run_task(ContractRank& self, const coll::Task& task);
+
+/// The same, but sleeps on the bell whenever there is nothing to do.
+void run_task_asleep(ContractRank& self, const coll::Task& task);
+
+}  // namespace hvd::test
