@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/cli/options.hpp"
 
+#include "collectives/base/assert.hpp"
 #include "collectives/base/text.hpp"
 #include "launcher/cli/config_file.hpp"
 #include "launcher/cli/flag.hpp"
@@ -9,9 +10,7 @@
 
 #include <boost/program_options.hpp>
 
-#include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
 namespace hvd::launch {
@@ -21,29 +20,15 @@ namespace po = boost::program_options;
 using po::command_line_style::allow_guessing;
 using po::command_line_style::allow_long_disguise;
 using po::command_line_style::allow_sticky;
+using po::command_line_style::short_allow_adjacent;
 using po::command_line_style::unix_style;
 
 /// Reads `-np 4` and `-hostfile F` as the original does; abbreviations are errors.
-constexpr int kStyle = (unix_style & ~allow_guessing & ~allow_sticky) | allow_long_disguise;
-
-constexpr const char* kCommandKey = "(command)";
+constexpr int kStyle =
+    (unix_style & ~allow_guessing & ~allow_sticky & ~short_allow_adjacent) | allow_long_disguise;
 
 Error wrong(std::string message) {
     return {Errc::invalid_argument, std::move(message)};
-}
-
-/// The first word that is not a flag starts the user's command, and so does "--". From there on
-/// nothing is ours, even when it looks like one of our flags.
-std::vector<po::option> take_command(std::vector<std::string>& words) {
-    const bool is_separator = words.front() == "--";
-    if (!is_separator && words.front().starts_with('-')) {
-        return {};
-    }
-    po::option command;
-    command.string_key = kCommandKey;
-    command.value.assign(words.begin() + (is_separator ? 1 : 0), words.end());
-    words.clear();
-    return command.value.empty() ? std::vector<po::option>{} : std::vector{command};
 }
 
 Status nothing(Draft& /*draft*/, std::string_view /*value*/) {
@@ -67,7 +52,12 @@ std::vector<FlagSection> all_sections() {
     return sections;
 }
 
-/// Declares every flag to Boost.Program_options and finds it again by the key that library uses.
+/// "--np=4" → "--np".
+std::string_view without_value(std::string_view token) {
+    return token.substr(0, token.find('='));
+}
+
+/// Declares every flag to Boost.Program_options and finds it again by its name.
 class FlagTable {
 public:
     explicit FlagTable(const std::vector<FlagSection>& sections) {
@@ -76,19 +66,26 @@ public:
                 declare(flag);
             }
         }
-        declared_.add_options()(kCommandKey, po::value<std::vector<std::string>>()->multitoken());
     }
 
     [[nodiscard]] const po::options_description& declared() const noexcept { return declared_; }
 
-    [[nodiscard]] const Flag* find(const std::string& key) const {
-        const auto entry = by_key_.find(key);
-        return entry == by_key_.end() ? nullptr : entry->second;
+    /// By the name without dashes. nullptr: there is none.
+    [[nodiscard]] const Flag* find(std::string_view bare_name) const {
+        const auto entry = by_name_.find(bare_name);
+        return entry == by_name_.end() ? nullptr : entry->second;
+    }
+
+    /// By a word of the command line. One letter has one dash, a longer name has one or two.
+    [[nodiscard]] const Flag* find_word(std::string_view word) const {
+        const bool has_two_dashes = word.starts_with("--");
+        const auto name = without_value(word).substr(has_two_dashes ? 2 : 1);
+        return has_two_dashes && name.size() == 1 ? nullptr : find(name);
     }
 
     /// The known flag that looks most like `spelled`.
     [[nodiscard]] std::optional<std::string_view> nearest_to(std::string_view spelled) const {
-        return nearest(spelled, names_);
+        return nearest(spelled, spellings_);
     }
 
 private:
@@ -97,63 +94,90 @@ private:
         std::string short_name;
         std::vector<std::string> long_names;
         for (const auto name : flag.names) {
-            names_.push_back(name);
-            const auto bare = std::string(name.substr(name.find_first_not_of('-')));
+            spellings_.push_back(name);
+            const auto bare = name.substr(name.find_first_not_of('-'));
+            if (!by_name_.emplace(bare, &flag).second) {
+                continue;  // "-hostfile" and "--hostfile" are one name to the parser
+            }
             if (bare.size() == 1) {
-                short_name = "," + bare;
+                short_name = "," + std::string(bare);
             } else {
-                long_names.push_back(bare);
+                long_names.emplace_back(bare);
             }
         }
         for (const auto& name : long_names) {
-            const auto spec = name + std::exchange(short_name, {});
+            const auto declaration = name + std::exchange(short_name, {});
             if (flag.value_name.empty()) {
-                declared_.add_options()(spec.c_str(), "");
+                declared_.add_options()(declaration.c_str(), "");
             } else {
-                declared_.add_options()(spec.c_str(), po::value<std::string>(), "");
+                declared_.add_options()(declaration.c_str(), po::value<std::string>(), "");
             }
-            by_key_.emplace(name, &flag);
         }
     }
 
     po::options_description declared_;
-    std::map<std::string, const Flag*> by_key_;
-    std::vector<std::string_view> names_;
+    std::map<std::string_view, const Flag*> by_name_;
+    std::vector<std::string_view> spellings_;
 };
 
-Error unknown_flag(const FlagTable& table, std::string_view token) {
-    const auto spelled = token.substr(0, token.find('='));
+Error unknown_flag(const FlagTable& table, std::string_view word) {
+    const auto spelled = without_value(word);
     const auto guess = table.nearest_to(spelled);
     return wrong("unknown flag '" + std::string(spelled) + "'" +
                  (guess ? "; did you mean " + std::string(*guess) + "?"
                         : "; 'horovodrun --help' lists the flags"));
 }
 
-/// What the person typed for this flag, without its value.
-std::string spelled(const po::option& option) {
-    const auto& token = option.original_tokens.front();
-    return token.substr(0, token.find('='));
+/// The command line in its two parts.
+struct Words {
+    std::vector<std::string> flags;      // with their values
+    std::vector<std::string> spellings;  // of each flag, as it was typed
+    std::vector<std::string> command;
+};
+
+/// The first word that is neither a flag nor the value of one starts the user's command, and so
+/// does "--". From there on nothing is ours, even when it looks like one of our flags.
+Result<Words> split_words(const FlagTable& table, const std::vector<std::string>& arguments) {
+    Words words;
+    auto next = arguments.begin();
+    while (next != arguments.end() && next->starts_with('-') && *next != "--") {
+        const auto* flag = table.find_word(*next);
+        if (flag == nullptr) {
+            return unknown_flag(table, *next);
+        }
+        words.spellings.emplace_back(without_value(*next));
+        const bool value_follows =
+            !flag->value_name.empty() && next->find('=') == std::string::npos;
+        words.flags.push_back(*next++);
+        if (value_follows && next != arguments.end()) {
+            words.flags.push_back(*next++);
+        }
+    }
+    if (next != arguments.end() && *next == "--") {
+        ++next;
+    }
+    words.command.assign(next, arguments.end());
+    return words;
 }
 
-Result<std::vector<po::option>> split_words(const FlagTable& table,
-                                            const std::vector<std::string>& arguments) {
+Result<std::vector<po::option>> parse_flags(const FlagTable& table, const Words& words) {
     try {
-        auto parsed = po::command_line_parser(arguments)
-                          .options(table.declared())
-                          .style(kStyle)
-                          .extra_style_parser(take_command)
-                          .allow_unregistered()
-                          .run();
+        auto parsed =
+            po::command_line_parser(words.flags).options(table.declared()).style(kStyle).run();
+        HVD_ASSERT(parsed.options.size() == words.spellings.size(), "each flag is read once");
         return std::move(parsed.options);
     } catch (const po::error& error) {  // this library reports by throwing; nothing above us does
         return wrong(error.what());
     }
 }
 
-Status apply(const po::option& option, const Flag& flag, Draft& draft) {
+Status apply(const po::option& option,
+             const std::string& spelling,
+             const Flag& flag,
+             Draft& draft) {
     const std::string value = option.value.empty() ? "" : option.value.front();
     if (auto status = flag.apply(draft, value); !status) {
-        const auto subject = spelled(option) + (flag.value_name.empty() ? "" : " " + value);
+        const auto subject = spelling + (flag.value_name.empty() ? "" : " " + value);
         return std::move(status).error().context(subject);
     }
     return ok();
@@ -266,30 +290,26 @@ Result<Parsed> parse_command_line(const std::vector<std::string>& arguments,
                                   const Environment& environment) {
     const auto sections = all_sections();
     const FlagTable table(sections);
-    HVD_TRY(const auto options, split_words(table, arguments));
+    HVD_TRY(auto words, split_words(table, arguments));
+    HVD_TRY(const auto options, parse_flags(table, words));
 
-    Draft draft;
-    draft.environment = environment;
     bool check_build = false;
     for (const auto& option : options) {
-        if (option.unregistered) {
-            return unknown_flag(table, option.original_tokens.front());
-        }
         if (option.string_key == "help") {
             return Parsed(PrintAndExit{help_text(sections)});
         }
         if (option.string_key == "version") {
             return Parsed(PrintAndExit{HVD_VERSION "\n"});
         }
-        check_build =
-            check_build || option.string_key == "check-build" || option.string_key == "cb";
+        check_build = check_build || table.find(option.string_key) == table.find("check-build");
     }
-    for (const auto& option : options) {
-        if (option.string_key == kCommandKey) {
-            draft.request.command = option.value;
-        } else {
-            HVD_TRY_STATUS(apply(option, *table.find(option.string_key), draft));
-        }
+    Draft draft;
+    draft.environment = environment;
+    draft.request.command = std::move(words.command);
+    for (std::size_t index = 0; index < options.size(); ++index) {
+        const auto& option = options[index];
+        HVD_TRY_STATUS(
+            apply(option, words.spellings[index], *table.find(option.string_key), draft));
     }
     if (check_build) {
         return Parsed(CheckBuild{.verbose = draft.request.verbose});

@@ -5,6 +5,7 @@
 #include "collectives/base/result.hpp"
 #include "collectives/base/text.hpp"
 #include "collectives/base/unique_fd.hpp"
+#include "launcher/plan/command.hpp"
 
 #include <array>
 #include <cerrno>
@@ -74,8 +75,8 @@ Result<Child> spawn(std::vector<std::string> words, const Environment& environme
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, write_end.get(), STDOUT_FILENO);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    const int error = posix_spawnp(&child.pid, words.front().c_str(), &actions, nullptr,
-                                   pointers_to(words).data(), pointers_to(variables).data());
+    const int error = posix_spawn(&child.pid, words.front().c_str(), &actions, nullptr,
+                                  pointers_to(words).data(), pointers_to(variables).data());
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0) {
         return system_error(words.front(), error);
@@ -111,12 +112,18 @@ PythonPackages find_python_packages(const Environment& environment,
                                     const std::vector<std::string>& files,
                                     const Deadline& deadline) {
     PythonPackages packages;
+    const auto path = find(environment, "PATH").value_or("");
+    packages.error = "no Python in PATH";
     for (const auto* interpreter : {"python3", "python"}) {
+        const auto file = find_in_path(interpreter, path, ".");
+        if (!file) {
+            continue;
+        }
         packages.interpreter = interpreter;
-        auto child =
-            spawn({interpreter, "-c", kProgram, join(modules, ","), join(files, ",")}, environment);
+        auto child = spawn({file->string(), "-c", kProgram, join(modules, ","), join(files, ",")},
+                           environment);
         if (!child) {
-            packages.error = "no Python in PATH: " + child.error().message;
+            packages.error = child.error().message;
             continue;
         }
         packages.error.clear();

@@ -55,7 +55,7 @@ struct Limits {
 /// Reads one "key = number" into `limits`.
 Status take_setting(const Place& place, std::string_view& rest, Limits& limits) {
     const auto key = take_word(rest, "= \t\r\v\f");
-    if (!take_equals(rest)) {
+    if (key.empty() || !take_equals(rest)) {
         return place.error(
             key, "'" + std::string(key) + "' is not understood after a host; write slots=N");
     }

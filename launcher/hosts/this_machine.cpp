@@ -94,10 +94,11 @@ Error another_machine(const Host& host, const ThisMachine& machine) {
     std::vector<std::string_view> names{"localhost", machine.hostname};
     names.insert(names.end(), machine.aliases.begin(), machine.aliases.end());
     const auto guess = nearest(host.name, names);
-    return {Errc::unsupported, "'" + host.name + "' is not this machine" +
-                                   (machine.hostname.empty() ? "" : " (" + machine.hostname + ")") +
-                                   (guess ? "; did you mean '" + std::string(*guess) + "'?" : ";") +
-                                   " Other hosts need the SSH launcher, which this version lacks"};
+    return {Errc::unsupported,
+            "'" + host.name + "' is not this machine" +
+                (machine.hostname.empty() ? "" : " (" + machine.hostname + ")") +
+                (guess ? "; did you mean '" + std::string(*guess) + "'? Other" : "; other") +
+                " hosts need the SSH launcher, which this version lacks"};
 }
 
 }  // namespace

@@ -20,17 +20,6 @@ std::string in_quotes(std::string_view word) {
     return "'" + std::string(word) + "'";
 }
 
-bool is_in_path(std::string_view command, const std::string& path, const fs::path& directory) {
-    for (const auto part : split(path, ':')) {
-        const auto file = directory / part / command;  // an absolute part replaces `directory`
-        std::error_code error;
-        if (fs::is_regular_file(file, error) && access(file.c_str(), X_OK) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /// "/usr/bin/env" of a file that begins with "#!/usr/bin/env python".
 std::optional<std::string> interpreter_of(const fs::path& file) {
     constexpr std::size_t kMaxScriptBytes = std::size_t{16} << 20;
@@ -52,7 +41,7 @@ std::string explain_not_in_path(std::string_view command,
                "--env-pass PATH";
     }
     const auto text = in_quotes(command) + " was not found in PATH";
-    if (command == "python" && is_in_path("python3", *path, directory)) {
+    if (command == "python" && find_in_path("python3", *path, directory)) {
         return text + "; 'python3' is there, write that";
     }
     std::error_code error;
@@ -63,6 +52,19 @@ std::string explain_not_in_path(std::string_view command,
 }
 
 }  // namespace
+
+std::optional<fs::path> find_in_path(std::string_view command,
+                                     std::string_view path,
+                                     const fs::path& directory) {
+    for (const auto part : split(path, ':')) {
+        auto file = directory / part / command;  // an absolute part replaces `directory`
+        std::error_code error;
+        if (fs::is_regular_file(file, error) && access(file.c_str(), X_OK) == 0) {
+            return file;
+        }
+    }
+    return std::nullopt;
+}
 
 std::string explain_missing_command(std::string_view command,
                                     int error_number,

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/plan/environment.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <string>
+
+using hvd::Environment;
+using hvd::launch::check_env_set;
+using hvd::launch::PlanRequest;
+using hvd::launch::rank_environment;
+using hvd::launch::RankSettings;
+using hvd::launch::shared_environment;
+
+namespace {
+
+RankSettings settings() {
+    return {.contract = {.topology = {},
+                         .hostname = "h",
+                         .job_id = std::string(32, '0'),
+                         .agent_socket = "s"},
+            .master_address = "127.0.0.1",
+            .master_port = 0,
+            .cpus = 3,
+            .is_one_host = true,
+            .gpus = {}};
+}
+
+Environment planned(const PlanRequest& request, const RankSettings& rank = settings()) {
+    return rank_environment(request, shared_environment(request), rank);
+}
+
+}  // namespace
+
+TEST_CASE("ranks share the caller's environment, but not the contract of a job around it") {
+    PlanRequest request;
+    request.caller_env = {{"HOME", "/root"},
+                          {"HOROVOD_RANK", "3"},
+                          {"HOROVOD_AGENT_SOCKET", "outer"},
+                          {"HOROVOD_FUSION_THRESHOLD", "0"}};
+
+    CHECK(shared_environment(request) ==
+          Environment{{"HOME", "/root"}, {"HOROVOD_FUSION_THRESHOLD", "0"}});
+}
+
+TEST_CASE("--env-clean passes on only what --env-pass selects") {
+    PlanRequest request;
+    request.caller_env = {{"HOME", "/root"}, {"NCCL_DEBUG", "1"}, {"NCCL", "2"}, {"PATH", "/bin"}};
+    request.env_clean = true;
+    CHECK(shared_environment(request).empty());
+
+    request.env_pass = {"NCCL_*", "PATH"};
+    CHECK(shared_environment(request) == Environment{{"NCCL_DEBUG", "1"}, {"PATH", "/bin"}});
+}
+
+TEST_CASE("defaults give way to what the caller has") {
+    PlanRequest request;
+    const auto defaults = planned(request);
+    CHECK(defaults.at("OMP_NUM_THREADS") == "3");
+    CHECK(defaults.at("PYTHONUNBUFFERED") == "1");
+    CHECK(defaults.at("HOROVOD_CPU_OPERATIONS") == "gloo");
+    CHECK(defaults.at("NCCL_SOCKET_IFNAME") == "lo");
+
+    request.caller_env = {{"OMP_NUM_THREADS", "8"},
+                          {"PYTHONUNBUFFERED", ""},
+                          {"HOROVOD_CPU_OPERATIONS", "shm"},
+                          {"NCCL_SOCKET_IFNAME", "eth0"}};
+    const auto kept = planned(request);
+    for (const auto& [name, value] : request.caller_env) {
+        CAPTURE(name);
+        CHECK_FALSE(kept.contains(name));
+    }
+}
+
+TEST_CASE("the job's own variables replace those of a launcher around it") {
+    PlanRequest request;
+    request.caller_env = {{"RANK", "7"}, {"MASTER_ADDR", "other"}, {"HOROVOD_CONTROLLER", "mpi"}};
+
+    const auto environment = planned(request);
+
+    CHECK(environment.at("RANK") == "0");
+    CHECK(environment.at("MASTER_ADDR") == "127.0.0.1");
+    CHECK(environment.at("HOROVOD_CONTROLLER") == "gloo");
+    CHECK_FALSE(environment.contains("MASTER_PORT"));  // none was found free
+}
+
+TEST_CASE("--env wins over tunables, defaults and torch's variables") {
+    PlanRequest request;
+    request.tunables = {{"HOROVOD_CYCLE_TIME", "5"}, {"HOROVOD_CACHE_CAPACITY", "1"}};
+    request.env_set = {{"HOROVOD_CYCLE_TIME", "9"},
+                       {"OMP_NUM_THREADS", "1"},
+                       {"MASTER_PORT", "29500"},
+                       {"MINE", "x"}};
+
+    const auto environment = planned(request);
+
+    CHECK(environment.at("HOROVOD_CYCLE_TIME") == "9");
+    CHECK(environment.at("HOROVOD_CACHE_CAPACITY") == "1");
+    CHECK(environment.at("OMP_NUM_THREADS") == "1");
+    CHECK(environment.at("MASTER_PORT") == "29500");
+    CHECK(environment.at("MINE") == "x");
+}
+
+TEST_CASE("a rank's own GPUs are a part of the mask that --env gives") {
+    PlanRequest request;
+    request.env_set = {{"CUDA_VISIBLE_DEVICES", "2,3"}};
+    auto rank = settings();
+    rank.gpus = {{"CUDA_VISIBLE_DEVICES", "3"}};
+
+    CHECK(planned(request, rank).at("CUDA_VISIBLE_DEVICES") == "3");
+}
+
+TEST_CASE("--env may not break the contract between launcher and rank") {
+    const auto refused = check_env_set({{"HOROVOD_RANK", "3"}});
+
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().message ==
+          "--env HOROVOD_RANK=3: horovodrun sets this for each rank; leave it out");
+    CHECK(check_env_set({{"HOROVOD_CYCLE_TIME", "3"}, {"RANK", "1"}}));
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/plan/gpu_shares.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+using hvd::Environment;
+using hvd::launch::apply_gpu_mask;
+using hvd::launch::Gpu;
+using hvd::launch::gpu_mask;
+using hvd::launch::GpuShare;
+using hvd::launch::GpuVisibility;
+using hvd::launch::HostFacts;
+using hvd::launch::PlanRequest;
+using hvd::launch::share_gpus;
+
+namespace {
+
+std::vector<Gpu> four_gpus() {
+    std::vector<Gpu> gpus;
+    for (int index = 0; index < 4; ++index) {
+        gpus.push_back({.index = index,
+                        .uuid = "GPU-" + std::string(1, static_cast<char>('a' + index)) + "000",
+                        .name = "H200",
+                        .memory_bytes = 1,
+                        .cpus = {}});
+    }
+    return gpus;
+}
+
+std::vector<int> indices(const std::vector<Gpu>& gpus) {
+    std::vector<int> found;
+    for (const auto& gpu : gpus) {
+        found.push_back(gpu.index);
+    }
+    return found;
+}
+
+std::vector<int> visible(const std::optional<std::string>& mask) {
+    std::vector<Gpu> gpus;
+    for (const auto& found : apply_gpu_mask(four_gpus(), mask).gpus) {
+        gpus.push_back(found.gpu);
+    }
+    return indices(gpus);
+}
+
+/// What the ranks of a host with four GPUs get.
+hvd::Result<std::vector<GpuShare>> share(int ranks,
+                                         const std::optional<std::string>& mask,
+                                         PlanRequest request = {},
+                                         Environment present = {}) {
+    HostFacts facts;
+    facts.hostname = "h";
+    facts.gpus = four_gpus();
+    facts.gpu_mask = mask;
+    if (mask && !present.contains("CUDA_VISIBLE_DEVICES")) {
+        present.emplace("CUDA_VISIBLE_DEVICES", *mask);
+    }
+    const auto seen = apply_gpu_mask(facts.gpus, gpu_mask(request, facts));
+    return share_gpus(request, facts, seen, ranks, present);
+}
+
+PlanRequest with(GpuVisibility visibility, int gpus_per_rank = 1, bool share_them = false) {
+    PlanRequest request;
+    request.gpu_visibility = visibility;
+    request.gpus_per_rank = gpus_per_rank;
+    request.share_gpus = share_them;
+    return request;
+}
+
+}  // namespace
+
+TEST_CASE("a mask is read as CUDA reads it") {
+    CHECK(visible(std::nullopt) == std::vector{0, 1, 2, 3});
+    CHECK(visible("2,0") == std::vector{2, 0});
+    CHECK(visible(" 1 , 3 ") == std::vector{1, 3});
+    CHECK(visible("GPU-c000,GPU-a000") == std::vector{2, 0});
+    CHECK(visible("GPU-d") == std::vector{3});  // the beginning of one UUID
+    CHECK(visible("GPU-").empty());             // of several
+    CHECK(visible("0,9,1") == std::vector{0});  // CUDA stops at the first bad entry
+    CHECK(visible("0,-1,1") == std::vector{0});
+    CHECK(visible("1,1,2") == std::vector{1});
+    CHECK(visible("0,GPU-a000") == std::vector{0});
+    CHECK(visible("x").empty());
+}
+
+TEST_CASE("an empty mask means CPU only, and so do the other ways to say it") {
+    const auto* mask = GENERATE("", " ", "-1", "NoDevFiles");
+    CAPTURE(mask);
+
+    const auto found = apply_gpu_mask(four_gpus(), mask);
+
+    CHECK(found.is_cpu_only);
+    CHECK(found.gpus.empty());
+    CHECK(found.warnings.empty());
+}
+
+TEST_CASE("a mask that names what is not there is warned about, where we know the GPUs") {
+    CHECK(apply_gpu_mask(four_gpus(), "0,9,1").warnings ==
+          std::vector<std::string>{"CUDA_VISIBLE_DEVICES=0,9,1: '9' names no GPU; CUDA ignores it "
+                                   "and what follows it"});
+    CHECK(apply_gpu_mask(four_gpus(), "1,1").warnings ==
+          std::vector<std::string>{"CUDA_VISIBLE_DEVICES=1,1: '1' names a GPU a second time; CUDA "
+                                   "ignores it and what follows it"});
+    CHECK(apply_gpu_mask({}, "0").warnings.empty());
+}
+
+TEST_CASE("index: rank r owns GPU r of those that may be seen, and all stay visible") {
+    const auto plain = share(2, std::nullopt);
+    const auto masked = share(2, "3,1");
+
+    REQUIRE(plain);
+    CHECK(indices((*plain)[0].gpus) == std::vector{0});
+    CHECK(indices((*plain)[1].gpus) == std::vector{1});
+    CHECK((*plain)[1].env == Environment{{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}});
+    REQUIRE(masked);
+    CHECK(indices((*masked)[0].gpus) == std::vector{3});
+    CHECK(indices((*masked)[1].gpus) == std::vector{1});
+    CHECK((*masked)[0].env == Environment{{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}});
+}
+
+TEST_CASE("env: a rank sees only its own GPU, named as the mask names it") {
+    const auto plain = share(2, std::nullopt, with(GpuVisibility::env));
+    const auto masked = share(2, "3,1", with(GpuVisibility::env));
+    const auto by_uuid = share(2, "GPU-d,GPU-b", with(GpuVisibility::env));
+
+    REQUIRE(plain);
+    CHECK((*plain)[1].env ==
+          Environment{{"CUDA_VISIBLE_DEVICES", "1"}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}});
+    REQUIRE(masked);
+    CHECK((*masked)[0].env ==
+          Environment{{"CUDA_VISIBLE_DEVICES", "3"}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}});
+    REQUIRE(by_uuid);
+    CHECK((*by_uuid)[1].env == Environment{{"CUDA_VISIBLE_DEVICES", "GPU-b"}});
+}
+
+TEST_CASE("none: GPUs are left alone") {
+    const auto shares = share(8, std::nullopt, with(GpuVisibility::none));
+
+    REQUIRE(shares);
+    REQUIRE(shares->size() == 8);
+    CHECK((*shares)[7].gpus.empty());
+    CHECK((*shares)[7].env.empty());
+}
+
+TEST_CASE("a CUDA_DEVICE_ORDER of the user is kept, and no index is named under it") {
+    const Environment fastest{{"CUDA_DEVICE_ORDER", "FASTEST_FIRST"}};
+
+    const auto index = share(1, std::nullopt, with(GpuVisibility::index), fastest);
+    const auto env = share(1, std::nullopt, with(GpuVisibility::env), fastest);
+
+    REQUIRE(index);
+    CHECK((*index)[0].env.empty());
+    REQUIRE(env);
+    CHECK((*env)[0].env == Environment{{"CUDA_VISIBLE_DEVICES", "GPU-a000"}});
+}
+
+TEST_CASE("several GPUs per rank are neighbours") {
+    const auto shares = share(2, std::nullopt, with(GpuVisibility::env, 2));
+
+    REQUIRE(shares);
+    CHECK(indices((*shares)[0].gpus) == std::vector{0, 1});
+    CHECK(indices((*shares)[1].gpus) == std::vector{2, 3});
+    CHECK((*shares)[1].env.at("CUDA_VISIBLE_DEVICES") == "2,3");
+}
+
+TEST_CASE("--share-gpus deals GPUs out in turn") {
+    const auto shares = share(6, "0,1", with(GpuVisibility::env, 1, true));
+
+    REQUIRE(shares);
+    CHECK((*shares)[4].env.at("CUDA_VISIBLE_DEVICES") == "0");
+    CHECK((*shares)[5].env.at("CUDA_VISIBLE_DEVICES") == "1");
+}
+
+TEST_CASE("more ranks than GPUs are refused with both numbers and the remedies") {
+    const auto five = share(5, std::nullopt);
+    const auto one = share(2, "1");
+    const auto pairs = share(3, std::nullopt, with(GpuVisibility::index, 2));
+    const auto too_wide = share(1, "0,1", with(GpuVisibility::index, 3));
+
+    REQUIRE_FALSE(five);
+    CHECK(five.error().message ==
+          "h: 5 ranks, but only 4 GPUs; start at most 4 there, or use --share-gpus (ranks share "
+          "GPUs), --gpu-bind none (ranks choose themselves) or CUDA_VISIBLE_DEVICES= (CPU only)");
+    REQUIRE_FALSE(one);
+    CHECK(one.error().message.starts_with("h: 2 ranks, but only 1 GPU; start at most 1 there"));
+    REQUIRE_FALSE(pairs);
+    CHECK(pairs.error().message.starts_with(
+        "h: 3 ranks with 2 GPUs each, but only 4 GPUs; start at most 2 there"));
+    REQUIRE_FALSE(too_wide);
+    CHECK(too_wide.error().message.starts_with(
+        "h: 1 rank with 3 GPUs each, but only 2 GPUs; ask for fewer GPUs per rank"));
+}
+
+TEST_CASE("an empty mask makes any number of CPU ranks, whatever was said of GPUs") {
+    const auto shares = share(9, "", with(GpuVisibility::env, 2));
+
+    REQUIRE(shares);
+    CHECK((*shares)[8].gpus.empty());
+    CHECK((*shares)[8].env.empty());
+}
+
+TEST_CASE("GPUs per rank on a host without any are refused") {
+    PlanRequest request = with(GpuVisibility::index, 2);
+    HostFacts facts;
+    facts.hostname = "h";
+
+    const auto shares = share_gpus(request, facts, {}, 1, {});
+
+    REQUIRE_FALSE(shares);
+    CHECK(shares.error().message ==
+          "h: 1 rank with 2 GPUs each, but no GPU; leave --gpus-per-rank out to use CPUs");
+}
+
+TEST_CASE("a mask that the ranks would not inherit is given to them") {
+    const auto shares = share(1, "2", {}, {{"CUDA_VISIBLE_DEVICES", "other"}});
+
+    REQUIRE(shares);
+    CHECK((*shares)[0].env.at("CUDA_VISIBLE_DEVICES") == "2");
+}
+
+TEST_CASE("--env of a mask takes the place of the one that was there") {
+    PlanRequest request = with(GpuVisibility::env);
+    request.env_set.emplace("CUDA_VISIBLE_DEVICES", "3,2");
+
+    const auto shares = share(2, "0", request, {{"CUDA_VISIBLE_DEVICES", "3,2"}});
+
+    REQUIRE(shares);
+    CHECK((*shares)[1].env.at("CUDA_VISIBLE_DEVICES") == "2");
+}
+
+TEST_CASE("of MIG devices each rank sees one, because CUDA shows a process only the first") {
+    constexpr auto kMask = "MIG-1111,MIG-GPU-b000/3/0";
+
+    const auto by_index = share(2, kMask);
+    const auto by_env = share(2, kMask, with(GpuVisibility::env));
+
+    REQUIRE_FALSE(by_index);
+    CHECK(by_index.error().message ==
+          "h: CUDA shows a process only the first of the 2 MIG devices in CUDA_VISIBLE_DEVICES; "
+          "use --gpu-bind env, which gives each rank its own");
+    REQUIRE(by_env);
+    CHECK((*by_env)[0].env == Environment{{"CUDA_VISIBLE_DEVICES", "MIG-1111"}});
+    CHECK((*by_env)[0].gpus.at(0).uuid == "MIG-1111");
+    CHECK((*by_env)[1].env == Environment{{"CUDA_VISIBLE_DEVICES", "MIG-GPU-b000/3/0"}});
+    CHECK((*by_env)[1].gpus.at(0).index == 1);
+    CHECK(visible("MIG-GPU-zzzz/1/0").empty());
+}

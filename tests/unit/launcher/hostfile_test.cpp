@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/hosts/hostfile.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+using hvd::Errc;
+using hvd::launch::Host;
+using hvd::launch::parse_hostfile;
+using hvd::launch::read_hostfile;
+
+TEST_CASE("parse_hostfile reads every form of a line") {
+    struct Example {
+        std::string text;
+        std::vector<Host> expected;
+    };
+    const auto& example = GENERATE(values<Example>({
+        {"a slots=4", {{"a", 4}}},
+        {"a slots=4\n", {{"a", 4}}},
+        {"a  slots = 4 \r\nb\tslots=2\r\n", {{"a", 4}, {"b", 2}}},
+        {"a:4\nb", {{"a", 4}, {"b", std::nullopt}}},
+        {"# all\n\n  \na slots=4 # fast\n#b slots=9\n", {{"a", 4}}},
+        {"a slots=4 max_slots=8", {{"a", 4}}},
+        {"a max-slots=8 slots=4", {{"a", 4}}},
+        {"a max_slots=8", {{"a", 8}}},
+        {"a slots=1\nb slots=2\na slots=3", {{"a", 4}, {"b", 2}}},
+        {"[fe80::1] slots=2", {{"[fe80::1]", 2}}},
+    }));
+    CAPTURE(example.text);
+
+    const auto hosts = parse_hostfile(example.text, "hosts.txt");
+
+    REQUIRE(hosts);
+    CHECK(*hosts == example.expected);
+}
+
+TEST_CASE("errors in a host file begin with file, line and column") {
+    struct Example {
+        std::string text;
+        std::string expected;
+    };
+    const auto& example = GENERATE(values<Example>({
+        {"a slots=4\n  b slots=x\n", "hosts.txt:2:11: slots=x must be from 1 to 65536"},
+        {"a slots=0", "hosts.txt:1:9: slots=0 must be from 1 to 65536"},
+        {"a slots=", "hosts.txt:1:3: slots= must be from 1 to 65536"},
+        {"a slot=4", "hosts.txt:1:3: unknown key 'slot'; did you mean slots?"},
+        {"a gpu_kind=4",
+         "hosts.txt:1:3: unknown key 'gpu_kind'; a host has slots=N and max_slots=N"},
+        {"a 4", "hosts.txt:1:3: '4' is not understood after a host; write slots=N"},
+        {"a =4", "hosts.txt:1:3: '' is not understood after a host; write slots=N"},
+        {"a slots=1 slots=2", "hosts.txt:1:11: slots is written twice"},
+        {"a:4 slots=4", "hosts.txt:1:5: slots is written twice"},
+        {"a slots=4 max_slots=2", "hosts.txt:1:1: host 'a' has 4 slots, but max_slots=2"},
+        {"\n a:x",
+         "hosts.txt:2:2: host 'a:x': the number of slots is 'x', but it must be from 1 "
+         "to 65536"},
+        {"a slots=1\n a",
+         "hosts.txt:2:1: host 'a': it is written once with and once without a "
+         "number of slots"},
+        {"# nothing\n", "hosts.txt: there is no host in this file"},
+    }));
+    CAPTURE(example.text);
+
+    const auto hosts = parse_hostfile(example.text, "hosts.txt");
+
+    REQUIRE_FALSE(hosts);
+    CHECK(hosts.error().code == Errc::invalid_argument);
+    CHECK(hosts.error().message == example.expected);
+}
+
+TEST_CASE("a host file that cannot be read is named with the cause") {
+    CHECK(read_hostfile("/nowhere/hosts").error().message ==
+          "/nowhere/hosts: No such file or directory");
+    CHECK(read_hostfile("/").error().message == "/: Is a directory");
+}

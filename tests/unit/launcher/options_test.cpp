@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/cli/options.hpp"
+
+#include "collectives/base/text.hpp"
+#include "launcher/cli/tunables.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+using hvd::Environment;
+using hvd::Errc;
+using hvd::launch::BindTo;
+using hvd::launch::CheckBuild;
+using hvd::launch::GpuBind;
+using hvd::launch::Host;
+using hvd::launch::LaunchRequest;
+using hvd::launch::OutputFormat;
+using hvd::launch::parse_command_line;
+using hvd::launch::PrintAndExit;
+using std::chrono::milliseconds;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words words(std::string_view text) {
+    const auto parts = hvd::split(text, ' ');
+    return {parts.begin(), parts.end()};
+}
+
+LaunchRequest request(std::string_view text, const Environment& environment = {}) {
+    const auto parsed = parse_command_line(words(text), environment);
+    INFO((parsed ? "" : parsed.error().message));
+    REQUIRE(parsed);
+    const auto* request = std::get_if<LaunchRequest>(&*parsed);
+    REQUIRE(request != nullptr);
+    return *request;
+}
+
+std::string error(std::string_view text, const Environment& environment = {}) {
+    const auto parsed = parse_command_line(words(text), environment);
+    return parsed ? "" : parsed.error().message;
+}
+
+std::string page(std::string_view text) {
+    const auto parsed = parse_command_line(words(text), {});
+    REQUIRE(parsed);
+    const auto* page = std::get_if<PrintAndExit>(&*parsed);
+    REQUIRE(page != nullptr);
+    return page->text;
+}
+
+}  // namespace
+
+TEST_CASE("the number of ranks has three names, and a value after '=' or a blank") {
+    const auto* text = GENERATE("-np 4 a", "-n 4 a", "--num-proc 4 a", "--num-proc=4 a", "--np 4 a",
+                                "-np=4 a", "-np 2 -np 4 a");
+    CAPTURE(text);
+
+    CHECK(request(text).processes == 4);
+}
+
+TEST_CASE("the command begins at the first word that is no flag, and is left untouched") {
+    CHECK(request("-np 2 python train.py --epochs 3 -np 8 --help -x --").command ==
+          Words{"python", "train.py", "--epochs", "3", "-np", "8", "--help", "-x", "--"});
+    CHECK(request("-np 2 -- --strange -v").command == Words{"--strange", "-v"});
+    CHECK(request("-np 2 -- -- a").command == Words{"--", "a"});
+    CHECK(request("-np 2 --verbose 4").command == Words{"4"});
+
+    const auto parsed = parse_command_line({"-np", "1", "sh", "-c", "echo  a; --np", ""}, {});
+    REQUIRE(parsed);
+    CHECK(std::get<LaunchRequest>(*parsed).command == Words{"sh", "-c", "echo  a; --np", ""});
+}
+
+TEST_CASE("every value of a request can be given by a flag") {
+    const auto all = request(
+        "-np 3 -H localhost:4 --dry-run --output-format json --facts f.json --gpu-bind env "
+        "--gpus-per-rank 2 --share-gpus --bind-to none --no-oversubscribe --env A=1 --env B= --env "
+        "C=x=y --env-pass NCCL_* --env-clean --output-filename out -prefix-timestamp --show 0,2 "
+        "--summary s.json --stdin 1 --verbose --start-timeout 5 --timeout 0.5 --grace 0 cmd");
+
+    CHECK(all.processes == 3);
+    CHECK(all.hosts == std::vector<Host>{{"localhost", 4}});
+    CHECK(all.dry_run);
+    CHECK(all.output_format == OutputFormat::json);
+    CHECK(all.facts_file == "f.json");
+    CHECK(all.gpu_bind == GpuBind::env);
+    CHECK(all.gpus_per_rank == 2);
+    CHECK(all.share_gpus);
+    CHECK(all.bind_to == BindTo::none);
+    CHECK_FALSE(all.may_oversubscribe);
+    CHECK(all.env_set == Environment{{"A", "1"}, {"B", ""}, {"C", "x=y"}});
+    CHECK(all.env_pass == Words{"NCCL_*"});
+    CHECK(all.env_clean);
+    CHECK(all.output_filename == "out");
+    CHECK(all.prefix_timestamp);
+    CHECK(all.show == std::vector{0, 2});
+    CHECK(all.summary == "s.json");
+    CHECK(all.stdin_rank == 1);
+    CHECK_FALSE(all.stdin_all);
+    CHECK(all.verbose);
+    CHECK(all.start_timeout == milliseconds(5000));
+    CHECK(all.timeout == milliseconds(500));
+    CHECK(all.grace == milliseconds(0));
+}
+
+TEST_CASE("defaults are the documented ones") {
+    const auto plain = request("-np 1 cmd");
+
+    CHECK(plain.hosts.empty());
+    CHECK_FALSE(plain.dry_run);
+    CHECK(plain.output_format == OutputFormat::text);
+    CHECK(plain.gpu_bind == GpuBind::index);
+    CHECK(plain.gpus_per_rank == 1);
+    CHECK(plain.bind_to == BindTo::share);
+    CHECK(plain.may_oversubscribe);
+    CHECK(plain.tunables.empty());
+    CHECK(plain.notes.empty());
+    CHECK(plain.start_timeout == milliseconds(30'000));
+    CHECK_FALSE(plain.timeout);
+    CHECK(plain.grace == milliseconds(10'000));
+    CHECK_FALSE(plain.stdin_all);
+    CHECK_FALSE(plain.stdin_rank);
+}
+
+TEST_CASE("--env NAME takes the value that the variable has here") {
+    CHECK(request("-np 1 --env A a", {{"A", "7"}}).env_set == Environment{{"A", "7"}});
+    CHECK(error("-np 1 --env A a") == "--env A: A is not set here; write A=VALUE");
+    CHECK(error("-np 1 --env =1 a") == "--env =1: write NAME=VALUE");
+}
+
+TEST_CASE("the start timeout comes from flag, then environment, then 30 s, and 0 is unset") {
+    const Environment seven{{"HOROVOD_START_TIMEOUT", "7"}};
+
+    CHECK(request("-np 1 --start-timeout 5 a", seven).start_timeout == milliseconds(5000));
+    CHECK(request("-np 1 --start-timeout 0 a", seven).start_timeout == milliseconds(7000));
+    CHECK(request("-np 1 a", seven).start_timeout == milliseconds(7000));
+    CHECK(request("-np 1 --start-timeout 0 a").start_timeout == milliseconds(30'000));
+    CHECK(error("-np 1 a", {{"HOROVOD_START_TIMEOUT", "soon"}}) ==
+          "HOROVOD_START_TIMEOUT=soon: must be a number of seconds from 0 to 31536000");
+}
+
+TEST_CASE("the number of ranks may be left out where hosts are given") {
+    CHECK_FALSE(request("-H localhost:4 a").processes);
+    CHECK(error("a") == "say how many ranks to start: -np N");
+}
+
+TEST_CASE("a command line that cannot be right is refused with flag, value and remedy") {
+    struct Example {
+        std::string text;
+        std::string expected;
+    };
+    const auto& example = GENERATE(values<Example>({
+        {"-np 2",
+         "there is no command; write it after the flags: horovodrun -np 4 python3 "
+         "train.py"},
+        {"-np 2 --",
+         "there is no command; write it after the flags: horovodrun -np 4 python3 "
+         "train.py"},
+        {"-np 0 a", "-np 0: must be a whole number from 1 to 1048576"},
+        {"-np -4 a", "-np -4: must be a whole number from 1 to 1048576"},
+        {"-np four a", "-np four: must be a whole number from 1 to 1048576"},
+        {"--num-proc=99999999999 a",
+         "--num-proc 99999999999: must be a whole number from 1 to 1048576"},
+        {"-np 2 --gpu-bind all a",
+         "--gpu-bind all: must be index (all GPUs visible, a rank uses its own), env (only its own "
+         "is visible) or none"},
+        {"-np 2 --bind-to core a",
+         "--bind-to core: must be share (each rank gets an even share of the CPUs) or none"},
+        {"-np 2 --stdin x a", "--stdin x: must be the number of a rank, or all"},
+        {"-np 2 --show 0-x a", "--show 0-x: must be ranks, such as 0,2-4"},
+        {"-np 2 --show 0-2 a", "--show names rank 2, but the ranks are 0 to 1"},
+        {"-H localhost:2 --stdin 2 a", "--stdin names rank 2, but the ranks are 0 to 1"},
+        {"-np 2 --timeout 0 a", "--timeout 0: must be more than 0 seconds"},
+        {"-np 2 --grace nan a", "--grace nan: must be a number of seconds from 0 to 31536000"},
+        {"-np 2 --output-format json a",
+         "--output-format is about the plan that --dry-run prints; add --dry-run"},
+        {"-np 2 --facts f a", "--facts plans without starting anything; add --dry-run"},
+        {"-np 2 -H a -hostfile f a", "-H and -hostfile: write one of them, not both"},
+        {"-np 2 -H a: a", "-H a:: host 'a:': the number of slots is missing, such as in 'node1:4'"},
+        {"-np 2 -hostfile /nowhere/h a", "/nowhere/h: No such file or directory"},
+        {"-np 2 --config-file /nowhere/c a", "/nowhere/c: No such file or directory"},
+        {"-np 2 --fusion-threshold-mb -1 a",
+         "--fusion-threshold-mb -1: '-1' must be a number from 0 to 1048576"},
+        {"-np 2 --hierarchical-allreduce --no-hierarchical-allreduce a",
+         "--no-hierarchical-allreduce: contradicts --hierarchical-allreduce"},
+        {"-np 2 --ssh-port 70000 a", "--ssh-port 70000: must be a whole number from 1 to 65535"},
+    }));
+    CAPTURE(example.text);
+
+    const auto parsed = parse_command_line(words(example.text), {});
+
+    REQUIRE_FALSE(parsed);
+    CHECK(parsed.error().message == example.expected);
+}
+
+TEST_CASE("an unknown flag is an error that names the nearest known one") {
+    CHECK(error("-np 2 --fusion-treshold-mb 4 a") ==
+          "unknown flag '--fusion-treshold-mb'; did you mean --fusion-threshold-mb?");
+    CHECK(error("--dryrun -np 2 a") == "unknown flag '--dryrun'; did you mean --dry-run?");
+    CHECK(error("-np 2 --completely-unknown=3 a") ==
+          "unknown flag '--completely-unknown'; 'horovodrun --help' lists the flags");
+    CHECK_THAT(error("-x -np 2 a"), Catch::Contains("unknown flag '-x'"));
+    CHECK_THAT(error("-np4 a"), Catch::Contains("unknown flag '-np4'"));
+}
+
+TEST_CASE("flags are not abbreviated, because a later flag would change what they mean") {
+    CHECK_THAT(error("-np 2 --fusion 4 a"), Catch::Contains("unknown flag '--fusion'"));
+    CHECK_THAT(error("-np 2 --verb a"), Catch::Contains("unknown flag '--verb'"));
+}
+
+TEST_CASE("a missing or superfluous value is an error that names the flag") {
+    CHECK_THAT(error("-np"), Catch::Contains("-np"));
+    CHECK_THAT(error("-np 2 --env"), Catch::Contains("--env"));
+    CHECK_THAT(error("-np --verbose a"), Catch::Contains("-np"));
+    CHECK_THAT(error("-np 2 --verbose=yes a"), Catch::Contains("--verbose"));
+    CHECK_THAT(error("-np 2 --summary= a"), Catch::Contains("--summary"));
+}
+
+TEST_CASE("flags of parts that do not exist yet are refused with a sentence") {
+    const auto* elastic =
+        GENERATE("--min-np 2", "--min-num-proc 2", "--max-np 4", "--slots-per-host 2", "--slots 2",
+                 "--host-discovery-script ./d.sh", "--elastic-timeout 5", "--reset-limit 1",
+                 "--blacklist-cooldown-range 1 2");
+    CAPTURE(elastic);
+
+    const auto parsed = parse_command_line(words("-np 2 " + std::string(elastic) + " a"), {});
+
+    REQUIRE_FALSE(parsed);
+    CHECK(parsed.error().code == Errc::unsupported);
+    CHECK_THAT(parsed.error().message, Catch::Contains("elastic jobs are not part of"));
+}
+
+TEST_CASE("mpirun and jsrun are refused with what to do instead") {
+    const auto* flag = GENERATE("--mpi", "--jsrun", "--mpi-args=-x A", "--binding-args=-x");
+    CAPTURE(flag);
+
+    const auto parsed = parse_command_line({"-np", "2", flag, "a"}, {});
+
+    REQUIRE_FALSE(parsed);
+    CHECK(parsed.error().code == Errc::unsupported);
+    CHECK_THAT(parsed.error().message, Catch::Contains("mpirun -np N"));
+}
+
+TEST_CASE("flags about other hosts are taken, and said to have no effect") {
+    const auto one = request("-np 2 -p 2222 -i key --network-interface eth0 a");
+
+    CHECK(one.notes == Words{"--ssh-port has no effect: every host is this machine",
+                             "--ssh-identity-file has no effect: every host is this machine",
+                             "--network-interfaces has no effect: every host is this machine"});
+    CHECK(request("-np 2 --gloo --disable-cache a").notes.empty());
+}
+
+TEST_CASE("version, help and build check need nothing else and win over the rest") {
+    CHECK_THAT(page("--version"), Catch::Matches(R"([0-9]+\.[0-9]+\.[0-9]+\n)"));
+    CHECK(page("-v") == page("--version"));
+    CHECK(page("-np nonsense -h").starts_with("Usage: horovodrun"));
+    for (const auto* text : {"-cb", "--check-build", "--cb", "-cb --verbose", "-np 2 -cb a"}) {
+        CAPTURE(text);
+        const auto parsed = parse_command_line(words(text), {});
+        REQUIRE(parsed);
+        CHECK(std::holds_alternative<CheckBuild>(*parsed));
+    }
+}
+
+TEST_CASE("help shows every section within 80 columns") {
+    const auto text = page("--help");
+
+    for (const auto line : hvd::split(text, '\n')) {
+        CAPTURE(line);
+        CHECK(line.size() <= 80);
+    }
+    for (const auto* title : {"Job:", "Hosts:", "CPUs and GPUs:", "Environment of the ranks:",
+                              "Input and output:", "Time limits:", "Tuning:", "Autotune:",
+                              "Timeline:", "Stall check:", "Libraries:", "Logging:", "About:"}) {
+        CHECK_THAT(text, Catch::Contains("\n" + std::string(title) + "\n"));
+    }
+    for (const auto& tunable : hvd::launch::tunables()) {
+        const auto shown = tunable.help.empty() ? tunable.off_flag : tunable.flag;
+        if (!tunable.help.empty() || !tunable.off_help.empty()) {
+            CHECK_THAT(text, Catch::Contains(std::string(shown)));
+        }
+    }
+}

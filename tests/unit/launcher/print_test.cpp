@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/plan/print.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <string>
+
+using hvd::launch::HostPlan;
+using hvd::launch::LaunchPlan;
+using hvd::launch::print_json;
+using hvd::launch::print_text;
+using hvd::launch::ProcessSpec;
+
+namespace {
+
+LaunchPlan plan() {
+    ProcessSpec first{
+        .rank = 0,
+        .local_rank = 0,
+        .local_size = 2,
+        .cross_rank = 0,
+        .cross_size = 1,
+        .gpus = {{.index = 1, .uuid = "GPU-b", .name = "", .memory_bytes = 0, .cpus = {}}},
+        .cpus = {0, 1, 4},
+        .env = {{"HOROVOD_RANK", "0"}, {"HOROVOD_SIZE", "2"}, {"NOTE", "it's"}},
+        .cwd = "/data",
+        .argv = {"python3", "train.py", "a b"}};
+    ProcessSpec second = first;
+    second.rank = 1;
+    second.local_rank = 1;
+    second.gpus.clear();
+    second.cpus.clear();
+    second.env["HOROVOD_RANK"] = "1";
+    HostPlan host;
+    host.host = "localhost";
+    host.starter = "local";
+    host.slots = 4;
+    host.ranks = {first, second};
+    LaunchPlan plan;
+    plan.mode = "native";
+    plan.np = 2;
+    plan.job_id = "j";
+    plan.hosts = {host};
+    return plan;
+}
+
+}  // namespace
+
+TEST_CASE("the plan for a person has a line per rank and says the rest once") {
+    CHECK(print_text(plan()) ==
+          "2 ranks, native mode, on localhost (4 slots, local)\n"
+          "rank  host       local  cross  GPUs  CPUs\n"
+          "0     localhost  0/2    0/1    1     0-1,4\n"
+          "1     localhost  1/2    0/1    -     any\n"
+          "command: python3 train.py 'a b'\n"
+          "directory: /data\n"
+          "environment, on top of horovodrun's own:\n"
+          "  HOROVOD_SIZE=2\n"
+          "  NOTE='it'\\''s'\n"
+          "  HOROVOD_RANK=0 (rank 0; differs from rank to rank)\n");
+}
+
+TEST_CASE("the plan for a program has the documented fields and no others") {
+    CHECK(print_json(plan()) == R"({
+  "version": 1,
+  "mode": "native",
+  "np": 2,
+  "hosts": [
+    {
+      "host": "localhost",
+      "slots": 4,
+      "starter": "local"
+    }
+  ],
+  "ranks": [
+    {
+      "rank": 0,
+      "host": "localhost",
+      "local_rank": 0,
+      "local_size": 2,
+      "cross_rank": 0,
+      "cross_size": 1,
+      "gpus": [
+        {
+          "index": 1,
+          "uuid": "GPU-b"
+        }
+      ],
+      "cpus": [
+        0,
+        1,
+        4
+      ],
+      "env": {
+        "HOROVOD_RANK": "0",
+        "HOROVOD_SIZE": "2",
+        "NOTE": "it's"
+      },
+      "cwd": "/data",
+      "argv": [
+        "python3",
+        "train.py",
+        "a b"
+      ]
+    },
+    {
+      "rank": 1,
+      "host": "localhost",
+      "local_rank": 1,
+      "local_size": 2,
+      "cross_rank": 0,
+      "cross_size": 1,
+      "gpus": [],
+      "cpus": [],
+      "env": {
+        "HOROVOD_RANK": "1",
+        "HOROVOD_SIZE": "2",
+        "NOTE": "it's"
+      },
+      "cwd": "/data",
+      "argv": [
+        "python3",
+        "train.py",
+        "a b"
+      ]
+    }
+  ]
+}
+)");
+}
+
+TEST_CASE("bytes that are no UTF-8 do not stop the plan from being printed") {
+    auto odd = plan();
+    odd.hosts[0].ranks[0].argv[2] = "\xff";
+
+    CHECK_THAT(print_json(odd), Catch::Contains("\"\xEF\xBF\xBD\""));
+}
