@@ -5,10 +5,25 @@
 
 #include "launcher/cli/options.hpp"
 
+#include <string>
+
 namespace hvd::launch {
 
-/// Runs the job to its end and returns horovodrun's exit code (launcher/README.md lists them). What
-/// a person must know was printed on standard error by then.
+// The exit codes of horovodrun's own; launcher/README.md lists them all.
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitTimeLimit = 124;
+inline constexpr int kExitLauncherFailure = 125;
+inline constexpr int kExitConsoleClosed = 141;
+
+/// Runs the job to its end and returns horovodrun's exit code. What a person must know was printed
+/// on standard error by then. Does not return, but ends the process with that code, when the
+/// console is blocked for good.
 [[nodiscard]] int run(const LaunchRequest& request);
+
+/// Prints what was built and what was found (--check-build). Returns the exit code.
+[[nodiscard]] int check_build(const CheckBuild& request);
+
+/// Writes `text` to standard output. Returns the exit code: 0, or that of a closed output.
+[[nodiscard]] int print_page(const std::string& text);
 
 }  // namespace hvd::launch

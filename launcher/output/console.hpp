@@ -12,7 +12,7 @@
 
 namespace hvd::launch {
 
-/// What the writer of the console tells the io thread while it works.
+/// What the writer of a console tells the io thread while it works.
 struct ConsoleEvents {
     /// Counts finished writes, so that a reader who is slow is told from one who does not read.
     std::atomic<std::uint64_t> writes{0};

@@ -16,6 +16,14 @@ std::vector<std::byte> to_bytes(std::string_view text) {
 
 }  // namespace
 
+std::size_t JobOutput::Console::pending_bytes() const noexcept {
+    return writer && !is_abandoned ? writer->pending_bytes() : 0;
+}
+
+bool JobOutput::Console::is_idle() {
+    return !writer || is_abandoned || writer->is_idle();
+}
+
 JobOutput::JobOutput(const OutputOptions& options, const Events& events)
     : shown_(static_cast<std::size_t>(options.ranks), !options.show) {
     for (const int rank : options.show.value_or(std::vector<int>{})) {
@@ -23,15 +31,15 @@ JobOutput::JobOutput(const OutputOptions& options, const Events& events)
             shown_[static_cast<std::size_t>(rank)] = true;
         }
     }
-    console_.on_error = events.on_console_error;
-    const auto make = [&] {
-        return std::make_unique<WriterThread>(
-            std::make_unique<ConsoleSink>(options.ranks, options.timestamps, console_),
+    const auto open = [&](Console& console) {
+        console.events.on_error = events.on_console_error;
+        console.writer = std::make_unique<WriterThread>(
+            std::make_unique<ConsoleSink>(options.ranks, options.timestamps, console.events),
             events.on_progress);
     };
-    out_ = make();
+    open(out_);
     if (!console_streams_are_one()) {
-        err_ = make();
+        open(err_);
     }
 }
 
@@ -47,60 +55,65 @@ Result<std::unique_ptr<JobOutput>> JobOutput::create(const OutputOptions& option
 }
 
 void JobOutput::submit(Chunk chunk) {
-    const bool is_for_console = is_shown(chunk.rank);
+    const bool is_shown = shown_[static_cast<std::size_t>(chunk.rank)];
     if (files_) {
-        files_->push(is_for_console ? chunk : std::move(chunk));
+        files_->push(is_shown ? chunk : std::move(chunk));
     }
-    if (is_for_console) {
+    if (is_shown) {
         auto& console = console_for(chunk.stream);
-        console.push(std::move(chunk));
+        push(console, std::move(chunk));
     }
 }
 
 void JobOutput::rank_ended(int rank) {
-    if (!is_shown(rank)) {
+    if (!shown_[static_cast<std::size_t>(rank)]) {
         return;
     }
     for (const auto stream : {OutputStream::out, OutputStream::err}) {
         auto& console = console_for(stream);
-        if (console.has_started()) {
-            console.push({.kind = Chunk::Kind::ended, .stream = stream, .rank = rank, .bytes = {}});
+        if (console.writer->has_started()) {
+            push(console,
+                 {.kind = Chunk::Kind::ended, .stream = stream, .rank = rank, .bytes = {}});
         }
     }
 }
 
 void JobOutput::say(std::string_view text) {
-    console_for(OutputStream::err)
-        .push({.kind = Chunk::Kind::notice, .stream = OutputStream::err, .bytes = to_bytes(text)});
+    push(console_for(OutputStream::err),
+         {.kind = Chunk::Kind::notice, .stream = OutputStream::err, .bytes = to_bytes(text)});
 }
 
 std::size_t JobOutput::pending_bytes() const noexcept {
-    std::size_t slowest = out_->pending_bytes();
-    for (const auto* writer : {err_.get(), files_.get()}) {
-        slowest = std::max(slowest, writer == nullptr ? 0 : writer->pending_bytes());
-    }
-    return slowest;
+    return std::max(
+        {out_.pending_bytes(), err_.pending_bytes(), files_ ? files_->pending_bytes() : 0});
 }
 
 bool JobOutput::is_idle() {
-    // Every one is asked, because the answer "no" also asks for a call later.
-    bool idle = out_->is_idle();
-    for (auto* writer : {err_.get(), files_.get()}) {
-        idle = (writer == nullptr || writer->is_idle()) && idle;
+    // All are asked, because the answer "no" also asks for a call later.
+    const bool out_is_idle = out_.is_idle();
+    const bool err_is_idle = err_.is_idle();
+    return (!files_ || files_->is_idle()) && out_is_idle && err_is_idle;
+}
+
+bool JobOutput::abandon_stuck_consoles() {
+    bool is_any_stuck = false;
+    for (auto* console : {&out_, &err_}) {
+        if (!console->is_idle()) {
+            console->is_abandoned = true;
+            is_any_stuck = true;
+        }
     }
-    return idle;
+    return is_any_stuck;
 }
 
-bool JobOutput::console_is_idle() const noexcept {
-    return out_->pending_bytes() == 0 && (err_ == nullptr || err_->pending_bytes() == 0);
+JobOutput::Console& JobOutput::console_for(OutputStream stream) noexcept {
+    return stream == OutputStream::err && err_.writer ? err_ : out_;
 }
 
-WriterThread& JobOutput::console_for(OutputStream stream) noexcept {
-    return stream == OutputStream::err && err_ ? *err_ : *out_;
-}
-
-bool JobOutput::is_shown(int rank) const noexcept {
-    return shown_[static_cast<std::size_t>(rank)];
+void JobOutput::push(Console& console, Chunk chunk) {
+    if (!console.is_abandoned) {
+        console.writer->push(std::move(chunk));
+    }
 }
 
 }  // namespace hvd::launch

@@ -54,22 +54,35 @@ public:
     /// Whether everything was written. If not, asks for `on_progress` once it is.
     [[nodiscard]] bool is_idle();
 
-    /// The same without the files: what a reader who does not read can hold up.
-    [[nodiscard]] bool console_is_idle() const noexcept;
+    /// Waits no more for the consoles that have not taken what was queued for them, and drops what
+    /// comes for them from now on. Says whether there was one: its thread may be blocked for good,
+    /// so the process must end by _exit.
+    [[nodiscard]] bool abandon_stuck_consoles();
 
-    /// Grows with every write to the console that has ended.
-    [[nodiscard]] std::uint64_t console_writes() const noexcept { return console_.writes.load(); }
+    /// What standard output has not taken yet, and how many writes it has: a reader who is slow is
+    /// told from one who does not read. Standard error counts too where both are one.
+    [[nodiscard]] std::size_t stdout_pending_bytes() const noexcept { return out_.pending_bytes(); }
+    [[nodiscard]] std::uint64_t stdout_writes() const noexcept { return out_.events.writes.load(); }
 
 private:
+    /// One writer for one place.
+    struct Console {
+        ConsoleEvents events;
+        std::unique_ptr<WriterThread> writer;  // empty: the other console writes this stream too
+        bool is_abandoned = false;
+
+        [[nodiscard]] std::size_t pending_bytes() const noexcept;
+        [[nodiscard]] bool is_idle();
+    };
+
     JobOutput(const OutputOptions& options, const Events& events);
 
-    [[nodiscard]] WriterThread& console_for(OutputStream stream) noexcept;
-    [[nodiscard]] bool is_shown(int rank) const noexcept;
+    [[nodiscard]] Console& console_for(OutputStream stream) noexcept;
+    void push(Console& console, Chunk chunk);
 
-    ConsoleEvents console_;
     std::vector<bool> shown_;
-    std::unique_ptr<WriterThread> out_;    // both streams, where err_ is empty
-    std::unique_ptr<WriterThread> err_;    // empty when both streams lead to one place
+    Console out_;
+    Console err_;
     std::unique_ptr<WriterThread> files_;  // empty without a folder
 };
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/base/env.hpp"
+#include "launcher/cli/options.hpp"
+#include "launcher/launch.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace {
+
+using namespace hvd::launch;  // NOLINT(google-build-using-namespace): the program of this namespace
+
+int run_parsed(const LaunchRequest& request) {
+    return run(request);
+}
+
+int run_parsed(const PrintAndExit& page) {
+    return print_page(page.text);
+}
+
+int run_parsed(const CheckBuild& request) {
+    return check_build(request);
+}
+
+int run_program(const std::vector<std::string>& arguments) {
+    const auto parsed = parse_command_line(arguments, hvd::current_environment());
+    if (!parsed) {
+        (void)std::fprintf(stderr, "horovodrun: %s\nTry 'horovodrun --help'.\n",
+                           parsed.error().message.c_str());
+        return kExitUsage;
+    }
+    return std::visit([](const auto& request) { return run_parsed(request); }, *parsed);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run_program({argv + 1, argv + argc});
+    } catch (const std::exception& error) {
+        (void)std::fprintf(stderr, "horovodrun: internal error: %s\n", error.what());
+        return kExitLauncherFailure;
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/launch.hpp"
+
+#include "collectives/base/env.hpp"
+#include "launcher/doctor/check_build.hpp"
+#include "launcher/hosts/this_machine.hpp"
+#include "launcher/net/io_thread.hpp"
+#include "launcher/output/write_all.hpp"
+#include "launcher/plan/facts_file.hpp"
+#include "launcher/plan/planner.hpp"
+#include "launcher/plan/print.hpp"
+#include "launcher/plan_request.hpp"
+#include "launcher/remote/factory.hpp"
+#include "launcher/supervise/summary.hpp"
+#include "launcher/supervise/supervisor.hpp"
+#include "launcher/wire/build_id.hpp"
+
+#include <cerrno>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace hvd::launch {
+namespace {
+
+void complain(std::string_view sentence) {
+    // Nothing can be done about a standard error that cannot be written.
+    (void)write_all(STDERR_FILENO, "horovodrun: " + std::string(sentence) + "\n");
+}
+
+/// A descriptor that our parent closed would be given to the first file we open, and be written to
+/// as if it were the console.
+void open_missing_descriptors() {
+    for (const int wanted : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        if (::fcntl(wanted, F_GETFD) < 0 && errno == EBADF) {
+            (void)::open("/dev/null", O_RDWR);  // takes the lowest free number: this one
+        }
+    }
+}
+
+StarterContext starter_context(const BlockedSignals& blocked) {
+    std::error_code unknown;  // leaves the path empty, which the starter's error then shows
+    StarterContext context{.program = std::filesystem::read_symlink("/proc/self/exe", unknown),
+                           .agent = {},
+                           .signal_mask = blocked.original_mask()};
+    if (auto agent = read_env("HOROVOD_AGENT"); agent && !agent->empty()) {
+        context.agent = std::move(*agent);
+    }
+    return context;
+}
+
+SuperviseOptions supervise_options(const LaunchRequest& request) {
+    return {.build_id = std::string(wire::build_id()),
+            .start_timeout = request.start_timeout,
+            .timeout = request.timeout,
+            .grace = request.grace,
+            .verbose = request.verbose,
+            .output = {.timestamps = request.prefix_timestamp ? RankPrinter::Timestamps::yes
+                                                              : RankPrinter::Timestamps::no,
+                       .show = request.show,
+                       .folder = request.output_filename}};
+}
+
+int print_plan(const LaunchRequest& request, const LaunchPlan& plan) {
+    return print_page(request.output_format == OutputFormat::json ? print_json(plan)
+                                                                  : print_text(plan));
+}
+
+/// A job that never had a rank.
+int fail(std::optional<SummaryFile>& summary, int exit_code, const Error& error) {
+    complain(error.message);
+    if (summary) {
+        JobResult result;
+        result.exit_code = exit_code;
+        result.reason = Reason::start;
+        result.sentence = error.message;
+        if (const auto written = summary->write(result); !written) {
+            complain(written.error().message);
+        }
+    }
+    return exit_code;
+}
+
+int link_exit_code(const Error& error, int stop_signal) {
+    constexpr int kSignalBase = 128;
+    switch (error.code) {
+        case Errc::timed_out: return kExitTimeLimit;
+        case Errc::aborted: return kSignalBase + stop_signal;
+        case Errc::invalid_argument:
+        case Errc::unavailable:
+        case Errc::mismatch:
+        case Errc::unsupported:
+        case Errc::internal: break;
+    }
+    return kExitLauncherFailure;
+}
+
+/// Plans from recorded facts: no agent, no rank.
+Result<LaunchPlan> plan_offline(const LaunchRequest& request) {
+    HVD_TRY(const auto facts, read_facts_file(*request.facts_file));
+    HVD_TRY(auto described, describe_hosts(request.hosts, facts));
+    HVD_TRY(const auto wishes, make_plan_request(request, std::move(described.hosts), "local"));
+    HVD_TRY(auto planned, make_plan(wishes, described.facts));
+    for (const auto& warning : planned.warnings) {
+        complain(warning);
+    }
+    return std::move(planned.plan);
+}
+
+Result<std::vector<Host>> choose_hosts(const LaunchRequest& request) {
+    // Without a host nothing needs to be compared with this machine's names.
+    HVD_TRY(auto host, only_this_machine(request.hosts,
+                                         request.hosts.empty() ? ThisMachine{} : this_machine()));
+    return std::vector{std::move(host)};
+}
+
+/// Runs a plan and tells everybody how it ended.
+int run_plan(Supervisor& supervisor, const LaunchPlan& plan, std::optional<SummaryFile>& summary) {
+    auto supervised = supervisor.run(plan);
+    if (!supervised) {
+        supervisor.dismiss();
+        return fail(summary, kExitUsage, supervised.error());
+    }
+    int exit_code = supervised->result.exit_code;
+    if (summary) {
+        if (const auto written = summary->write(supervised->result); !written) {
+            complain(written.error().message);
+            exit_code = exit_code == 0 ? kExitLauncherFailure : exit_code;
+        }
+    }
+    if (supervised->is_console_abandoned) {
+        ::_exit(exit_code);  // a thread is blocked in a write that may never end
+    }
+    return exit_code;
+}
+
+}  // namespace
+
+int run(const LaunchRequest& request) {
+    if (request.facts_file) {
+        const auto plan = plan_offline(request);
+        if (!plan) {
+            complain(plan.error().message);
+            return kExitUsage;
+        }
+        return print_plan(request, *plan);
+    }
+
+    open_missing_descriptors();
+    for (const auto& note : request.notes) {
+        complain(note);
+    }
+    std::optional<SummaryFile> summary;
+    if (request.summary) {
+        auto reserved = SummaryFile::reserve(*request.summary);
+        if (!reserved) {
+            complain(reserved.error().message);
+            return kExitUsage;
+        }
+        summary.emplace(std::move(*reserved));
+    }
+    const auto hosts = choose_hosts(request);
+    if (!hosts) {
+        return fail(summary, kExitUsage, hosts.error());
+    }
+
+    const BlockedSignals blocked;
+    IoThread io;
+    const auto starter = make_local_starter(io, starter_context(blocked));
+    Supervisor supervisor(io, blocked, supervise_options(request));
+    const auto facts = supervisor.link(*starter, *hosts);
+    if (!facts) {
+        supervisor.dismiss();
+        return fail(summary, link_exit_code(facts.error(), supervisor.stop_signal()),
+                    facts.error());
+    }
+
+    auto wishes = make_plan_request(request, *hosts, std::string(starter->name()));
+    auto planned = wishes ? make_plan(*wishes, *facts) : std::move(wishes).error();
+    if (!planned) {
+        supervisor.dismiss();
+        return fail(summary, kExitUsage, planned.error());
+    }
+    for (const auto& warning : planned->warnings) {
+        complain(warning);
+    }
+    if (request.dry_run) {
+        supervisor.dismiss();
+        return print_plan(request, planned->plan);
+    }
+    if (request.verbose) {
+        (void)write_all(STDERR_FILENO, print_text(planned->plan));
+    }
+    return run_plan(supervisor, planned->plan, summary);
+}
+
+int check_build(const CheckBuild& request) {
+    return print_page(print_build(find_build(current_environment()), request.verbose));
+}
+
+int print_page(const std::string& text) {
+    const int error = write_all(STDOUT_FILENO, text);
+    if (error == 0) {
+        return 0;
+    }
+    if (error == EPIPE) {
+        return kExitConsoleClosed;
+    }
+    complain(system_error("standard output", error).message);
+    return kExitLauncherFailure;
+}
+
+}  // namespace hvd::launch

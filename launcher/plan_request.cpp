@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/plan_request.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <sys/random.h>
+
+namespace hvd::launch {
+namespace {
+
+GpuVisibility visibility(GpuBind bind) {
+    switch (bind) {
+        case GpuBind::index: return GpuVisibility::index;
+        case GpuBind::env: return GpuVisibility::env;
+        case GpuBind::none: return GpuVisibility::none;
+    }
+    return GpuVisibility::index;
+}
+
+/// 16 random bytes as hexadecimal digits: two jobs never have the same.
+Result<std::string> make_job_id() {
+    std::array<std::uint8_t, 16> bytes{};
+    if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+        return system_error("getrandom", errno);
+    }
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text;
+    for (const unsigned byte : bytes) {
+        text += kDigits[byte >> 4U];
+        text += kDigits[byte & 15U];
+    }
+    return text;
+}
+
+}  // namespace
+
+Result<PlanRequest> make_plan_request(const LaunchRequest& request,
+                                      std::vector<Host> hosts,
+                                      std::string starter) {
+    std::error_code failure;
+    const auto directory = std::filesystem::current_path(failure);
+    if (failure) {
+        return system_error("the current directory", failure.value());
+    }
+    HVD_TRY(auto job_id, make_job_id());
+    return PlanRequest{.processes = request.processes,
+                       .hosts = std::move(hosts),
+                       .command = request.command,
+                       .cwd = directory.string(),
+                       .job_id = std::move(job_id),
+                       .starter = std::move(starter),
+                       .gpu_visibility = visibility(request.gpu_bind),
+                       .gpus_per_rank = request.gpus_per_rank,
+                       .share_gpus = request.share_gpus,
+                       .pin_cpus = request.bind_to == BindTo::share,
+                       .may_oversubscribe = request.may_oversubscribe,
+                       .caller_env = current_environment(),
+                       .env_set = request.env_set,
+                       .env_pass = request.env_pass,
+                       .env_clean = request.env_clean,
+                       .tunables = request.tunables,
+                       .stdin_rank = request.stdin_rank.value_or(-1),
+                       .stdin_all = request.stdin_all,
+                       .grace = request.grace};
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/agents.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace hvd::launch {
+
+Status Agents::start(Starter& starter, const std::vector<Host>& hosts) {
+    for (const auto& host : hosts) {
+        HVD_TRY(auto channel, starter.start(host));
+        auto link = std::make_unique<Link>();
+        link->host = host.name;
+        link->channel = std::move(channel);
+        links_.push_back(std::move(link));
+        const auto index = links_.size() - 1;
+        links_[index]->channel->open(
+            {.on_bytes = [this, index](std::span<const std::byte> bytes) { receive(index, bytes); },
+             .on_end =
+                 [this, index](std::optional<Error> error) {
+                     auto& ended = *links_[index];
+                     ended.has_ended = true;
+                     if (!ended.error) {
+                         ended.error = std::move(error);
+                     }
+                     events_.on_end(index);
+                 }});
+    }
+    return ok();
+}
+
+void Agents::send(std::size_t host, const wire::ToAgent& message) {
+    auto& link = *links_[host];
+    if (link.has_ended) {
+        return;
+    }
+    auto frame = wire::encode(message);
+    if (!std::exchange(link.has_greeted, true)) {
+        const auto* magic = reinterpret_cast<const std::byte*>(wire::kMagic.data());
+        frame.insert(frame.begin(), magic, magic + wire::kMagic.size());
+    }
+    link.channel->send(std::move(frame));
+}
+
+void Agents::send_all(const wire::ToAgent& message) {
+    for (std::size_t host = 0; host < links_.size(); ++host) {
+        send(host, message);
+    }
+}
+
+void Agents::when_sent(std::size_t host, std::function<void()> sent) {
+    links_[host]->channel->when_sent(std::move(sent));
+}
+
+std::size_t Agents::queued_bytes(std::size_t host) const {
+    return links_[host]->channel->queued_bytes();
+}
+
+void Agents::close() {
+    for (const auto& link : links_) {
+        link->channel->close();
+    }
+}
+
+bool Agents::all_ended() const noexcept {
+    return std::ranges::all_of(links_, [](const auto& link) { return link->has_ended; });
+}
+
+void Agents::refuse(std::size_t index, Error error) {
+    auto& link = *links_[index];
+    if (!link.error) {
+        link.error = std::move(error);
+    }
+    link.channel->close();
+}
+
+void Agents::receive(std::size_t index, std::span<const std::byte> bytes) {
+    auto& link = *links_[index];
+    if (link.error) {
+        return;  // refused: what it still sends means nothing
+    }
+    link.reader.feed(bytes);
+    while (!link.error) {
+        auto message = link.reader.next();
+        if (!message) {
+            refuse(index, std::move(message).error());
+            return;
+        }
+        if (!*message) {
+            return;
+        }
+        events_.on_message(index, std::move(**message));
+    }
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "launcher/hosts/host_spec.hpp"
+#include "launcher/remote/starter.hpp"
+#include "launcher/wire/frames.hpp"
+#include "launcher/wire/messages.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvd::launch {
+
+/// The agents of a job, one per host, and the messages to and from them. Thread: io.
+class Agents final {
+public:
+    struct Events {
+        std::function<void(std::size_t host, wire::FromAgent)> on_message;
+        std::function<void(std::size_t host)> on_end;  // see `end_of`
+    };
+
+    explicit Agents(Events events) : events_(std::move(events)) {}
+
+    /// Starts one on each host. Errors: the first host where that fails.
+    [[nodiscard]] Status start(Starter& starter, const std::vector<Host>& hosts);
+
+    void send(std::size_t host, const wire::ToAgent& message);
+    void send_all(const wire::ToAgent& message);
+
+    /// Calls `sent` once what was sent to this host has left us.
+    void when_sent(std::size_t host, std::function<void()> sent);
+    [[nodiscard]] std::size_t queued_bytes(std::size_t host) const;
+
+    /// Ends our direction of all streams: an agent that still has ranks ends them, and itself.
+    void close();
+
+    [[nodiscard]] std::size_t size() const noexcept { return links_.size(); }
+    [[nodiscard]] const std::string& host(std::size_t index) const { return links_[index]->host; }
+    [[nodiscard]] bool has_ended(std::size_t index) const { return links_[index]->has_ended; }
+    [[nodiscard]] bool all_ended() const noexcept;
+
+    /// What was not in order about the end of this agent.
+    [[nodiscard]] const std::optional<Error>& end_of(std::size_t index) const {
+        return links_[index]->error;
+    }
+
+    /// Gives this agent up because of what it sent.
+    void refuse(std::size_t index, Error error);
+
+private:
+    struct Link {
+        std::string host;
+        std::unique_ptr<AgentChannel> channel;
+        wire::FrameReader<wire::FromAgent> reader;
+        bool has_greeted = false;
+        bool has_ended = false;
+        std::optional<Error> error;  // the first one
+    };
+
+    void receive(std::size_t index, std::span<const std::byte> bytes);
+
+    Events events_;
+    std::vector<std::unique_ptr<Link>> links_;
+};
+
+}  // namespace hvd::launch

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/job_machine.hpp"
+
+#include "collectives/base/assert.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace hvd::launch {
+
+struct JobMachine::Transition {
+    JobState state;
+    Event event;
+    JobState next;
+    JobAction action;
+};
+
+// The whole story. What is not listed changes nothing.
+constexpr JobMachine::Transition JobMachine::kLife[] = {
+    {JobState::starting, Event::all_started, JobState::running, JobAction::none},
+    {JobState::starting, Event::trouble, JobState::stopping, JobAction::stop},
+    {JobState::starting, Event::request, JobState::asked, JobAction::ask},
+    {JobState::starting, Event::all_gone, JobState::done, JobAction::finish},
+
+    {JobState::running, Event::trouble, JobState::stopping, JobAction::stop},
+    {JobState::running, Event::request, JobState::asked, JobAction::ask},
+    {JobState::running, Event::all_gone, JobState::done, JobAction::finish},
+
+    {JobState::stopping, Event::request, JobState::asked, JobAction::say_hint},
+    {JobState::stopping, Event::all_gone, JobState::done, JobAction::finish},
+
+    {JobState::asked, Event::request, JobState::killing, JobAction::kill},
+    {JobState::asked, Event::grace_over, JobState::killing, JobAction::kill},
+    {JobState::asked, Event::all_gone, JobState::done, JobAction::finish},
+
+    {JobState::killing, Event::all_gone, JobState::done, JobAction::finish},
+};
+
+JobMachine::JobMachine(const LaunchPlan& plan)
+    : waiting_to_start_(static_cast<std::size_t>(plan.np)) {
+    record_.ranks.resize(static_cast<std::size_t>(plan.np));
+    for (const auto& host : plan.hosts) {
+        for (const auto& spec : host.ranks) {
+            auto& entry = rank(spec.rank);
+            entry.rank = spec.rank;
+            entry.local_rank = spec.local_rank;
+            entry.host = host.host;
+        }
+    }
+}
+
+JobAction JobMachine::on_started(const wire::Started& event, std::int64_t now_ns) {
+    auto& entry = rank(event.rank);
+    entry.started = event;
+    entry.started_ns = now_ns;
+    return count_start();
+}
+
+JobAction JobMachine::on_start_failed(const wire::StartFailed& event) {
+    rank(event.rank).start_failed = event;
+    return trouble(Cause::Kind::rank_failed);
+}
+
+JobAction JobMachine::on_report(const wire::RankReport& event) {
+    auto& entry = rank(event.rank);
+    if (event.report.kind == coll::ReportKind::peer_lost && !entry.peer_lost) {
+        entry.peer_lost = event;
+    }
+    if (event.report.kind == coll::ReportKind::exception && !entry.exception) {
+        entry.exception = event;
+        return JobAction::watch_exit;
+    }
+    return JobAction::none;
+}
+
+JobAction JobMachine::on_exited(const wire::Exited& event) {
+    rank(event.rank).exited = event;
+    if (event.wait_status == 0 || event.induced) {
+        return JobAction::none;
+    }
+    return trouble(Cause::Kind::rank_failed);
+}
+
+JobAction JobMachine::on_teardown_over(int number) {
+    if (rank(number).has_ended()) {
+        return JobAction::none;
+    }
+    return trouble(Cause::Kind::rank_failed);
+}
+
+JobAction JobMachine::on_stop_signal(int signal, TimePoint now) {
+    if (asked_at_ && now - *asked_at_ < kOneRequest) {
+        return JobAction::none;
+    }
+    asked_at_ = now;
+    if (record_.cause.kind == Cause::Kind::none) {
+        record_.cause = {.kind = Cause::Kind::interrupted, .signal = signal, .host = {}, .why = {}};
+    }
+    return step(Event::request);
+}
+
+JobAction JobMachine::on_grace_over() {
+    return step(Event::grace_over);
+}
+
+JobAction JobMachine::on_time_limit() {
+    return trouble(Cause::Kind::time_limit);
+}
+
+JobAction JobMachine::on_start_limit() {
+    return state_ == JobState::starting ? trouble(Cause::Kind::start_limit) : JobAction::none;
+}
+
+JobAction JobMachine::on_host_lost(const std::string& host, const std::string& why) {
+    return trouble(Cause::Kind::host_lost, host, why);
+}
+
+JobAction JobMachine::on_console_closed() {
+    return trouble(Cause::Kind::console_closed);
+}
+
+JobAction JobMachine::on_all_gone() {
+    return step(Event::all_gone);
+}
+
+bool JobMachine::knows(int rank) const noexcept {
+    return rank >= 0 && static_cast<std::size_t>(rank) < record_.ranks.size();
+}
+
+RankRecord& JobMachine::rank(int number) {
+    HVD_ASSERT(knows(number), "a rank of the plan");
+    return record_.ranks[static_cast<std::size_t>(number)];
+}
+
+JobAction JobMachine::step(Event event) {
+    const auto* row = std::ranges::find_if(kLife, [&](const Transition& transition) {
+        return transition.state == state_ && transition.event == event;
+    });
+    if (row == std::end(kLife)) {
+        return JobAction::none;
+    }
+    state_ = row->next;
+    return row->action;
+}
+
+JobAction JobMachine::trouble(Cause::Kind kind, std::string host, std::string why) {
+    if (record_.cause.kind == Cause::Kind::none) {
+        record_.cause = {.kind = kind, .signal = 0, .host = std::move(host), .why = std::move(why)};
+    }
+    return step(Event::trouble);
+}
+
+JobAction JobMachine::count_start() {
+    --waiting_to_start_;
+    return waiting_to_start_ == 0 ? step(Event::all_started) : JobAction::none;
+}
+
+}  // namespace hvd::launch

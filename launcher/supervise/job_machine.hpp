@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The life of a job: events in, one action out. No I/O, no clock; the supervisor performs what it
+// says.
+#pragma once
+
+#include "launcher/plan/process_spec.hpp"
+#include "launcher/supervise/job_record.hpp"
+#include "launcher/wire/messages.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace hvd::launch {
+
+enum class JobState : std::uint8_t {
+    starting,  // not every rank is there yet
+    running,
+    stopping,  // the ranks were told to end, and will be killed after the grace time
+    asked,     // a person asked for the end and was told that asking again kills
+    killing,
+    done,
+};
+
+enum class JobAction : std::uint8_t {
+    none,
+    stop,        // TERM to all ranks, KILL after the grace time
+    ask,         // pass the person's signal to all ranks, KILL after the grace time, say the hint
+    say_hint,    // say that a second signal kills
+    kill,        // KILL now
+    watch_exit,  // give the rank kTeardownTime to end by itself, then call on_teardown_over
+    finish,      // everything of the job is gone
+};
+
+class JobMachine final {
+public:
+    using TimePoint = std::chrono::steady_clock::time_point;
+
+    /// How long a rank that has reported its exception may take to end with its own exit code.
+    static constexpr auto kTeardownTime = std::chrono::seconds(2);
+
+    /// Two signals within this time are one request: timeout(1) sends TERM to its child and to the
+    /// child's process group, a closing terminal sends HUP from kernel and shell.
+    static constexpr auto kOneRequest = std::chrono::milliseconds(200);
+
+    explicit JobMachine(const LaunchPlan& plan);
+
+    JobAction on_started(const wire::Started& event, std::int64_t now_ns);
+    JobAction on_start_failed(const wire::StartFailed& event);
+    JobAction on_report(const wire::RankReport& event);
+    JobAction on_exited(const wire::Exited& event);
+    JobAction on_teardown_over(int rank);
+    JobAction on_stop_signal(int signal, TimePoint now);
+    JobAction on_grace_over();
+    JobAction on_time_limit();
+    JobAction on_start_limit();
+    JobAction on_host_lost(const std::string& host, const std::string& why);
+    JobAction on_console_closed();
+    JobAction on_all_gone();
+
+    [[nodiscard]] JobState state() const noexcept { return state_; }
+    [[nodiscard]] const JobRecord& record() const noexcept { return record_; }
+
+    /// Whether an event about this rank makes sense; an agent that sends another is not ours.
+    [[nodiscard]] bool knows(int rank) const noexcept;
+
+private:
+    enum class Event : std::uint8_t { all_started, trouble, request, grace_over, all_gone };
+    struct Transition;
+    static const Transition kLife[];  // NOLINT(modernize-avoid-c-arrays): sized where it is defined
+
+    [[nodiscard]] RankRecord& rank(int number);
+    JobAction step(Event event);
+    JobAction trouble(Cause::Kind kind, std::string host = {}, std::string why = {});
+    JobAction count_start();
+
+    JobState state_ = JobState::starting;
+    JobRecord record_;
+    std::size_t waiting_to_start_;
+    std::optional<TimePoint> asked_at_;
+};
+
+}  // namespace hvd::launch

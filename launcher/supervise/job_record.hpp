@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is known about a job: facts as they came in, without any judgement. verdict.hpp judges.
+#pragma once
+
+#include "launcher/wire/messages.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvd::launch {
+
+/// What is known about one rank.
+struct RankRecord {
+    int rank = 0;
+    int local_rank = 0;
+    std::string host;
+    std::int64_t started_ns = 0;
+    std::optional<wire::Started> started;
+    std::optional<wire::StartFailed> start_failed;
+    std::optional<wire::Exited> exited;
+    std::optional<wire::RankReport> exception;  // the first of its kind
+    std::optional<wire::RankReport> peer_lost;  // the first of its kind
+
+    [[nodiscard]] bool has_ended() const noexcept { return exited || start_failed; }
+
+    friend bool operator==(const RankRecord&, const RankRecord&) = default;
+};
+
+/// Why the job began to end. The first cause stays.
+struct Cause {
+    enum class Kind : std::uint8_t {
+        none,            // every rank came to its end by itself
+        rank_failed,     // see the records
+        interrupted,     // horovodrun was sent `signal`
+        time_limit,      // --timeout
+        start_limit,     // --start-timeout
+        host_lost,       // the agent on `host` is gone; `why`
+        console_closed,  // nobody reads our standard output any more
+    };
+
+    Kind kind = Kind::none;
+    int signal = 0;
+    std::string host;
+    std::string why;
+
+    friend bool operator==(const Cause&, const Cause&) = default;
+};
+
+struct JobRecord {
+    std::vector<RankRecord> ranks;  // indexed by rank
+    Cause cause;
+
+    friend bool operator==(const JobRecord&, const JobRecord&) = default;
+};
+
+}  // namespace hvd::launch

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/job_result.hpp"
+
+#include "collectives/base/text.hpp"
+
+#include <string.h>
+
+namespace hvd::launch {
+namespace {
+
+constexpr std::string_view kPrefix = "horovodrun: ";
+
+void add_line(std::string& text, std::string_view line) {
+    text += kPrefix;
+    text += line;
+    text += '\n';
+}
+
+void add_ranks(std::string& text,
+               std::string_view what,
+               const std::vector<RankResult>& ranks,
+               RankClass wanted) {
+    std::vector<int> numbers;
+    for (const auto& rank : ranks) {
+        if (rank.rank_class == wanted) {
+            numbers.push_back(rank.rank);
+        }
+    }
+    if (!numbers.empty()) {
+        add_line(text, std::string(what) + ": ranks " + format_ranges(numbers));
+    }
+}
+
+void add_culprit(std::string& text, const Culprit& culprit) {
+    const auto& rank = culprit.rank;
+    add_line(text, "culprit: rank " + std::to_string(rank.rank) + " (host " + rank.host +
+                       ", local rank " + std::to_string(rank.local_rank) + ", pid " +
+                       std::to_string(rank.pid) + "): " + culprit.what);
+    bool is_message_shown = culprit.message.empty();
+    for (const auto& line : culprit.stderr_tail) {
+        add_line(text, "| " + line);
+        is_message_shown = is_message_shown || line.find(culprit.message) != std::string::npos;
+    }
+    if (!is_message_shown) {
+        add_line(text, "it reported: " + culprit.message);
+    }
+}
+
+}  // namespace
+
+std::string_view to_string(Reason reason) noexcept {
+    switch (reason) {
+        case Reason::none: return "none";
+        case Reason::exit: return "exit";
+        case Reason::signal: return "signal";
+        case Reason::oom: return "oom";
+        case Reason::exec: return "exec";
+        case Reason::host_lost: return "host_lost";
+        case Reason::start: return "start";
+        case Reason::timeout: return "timeout";
+        case Reason::left_early: return "left_early";
+        case Reason::interrupted: return "interrupted";
+    }
+    return "?";
+}
+
+std::string_view to_string(RankClass value) noexcept {
+    switch (value) {
+        case RankClass::ok: return "ok";
+        case RankClass::culprit: return "culprit";
+        case RankClass::stopped: return "stopped";
+        case RankClass::victim: return "victim";
+        case RankClass::lost: return "lost";
+    }
+    return "?";
+}
+
+std::string signal_name(int number) {
+    const auto* name = ::sigabbrev_np(number);
+    return name == nullptr ? "number " + std::to_string(number) : "SIG" + std::string(name);
+}
+
+std::string format_last_words(const JobResult& result) {
+    std::string text;
+    if (!result.sentence.empty()) {
+        add_line(text, result.sentence);
+    }
+    if (result.culprit) {
+        add_culprit(text, *result.culprit);
+    }
+    if (!result.is_success()) {
+        add_ranks(text, "stopped", result.ranks, RankClass::stopped);
+        add_ranks(text, "also failed", result.ranks, RankClass::victim);
+        add_ranks(text, "lost a peer", result.ranks, RankClass::lost);
+    }
+    for (const auto& survivor : result.survivors) {
+        add_line(text, "process " + std::to_string(survivor.pid) + " could not be killed (state " +
+                           survivor.state + ", waiting in " + survivor.wchan + ")");
+    }
+    return text;
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/make_result.hpp"
+
+#include "collectives/base/text.hpp"
+#include "launcher/plan/command.hpp"
+#include "launcher/supervise/verdict.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <sys/wait.h>
+
+namespace hvd::launch {
+namespace {
+
+constexpr int kLauncherFailure = 125;
+
+RankResult rank_result(const RankRecord& rank, RankClass rank_class) {
+    RankResult result{.rank = rank.rank,
+                      .host = rank.host,
+                      .local_rank = rank.local_rank,
+                      .pid = rank.started ? rank.started->pid : 0,
+                      .exit_code = {},
+                      .signal = {},
+                      .rank_class = rank_class};
+    if (!rank.exited) {
+        return result;
+    }
+    const int status = rank.exited->wait_status;
+    if (WIFEXITED(status)) {
+        result.exit_code = WEXITSTATUS(status);
+    } else {
+        result.signal = WTERMSIG(status);
+    }
+    constexpr double kNanosecond = 1e-9;
+    const auto lived_ns = std::max<std::int64_t>(0, rank.exited->time_ns - rank.started_ns);
+    result.seconds = static_cast<double>(lived_ns) * kNanosecond;
+    result.max_rss_bytes = rank.exited->max_rss_bytes;
+    return result;
+}
+
+/// The last line of a traceback is the sentence in it.
+std::string last_line(std::string_view text) {
+    text = trim(text);
+    const auto line = text.rfind('\n');
+    return std::string(trim(line == std::string_view::npos ? text : text.substr(line + 1)));
+}
+
+std::string explain_exec(const LaunchPlan& plan, const RankRecord& culprit) {
+    for (const auto& host : plan.hosts) {
+        for (const auto& spec : host.ranks) {
+            if (spec.rank == culprit.rank) {
+                auto environment = spec.env;
+                environment.insert(host.env.begin(), host.env.end());
+                return explain_missing_command(
+                    spec.argv.front(), culprit.start_failed->error_number, environment, spec.cwd);
+            }
+        }
+    }
+    return {};
+}
+
+Culprit make_culprit(const Seen& seen, const Verdict& verdict) {
+    const auto index = static_cast<std::size_t>(*verdict.culprit);
+    const auto& rank = seen.record.ranks[index];
+    Culprit culprit{.rank = rank_result(rank, RankClass::culprit),
+                    .what = verdict.reason == Reason::exec
+                                ? "cannot execute: " + explain_exec(seen.plan, rank)
+                                : describe_failure(rank, verdict),
+                    .message = {},
+                    .stderr_tail = seen.tails[index].lines()};
+    if (rank.exception) {
+        culprit.message = last_line(rank.exception->report.text);
+    } else if (rank.peer_lost) {
+        culprit.message = last_line(rank.peer_lost->report.text);
+    }
+    return culprit;
+}
+
+std::string missing_ranks(const JobRecord& record) {
+    std::vector<int> missing;
+    for (const auto& rank : record.ranks) {
+        if (!rank.started) {
+            missing.push_back(rank.rank);
+        }
+    }
+    return format_ranges(missing);
+}
+
+std::string sentence_for(const Seen& seen, const JobResult& result) {
+    const auto& cause = seen.record.cause;
+    switch (cause.kind) {
+        case Cause::Kind::interrupted:
+            return result.is_success() ? "" : "stopped by " + signal_name(cause.signal);
+        case Cause::Kind::time_limit: return "the time limit of the job (--timeout) has passed";
+        case Cause::Kind::start_limit:
+            return "not every rank had started within --start-timeout: missing ranks " +
+                   missing_ranks(seen.record);
+        case Cause::Kind::host_lost:
+            return "lost the agent on host " + cause.host + ": " + cause.why;
+        case Cause::Kind::console_closed:
+            return "standard output was closed: there is nobody to print for";
+        case Cause::Kind::none:
+        case Cause::Kind::rank_failed: break;
+    }
+    if (result.reason != Reason::host_lost) {
+        return "";
+    }
+    const auto broken = std::ranges::find_if(
+        seen.hosts, [](const HostResult& host) { return !host.error.empty(); });
+    return broken == seen.hosts.end()
+               ? "the ranks were ended, and nobody has said why"
+               : "lost the agent on host " + broken->host + ": " + broken->error;
+}
+
+}  // namespace
+
+JobResult make_result(Seen seen) {
+    const auto verdict = judge(seen.record);
+    JobResult result;
+    result.job_id = seen.plan.job_id;
+    result.exit_code = verdict.exit_code;
+    result.reason = verdict.reason;
+    result.seconds = seen.seconds;
+    for (std::size_t rank = 0; rank < seen.record.ranks.size(); ++rank) {
+        result.ranks.push_back(rank_result(seen.record.ranks[rank], verdict.classes[rank]));
+    }
+    if (verdict.culprit) {
+        result.culprit = make_culprit(seen, verdict);
+    }
+    result.sentence = sentence_for(seen, result);
+    result.hosts = std::move(seen.hosts);
+    result.survivors = std::move(seen.survivors);
+    result.warnings = std::move(seen.warnings);
+    if (result.is_success() && !result.warnings.empty()) {
+        result.exit_code = kLauncherFailure;
+        result.sentence = "the ranks have succeeded, but some of their output was lost";
+    }
+    return result;
+}
+
+}  // namespace hvd::launch

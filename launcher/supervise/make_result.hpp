@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/plan/process_spec.hpp"
+#include "launcher/supervise/job_record.hpp"
+#include "launcher/supervise/job_result.hpp"
+#include "launcher/supervise/stderr_tail.hpp"
+
+#include <string>
+#include <vector>
+
+namespace hvd::launch {
+
+/// Everything that was seen of a job.
+struct Seen {
+    const LaunchPlan& plan;
+    const JobRecord& record;
+    const std::vector<StderrTail>& tails;  // indexed by rank
+    std::vector<HostResult> hosts;
+    std::vector<wire::Survivor> survivors;
+    std::vector<std::string> warnings;
+    double seconds = 0;
+};
+
+/// Judges it and puts the parts of the result together.
+[[nodiscard]] JobResult make_result(Seen seen);
+
+}  // namespace hvd::launch

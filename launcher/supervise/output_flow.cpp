@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/output_flow.hpp"
+
+#include "launcher/net/io_thread.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+namespace hvd::launch {
+namespace {
+
+/// A console that takes nothing for this long is said to be stuck.
+constexpr auto kConsolePatience = std::chrono::seconds(10);
+
+/// Small enough that an agent never has to wait for credit while the console keeps up.
+constexpr std::uint64_t kCreditStep = wire::kOutputWindow / 4;
+
+}  // namespace
+
+OutputFlow::OutputFlow(IoThread& io, Agents& agents, Events events)
+    : io_(io),
+      agents_(agents),
+      events_(std::move(events)),
+      received_bytes_(agents.size()),
+      credited_bytes_(agents.size()),
+      console_timer_(io),
+      limit_timer_(io) {}
+
+Result<std::unique_ptr<OutputFlow>> OutputFlow::create(IoThread& io,
+                                                       Agents& agents,
+                                                       const OutputOptions& options,
+                                                       Events events) {
+    auto flow = std::unique_ptr<OutputFlow>(new OutputFlow(io, agents, std::move(events)));
+    auto* self = flow.get();
+    HVD_TRY(self->output_,
+            JobOutput::create(
+                options, {.on_progress = [self] { self->io_.post([self] { self->progress(); }); },
+                          .on_console_error =
+                              [self](OutputStream stream, int error_number) {
+                                  self->io_.post([self, stream, error_number] {
+                                      self->console_failed(stream, error_number);
+                                  });
+                              },
+                          .on_file_error =
+                              [self](std::string text) {
+                                  self->io_.post(
+                                      [self, text = std::move(text)] { self->file_failed(text); });
+                              }}));
+    return flow;
+}
+
+void OutputFlow::submit(std::size_t host, Chunk chunk) {
+    received_bytes_[host] += chunk.bytes.size();
+    output_->submit(std::move(chunk));
+    give_credit();
+    watch_console();
+}
+
+void OutputFlow::rank_ended(int rank) {
+    output_->rank_ended(rank);
+}
+
+void OutputFlow::say(std::string_view sentence) {
+    say_as_is("horovodrun: " + std::string(sentence) + "\n");
+}
+
+void OutputFlow::say_as_is(std::string_view text) {
+    output_->say(text);
+}
+
+bool OutputFlow::is_idle() {
+    return output_->is_idle();
+}
+
+void OutputFlow::limit(Deadline deadline) {
+    limit_timer_.set(deadline, [this] { abandon_console(); });
+}
+
+void OutputFlow::abandon_console() {
+    if (!output_->abandon_stuck_consoles()) {
+        return;
+    }
+    if (!std::exchange(is_abandoned_, true)) {
+        losses_.emplace_back("nobody read the console; the rest of the output is lost there");
+    }
+    progress();
+}
+
+void OutputFlow::progress() {
+    give_credit();
+    events_.on_progress();
+}
+
+void OutputFlow::give_credit() {
+    const auto pending = output_->pending_bytes();
+    for (std::size_t host = 0; host < received_bytes_.size(); ++host) {
+        const auto disposed =
+            received_bytes_[host] - std::min<std::uint64_t>(received_bytes_[host], pending);
+        if (disposed >= credited_bytes_[host] + kCreditStep) {
+            agents_.send(host, wire::Credit{.bytes = disposed - credited_bytes_[host]});
+            credited_bytes_[host] = disposed;
+        }
+    }
+}
+
+void OutputFlow::watch_console() {
+    if (is_watching_ || output_->stdout_pending_bytes() == 0) {
+        return;
+    }
+    is_watching_ = true;
+    console_timer_.set(Deadline::in(kConsolePatience), [this, before = output_->stdout_writes()] {
+        is_watching_ = false;
+        if (output_->stdout_pending_bytes() != 0 && output_->stdout_writes() == before) {
+            say("standard output is not being read; the ranks wait once 4 MiB are on their way");
+            return;  // said once: whoever reads again will see where it stopped
+        }
+        watch_console();
+    });
+}
+
+void OutputFlow::console_failed(OutputStream stream, int error_number) {
+    if (stream == OutputStream::err) {
+        losses_.push_back(system_error("standard error", error_number).message);
+        return;
+    }
+    if (error_number == EPIPE) {
+        events_.on_console_closed();
+        return;
+    }
+    losses_.push_back(system_error("standard output", error_number).message);
+    say(losses_.back() + "; the rest of the output is lost there, the job goes on");
+}
+
+void OutputFlow::file_failed(const std::string& text) {
+    losses_.push_back(text);
+    say(text);
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/deadline.hpp"
+#include "collectives/base/result.hpp"
+#include "launcher/net/timer.hpp"
+#include "launcher/output/job_output.hpp"
+#include "launcher/supervise/agents.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvd::launch {
+
+class IoThread;
+
+/// The way of output from the agents to the places where it is written: lets agents send only as
+/// much as these places take, says when nobody reads, and knows when all is written. Thread: io.
+class OutputFlow final {
+public:
+    struct Events {
+        std::function<void()> on_progress;        // perhaps all is written now
+        std::function<void()> on_console_closed;  // standard output has no reader any more
+    };
+
+    /// Errors: invalid_argument, when a file cannot be written.
+    [[nodiscard]] static Result<std::unique_ptr<OutputFlow>> create(IoThread& io,
+                                                                    Agents& agents,
+                                                                    const OutputOptions& options,
+                                                                    Events events);
+
+    void submit(std::size_t host, Chunk chunk);
+    void rank_ended(int rank);
+
+    /// A line of horovodrun's own; its prefix and line end are added.
+    void say(std::string_view sentence);
+
+    /// Whole lines, as they are.
+    void say_as_is(std::string_view text);
+
+    /// Whether everything was written. If not, `on_progress` follows.
+    [[nodiscard]] bool is_idle();
+
+    /// After the deadline the console is waited for no longer.
+    void limit(Deadline deadline);
+
+    /// Drops what the console has not taken and all that comes for it.
+    void abandon_console();
+    [[nodiscard]] bool is_console_abandoned() const noexcept { return is_abandoned_; }
+
+    /// Output that was lost, in sentences.
+    [[nodiscard]] const std::vector<std::string>& losses() const noexcept { return losses_; }
+
+private:
+    OutputFlow(IoThread& io, Agents& agents, Events events);
+
+    void progress();
+    void give_credit();
+    void watch_console();
+    void console_failed(OutputStream stream, int error_number);
+    void file_failed(const std::string& text);
+
+    IoThread& io_;
+    Agents& agents_;
+    Events events_;
+    std::vector<std::uint64_t> received_bytes_;  // by host
+    std::vector<std::uint64_t> credited_bytes_;
+    std::vector<std::string> losses_;
+    bool is_watching_ = false;
+    bool is_abandoned_ = false;
+    Timer console_timer_;
+    Timer limit_timer_;
+    std::unique_ptr<JobOutput> output_;  // last: its threads call into what is above
+};
+
+}  // namespace hvd::launch

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/stderr_tail.hpp"
+
+#include "collectives/base/text.hpp"
+
+namespace hvd::launch {
+
+void StderrTail::add(std::string_view bytes) {
+    if (bytes.size() > kMaxBytes) {
+        bytes_.clear();
+        is_cut_ = true;
+        bytes.remove_prefix(bytes.size() - kMaxBytes);
+    }
+    bytes_.append(bytes);
+    if (bytes_.size() > 2 * kMaxBytes) {
+        bytes_.erase(0, bytes_.size() - kMaxBytes);
+        is_cut_ = true;
+    }
+}
+
+std::vector<std::string> StderrTail::lines() const {
+    auto text = std::string_view(bytes_);
+    const bool is_cut = is_cut_ || text.size() > kMaxBytes;
+    if (text.size() > kMaxBytes) {
+        text.remove_prefix(text.size() - kMaxBytes);
+    }
+    if (text.ends_with('\n')) {
+        text.remove_suffix(1);
+    }
+    if (text.empty()) {
+        return {};
+    }
+    std::vector<std::string> lines;
+    for (auto line : split(text, '\n')) {
+        while (line.ends_with('\r')) {
+            line.remove_suffix(1);
+        }
+        const auto step = line.rfind('\r');
+        lines.emplace_back(step == std::string_view::npos ? line : line.substr(step + 1));
+    }
+    if (is_cut) {
+        lines.front().insert(0, "...");
+    }
+    if (lines.size() > kMaxLines) {
+        lines.erase(lines.begin(), lines.end() - kMaxLines);
+    }
+    return lines;
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/summary.hpp"
+
+#include "collectives/base/unique_fd.hpp"
+
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+namespace hvd::launch {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSummaryVersion = 1;
+
+Json optional_number(const std::optional<int>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+/// To the microsecond: more digits than that are noise.
+Json seconds(double value) {
+    return std::round(value * 1e6) / 1e6;
+}
+
+Json to_json(const Culprit& culprit) {
+    const auto& rank = culprit.rank;
+    return {{"rank", rank.rank},
+            {"host", rank.host},
+            {"local_rank", rank.local_rank},
+            {"pid", rank.pid},
+            {"exit_code", optional_number(rank.exit_code)},
+            {"signal", rank.signal ? Json(signal_name(*rank.signal)) : Json(nullptr)},
+            {"message", culprit.message.empty() ? culprit.what : culprit.message},
+            {"stderr_tail", culprit.stderr_tail}};
+}
+
+Json to_json(const RankResult& rank) {
+    return {{"rank", rank.rank},
+            {"host", rank.host},
+            {"pid", rank.pid},
+            {"exit_code", optional_number(rank.exit_code)},
+            {"signal", rank.signal ? Json(signal_name(*rank.signal)) : Json(nullptr)},
+            {"class", to_string(rank.rank_class)},
+            {"seconds", seconds(rank.seconds)},
+            {"max_rss_bytes", rank.max_rss_bytes}};
+}
+
+Error cannot_write(const std::filesystem::path& path, int error_number) {
+    auto error = system_error("--summary: cannot write " + path.string(), error_number);
+    error.code = Errc::invalid_argument;
+    return error;
+}
+
+Status write_to(int fd, std::string_view text, const std::filesystem::path& path) {
+    while (!text.empty()) {
+        const auto size = ::write(fd, text.data(), text.size());
+        if (size < 0 && errno == EINTR) {
+            continue;
+        }
+        if (size < 0) {
+            return cannot_write(path, errno);
+        }
+        text.remove_prefix(static_cast<std::size_t>(size));
+    }
+    return ok();
+}
+
+}  // namespace
+
+std::string format_summary(const JobResult& result) {
+    Json json = {
+        {"version", kSummaryVersion},
+        {"job_id", result.job_id},
+        {"outcome", result.is_success() ? "success" : "failed"},
+        {"exit_code", result.exit_code},
+        {"reason", result.reason == Reason::none ? Json(nullptr) : Json(to_string(result.reason))},
+        {"seconds", seconds(result.seconds)},
+        {"culprit", result.culprit ? to_json(*result.culprit) : Json(nullptr)},
+        {"ranks", Json::array()},
+        {"hosts", Json::array()},
+        {"survivors", Json::array()},
+        {"warnings", result.warnings}};
+    if (!result.sentence.empty()) {
+        json["warnings"].insert(json["warnings"].begin(), result.sentence);
+    }
+    for (const auto& rank : result.ranks) {
+        json["ranks"].push_back(to_json(rank));
+    }
+    for (const auto& host : result.hosts) {
+        json["hosts"].push_back({{"host", host.host},
+                                 {"state", host.state},
+                                 {"error", host.error.empty() ? Json(nullptr) : Json(host.error)}});
+    }
+    for (const auto& survivor : result.survivors) {
+        json["survivors"].push_back(
+            {{"pid", survivor.pid}, {"state", survivor.state}, {"wchan", survivor.wchan}});
+    }
+    // Ranks may write any bytes; JSON is UTF-8.
+    constexpr int kIndent = 2;
+    return json.dump(kIndent, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<SummaryFile> SummaryFile::reserve(std::filesystem::path path) {
+    SummaryFile file;
+    file.path_ = std::move(path);
+    struct stat existing {};
+    if (::stat(file.path_.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {
+        // Renaming a file over /dev/stdout, a pipe or a folder would replace it.
+        if (S_ISDIR(existing.st_mode)) {
+            return cannot_write(file.path_, EISDIR);
+        }
+        return file;
+    }
+    auto name = file.path_.string() + ".XXXXXX";
+    const UniqueFd made(::mkostemp(name.data(), O_CLOEXEC));
+    if (!made) {
+        return cannot_write(file.path_, errno);
+    }
+    file.temporary_ = name;
+    return file;
+}
+
+SummaryFile::~SummaryFile() {
+    if (!temporary_.empty()) {
+        (void)::unlink(temporary_.c_str());
+    }
+}
+
+Status SummaryFile::write(const JobResult& result) {
+    const auto text = format_summary(result);
+    const auto& target = temporary_.empty() ? path_ : temporary_;
+    const UniqueFd fd(::open(target.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!fd) {
+        return cannot_write(path_, errno);
+    }
+    HVD_TRY_STATUS(write_to(fd.get(), text, path_));
+    if (temporary_.empty()) {
+        return ok();
+    }
+    // mkostemp made it private; a summary is as public as other files of the user.
+    const auto mask = ::umask(0);
+    (void)::umask(mask);
+    constexpr mode_t kMode = 0666;
+    (void)::fchmod(fd.get(), kMode & ~mask);
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+        return cannot_write(path_, errno);
+    }
+    temporary_.clear();
+    return ok();
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "launcher/supervise/job_result.hpp"
+
+#include <filesystem>
+#include <utility>
+
+namespace hvd::launch {
+
+/// The file of --summary. It appears whole or not at all; a job that is killed leaves what was
+/// there before.
+class SummaryFile final {
+public:
+    /// Makes a temporary file beside `path`, so that a place that cannot be written is known before
+    /// the job starts. Errors: invalid_argument.
+    [[nodiscard]] static Result<SummaryFile> reserve(std::filesystem::path path);
+
+    SummaryFile(SummaryFile&& other) noexcept
+        : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})) {}
+    SummaryFile& operator=(SummaryFile&&) = delete;
+    SummaryFile(const SummaryFile&) = delete;
+    SummaryFile& operator=(const SummaryFile&) = delete;
+    ~SummaryFile();
+
+    [[nodiscard]] Status write(const JobResult& result);
+
+private:
+    SummaryFile() = default;
+
+    std::filesystem::path path_;
+    std::filesystem::path temporary_;  // empty: written in place, such as a pipe
+};
+
+}  // namespace hvd::launch

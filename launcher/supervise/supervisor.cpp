@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/supervisor.hpp"
+
+#include "launcher/supervise/make_result.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+#include <variant>
+
+namespace hvd::launch {
+namespace {
+
+/// What the console may still take once a person or a time limit has ended the job.
+constexpr auto kDrainPatience = std::chrono::seconds(10);
+constexpr auto kDrainPatienceAfterKill = std::chrono::seconds(2);
+
+/// How long an agent may take to end once its ranks are gone.
+constexpr auto kAgentPatience = std::chrono::seconds(5);
+
+std::int64_t now_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+}  // namespace
+
+Supervisor::Supervisor(IoThread& io, const BlockedSignals& signals, SuperviseOptions options)
+    : io_(io),
+      options_(std::move(options)),
+      start_deadline_(Deadline::in(options_.start_timeout)),
+      agents_(
+          {.on_message = [this](std::size_t host,
+                                wire::FromAgent message) { on_message(host, std::move(message)); },
+           .on_end = [this](std::size_t host) { on_agent_end(host); }}),
+      signals_(io, signals, [this](int number) { on_signal(number); }),
+      start_timer_(io),
+      job_timer_(io),
+      grace_timer_(io) {}
+
+// ---- linking ----
+
+Result<std::vector<HostFacts>> Supervisor::link(Starter& starter, const std::vector<Host>& hosts) {
+    facts_.resize(hosts.size());
+    if (auto started = agents_.start(starter, hosts); !started) {
+        link_error_ = std::move(started).error();
+    } else {
+        start_timer_.set(start_deadline_, [this] {
+            fail_link({Errc::timed_out, "the agents did not report within --start-timeout"});
+        });
+        io_.run();
+        start_timer_.cancel();
+    }
+    if (link_error_) {
+        return *std::move(link_error_);
+    }
+    std::vector<HostFacts> facts;
+    for (auto& host_facts : facts_) {
+        facts.push_back(*std::move(host_facts));
+    }
+    return facts;
+}
+
+void Supervisor::fail_link(Error error) {
+    if (!link_error_) {
+        link_error_ = std::move(error);
+    }
+    io_.stop();
+}
+
+void Supervisor::dismiss() {
+    phase_ = Phase::over;
+    agents_.close();
+    if (!agents_.all_ended()) {
+        grace_timer_.set(Deadline::in(kAgentPatience), [this] { io_.stop(); });
+        io_.run();
+    }
+}
+
+void Supervisor::on(std::size_t host, const wire::Hello& hello) {
+    if (hello.version != wire::kProtocolVersion || hello.build_id != options_.build_id) {
+        agents_.refuse(host, {Errc::mismatch, "the agent is of build '" + hello.build_id +
+                                                  "', horovodrun of build '" + options_.build_id +
+                                                  "': install both from one build"});
+    }
+}
+
+void Supervisor::on(std::size_t host, const wire::Facts& facts) {
+    facts_[host] = facts.facts;
+    if (std::ranges::all_of(facts_, [](const auto& known) { return known.has_value(); })) {
+        io_.stop();
+    }
+}
+
+// ---- running ----
+
+Result<Supervised> Supervisor::run(const LaunchPlan& plan) {
+    plan_ = &plan;
+    HVD_TRY_STATUS(open_output());
+    machine_.emplace(plan);
+    tails_.resize(machine_->record().ranks.size());
+    gone_.resize(agents_.size());
+    phase_ = Phase::running;
+    start_ranks();
+    io_.run();
+    return Supervised{.result = *std::move(result_),
+                      .is_console_abandoned = output_->is_console_abandoned()};
+}
+
+Status Supervisor::open_output() {
+    options_.output.ranks = plan_->np;
+    HVD_TRY(output_, OutputFlow::create(io_, agents_, options_.output,
+                                        {.on_progress = [this] { continue_draining(); },
+                                         .on_console_closed =
+                                             [this] { perform(machine_->on_console_closed()); }}));
+    if (!notes_.empty()) {
+        output_->say_as_is(notes_);
+    }
+    return ok();
+}
+
+void Supervisor::start_ranks() {
+    started_at_ = std::chrono::steady_clock::now();
+    std::vector<std::size_t> readers;
+    for (std::size_t host = 0; host < plan_->hosts.size(); ++host) {
+        const auto& host_plan = plan_->hosts[host];
+        agents_.send(host, wire::Start{.job_id = plan_->job_id, .plan = host_plan});
+        if (host_plan.stdin_all || host_plan.stdin_rank >= 0) {
+            readers.push_back(host);
+        }
+    }
+    if (!readers.empty()) {
+        input_.emplace(io_, agents_, std::move(readers));
+    }
+    start_timer_.set(start_deadline_, [this] { perform(machine_->on_start_limit()); });
+    if (options_.timeout) {
+        job_timer_.set(Deadline::in(*options_.timeout),
+                       [this] { perform(machine_->on_time_limit()); });
+    }
+}
+
+void Supervisor::on_signal(int number) {
+    if (!is_stop_request(number)) {
+        pass_on(number);
+        return;
+    }
+    switch (phase_) {
+        case Phase::linking:
+            stop_signal_ = number;
+            fail_link({Errc::aborted, "stopped by " + signal_name(number)});
+            return;
+        case Phase::running: {
+            const bool was_killing = machine_->state() == JobState::killing;
+            stop_signal_ = number;
+            perform(machine_->on_stop_signal(number, std::chrono::steady_clock::now()));
+            if (was_killing) {
+                output_->abandon_console();
+            }
+            return;
+        }
+        case Phase::draining: output_->abandon_console(); return;
+        case Phase::over: return;
+    }
+}
+
+void Supervisor::pass_on(int number) {
+    if (phase_ == Phase::running) {
+        agents_.send_all(wire::Signal{.number = number});
+    }
+    if (number == SIGTSTP) {
+        // The ranks are told first: once stopped, this process cannot tell them.
+        stop_self();
+    }
+}
+
+void Supervisor::perform(JobAction action) {
+    switch (action) {
+        case JobAction::none:
+        case JobAction::watch_exit: return;
+        case JobAction::ask:
+            agents_.send_all(wire::Signal{.number = stop_signal_});
+            grace_timer_.set(Deadline::in(options_.grace),
+                             [this] { perform(machine_->on_grace_over()); });
+            [[fallthrough]];
+        case JobAction::say_hint: output_->say("stopping, Ctrl-C again to kill"); return;
+        case JobAction::stop:
+            agents_.send_all(wire::Stop{.grace_ms = options_.grace.count()});
+            if (machine_->record().cause.kind != Cause::Kind::rank_failed) {
+                output_->limit(Deadline::in(options_.grace + kDrainPatience));
+            }
+            return;
+        case JobAction::kill:
+            agents_.send_all(wire::Stop{.grace_ms = 0});
+            // Dead ranks cannot be told from a console that holds up their last output.
+            output_->limit(Deadline::in(kDrainPatienceAfterKill));
+            return;
+        case JobAction::finish: begin_draining(); return;
+    }
+}
+
+void Supervisor::begin_draining() {
+    phase_ = Phase::draining;
+    start_timer_.cancel();
+    job_timer_.cancel();
+    input_.reset();
+    agents_.close();
+    grace_timer_.set(Deadline::in(kAgentPatience), [this] {
+        has_given_up_agents_ = true;
+        continue_draining();
+    });
+    // A job that ended by itself has its output delivered, however long its reader takes.
+    const auto cause = machine_->record().cause.kind;
+    if (cause != Cause::Kind::none && cause != Cause::Kind::rank_failed) {
+        output_->limit(Deadline::in(kDrainPatience));
+    }
+    continue_draining();
+}
+
+/// Two rounds: all that the ranks wrote, then the last words.
+void Supervisor::continue_draining() {
+    if (phase_ != Phase::draining || !(agents_.all_ended() || has_given_up_agents_) ||
+        !output_->is_idle()) {
+        return;
+    }
+    if (!result_) {
+        result_ = make_result();
+        const auto words = format_last_words(*result_);
+        if (!words.empty()) {
+            output_->say_as_is(words);
+            if (!output_->is_idle()) {
+                return;
+            }
+        }
+    }
+    phase_ = Phase::over;
+    io_.stop();
+}
+
+JobResult Supervisor::make_result() {
+    std::vector<HostResult> hosts;
+    for (std::size_t host = 0; host < agents_.size(); ++host) {
+        const auto& error = agents_.end_of(host);
+        hosts.push_back({.host = agents_.host(host),
+                         .state = error ? "lost" : "ok",
+                         .error = error ? error->message : std::string()});
+    }
+    const std::chrono::duration<double> lasted = std::chrono::steady_clock::now() - started_at_;
+    return launch::make_result({.plan = *plan_,
+                                .record = machine_->record(),
+                                .tails = tails_,
+                                .hosts = std::move(hosts),
+                                .survivors = std::move(survivors_),
+                                .warnings = output_->losses(),
+                                .seconds = lasted.count()});
+}
+
+void Supervisor::watch_exit(int rank) {
+    teardown_timers_.emplace_back(io_).set(Deadline::in(JobMachine::kTeardownTime), [this, rank] {
+        perform(machine_->on_teardown_over(rank));
+    });
+}
+
+void Supervisor::finish_if_all_gone() {
+    if (std::ranges::all_of(gone_, [](bool gone) { return gone; })) {
+        perform(machine_->on_all_gone());
+    }
+}
+
+// ---- messages ----
+
+void Supervisor::on_message(std::size_t host, wire::FromAgent message) {
+    const bool is_first_talk = std::holds_alternative<wire::Hello>(message) ||
+                               std::holds_alternative<wire::Facts>(message);
+    if (is_first_talk != (phase_ == Phase::linking) &&
+        !std::holds_alternative<wire::Note>(message)) {
+        return;  // it was dismissed, or repeats itself
+    }
+    std::visit([&](auto& event) { on(host, event); }, message);
+}
+
+void Supervisor::on_agent_end(std::size_t host) {
+    const auto& error = agents_.end_of(host);
+    const auto why = error ? error->message : std::string("it ended without a word");
+    switch (phase_) {
+        case Phase::linking:
+            fail_link({Errc::unavailable,
+                       "the agent on host " + agents_.host(host) + " did not report: " + why});
+            return;
+        case Phase::running:
+            if (!gone_[host]) {
+                gone_[host] = true;
+                perform(machine_->on_host_lost(agents_.host(host), why));
+            }
+            finish_if_all_gone();
+            return;
+        case Phase::draining: continue_draining(); return;
+        case Phase::over:
+            if (agents_.all_ended()) {
+                io_.stop();
+            }
+            return;
+    }
+}
+
+bool Supervisor::knows(std::size_t host, int rank) {
+    if (machine_->knows(rank)) {
+        return true;
+    }
+    agents_.refuse(host, {Errc::internal, "it spoke of rank " + std::to_string(rank) +
+                                              ", which is not in the plan"});
+    return false;
+}
+
+void Supervisor::on(std::size_t host, const wire::Started& event) {
+    if (!knows(host, event.rank)) {
+        return;
+    }
+    if (options_.verbose) {
+        output_->say("rank " + std::to_string(event.rank) + " started on " + agents_.host(host) +
+                     ", pid " + std::to_string(event.pid));
+    }
+    perform(machine_->on_started(event, now_ns()));
+    if (machine_->state() != JobState::starting) {
+        start_timer_.cancel();
+    }
+}
+
+void Supervisor::on(std::size_t host, const wire::StartFailed& event) {
+    if (knows(host, event.rank)) {
+        perform(machine_->on_start_failed(event));
+    }
+}
+
+void Supervisor::on(std::size_t host, wire::Output& event) {
+    if (!knows(host, event.rank)) {
+        return;
+    }
+    Chunk chunk{.stream = event.stream == wire::Stream::out ? OutputStream::out : OutputStream::err,
+                .rank = event.rank,
+                .time_ns = event.time_ns,
+                .bytes = std::move(event.bytes)};
+    if (chunk.stream == OutputStream::err) {
+        tails_[static_cast<std::size_t>(event.rank)].add(chunk.text());
+    }
+    output_->submit(host, std::move(chunk));
+}
+
+void Supervisor::on(std::size_t host, const wire::RankReport& event) {
+    if (knows(host, event.rank) && machine_->on_report(event) == JobAction::watch_exit) {
+        watch_exit(event.rank);
+    }
+}
+
+void Supervisor::on(std::size_t host, const wire::Exited& event) {
+    if (!knows(host, event.rank)) {
+        return;
+    }
+    output_->rank_ended(event.rank);
+    if (options_.verbose) {
+        output_->say("rank " + std::to_string(event.rank) + " ended");
+    }
+    perform(machine_->on_exited(event));
+}
+
+void Supervisor::on(std::size_t host, wire::Put& event) {
+    const auto value = event.value;
+    auto stored = keys_.put(event.key, std::move(event.value));
+    agents_.send(
+        host, wire::PutDone{
+                  .rank = event.rank, .request = event.request, .error = std::move(stored.error)});
+    for (const auto& asker : stored.now_served) {
+        agents_.send(asker.host,
+                     wire::GetValue{.rank = asker.rank, .request = asker.request, .value = value});
+    }
+}
+
+void Supervisor::on(std::size_t host, const wire::Get& event) {
+    const auto* value =
+        keys_.get(event.key, {.host = host, .rank = event.rank, .request = event.request});
+    if (value != nullptr) {
+        agents_.send(host,
+                     wire::GetValue{.rank = event.rank, .request = event.request, .value = *value});
+    }
+}
+
+void Supervisor::on(std::size_t host, const wire::Note& event) {
+    const auto text = "horovodrun: host " + agents_.host(host) + ": " + event.text + "\n";
+    if (output_) {
+        output_->say_as_is(text);
+    } else {
+        notes_ += text;
+    }
+}
+
+void Supervisor::on(std::size_t host, const wire::AllGone& event) {
+    gone_[host] = true;
+    survivors_.insert(survivors_.end(), event.survivors.begin(), event.survivors.end());
+    finish_if_all_gone();
+}
+
+}  // namespace hvd::launch

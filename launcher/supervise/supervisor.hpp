@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Keeps a job honest from the first agent to the last byte of output: translates what happens into
+// events of the JobMachine and performs its actions.
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "launcher/net/io_thread.hpp"
+#include "launcher/net/timer.hpp"
+#include "launcher/plan/process_spec.hpp"
+#include "launcher/supervise/agents.hpp"
+#include "launcher/supervise/input_pump.hpp"
+#include "launcher/supervise/job_machine.hpp"
+#include "launcher/supervise/job_result.hpp"
+#include "launcher/supervise/key_store.hpp"
+#include "launcher/supervise/output_flow.hpp"
+#include "launcher/supervise/signals.hpp"
+#include "launcher/supervise/stderr_tail.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvd::launch {
+
+struct SuperviseOptions {
+    std::string build_id;  // of this program; an agent of another build is refused
+    std::chrono::milliseconds start_timeout{30'000};
+    std::optional<std::chrono::milliseconds> timeout;
+    std::chrono::milliseconds grace{10'000};
+    bool verbose = false;
+    OutputOptions output;  // `ranks` comes from the plan
+};
+
+/// How a job ended, and whether its last words and output reached the console.
+struct Supervised {
+    JobResult result;
+
+    /// Nobody reads the console and the job was not to wait for that. A thread is still blocked in
+    /// a write: the process must end by _exit.
+    bool is_console_abandoned = false;
+};
+
+/// Thread: the caller of its methods is the io thread.
+class Supervisor final {
+public:
+    Supervisor(IoThread& io, const BlockedSignals& signals, SuperviseOptions options);
+
+    /// Starts the agents and collects what they know of their hosts, in the order of `hosts`. Time
+    /// counts from the construction of the supervisor. Errors: timed_out; aborted, by a signal;
+    /// others for what could not be started.
+    [[nodiscard]] Result<std::vector<HostFacts>> link(Starter& starter,
+                                                      const std::vector<Host>& hosts);
+
+    /// Runs the job to its end. Errors: invalid_argument, before any rank has started.
+    [[nodiscard]] Result<Supervised> run(const LaunchPlan& plan);
+
+    /// Ends agents that have no ranks.
+    void dismiss();
+
+    /// The signal that made `link` give up.
+    [[nodiscard]] int stop_signal() const noexcept { return stop_signal_; }
+
+private:
+    enum class Phase : std::uint8_t { linking, running, draining, over };
+
+    void on_signal(int number);
+    void pass_on(int number);
+    void on_message(std::size_t host, wire::FromAgent message);
+    void on_agent_end(std::size_t host);
+    void fail_link(Error error);
+
+    void on(std::size_t host, const wire::Hello& hello);
+    void on(std::size_t host, const wire::Facts& facts);
+    void on(std::size_t host, const wire::Started& event);
+    void on(std::size_t host, const wire::StartFailed& event);
+    void on(std::size_t host, wire::Output& event);
+    void on(std::size_t host, const wire::RankReport& event);
+    void on(std::size_t host, const wire::Exited& event);
+    void on(std::size_t host, wire::Put& event);
+    void on(std::size_t host, const wire::Get& event);
+    void on(std::size_t host, const wire::Note& event);
+    void on(std::size_t host, const wire::AllGone& event);
+
+    Status open_output();
+    void start_ranks();
+    void perform(JobAction action);
+    void begin_draining();
+    void continue_draining();
+    void watch_exit(int rank);
+    void finish_if_all_gone();
+    [[nodiscard]] JobResult make_result();
+    [[nodiscard]] bool knows(std::size_t host, int rank);
+
+    IoThread& io_;
+    SuperviseOptions options_;
+    Deadline start_deadline_;
+    Phase phase_ = Phase::linking;
+    Agents agents_;
+    SignalSource signals_;
+    int stop_signal_ = 0;
+
+    // While linking.
+    std::vector<std::optional<HostFacts>> facts_;
+    std::optional<Error> link_error_;
+    std::string notes_;  // of agents, before there is an output
+
+    // While running.
+    const LaunchPlan* plan_ = nullptr;  // outlives `run`
+    std::optional<JobMachine> machine_;
+    KeyStore keys_;
+    std::vector<StderrTail> tails_;  // by rank
+    std::vector<bool> gone_;         // by host: its AllGone came, or its agent is lost
+    std::vector<wire::Survivor> survivors_;
+    std::optional<InputPump> input_;
+    std::chrono::steady_clock::time_point started_at_;
+
+    // At the end.
+    bool has_given_up_agents_ = false;
+    std::optional<JobResult> result_;
+
+    Timer start_timer_;
+    Timer job_timer_;
+    Timer grace_timer_;
+    std::list<Timer> teardown_timers_;
+    std::unique_ptr<OutputFlow> output_;  // last: its threads call into what is above
+};
+
+}  // namespace hvd::launch

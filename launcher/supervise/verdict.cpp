@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/verdict.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include <sys/wait.h>
+
+namespace hvd::launch {
+namespace {
+
+constexpr int kLeftEarlyExit = 1;
+constexpr int kExceptionExit = 1;  // as Python exits after an uncaught exception
+constexpr int kTimeLimit = 124;
+constexpr int kLauncherFailure = 125;
+constexpr int kCannotExecute = 126;
+constexpr int kNotFound = 127;
+constexpr int kSignalBase = 128;
+constexpr int kConsoleClosed = 141;
+
+constexpr std::string_view kExecStep = "execve ";
+
+/// A rank that handles TERM may exit with 0 in the middle of its own failure.
+bool ended_badly(const RankRecord& rank) {
+    return rank.exited &&
+           (rank.exited->wait_status != 0 || (rank.exited->induced && rank.exception));
+}
+
+bool ended_well(const RankRecord& rank) {
+    return rank.exited && !ended_badly(rank);
+}
+
+/// Neither the way in which we end ranks, nor the way in which a rank ends when it is asked to.
+bool cannot_be_ours(const wire::Exited& exited) {
+    if (!WIFSIGNALED(exited.wait_status)) {
+        return false;
+    }
+    const int signal = WTERMSIG(exited.wait_status);
+    return exited.oom || (signal != SIGTERM && signal != SIGKILL);
+}
+
+/// When the failure of this rank began, or nothing when it has no failure of its own.
+std::optional<std::int64_t> own_failure(const RankRecord& rank) {
+    if (rank.start_failed) {
+        return 0;  // before everything that ran
+    }
+    if (!ended_badly(rank) || rank.peer_lost) {
+        return std::nullopt;
+    }
+    const auto& exited = *rank.exited;
+    if (rank.exception) {
+        return std::min(rank.exception->time_ns, exited.time_ns);
+    }
+    if (exited.induced && !cannot_be_ours(exited)) {
+        return std::nullopt;
+    }
+    return exited.time_ns;
+}
+
+bool is_missed_by_a_peer(const JobRecord& record, int rank) {
+    return std::ranges::any_of(record.ranks, [&](const RankRecord& other) {
+        return other.peer_lost && ended_badly(other) && other.peer_lost->report.peer == rank;
+    });
+}
+
+/// Nobody failed by itself and nobody is missed: then the first who lost a peer is all we have.
+std::optional<int> first_who_lost_a_peer(const JobRecord& record) {
+    const RankRecord* first = nullptr;
+    for (const auto& rank : record.ranks) {
+        if (ended_badly(rank) && rank.peer_lost && !rank.exited->induced &&
+            (first == nullptr || rank.peer_lost->time_ns < first->peer_lost->time_ns)) {
+            first = &rank;
+        }
+    }
+    return first == nullptr ? std::nullopt : std::optional(first->rank);
+}
+
+std::optional<int> find_culprit(const JobRecord& record) {
+    std::optional<int> culprit;
+    auto earliest = std::numeric_limits<std::int64_t>::max();
+    for (const auto& rank : record.ranks) {
+        auto since = own_failure(rank);
+        if (!since && ended_well(rank) && is_missed_by_a_peer(record, rank.rank)) {
+            since = rank.exited->time_ns;
+        }
+        if (since && *since < earliest) {
+            earliest = *since;
+            culprit = rank.rank;
+        }
+    }
+    return culprit ? culprit : first_who_lost_a_peer(record);
+}
+
+struct Blame {
+    Reason reason;
+    int exit_code;
+};
+
+Blame blame_for_start(const wire::StartFailed& failed) {
+    if (!std::string_view(failed.step).starts_with(kExecStep)) {
+        return {Reason::start, kLauncherFailure};
+    }
+    const bool missing = failed.error_number == ENOENT || failed.error_number == ENOTDIR;
+    return {Reason::exec, missing ? kNotFound : kCannotExecute};
+}
+
+Blame blame(const RankRecord& culprit) {
+    if (culprit.start_failed) {
+        return blame_for_start(*culprit.start_failed);
+    }
+    if (ended_well(culprit)) {
+        return {Reason::left_early, kLeftEarlyExit};
+    }
+    const auto& exited = *culprit.exited;
+    const bool ended_by_us = exited.induced && !cannot_be_ours(exited);
+    if (ended_by_us && culprit.exception) {
+        return {Reason::exit, kExceptionExit};
+    }
+    if (WIFSIGNALED(exited.wait_status)) {
+        const int signal = WTERMSIG(exited.wait_status);
+        return {exited.oom ? Reason::oom : Reason::signal, kSignalBase + signal};
+    }
+    return {Reason::exit, WEXITSTATUS(exited.wait_status)};
+}
+
+RankClass classify(const RankRecord& rank, const JobRecord& record) {
+    if (ended_well(rank)) {
+        return RankClass::ok;
+    }
+    if (!rank.exited) {
+        return RankClass::stopped;
+    }
+    if (rank.peer_lost) {
+        return RankClass::lost;
+    }
+    const bool was_asked = rank.exited->induced || record.cause.kind == Cause::Kind::interrupted;
+    return was_asked ? RankClass::stopped : RankClass::victim;
+}
+
+}  // namespace
+
+Verdict judge(const JobRecord& record) {
+    Verdict verdict;
+    for (const auto& rank : record.ranks) {
+        verdict.classes.push_back(classify(rank, record));
+    }
+    const auto settle = [&](Reason reason, int exit_code) {
+        verdict.reason = reason;
+        verdict.exit_code = exit_code;
+        return verdict;
+    };
+    const bool all_well = std::ranges::all_of(record.ranks, ended_well);
+    switch (record.cause.kind) {
+        case Cause::Kind::host_lost: return settle(Reason::host_lost, kLauncherFailure);
+        case Cause::Kind::time_limit: return settle(Reason::timeout, kTimeLimit);
+        case Cause::Kind::start_limit: return settle(Reason::start, kTimeLimit);
+        case Cause::Kind::console_closed: return settle(Reason::interrupted, kConsoleClosed);
+        case Cause::Kind::interrupted:
+            return settle(Reason::interrupted, all_well ? 0 : kSignalBase + record.cause.signal);
+        case Cause::Kind::none:
+        case Cause::Kind::rank_failed: break;
+    }
+    if (all_well) {
+        return verdict;
+    }
+    verdict.culprit = find_culprit(record);
+    if (!verdict.culprit) {
+        // Ranks were ended by somebody, yet neither by themselves nor by us.
+        return settle(Reason::host_lost, kLauncherFailure);
+    }
+    const auto index = static_cast<std::size_t>(*verdict.culprit);
+    verdict.classes[index] = RankClass::culprit;
+    const auto [reason, exit_code] = blame(record.ranks[index]);
+    return settle(reason, exit_code);
+}
+
+std::string describe_failure(const RankRecord& rank, const Verdict& verdict) {
+    switch (verdict.reason) {
+        case Reason::exec: {
+            const auto command = std::string_view(rank.start_failed->step).substr(kExecStep.size());
+            return "cannot execute: " +
+                   system_error(command, rank.start_failed->error_number).message;
+        }
+        case Reason::start:
+            return "cannot start: " +
+                   system_error(rank.start_failed->step, rank.start_failed->error_number).message;
+        case Reason::oom: return "out of memory";
+        case Reason::left_early: return "exit 0, while other ranks still waited for it";
+        case Reason::signal: return "signal " + signal_name(WTERMSIG(rank.exited->wait_status));
+        case Reason::exit: return "exit " + std::to_string(verdict.exit_code);
+        case Reason::none:
+        case Reason::host_lost:
+        case Reason::timeout:
+        case Reason::interrupted: break;
+    }
+    return "failed";
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/supervise/job_record.hpp"
+#include "launcher/supervise/job_result.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace hvd::launch {
+
+/// Who is to blame, and what follows from it.
+struct Verdict {
+    int exit_code = 0;
+    Reason reason = Reason::none;
+    std::optional<int> culprit;      // a rank
+    std::vector<RankClass> classes;  // indexed by rank
+
+    friend bool operator==(const Verdict&, const Verdict&) = default;
+};
+
+/// Judges from everything that is known at the end, not from who was seen to end first.
+///
+/// The culprit is the rank whose failure has the earliest cause. A rank that reported the loss of a
+/// peer is no candidate. An exception counts from when it was reported, however long teardown took;
+/// an exit that we induced counts only when something else than our TERM or KILL ended the rank; a
+/// clean exit counts when a peer reports that it missed that rank.
+[[nodiscard]] Verdict judge(const JobRecord& record);
+
+/// "exit 3", "signal SIGSEGV", "out of memory", "cannot execute: ./train: No such file ...".
+/// `rank` is the verdict's culprit.
+[[nodiscard]] std::string describe_failure(const RankRecord& rank, const Verdict& verdict);
+
+}  // namespace hvd::launch
