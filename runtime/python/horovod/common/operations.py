@@ -99,6 +99,18 @@ def submit(requests: Sequence[Request]) -> list[int]:
     return list(tickets)
 
 
+def submit_and_wait(requests: Sequence[Request]) -> list[int]:
+    """As `submit`, for a caller with nothing else to do: all have usually ended when it returns.
+    How they ended is left to `wait`, which is to be called in any case."""
+    count = len(requests)
+    array = (Request * count)(*requests)
+    tickets = (c_uint64 * count)()
+    status = library.hvd_run(context(), array, count, tickets, _SIGNAL_CHECK_MS)
+    if tickets[0] == 0:
+        check(status)
+    return list(tickets)
+
+
 def poll(ticket: int) -> bool:
     """Whether it has ended, well or not."""
     status: int = library.hvd_poll(context(), ticket)
@@ -131,19 +143,20 @@ def release(ticket: int) -> None:
         library.hvd_release(current, ticket)
 
 
-_interrupted: list[object] = []  # memory that operations may still use after a Ctrl-C
+_running: list[tuple[object, ...]] = []  # memory that operations use
 
 
 def run(request: Request, *memory: object, read: Callable[[Tensor], T] | None = None) -> T | None:
     """Submits one request and waits for it. `memory` is what its pointers point into; `read` gets
     the result while it is valid, and what it returns is returned."""
-    (ticket,) = submit([request])
+    _running.append(memory)  # stays after a Ctrl-C, because the memory is then in use
     try:
-        error = wait(ticket)
-    except BaseException:
-        _interrupted.append(memory)
-        release(ticket)
+        (ticket,) = submit_and_wait([request])
+    except Exception:
+        _running.remove(memory)
         raise
+    error = wait(ticket)
+    _running.remove(memory)
     try:
         if error is not None:
             raise error

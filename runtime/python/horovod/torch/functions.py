@@ -14,7 +14,8 @@ from horovod.common import objects, operations
 from horovod.common import process_sets as sets
 from horovod.common.basics import basics
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.torch.submission import Place, Settings, start_each, synchronize
+from horovod.torch import submission
+from horovod.torch.submission import Place, Settings
 
 
 def broadcast_parameters(
@@ -34,7 +35,7 @@ def broadcast_parameters(
 def _broadcast_all(named: Sequence[tuple[str, torch.Tensor]], root_rank: int) -> None:
     settings = Settings(op=operations.BROADCAST, place=Place.in_place, root=root_rank)
     if named:
-        synchronize(start_each("broadcast", named, settings))
+        submission.run(submission.each("broadcast", named), settings)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,13 @@ class Reduction:
     sparse_as_dense: bool
 
 
+def _dense_strides(parameter: torch.Tensor) -> tuple[int, ...] | None:
+    """How gradients of a parameter lie in memory: as the parameter where it has no gaps, such as a
+    channels_last weight; None for row-major. The same on all ranks, as the model is."""
+    strides = torch.empty_like(parameter).stride()
+    return None if parameter.is_contiguous() or strides != parameter.stride() else strides
+
+
 class GradientSlot:
     """One parameter's gradient. The request is written once and pointed at memory every step."""
 
@@ -55,7 +62,8 @@ class GradientSlot:
         self._travelling = torch.empty(0)
         self._context: torch.dtype | None = None
         self._dtype: torch.dtype | None = None
-        self._tensor = operations.make_tensor(0, parameter.shape, 0)
+        self._strides = _dense_strides(parameter)
+        self._tensor = operations.make_tensor(0, parameter.shape, 0, self._strides)
         self.request: Request = operations.make_request(
             f"allreduce.{name}", operations.ALLREDUCE, self._tensor, self._tensor
         )
@@ -71,15 +79,27 @@ class GradientSlot:
             gradient = self.parameter.grad = torch.zeros_like(self.parameter)
         elif gradient.layout != torch.strided and self._reduction.sparse_as_dense:
             gradient = self.parameter.grad = gradient.to_dense()
+        if gradient.requires_grad:  # of a backward that can be differentiated again
+            gradient = gradient.detach()
         travelling, self._context = self._reduction.compression.compress(gradient)
         if travelling.dtype is not self._dtype or not travelling.is_cpu:
             check_supported(travelling, f"gradient of {self._name}")
             self._dtype = travelling.dtype
             self._tensor.dtype = DTYPES[travelling.dtype]
-        if not travelling.is_contiguous():
-            travelling = travelling.contiguous()
+        if not self._has_layout(travelling):
+            travelling = self._in_layout(travelling)
         self._travelling = travelling
         self._tensor.data = travelling.data_ptr()
+
+    def _in_layout(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self._strides is None:
+            return tensor.contiguous()
+        return torch.empty_like(self.parameter, dtype=tensor.dtype).copy_(tensor)
+
+    def _has_layout(self, tensor: torch.Tensor) -> bool:
+        if self._strides is None:
+            return tensor.is_contiguous()
+        return tensor.stride() == self._strides
 
     def store(self) -> None:
         """Puts the result where the optimizer reads it."""

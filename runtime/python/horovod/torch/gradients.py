@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 from horovod.common import operations
 from horovod.common.basics import Average, basics, reduce_op
-from horovod.torch.submission import Place, Settings, start, start_group, synchronize
+from horovod.torch import submission
+from horovod.torch.submission import Place, Settings
 
 Tensors = Sequence[torch.Tensor]
 
@@ -46,10 +47,10 @@ class Wanted:
 
     def run_plain(self, tensors: Tensors) -> tuple[torch.Tensor, ...]:
         if self.is_group:
-            handle = start_group(self.label, self.name, tensors, self.settings)
-            return tuple(cast("list[torch.Tensor]", synchronize(handle)))
-        handle = start(self.label, self.name, tensors[0], self.settings)
-        return (cast(torch.Tensor, synchronize(handle)),)
+            batch = submission.group(self.label, self.name, tensors)
+        else:
+            batch = submission.one(self.label, self.name, tensors[0])
+        return tuple(submission.run(batch, self.settings))
 
 
 class HorovodAllreduce(torch.autograd.Function):

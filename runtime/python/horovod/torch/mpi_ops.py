@@ -8,7 +8,7 @@ the result replaces the input. Blocking forms that return a new tensor can be di
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import torch
 
@@ -17,10 +17,9 @@ from horovod.common import process_sets as sets
 from horovod.common.basics import basics, reduce_op
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.torch import submission
 from horovod.torch.compression import Compression, Compressor
 from horovod.torch.gradients import Wanted
-from horovod.torch.submission import Place, Settings, poll, synchronize
+from horovod.torch.submission import Place, Settings, group, one, poll, run, start, synchronize
 
 _basics = basics
 
@@ -88,14 +87,6 @@ __all__ = [
 ]
 
 
-def _one(handle: int) -> torch.Tensor:
-    return cast(torch.Tensor, synchronize(handle))
-
-
-def _many(handle: int) -> list[torch.Tensor]:
-    return cast("list[torch.Tensor]", synchronize(handle))
-
-
 def _reduction(
     place: Place, op: int, prescale: float, postscale: float, process_set: ProcessSet
 ) -> Settings:
@@ -121,7 +112,7 @@ def allreduce_async(
     """Combines the tensors of all ranks with `op` (hvd.Average where nothing is said)."""
     op = handle_average_backwards_compatibility(op, average)
     settings = _reduction(Place.beside, op, prescale_factor, postscale_factor, process_set)
-    return submission.start("allreduce", name, tensor, settings)
+    return start(one("allreduce", name, tensor), settings)
 
 
 def allreduce(
@@ -154,7 +145,7 @@ def allreduce_async_(
     """As `allreduce_async`; the result replaces the tensor."""
     op = handle_average_backwards_compatibility(op, average)
     settings = _reduction(Place.in_place, op, prescale_factor, postscale_factor, process_set)
-    return submission.start("allreduce", name, tensor, settings)
+    return start(one("allreduce", name, tensor), settings)
 
 
 def allreduce_(
@@ -167,9 +158,9 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """As `allreduce_async_`, and waits."""
-    return _one(
-        allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set)
-    )
+    op = handle_average_backwards_compatibility(op, average)
+    settings = _reduction(Place.in_place, op, prescale_factor, postscale_factor, process_set)
+    return run(one("allreduce", name, tensor), settings)[0]
 
 
 def grouped_allreduce_async(
@@ -184,7 +175,7 @@ def grouped_allreduce_async(
     """As `allreduce_async` for tensors that complete as a unit."""
     op = handle_average_backwards_compatibility(op, average)
     settings = _reduction(Place.beside, op, prescale_factor, postscale_factor, process_set)
-    return submission.start_group("grouped_allreduce", name, tensors, settings)
+    return start(group("grouped_allreduce", name, tensors), settings)
 
 
 def grouped_allreduce(
@@ -220,7 +211,7 @@ def grouped_allreduce_async_(
     """As `grouped_allreduce_async`; the results replace the tensors."""
     op = handle_average_backwards_compatibility(op, average)
     settings = _reduction(Place.in_place, op, prescale_factor, postscale_factor, process_set)
-    return submission.start_group("grouped_allreduce", name, tensors, settings)
+    return start(group("grouped_allreduce", name, tensors), settings)
 
 
 def grouped_allreduce_(
@@ -233,11 +224,9 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> list[torch.Tensor]:
     """As `grouped_allreduce_async_`, and waits."""
-    return _many(
-        grouped_allreduce_async_(
-            tensors, average, name, op, prescale_factor, postscale_factor, process_set
-        )
-    )
+    op = handle_average_backwards_compatibility(op, average)
+    settings = _reduction(Place.in_place, op, prescale_factor, postscale_factor, process_set)
+    return run(group("grouped_allreduce", name, tensors), settings)
 
 
 def allgather_async(
@@ -245,7 +234,7 @@ def allgather_async(
 ) -> int:
     """Joins the tensors of all ranks along the first dimension, which may differ between them."""
     sets.process_set_id(process_set)
-    return submission.start("allgather", name, tensor, _ALLGATHER)
+    return start(one("allgather", name, tensor), _ALLGATHER)
 
 
 def allgather(
@@ -264,7 +253,7 @@ def grouped_allgather_async(
 ) -> int:
     """As `allgather_async` for tensors that complete as a unit."""
     sets.process_set_id(process_set)
-    return submission.start_group("grouped_allgather", name, tensors, _ALLGATHER)
+    return start(group("grouped_allgather", name, tensors), _ALLGATHER)
 
 
 def grouped_allgather(
@@ -293,7 +282,7 @@ def broadcast_async(
 ) -> int:
     """Gives every rank a copy of the root's tensor."""
     settings = _broadcast(Place.beside, root_rank, process_set)
-    return submission.start("broadcast", name, tensor, settings)
+    return start(one("broadcast", name, tensor), settings)
 
 
 def broadcast(
@@ -316,7 +305,7 @@ def broadcast_async_(
 ) -> int:
     """As `broadcast_async`; the result replaces the tensor."""
     settings = _broadcast(Place.in_place, root_rank, process_set)
-    return submission.start("broadcast", name, tensor, settings)
+    return start(one("broadcast", name, tensor), settings)
 
 
 def broadcast_(
@@ -326,7 +315,8 @@ def broadcast_(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """As `broadcast_async_`, and waits."""
-    return _one(broadcast_async_(tensor, root_rank, name, process_set))
+    settings = _broadcast(Place.in_place, root_rank, process_set)
+    return run(one("broadcast", name, tensor), settings)[0]
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:

@@ -95,15 +95,18 @@ class _DistributedOptimizer(_UserClass):
         Gradients that this rank did not compute take part as zeros, since others may have them.
         """
         if self._is_distributed:
-            self._add_slots()
-            for slot in self._slots.values():
-                wanted = slot.parameter.requires_grad or slot.parameter.grad is not None
-                if wanted and not (slot.is_taken or slot.is_ready):
-                    self._queue.submit(slot)
-            self._reset_passes()
-            with torch.no_grad():
-                self._queue.finish()
+            self._synchronize()
         self._synchronized = True
+
+    @torch.no_grad()
+    def _synchronize(self) -> None:
+        self._add_slots()
+        for slot in self._slots.values():
+            wanted = slot.parameter.requires_grad or slot.parameter.grad is not None
+            if wanted and not (slot.is_taken or slot.is_ready):
+                self._queue.submit(slot)
+        self._reset_passes()
+        self._queue.finish()
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ import ctypes
 import enum
 import itertools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -108,16 +108,46 @@ class Kind(enum.Enum):
     each = enum.auto()  # nothing: they are submitted together to save time
 
 
+@dataclass(frozen=True)
+class Batch:
+    """The tensors of one call and their names; made by `one`, `group` and `each`."""
+
+    name: str
+    parts: list[str]
+    tensors: list[torch.Tensor]
+    kind: Kind
+
+
+def one(label: str, name: str | None, tensor: torch.Tensor) -> Batch:
+    """`label` is the operation's name in messages; a call without `name` gets one."""
+    full_name = _full_name(label, name)
+    return Batch(full_name, [full_name], [tensor], Kind.one)
+
+
+def group(label: str, name: str | None, tensors: Sequence[torch.Tensor]) -> Batch:
+    """Tensors that complete as a unit."""
+    if not tensors:
+        raise ValueError(f"{label}: the list of tensors is empty")
+    full_name = _full_name(label, name)
+    parts = [f"{full_name}_{index + 1}of{len(tensors)}" for index in range(len(tensors))]
+    return Batch(full_name, parts, list(tensors), Kind.group)
+
+
+def each(label: str, named: Sequence[tuple[str, torch.Tensor]]) -> Batch:
+    """Tensors that complete one by one."""
+    parts = [f"{label}.{name}" for name, _ in named]
+    return Batch(label, parts, [tensor for _, tensor in named], Kind.each)
+
+
 @dataclass
 class Call:
     """One call that was submitted and not yet synchronized."""
 
-    name: str
-    tickets: list[int]
+    batch: Batch
     sources: list[torch.Tensor]
     targets: list[torch.Tensor]  # empty: the library allocates the results
     results: list[torch.Tensor]  # what the user gets; in place they may differ from `targets`
-    kind: Kind
+    tickets: list[int]
 
     def wait(self) -> list[Exception | None]:
         return [operations.wait(ticket) for ticket in self.tickets]
@@ -165,27 +195,14 @@ _calls: dict[int, Call] = {}
 _handles = itertools.count(1)
 
 
-def start(label: str, name: str | None, tensor: torch.Tensor, settings: Settings) -> int:
-    """Submits a tensor and returns the handle. `label` is the operation's name in messages."""
-    full_name = _full_name(label, name)
-    return _start(full_name, [full_name], [tensor], settings, Kind.one)
+def start(batch: Batch, settings: Settings) -> int:
+    """Submits the tensors and returns one handle for all."""
+    return _start(batch, settings, operations.submit)
 
 
-def start_group(
-    label: str, name: str | None, tensors: Sequence[torch.Tensor], settings: Settings
-) -> int:
-    """Submits tensors that complete as a unit and returns their one handle."""
-    if not tensors:
-        raise ValueError(f"{label}: the list of tensors is empty")
-    full_name = _full_name(label, name)
-    parts = [f"{full_name}_{index + 1}of{len(tensors)}" for index in range(len(tensors))]
-    return _start(full_name, parts, list(tensors), settings, Kind.group)
-
-
-def start_each(label: str, named: Sequence[tuple[str, torch.Tensor]], settings: Settings) -> int:
-    """Submits tensors that complete one by one and returns one handle for all."""
-    parts = [f"{label}.{name}" for name, _ in named]
-    return _start(label, parts, [tensor for _, tensor in named], settings, Kind.each)
+def run(batch: Batch, settings: Settings) -> list[torch.Tensor]:
+    """As `start` and `synchronize`, with less waking up of threads."""
+    return _finish(_start(batch, settings, operations.submit_and_wait))
 
 
 def _full_name(label: str, name: str | None) -> str:
@@ -193,26 +210,23 @@ def _full_name(label: str, name: str | None) -> str:
 
 
 def _start(
-    name: str, parts: list[str], tensors: list[torch.Tensor], settings: Settings, kind: Kind
+    batch: Batch, settings: Settings, submit: Callable[[Sequence[Request]], list[int]]
 ) -> int:
-    try:
-        for part, tensor in zip(parts, tensors, strict=True):
-            check_supported(tensor, part)
-        sources = [tensor.detach().contiguous() for tensor in tensors]
-        targets = _targets(sources, settings.place)
-        requests = [
-            _request(part, source, targets[index] if targets else None, settings)
-            for index, (part, source) in enumerate(zip(parts, sources, strict=True))
-        ]
-        for request in requests:
-            request.group = 1 if kind is Kind.group else 0
-        tickets = operations.submit(requests)
-    except Exception:
-        _names.give_back(name)
-        raise
-    results = tensors if settings.place is Place.in_place else targets
     handle = next(_handles)
-    _calls[handle] = Call(name, tickets, sources, targets, results, kind)
+    try:
+        for part, tensor in zip(batch.parts, batch.tensors, strict=True):
+            check_supported(tensor, part)
+        sources = [tensor.detach().contiguous() for tensor in batch.tensors]
+        targets = _targets(sources, settings.place)
+        requests = _requests(batch, sources, targets, settings)
+        results = batch.tensors if settings.place is Place.in_place else targets
+        # Before submitting: after a Ctrl-C in the middle the memory may be in use, and stays here.
+        call = _calls[handle] = Call(batch, sources, targets, results, [])
+        call.tickets = submit(requests)
+    except Exception:
+        _calls.pop(handle, None)
+        _names.give_back(batch.name)
+        raise
     return handle
 
 
@@ -222,17 +236,20 @@ def _targets(sources: list[torch.Tensor], place: Place) -> list[torch.Tensor]:
     return sources if place is Place.in_place else []
 
 
-def _request(
-    name: str, source: torch.Tensor, target: torch.Tensor | None, settings: Settings
-) -> Request:
-    request = operations.make_request(
-        name, settings.op, describe(source), None if target is None else describe(target)
-    )
-    request.reduce_op = settings.reduce_op
-    request.root = settings.root
-    request.prescale = settings.prescale
-    request.postscale = settings.postscale
-    return request
+def _requests(
+    batch: Batch, sources: list[torch.Tensor], targets: list[torch.Tensor], settings: Settings
+) -> list[Request]:
+    requests = []
+    for index, (part, source) in enumerate(zip(batch.parts, sources, strict=True)):
+        target = describe(targets[index]) if targets else None
+        request = operations.make_request(part, settings.op, describe(source), target)
+        request.reduce_op = settings.reduce_op
+        request.root = settings.root
+        request.prescale = settings.prescale
+        request.postscale = settings.postscale
+        request.group = 1 if batch.kind is Kind.group else 0
+        requests.append(request)
+    return requests
 
 
 def poll(handle: int) -> bool:
@@ -252,8 +269,13 @@ def synchronize(handle: int) -> torch.Tensor | list[torch.Tensor] | None:
     call = _calls.get(handle)
     if call is None:
         return None
-    errors = call.wait()  # after a Ctrl-C the call stays here, because its memory is in use
+    outputs = _finish(handle)
+    return outputs[0] if call.batch.kind is Kind.one else outputs
+
+
+def _finish(handle: int) -> list[torch.Tensor]:
+    call = _calls[handle]
+    errors = call.wait()  # after a Ctrl-C the call stays, because its memory is in use
     _calls.pop(handle, None)
-    _names.give_back(call.name)
-    outputs = call.collect(errors)
-    return outputs[0] if call.kind is Kind.one else outputs
+    _names.give_back(call.batch.name)
+    return call.collect(errors)
