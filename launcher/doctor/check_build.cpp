@@ -62,7 +62,8 @@ BuildFacts::Item find_nccl(const Environment& environment, const PythonPackages&
     if (const auto file = python.found.find(kNcclFile); file != python.found.end()) {
         return {"NCCL", true, file->second};
     }
-    for (const auto folder : split(find(environment, "LD_LIBRARY_PATH").value_or(""), ':')) {
+    const auto folders = find(environment, "LD_LIBRARY_PATH").value_or("");
+    for (const auto folder : split(folders, ':')) {
         const auto file = std::filesystem::path(folder) / kNcclLibrary;
         std::error_code error;
         if (!folder.empty() && std::filesystem::exists(file, error)) {

@@ -133,7 +133,8 @@ PythonPackages find_python_packages(const Environment& environment,
             packages.error = packages.interpreter + " did not answer in time";
         }
         (void)waitpid(child->pid, nullptr, 0);  // it closed its output: it ends, or was killed
-        for (const auto line : split(text.value_or(""), '\n')) {
+        const auto answer = text.value_or("");
+        for (const auto line : split(answer, '\n')) {
             const auto tab = line.find('\t');
             if (tab != std::string_view::npos) {
                 packages.found.emplace(line.substr(0, tab), line.substr(tab + 1));

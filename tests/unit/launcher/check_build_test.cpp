@@ -72,6 +72,7 @@ TEST_CASE("what the Python of PATH answers is read line by line") {
                                                {"x/y.so"}, Deadline::in(std::chrono::seconds(5)));
 
     CHECK(packages.error.empty());
+    CHECK(packages.error.empty());
     CHECK(packages.found ==
           std::map<std::string, std::string>{{"torch", "/site/torch"}, {"x/y.so", "/site/x/y.so"}});
 }
