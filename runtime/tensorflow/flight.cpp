@@ -47,6 +47,11 @@ Code to_tf(hvd_status status) {
     return Code::internal;
 }
 
+// The first word tells a failure of ours from one of TensorFlow's with the same code.
+void set_failure(Status* status, hvd_status failure, const std::string& message) {
+    api().set_status(status, to_tf(failure), ("Horovod: " + message).c_str());
+}
+
 hvd_tensor describe(const TensorPtr& tensor,
                     hvd_dtype dtype,
                     const std::vector<std::int64_t>& shape) {
@@ -207,7 +212,7 @@ void Flight::submit(const Settings& settings) {
     const hvd_status submitted = hvd_submit(world_, requests.data(), count, tickets.data());
     if (submitted != HVD_OK) {
         const StatusPtr status = make_status();
-        api().set_status(status.get(), to_tf(submitted), hvd_last_error());
+        set_failure(status.get(), submitted, hvd_last_error());
         end(status);
         return;
     }
@@ -243,7 +248,7 @@ void Flight::set_result(Slot& slot, int index, Status* status) {
     hvd_tensor result{};
     result.struct_size = sizeof(hvd_tensor);
     if (const hvd_status found = hvd_result(world_, slot.ticket, &result); found != HVD_OK) {
-        api().set_status(status, to_tf(found), hvd_last_error());
+        set_failure(status, found, hvd_last_error());
         return;
     }
     const std::vector<std::int64_t> shape(result.shape, result.shape + result.ndim);
@@ -262,7 +267,7 @@ void Flight::finish() {
     for (std::size_t i = 0; i < slots_.size() && is_ok(status); ++i) {
         Slot& slot = slots_[i];
         if (slot.status != HVD_OK) {
-            api().set_status(status.get(), to_tf(slot.status), slot.message.c_str());
+            set_failure(status.get(), slot.status, slot.message);
         } else if (op_ == HVD_ALLGATHER) {
             set_result(slot, static_cast<int>(i), status.get());
         }

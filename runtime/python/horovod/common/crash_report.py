@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from types import TracebackType
 
 from horovod.common.exceptions import HorovodInternalError
@@ -61,11 +62,21 @@ class CrashReport:
         library.hvd_report(_REPORT_EXCEPTION, _NO_PEER, text.encode(errors="replace"))
 
 
+_peer_lost_tests: list[Callable[[BaseException], bool]] = [
+    lambda error: isinstance(error, HorovodInternalError) and error.peer_lost
+]
+
+
+def recognise_peer_lost(test: Callable[[BaseException], bool]) -> None:
+    """For a front end whose framework raises errors of its own when a rank is lost."""
+    _peer_lost_tests.append(test)
+
+
 def is_peer_lost(value: BaseException | None) -> bool:
     """True where an exception, or what led to it, is the loss of another rank."""
     seen: set[int] = set()
     while value is not None and id(value) not in seen:
-        if isinstance(value, HorovodInternalError) and value.peer_lost:
+        if any(test(value) for test in _peer_lost_tests):
             return True
         seen.add(id(value))
         value = value.__cause__ or (None if value.__suppress_context__ else value.__context__)

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from horovod.common.basics import Sum, reduce_op
+from horovod.common.crash_report import recognise_peer_lost
 from horovod.common.library import companion
 
 FILE_NAME = "libhorovod_tf.so"
@@ -29,7 +30,13 @@ def _load() -> Any:
     return module
 
 
+def _is_peer_lost(error: BaseException) -> bool:
+    is_lost = isinstance(error, (tf.errors.UnavailableError, tf.errors.AbortedError))
+    return is_lost and "Horovod: " in str(error)
+
+
 lib = _load()
+recognise_peer_lost(_is_peer_lost)
 
 
 @dataclass(frozen=True)
