@@ -187,6 +187,15 @@ HVD_API hvd_status hvd_submit(hvd_context* context,
                               size_t count,
                               hvd_ticket* tickets);
 
+/* hvd_submit and hvd_wait for all of them in one call, which is the fastest way when nothing is to be
+ * done meanwhile. The status is that of the first that failed, or HVD_IN_PROGRESS when the limit
+ * passed first; the tickets are valid then, and in every case where `tickets[0]` is not 0. */
+HVD_API hvd_status hvd_run(hvd_context* context,
+                           const hvd_request* requests,
+                           size_t count,
+                           hvd_ticket* tickets,
+                           int64_t timeout_ms);
+
 /* HVD_OK: finished. HVD_IN_PROGRESS: not yet. Anything else: how it failed. Never blocks. */
 HVD_API hvd_status hvd_poll(hvd_context* context, hvd_ticket ticket);
 
@@ -229,6 +238,16 @@ HVD_API hvd_status hvd_plan_start(hvd_context* context, hvd_plan* plan);
 
 /* Waits for all operations of the last start. The status is that of the first that failed. */
 HVD_API hvd_status hvd_plan_wait(hvd_context* context, hvd_plan* plan, int64_t timeout_ms);
+
+/* hvd_plan_start and hvd_plan_wait in one call, without a detour through the engine's thread. */
+HVD_API hvd_status hvd_plan_run(hvd_context* context, hvd_plan* plan, int64_t timeout_ms);
+
+/* The output tensor of operation `index` of the plan, after a wait that gave HVD_OK; as hvd_result,
+ * valid until the next start. */
+HVD_API hvd_status hvd_plan_result(hvd_context* context,
+                                   hvd_plan* plan,
+                                   size_t index,
+                                   hvd_tensor* tensor);
 
 /* Not while it runs. NULL is allowed. */
 HVD_API hvd_status hvd_plan_free(hvd_context* context, hvd_plan* plan);

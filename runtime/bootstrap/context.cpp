@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/bootstrap/context.hpp"
+
+#include "collectives/base/env.hpp"
+#include "collectives/rendezvous/launch_env.hpp"
+
+#include <utility>
+
+#include <pthread.h>
+
+namespace hvd::rt {
+namespace {
+
+// Finishing what all ranks have begun may take this long; then it is given up.
+constexpr std::chrono::seconds kShutdownLimit{5};
+constexpr std::chrono::seconds kReportLimit{1};
+
+Error not_in_world() {
+    return {Errc::unavailable, "there is no world: call hvd_init (hvd.init()) first"};
+}
+
+Error in_forked_child() {
+    return {Errc::unavailable,
+            "this is a forked child of a rank: only its topology can be asked for here"};
+}
+
+}  // namespace
+
+Context& Context::process() {
+    // Leaked on purpose: the engine's thread and the users' threads may live until the process
+    // ends.
+    static Context* const kContext = new Context;
+    return *kContext;
+}
+
+Context::Context() {
+    // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): a flag, set where no lock can be held
+    (void)pthread_atfork(nullptr, nullptr, [] {
+        Context::process().is_forked_child_.store(true, std::memory_order_relaxed);
+    });
+}
+
+Status Context::init(std::optional<std::chrono::milliseconds> timeout) {
+    if (is_forked_child_.load(std::memory_order_relaxed)) {
+        return in_forked_child();
+    }
+    const std::lock_guard lock(mutex_);
+    if (owned_) {
+        return ok();
+    }
+    auto world = World::join(
+        {.environment = current_environment(), .timeout = timeout, .generation = generation_},
+        tickets_);
+    ++generation_;  // a failed attempt counts too: every rank has made it
+    if (!world) {
+        return std::move(world).error();
+    }
+    owned_ = std::move(world).value();
+    topology_ = owned_->topology();
+    has_topology_.store(true, std::memory_order_release);
+    world_.store(owned_.get(), std::memory_order_seq_cst);
+    return ok();
+}
+
+Status Context::shutdown() {
+    if (is_forked_child_.load(std::memory_order_relaxed)) {
+        return in_forked_child();
+    }
+    const std::lock_guard lock(mutex_);
+    if (!owned_) {
+        return ok();
+    }
+    if (owned_->engine().is_inside()) {
+        return Error{Errc::invalid_argument, "a callback must not shut the runtime down"};
+    }
+    // From here on nobody new comes in; those who are inside see their operations end.
+    has_topology_.store(false, std::memory_order_relaxed);
+    world_.store(nullptr, std::memory_order_seq_cst);
+    owned_->leave(Deadline::in(kShutdownLimit));
+    for (int users = users_.load(std::memory_order_seq_cst); users != 0;
+         users = users_.load(std::memory_order_seq_cst)) {
+        users_.wait(users);
+    }
+    owned_.reset();
+    return ok();
+}
+
+Result<coll::Topology> Context::topology() const {
+    if (!has_topology_.load(std::memory_order_acquire)) {
+        return not_in_world();
+    }
+    return topology_;
+}
+
+Result<Context::Use> Context::use() {
+    if (is_forked_child_.load(std::memory_order_relaxed)) {
+        return in_forked_child();
+    }
+    users_.fetch_add(1, std::memory_order_seq_cst);
+    World* world = world_.load(std::memory_order_seq_cst);
+    Use use(this, world);
+    if (world == nullptr) {
+        return not_in_world();
+    }
+    return use;
+}
+
+Context::Use::~Use() {
+    if (context_ != nullptr && context_->users_.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
+        context_->world_.load(std::memory_order_seq_cst) == nullptr) {
+        context_->users_.notify_all();
+    }
+}
+
+Result<TicketTable*> Context::tickets() {
+    if (is_forked_child_.load(std::memory_order_relaxed)) {
+        return in_forked_child();
+    }
+    return &tickets_;
+}
+
+Status Context::report(coll::ReportKind kind, int peer, std::string_view text) {
+    if (is_forked_child_.load(std::memory_order_relaxed)) {
+        return in_forked_child();
+    }
+    if (auto world = use()) {
+        return (*world)->report(kind, peer, text);
+    }
+    const auto environment = current_environment();
+    if (!find(environment, coll::kEnvAgentSocket)) {
+        return ok();  // nobody to tell
+    }
+    HVD_TRY(const auto contract, coll::decode_launch_contract(environment));
+    HVD_TRY(const auto agent, coll::AgentStore::connect(contract, Deadline::in(kReportLimit)));
+    return agent->report(kind, peer, text);
+}
+
+}  // namespace hvd::rt

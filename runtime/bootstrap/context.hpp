@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "collectives/rendezvous/protocol.hpp"
+#include "runtime/bootstrap/world.hpp"
+#include "runtime/tensor/ticket_table.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+namespace hvd::rt {
+
+/// What of this process outlives a world: its tickets and plans, and the way into the next world.
+/// There is one, made at first use and never destroyed, so that nothing of it runs at exit.
+///
+/// A forked child has the topology and nothing else.
+/// Thread: any.
+class Context {
+public:
+    [[nodiscard]] static Context& process();
+
+    Context(const Context&) = delete;
+    Context& operator=(const Context&) = delete;
+
+    /// Joins the world of the environment; does nothing in a world already. One caller at a time
+    /// does it, the others wait for the outcome.
+    [[nodiscard]] Status init(std::optional<std::chrono::milliseconds> timeout);
+
+    /// Leaves the world; does nothing outside of one.
+    [[nodiscard]] Status shutdown();
+
+    [[nodiscard]] bool in_world() const noexcept {
+        return world_.load(std::memory_order_relaxed) != nullptr;
+    }
+
+    /// Errors: unavailable before init and after shutdown.
+    [[nodiscard]] Result<coll::Topology> topology() const;
+
+    /// Works outside of a world too.
+    [[nodiscard]] Status report(coll::ReportKind kind, int peer, std::string_view text);
+
+    /// A world that stays while it is used.
+    class Use {
+    public:
+        Use(Use&& other) noexcept
+            : context_(std::exchange(other.context_, nullptr)), world_(other.world_) {}
+        Use& operator=(Use&&) = delete;
+        Use(const Use&) = delete;
+        Use& operator=(const Use&) = delete;
+        ~Use();
+
+        World* operator->() const noexcept { return world_; }
+
+    private:
+        friend class Context;
+        Use(Context* context, World* world) noexcept : context_(context), world_(world) {}
+
+        Context* context_;
+        World* world_;
+    };
+
+    /// Errors: unavailable outside of a world and in a forked child.
+    [[nodiscard]] Result<Use> use();
+
+    /// Errors: unavailable in a forked child.
+    [[nodiscard]] Result<TicketTable*> tickets();
+
+private:
+    Context();
+    ~Context() = default;
+
+    TicketTable tickets_;
+    std::mutex mutex_;              // one init or shutdown at a time
+    std::unique_ptr<World> owned_;  // guarded by mutex_
+    int generation_ = 0;            // guarded by mutex_
+    std::atomic<World*> world_{nullptr};
+    std::atomic<int> users_{0};  // calls that are inside the world
+    coll::Topology topology_;    // written before has_topology_
+    std::atomic<bool> has_topology_{false};
+    std::atomic<bool> is_forked_child_{false};
+};
+
+}  // namespace hvd::rt

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The composition root of the runtime: environment → ranks that have met → backends → engine.
+#pragma once
+
+#include "collectives/base/deadline.hpp"
+#include "collectives/base/env.hpp"
+#include "collectives/base/result.hpp"
+#include "collectives/rendezvous/agent_store.hpp"
+#include "collectives/rendezvous/local_group.hpp"
+#include "collectives/topology.hpp"
+#include "runtime/engine/engine.hpp"
+
+#include <memory>
+#include <string_view>
+
+namespace hvd::rt {
+
+/// One membership of this process in a world, from hvd_init to hvd_shutdown.
+///
+/// Thread: created and ended by one thread, used by any.
+class World {
+public:
+    struct Options {
+        Environment environment;
+        std::optional<std::chrono::milliseconds> timeout;  // else HOROVOD_START_TIMEOUT
+        int generation = 0;  // how many worlds this process has been in; the same on all ranks
+    };
+
+    /// Finds the other ranks. Errors: invalid_argument (an impossible environment), timed_out
+    /// (names what is missing), unsupported, unavailable.
+    [[nodiscard]] static Result<std::unique_ptr<World>> join(const Options& options,
+                                                             TicketTable& tickets);
+
+    World(const World&) = delete;
+    World& operator=(const World&) = delete;
+    ~World();
+
+    [[nodiscard]] const coll::Topology& topology() const noexcept { return topology_; }
+    [[nodiscard]] Engine& engine() noexcept { return *engine_; }
+
+    /// Leaves in order: see Engine::stop.
+    void leave(Deadline deadline);
+
+    /// Tells the launcher's agent, where there is one. Thread: any.
+    [[nodiscard]] Status report(coll::ReportKind kind, int peer, std::string_view text);
+
+private:
+    World() = default;
+
+    coll::Topology topology_;
+    std::unique_ptr<coll::AgentStore> agent_;
+    std::unique_ptr<coll::LocalGroup> group_;
+    std::unique_ptr<Engine> engine_;  // uses all of the above
+};
+
+}  // namespace hvd::rt

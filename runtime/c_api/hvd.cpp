@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C ABI. This file may not contain logic: check the arguments, call the runtime, turn the
+// Result into a status. Nothing may throw out of here.
+#include "runtime/include/hvd/hvd.h"
+
+#include "collectives/base/result.hpp"
+#include "runtime/bootstrap/context.hpp"
+#include "runtime/c_api/convert.hpp"
+#include "runtime/engine/engine.hpp"
+
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+using hvd::Deadline;
+using hvd::Errc;
+using hvd::Error;
+using hvd::Result;
+using hvd::Status;
+using hvd::rt::Context;
+using hvd::rt::Operation;
+using hvd::rt::Outcome;
+using hvd::rt::TicketTable;
+
+struct hvd_plan {
+    hvd::rt::Plan plan;
+};
+
+namespace {
+
+thread_local std::string last_error;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+hvd_status fail(Error error) noexcept {
+    last_error = std::move(error.message);
+    return static_cast<hvd_status>(static_cast<int>(error.code) + 1);
+}
+
+hvd_status end(Result<hvd_status> outcome) noexcept {
+    return outcome ? *outcome : fail(std::move(outcome).error());
+}
+
+/// Runs `body`, which returns a Result<hvd_status>, and maps every way it can end to a status.
+template <class Body>
+hvd_status guarded(Body&& body) noexcept {
+    try {
+        return end(std::forward<Body>(body)());
+    } catch (const hvd::Exception& exception) {
+        return fail(exception.error());
+    } catch (const std::bad_alloc&) {
+        return fail({Errc::internal, "out of memory"});
+    } catch (const std::exception& exception) {
+        return fail({Errc::internal, exception.what()});
+    } catch (...) {
+        return fail({Errc::internal, "unexpected exception"});
+    }
+}
+
+Error invalid(std::string message) {
+    return {Errc::invalid_argument, std::move(message)};
+}
+
+Result<Context*> checked(hvd_context* context) {
+    auto* const mine = &Context::process();
+    if (reinterpret_cast<Context*>(context) != mine) {
+        return invalid("not the context that hvd_init gave");
+    }
+    return mine;
+}
+
+hvd_context* handle() {
+    return reinterpret_cast<hvd_context*>(&Context::process());
+}
+
+Deadline deadline_in(std::int64_t timeout_ms) {
+    return timeout_ms < 0 ? Deadline::never() : Deadline::in(std::chrono::milliseconds(timeout_ms));
+}
+
+Result<hvd_status> status_of(const Status& status) {
+    return status ? Result<hvd_status>(HVD_OK) : Result<hvd_status>(status.error());
+}
+
+Result<hvd_status> status_of(Result<Outcome> outcome) {
+    if (!outcome) {
+        return std::move(outcome).error();
+    }
+    return *outcome == Outcome::finished ? HVD_OK : HVD_IN_PROGRESS;
+}
+
+void write_tickets(std::span<Operation* const> operations, hvd_ticket* tickets) {
+    for (std::size_t index = 0; index < operations.size(); ++index) {
+        tickets[index] = TicketTable::ticket_of(*operations[index]);
+    }
+}
+
+Result<Operation*> find(hvd_context* context, hvd_ticket ticket) {
+    HVD_TRY(auto* const mine, checked(context));
+    HVD_TRY(const auto* const tickets, mine->tickets());
+    return tickets->find(ticket);
+}
+
+/// Waits only in a world: outside of one every operation has ended.
+Result<hvd_status> wait_for(hvd_context* context,
+                            std::span<Operation* const> operations,
+                            std::int64_t timeout_ms) {
+    HVD_TRY(auto* const mine, checked(context));
+    HVD_TRY(auto world, mine->use());
+    return status_of(world->engine().wait(operations, deadline_in(timeout_ms)));
+}
+
+}  // namespace
+
+const char* hvd_version(void) {
+    return HVD_VERSION_TEXT;
+}
+
+int32_t hvd_enum_value(const char* name) {
+    return name == nullptr ? -1 : hvd::rt::enum_value(name);
+}
+
+int32_t hvd_feature_value(int32_t feature) {
+    return feature == HVD_FEATURE_GLOO ? 1 : 0;
+}
+
+hvd_status hvd_init(const hvd_init_options* options, hvd_context** context) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (context == nullptr) {
+            return invalid("hvd_init: no place for the context");
+        }
+        *context = nullptr;
+        std::optional<std::chrono::milliseconds> timeout;
+        if (options != nullptr && options->struct_size < sizeof(hvd_init_options)) {
+            return invalid("hvd_init_options.struct_size is too small");
+        }
+        if (options != nullptr && options->timeout_ms > 0) {
+            timeout = std::chrono::milliseconds(options->timeout_ms);
+        }
+        HVD_TRY_STATUS(Context::process().init(timeout));
+        *context = handle();
+        return HVD_OK;
+    });
+}
+
+hvd_context* hvd_current(void) {
+    return Context::process().in_world() ? handle() : nullptr;
+}
+
+hvd_status hvd_shutdown(hvd_context* context) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY(auto* const mine, checked(context));
+        return status_of(mine->shutdown());
+    });
+}
+
+hvd_status hvd_topology_of(hvd_context* context, hvd_topology* topology) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY(const auto* const mine, checked(context));
+        if (topology == nullptr || topology->struct_size < sizeof(hvd_topology)) {
+            return invalid("no topology to fill, or its struct_size is not sizeof(hvd_topology)");
+        }
+        HVD_TRY(const auto known, mine->topology());
+        topology->rank = known.rank;
+        topology->size = known.size;
+        topology->local_rank = known.local_rank;
+        topology->local_size = known.local_size;
+        topology->cross_rank = known.cross_rank;
+        topology->cross_size = known.cross_size;
+        topology->is_homogeneous = 1;
+        return HVD_OK;
+    });
+}
+
+hvd_status hvd_submit(hvd_context* context,
+                      const hvd_request* requests,
+                      size_t count,
+                      hvd_ticket* tickets) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto world, mine->use());
+        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
+        if (tickets == nullptr) {
+            return invalid("no place for the tickets");
+        }
+        HVD_TRY(const auto operations, world->engine().submit(read));
+        write_tickets(operations, tickets);
+        return HVD_OK;
+    });
+}
+
+hvd_status hvd_run(hvd_context* context,
+                   const hvd_request* requests,
+                   size_t count,
+                   hvd_ticket* tickets,
+                   int64_t timeout_ms) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (tickets == nullptr) {
+            return invalid("no place for the tickets");
+        }
+        tickets[0] = 0;
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto world, mine->use());
+        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
+        std::vector<Operation*> operations;
+        auto outcome = world->engine().run(read, operations, deadline_in(timeout_ms));
+        write_tickets(operations, tickets);
+        return status_of(std::move(outcome));
+    });
+}
+
+hvd_status hvd_poll(hvd_context* context, hvd_ticket ticket) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY(const auto* const operation, find(context, ticket));
+        if (!TicketTable::is_done(*operation)) {
+            return HVD_IN_PROGRESS;
+        }
+        return operation->failed ? Result<hvd_status>(operation->error) : HVD_OK;
+    });
+}
+
+hvd_status hvd_wait(hvd_context* context, hvd_ticket ticket, int64_t timeout_ms) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY(auto* const operation, find(context, ticket));
+        if (TicketTable::is_done(*operation)) {
+            return operation->failed ? Result<hvd_status>(operation->error) : HVD_OK;
+        }
+        return wait_for(context, {&operation, 1}, timeout_ms);
+    });
+}
+
+hvd_status hvd_wait_any(hvd_context* context,
+                        const hvd_ticket* tickets,
+                        size_t count,
+                        int64_t timeout_ms,
+                        size_t* index) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (tickets == nullptr || count == 0 || index == nullptr) {
+            return invalid("hvd_wait_any: no tickets, or no place for the index");
+        }
+        std::vector<Operation*> operations;
+        for (const auto ticket : std::span(tickets, count)) {
+            HVD_TRY(auto* const operation, find(context, ticket));
+            operations.push_back(operation);
+        }
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto world, mine->use());
+        HVD_TRY(const auto first, world->engine().wait_any(operations, deadline_in(timeout_ms)));
+        if (first == count) {
+            return HVD_IN_PROGRESS;
+        }
+        *index = first;
+        return operations[first]->failed ? Result<hvd_status>(operations[first]->error) : HVD_OK;
+    });
+}
+
+hvd_status hvd_on_complete(hvd_context* context,
+                           hvd_ticket ticket,
+                           hvd_callback done,
+                           void* argument) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (done == nullptr) {
+            return invalid("hvd_on_complete: no callback");
+        }
+        HVD_TRY(auto* const operation, find(context, ticket));
+        return status_of(TicketTable::on_complete(*operation, [=](const Error* error) {
+            if (error == nullptr) {
+                done(argument, HVD_OK, "");
+            } else {
+                const auto status = static_cast<hvd_status>(static_cast<int>(error->code) + 1);
+                done(argument, status, error->message.c_str());
+            }
+        }));
+    });
+}
+
+hvd_status hvd_result(hvd_context* context, hvd_ticket ticket, hvd_tensor* tensor) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY(const auto* const operation, find(context, ticket));
+        if (!TicketTable::is_done(*operation) || operation->failed) {
+            return invalid("hvd_result: the operation has not ended with HVD_OK");
+        }
+        return status_of(hvd::rt::write_result(*operation, tensor));
+    });
+}
+
+hvd_status hvd_release(hvd_context* context, hvd_ticket ticket) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto* const tickets, mine->tickets());
+        HVD_TRY(auto* const operation, tickets->find(ticket));
+        return status_of(tickets->release(*operation));
+    });
+}
+
+hvd_status hvd_plan_create(hvd_context* context,
+                           const hvd_request* requests,
+                           size_t count,
+                           hvd_plan** plan) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (plan == nullptr) {
+            return invalid("hvd_plan_create: no place for the plan");
+        }
+        *plan = nullptr;
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto world, mine->use());
+        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
+        HVD_TRY(auto* const tickets, mine->tickets());
+        HVD_TRY(auto operations, tickets->create(read));
+        *plan = new hvd_plan{hvd::rt::make_plan(std::move(operations))};
+        return HVD_OK;
+    });
+}
+
+hvd_status hvd_plan_start(hvd_context* context, hvd_plan* plan) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto world, mine->use());
+        if (plan == nullptr) {
+            return invalid("hvd_plan_start: no plan");
+        }
+        return status_of(world->engine().start(plan->plan));
+    });
+}
+
+hvd_status hvd_plan_wait(hvd_context* context, hvd_plan* plan, int64_t timeout_ms) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (plan == nullptr) {
+            return invalid("hvd_plan_wait: no plan");
+        }
+        return wait_for(context, plan->plan.operations, timeout_ms);
+    });
+}
+
+hvd_status hvd_plan_run(hvd_context* context, hvd_plan* plan, int64_t timeout_ms) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto world, mine->use());
+        if (plan == nullptr) {
+            return invalid("hvd_plan_run: no plan");
+        }
+        return status_of(world->engine().run(plan->plan, deadline_in(timeout_ms)));
+    });
+}
+
+hvd_status hvd_plan_result(hvd_context* context, hvd_plan* plan, size_t index, hvd_tensor* tensor) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(checked(context));
+        if (plan == nullptr || index >= plan->plan.operations.size()) {
+            return invalid("hvd_plan_result: no such operation");
+        }
+        return status_of(hvd::rt::write_result(*plan->plan.operations[index], tensor));
+    });
+}
+
+hvd_status hvd_plan_free(hvd_context* context, hvd_plan* plan) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (plan == nullptr) {
+            return HVD_OK;
+        }
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto* const tickets, mine->tickets());
+        HVD_TRY_STATUS(tickets->discard(plan->plan.operations));
+        delete plan;
+        return HVD_OK;
+    });
+}
+
+hvd_status hvd_alloc(hvd_context* context, size_t bytes, void** memory) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(checked(context));
+        if (memory == nullptr) {
+            return invalid("hvd_alloc: no place for the memory");
+        }
+        *memory = hvd::rt::allocate_aligned(bytes).release();
+        return HVD_OK;
+    });
+}
+
+hvd_status hvd_free(hvd_context* context, void* memory) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(checked(context));
+        const hvd::rt::OwnedBytes owner(static_cast<std::byte*>(memory));
+        return HVD_OK;
+    });
+}
+
+hvd_status hvd_counters_of(hvd_context* context, hvd_counters* counters) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto world, mine->use());
+        if (counters == nullptr || counters->struct_size < sizeof(hvd_counters)) {
+            return invalid("no counters to fill, or their struct_size is not sizeof(hvd_counters)");
+        }
+        const auto known = world->engine().counters();
+        counters->submitted = known.submitted;
+        counters->completed = known.completed;
+        counters->agreed_by_name = known.agreed_by_name;
+        counters->agreed_by_bit = known.agreed_by_bit;
+        counters->names_bytes = known.names_bytes;
+        counters->collectives = known.collectives;
+        counters->collective_bytes = known.collective_bytes;
+        counters->engine_wakeups = known.engine_wakeups;
+        counters->baton_takeovers = known.baton_takeovers;
+        return HVD_OK;
+    });
+}
+
+hvd_status hvd_report(int32_t kind, int32_t peer, const char* text) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (kind != HVD_REPORT_EXCEPTION && kind != HVD_REPORT_PEER_LOST) {
+            return invalid("hvd_report: kind " + std::to_string(kind) + " is unknown");
+        }
+        const auto meaning = kind == HVD_REPORT_EXCEPTION ? hvd::coll::ReportKind::exception
+                                                          : hvd::coll::ReportKind::peer_lost;
+        return status_of(Context::process().report(meaning, peer, text == nullptr ? "" : text));
+    });
+}
+
+const char* hvd_last_error(void) {
+    return last_error.c_str();
+}

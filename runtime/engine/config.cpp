@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/engine/config.hpp"
+
+#include "collectives/base/text.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace hvd::rt {
+namespace {
+
+Error expected(std::string_view what) {
+    return {Errc::invalid_argument, "expected " + std::string(what)};
+}
+
+Status parse_fusion(std::string_view text, EngineConfig& config) {
+    config.fusion_bytes = parse_number<std::size_t>(text);
+    return config.fusion_bytes ? ok() : expected("a number of bytes, or 0 to switch fusion off");
+}
+
+Status parse_cycle(std::string_view text, EngineConfig& config) {
+    const auto milliseconds = parse_number<double>(text);
+    if (!milliseconds || !(*milliseconds >= 0 && *milliseconds <= 60'000)) {
+        return expected("milliseconds from 0 to 60000");
+    }
+    config.cycle_time = std::chrono::microseconds(static_cast<long long>(*milliseconds * 1000));
+    return ok();
+}
+
+Status parse_cache(std::string_view text, EngineConfig& config) {
+    config.cache_capacity = parse_number<std::size_t>(text);
+    return config.cache_capacity ? ok() : expected("a number of tensors, or 0 to switch it off");
+}
+
+Status parse_level(std::string_view text, EngineConfig& config) {
+    HVD_TRY(config.log_level, parse_log_level(text));
+    return ok();
+}
+
+Status parse_hide_time(std::string_view text, EngineConfig& config) {
+    const auto hide = parse_number<int>(text);
+    if (!hide || *hide < 0 || *hide > 1) {
+        return expected("0 or 1");
+    }
+    config.log_time = *hide == 0;
+    return ok();
+}
+
+Status parse_start_timeout(std::string_view text, EngineConfig& config) {
+    const auto seconds = parse_number<int>(text);
+    if (!seconds || *seconds < 1) {
+        return expected("seconds, at least 1");
+    }
+    config.start_timeout = std::chrono::seconds(*seconds);
+    return ok();
+}
+
+constexpr ConfigVariable kVariables[] = {
+    {"HOROVOD_FUSION_THRESHOLD", parse_fusion,
+     "bytes up to which small tensors travel together; 0: each alone; unset: what suits the "
+     "transport"},
+    {"HOROVOD_CYCLE_TIME", parse_cycle,
+     "milliseconds that a small tensor may wait for others to travel with; unset: 0"},
+    {"HOROVOD_CACHE_CAPACITY", parse_cache,
+     "tensors whose agreement is remembered; 0: none; unset: as many as there are"},
+    {"HOROVOD_LOG_LEVEL", parse_level, "trace, debug, info, warning, error or fatal"},
+    {"HOROVOD_LOG_HIDE_TIME", parse_hide_time, "1: log lines carry no time"},
+    {"HOROVOD_START_TIMEOUT", parse_start_timeout, "seconds in which all ranks must have started"},
+};
+
+// Read by others than the engine (the launcher, the Python front ends), or by the original's engine
+// for what this one decides by itself or does not have yet: accepted, so that scripts keep working.
+constexpr std::string_view kOtherVariables[] = {
+    "HOROVOD_RANK",
+    "HOROVOD_SIZE",
+    "HOROVOD_LOCAL_RANK",
+    "HOROVOD_LOCAL_SIZE",
+    "HOROVOD_CROSS_RANK",
+    "HOROVOD_CROSS_SIZE",
+    "HOROVOD_HOSTNAME",
+    "HOROVOD_JOB_ID",
+    "HOROVOD_AGENT",
+    "HOROVOD_AGENT_SOCKET",
+    "HOROVOD_LIBRARY",
+    "HOROVOD_NVML_LIBRARY",
+    "HOROVOD_REDUCE_THREADS",
+    "HOROVOD_HIERARCHICAL_ALLGATHER",
+    "HOROVOD_HIERARCHICAL_ALLREDUCE",
+    "HOROVOD_TORUS_ALLREDUCE",
+    "HOROVOD_BATCH_D2D_MEMCOPIES",
+    "HOROVOD_DISABLE_GROUP_FUSION",
+    "HOROVOD_ENABLE_ASYNC_COMPLETION",
+    "HOROVOD_ENABLE_XLA_OPS",
+    "HOROVOD_AUTOTUNE",
+    "HOROVOD_AUTOTUNE_LOG",
+    "HOROVOD_AUTOTUNE_WARMUP_SAMPLES",
+    "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
+    "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
+    "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
+    "HOROVOD_ADASUM_MPI_CHUNK_SIZE",
+    "HOROVOD_DYNAMIC_PROCESS_SETS",
+    "HOROVOD_DETERMINISTIC",
+    "HOROVOD_NUM_NCCL_STREAMS",
+    "HOROVOD_THREAD_AFFINITY",
+    "HOROVOD_ELASTIC",
+    "HOROVOD_ELASTIC_TIMEOUT",
+    "HOROVOD_DISABLE_NVTX_RANGES",
+    "HOROVOD_TIMELINE",
+    "HOROVOD_TIMELINE_MARK_CYCLES",
+    "HOROVOD_STALL_CHECK_DISABLE",
+    "HOROVOD_STALL_CHECK_TIME_SECONDS",
+    "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+    "HOROVOD_CONTROLLER",
+    "HOROVOD_CPU_OPERATIONS",
+    "HOROVOD_GPU_OPERATIONS",
+    "HOROVOD_MPI_THREADS_DISABLE",
+    "HOROVOD_GLOO_IFACE",
+    "HOROVOD_GLOO_TIMEOUT_SECONDS",
+    "HOROVOD_GLOO_RENDEZVOUS_ADDR",
+    "HOROVOD_GLOO_RENDEZVOUS_PORT",
+    "HOROVOD_CCL_BGT_AFFINITY",
+    "HOROVOD_CCL_CACHE",
+    "HOROVOD_SPARK_START_TIMEOUT",
+    "HOROVOD_SPARK_PYTHONPATH",
+    "HOROVOD_SPARK_WORK_DIR",
+    "HOROVOD_SPARK_USE_LOCAL_RANK_GPU_INDEX",
+    "HOROVOD_TEST_GPU",
+    "HOROVOD_MIXED_INSTALL",
+};
+
+// Of the original's build: a user's shell may still have them.
+constexpr std::string_view kBuildPrefixes[] = {
+    "HOROVOD_WITH",        "HOROVOD_GPU",          "HOROVOD_CUDA_HOME",     "HOROVOD_ROCM_HOME",
+    "HOROVOD_NCCL_",       "HOROVOD_BUILD_",       "HOROVOD_ALLOW_",        "HOROVOD_CMAKE",
+    "HOROVOD_DEBUG",       "HOROVOD_SKIP_COMPILE", "HOROVOD_LOCAL_VERSION", "HOROVOD_NVTX_INCLUDE",
+    "HOROVOD_MPICXX_SHOW",
+};
+
+}  // namespace
+
+std::span<const ConfigVariable> config_variables() {
+    return kVariables;
+}
+
+Result<EngineConfig> read_config(const Environment& environment) {
+    EngineConfig config;
+    for (const auto& variable : kVariables) {
+        const auto text = find(environment, variable.name);
+        if (!text || text->empty()) {
+            continue;
+        }
+        if (auto parsed = variable.parse(trim(*text), config); !parsed) {
+            return std::move(parsed).error().context(std::string(variable.name) + "='" + *text +
+                                                     "'");
+        }
+    }
+    return config;
+}
+
+std::vector<std::string> unknown_variables(const Environment& environment) {
+    std::vector<std::string_view> known(std::begin(kOtherVariables), std::end(kOtherVariables));
+    for (const auto& variable : kVariables) {
+        known.push_back(variable.name);
+    }
+    std::vector<std::string> sentences;
+    for (const auto& [name, value] : environment) {
+        const std::string_view word = name;
+        if (!word.starts_with("HOROVOD_") || std::ranges::find(known, word) != known.end() ||
+            std::ranges::any_of(kBuildPrefixes, [&](std::string_view prefix) {
+                return word.starts_with(prefix);
+            })) {
+            continue;
+        }
+        auto sentence = "the variable " + name + " is unknown and has no effect";
+        if (const auto close = nearest(word, known)) {
+            sentence += ": did you mean " + std::string(*close) + "?";
+        }
+        sentences.push_back(std::move(sentence));
+    }
+    return sentences;
+}
+
+}  // namespace hvd::rt

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/log.hpp"
+#include "collectives/base/result.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvd::rt {
+
+/// What the user may set for the runtime. Filled once, by `read_config`.
+struct EngineConfig {
+    std::optional<std::size_t> fusion_bytes;    // nothing: what suits the backend; 0: off
+    std::chrono::microseconds cycle_time{0};    // how long a small tensor may wait for others
+    std::optional<std::size_t> cache_capacity;  // nothing: as many as there is room for; 0: off
+    LogLevel log_level = LogLevel::warn;
+    bool log_time = true;
+    std::chrono::milliseconds start_timeout{30'000};
+
+    friend bool operator==(const EngineConfig&, const EngineConfig&) = default;
+};
+
+/// One variable of the environment.
+struct ConfigVariable {
+    std::string_view name;
+    Status (*parse)(std::string_view text, EngineConfig& config);
+    std::string_view help;
+};
+
+/// Those that the runtime obeys.
+[[nodiscard]] std::span<const ConfigVariable> config_variables();
+
+/// Errors: invalid_argument that names the variable, its value and what would be right.
+[[nodiscard]] Result<EngineConfig> read_config(const Environment& environment);
+
+/// Sentences about HOROVOD_* variables that nobody knows, with the nearest known name.
+[[nodiscard]] std::vector<std::string> unknown_variables(const Environment& environment);
+
+}  // namespace hvd::rt

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/engine/engine.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <sys/epoll.h>
+
+namespace hvd::rt {
+namespace {
+
+Error shut_down_error() {
+    return {Errc::aborted, "this rank has shut its runtime down"};
+}
+
+std::vector<Operation*> heads_of(std::span<Operation* const> operations) {
+    std::vector<Operation*> heads;
+    heads.reserve(operations.size());
+    for (Operation* operation : operations) {
+        if (operation->head == operation) {
+            heads.push_back(operation);
+        }
+    }
+    return heads;
+}
+
+bool all_done(std::span<Operation* const> operations) noexcept {
+    return std::ranges::all_of(
+        operations, [](const Operation* operation) { return TicketTable::is_done(*operation); });
+}
+
+/// How the operation ended.
+Result<Outcome> outcome_of(const Operation& operation) {
+    if (operation.failed) {
+        return operation.error;
+    }
+    return Outcome::finished;
+}
+
+}  // namespace
+
+Plan make_plan(std::vector<Operation*> operations) {
+    auto heads = heads_of(operations);
+    return {.operations = std::move(operations), .heads = std::move(heads)};
+}
+
+Engine::Engine(Setup setup, TicketTable& tickets)
+    : config_(std::move(setup.config)),
+      crowded_(setup.crowded),
+      force_hand_over_(setup.force_hand_over),
+      on_peer_lost_(std::move(setup.on_peer_lost)),
+      tickets_(tickets),
+      reactor_(std::move(setup.reactor)),
+      channel_(std::move(setup.channel)),
+      executor_(std::move(setup.executor), tickets),
+      negotiator_(*channel_, tickets, std::move(setup.coordinator)),
+      completed_before_(tickets.completed()) {
+    reactor_->watch(inbox_.descriptor(), EPOLLIN, [this](std::uint32_t) { inbox_.hush(); });
+    channel_->watch(*reactor_);
+    channel_->about_to_sleep();
+    inbox_.set_asleep(true);
+    thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
+}
+
+Engine::~Engine() {
+    stop(Deadline::in(std::chrono::seconds(0)));
+}
+
+void Engine::stop(Deadline deadline) {
+    if (!thread_.joinable()) {
+        return;
+    }
+    stop_deadline_ = deadline;
+    thread_.request_stop();
+    inbox_.wake();
+    thread_.join();
+}
+
+// ---- callers ------------------------------------------------------------------------------------
+
+Status Engine::claim(std::span<Operation* const> operations) {
+    HVD_TRY_STATUS(TicketTable::claim(operations));
+    submitted_.fetch_add(operations.size(), std::memory_order_relaxed);
+    return ok();
+}
+
+Result<std::vector<Operation*>> Engine::create(std::span<Request> requests) {
+    HVD_TRY(auto operations, tickets_.create(requests));
+    if (auto claimed = claim(operations); !claimed) {
+        (void)tickets_.discard(operations);  // nothing of it is pending
+        return std::move(claimed).error();
+    }
+    return operations;
+}
+
+Result<std::vector<Operation*>> Engine::submit(std::span<Request> requests) {
+    HVD_TRY(auto operations, create(requests));
+    inbox_.push(heads_of(operations));
+    return operations;
+}
+
+Status Engine::start(const Plan& plan) {
+    HVD_TRY_STATUS(claim(plan.operations));
+    inbox_.push(plan.heads);
+    return ok();
+}
+
+Result<Outcome> Engine::run(std::span<Request> requests,
+                            std::vector<Operation*>& operations,
+                            Deadline deadline) {
+    HVD_TRY(operations, create(requests));
+    return run_claimed(operations, heads_of(operations), deadline);
+}
+
+Result<Outcome> Engine::run(const Plan& plan, Deadline deadline) {
+    HVD_TRY_STATUS(claim(plan.operations));
+    return run_claimed(plan.operations, plan.heads, deadline);
+}
+
+Result<Outcome> Engine::run_claimed(std::span<Operation* const> operations,
+                                    std::span<Operation* const> heads,
+                                    Deadline deadline) {
+    if (!try_take_baton()) {
+        inbox_.push(heads);
+        return wait(operations, deadline);
+    }
+    taken_.insert(taken_.end(), heads.begin(), heads.end());
+    drive([&] { return all_done(operations); }, deadline);
+    return wait(operations, deadline);
+}
+
+Result<Outcome> Engine::wait(std::span<Operation* const> operations, Deadline deadline) {
+    std::optional<Error> first;
+    for (const Operation* operation : operations) {
+        auto ended = wait(*operation, deadline);
+        if (!ended && !first) {
+            first = std::move(ended).error();
+        } else if (ended && *ended == Outcome::in_progress) {
+            return Outcome::in_progress;
+        }
+    }
+    if (first) {
+        return *std::move(first);
+    }
+    return Outcome::finished;
+}
+
+Result<Outcome> Engine::wait(const Operation& operation, Deadline deadline) {
+    const auto done = [&] { return TicketTable::is_done(operation); };
+    if (!done()) {
+        HVD_TRY_STATUS(help(done, deadline));
+        if (!TicketTable::wait(operation, deadline)) {
+            return Outcome::in_progress;
+        }
+    }
+    return outcome_of(operation);
+}
+
+Result<std::size_t> Engine::wait_any(std::span<Operation* const> operations, Deadline deadline) {
+    const auto first_done = [&] {
+        return static_cast<std::size_t>(
+            std::ranges::find_if(
+                operations,
+                [](const Operation* operation) { return TicketTable::is_done(*operation); }) -
+            operations.begin());
+    };
+    HVD_TRY_STATUS(help([&] { return first_done() != operations.size(); }, deadline));
+    while (true) {
+        const auto seen = tickets_.batches();
+        const auto index = first_done();
+        if (index != operations.size() || deadline.has_passed()) {
+            return index;
+        }
+        tickets_.wait_any(seen, deadline);
+    }
+}
+
+template <class Done>
+Status Engine::help(const Done& done, Deadline deadline) {
+    if (is_inside()) {
+        return Error{Errc::invalid_argument, "a callback must not wait for an operation"};
+    }
+    Spinner spinner(crowded_);
+    while (!done()) {
+        if (try_take_baton()) {
+            drive(done, deadline);
+            if (!force_hand_over_) {
+                break;
+            }
+        } else if (!spinner.pause()) {
+            break;
+        }
+        if (deadline.has_passed()) {
+            break;
+        }
+    }
+    return ok();
+}
+
+Counters Engine::counters() const {
+    const auto published = [&](std::size_t index) {
+        return published_[index].load(std::memory_order_relaxed);
+    };
+    return {.submitted = submitted_.load(std::memory_order_relaxed),
+            .completed = tickets_.completed() - completed_before_,
+            .agreed_by_name = published(0),
+            .agreed_by_bit = published(1),
+            .names_bytes = published(2),
+            .collectives = published(3),
+            .collective_bytes = published(4),
+            .engine_wakeups = wakeups_.load(std::memory_order_relaxed),
+            .baton_takeovers = takeovers_.load(std::memory_order_relaxed)};
+}
+
+// ---- the baton ----------------------------------------------------------------------------------
+
+bool Engine::try_take_baton() {
+    if (!baton_.try_lock()) {
+        return false;
+    }
+    takeovers_.fetch_add(1, std::memory_order_relaxed);
+    wake_up();
+    return true;
+}
+
+void Engine::wake_up() {
+    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    inbox_.set_asleep(false);
+    channel_->awake();
+}
+
+void Engine::lay_down() {
+    owner_.store({}, std::memory_order_relaxed);
+    baton_.unlock();
+}
+
+/// Runs the loop until `done`, or until nothing has moved for about the cost of a wake-up; then
+/// gives the baton back. Whoever must be woken for what comes later knows it by then.
+template <class Done>
+void Engine::drive(const Done& done, Deadline deadline) {
+    Spinner spinner(crowded_);
+    while (true) {
+        const bool moved = step(Urgency::awaited);
+        if (done() || force_hand_over_) {
+            break;
+        }
+        if (moved) {
+            spinner.reset();
+        } else if (!spinner.pause()) {
+            break;
+        }
+        if (moved && deadline.has_passed()) {
+            break;
+        }
+    }
+    inbox_.set_asleep(true);
+    channel_->about_to_sleep();
+    // What came between the last look and the announcement, or was left behind, is for the
+    // engine's thread.
+    const bool more = step(Urgency::background);
+    lay_down();
+    if (more) {
+        inbox_.wake();
+    }
+}
+
+void Engine::loop(const std::stop_token& stop) {
+    while (true) {
+        (void)reactor_->wait(Deadline::never());
+        wakeups_.fetch_add(1, std::memory_order_relaxed);
+        baton_.lock();
+        wake_up();
+        reactor_->dispatch();
+        if (stop.stop_requested()) {
+            leave();
+            lay_down();
+            return;
+        }
+        Spinner spinner(crowded_);
+        while (true) {
+            if (step(Urgency::background)) {
+                spinner.reset();
+                continue;
+            }
+            // Only what all ranks have begun is worth a spin: it ends soon.
+            if (executor_.busy() && spinner.pause()) {
+                continue;
+            }
+            inbox_.set_asleep(true);
+            channel_->about_to_sleep();
+            if (!step(Urgency::background)) {
+                break;
+            }
+            wake_up();
+            spinner.reset();
+        }
+        lay_down();
+    }
+}
+
+// ---- the loop's body ----------------------------------------------------------------------------
+
+bool Engine::step(Urgency urgency) {
+    bool moved = false;
+    try {
+        moved = take(urgency);
+        auto negotiated = negotiate();
+        if (negotiated) {
+            moved = *negotiated || moved;
+        } else {
+            break_with(negotiated.error());
+        }
+        moved = executor_.step() || moved;
+        look_for_trouble(moved);
+    } catch (const Exception& exception) {
+        break_with(exception.error());
+    } catch (const std::bad_alloc&) {
+        break_with({Errc::internal, "out of memory"});
+    }
+    tickets_.wake_any();
+    if (moved) {
+        publish_totals();
+    }
+    return moved;
+}
+
+bool Engine::take(Urgency urgency) {
+    // While a collective runs, what arrives is left to gather: it then travels together.
+    if (executor_.busy()) {
+        return false;
+    }
+    inbox_.take(taken_);
+    if (taken_.empty()) {
+        return false;
+    }
+    if (broken_) {
+        fail(taken_, *broken_);
+    } else {
+        negotiator_.submit(taken_, urgency);
+    }
+    taken_.clear();
+    return true;
+}
+
+Result<bool> Engine::negotiate() {
+    bool moved = false;
+    while (!broken_) {
+        ready_.clear();
+        HVD_TRY(const bool again, negotiator_.step(ready_));
+        if (!ready_.empty()) {
+            executor_.enqueue(ready_);
+        }
+        if (!again) {
+            break;
+        }
+        moved = true;
+    }
+    return moved;
+}
+
+void Engine::look_for_trouble(bool moved) {
+    if (broken_) {
+        return;
+    }
+    if (executor_.broken()) {
+        break_with(*executor_.broken());
+        return;
+    }
+    if (leaving_ && !moved && !executor_.busy()) {
+        // The peer had finished all that was agreed, and so have we: the rest will never come.
+        break_with(*leaving_);
+        return;
+    }
+    if (leaving_) {
+        return;
+    }
+    if (const auto trouble = channel_->trouble()) {
+        if (!trouble->in_flight) {
+            leaving_ = trouble->error;
+            return;
+        }
+        if (on_peer_lost_ && trouble->error.code == Errc::unavailable) {
+            on_peer_lost_(trouble->peer, trouble->error.message);
+        }
+        break_with(trouble->error);
+    }
+}
+
+void Engine::break_with(const Error& cause) {
+    if (broken_) {
+        return;
+    }
+    broken_ = cause;
+    negotiator_.fail_open(cause);
+    executor_.abort(cause);
+    fail(std::exchange(taken_, {}), cause);
+}
+
+void Engine::fail(std::span<Operation* const> heads, const Error& cause) {
+    for (Operation* head : heads) {
+        for (Operation* member = head; member != nullptr;) {
+            Operation* next = member->next;  // read first: the member may be released at once
+            member->failed = true;
+            member->error = cause;
+            tickets_.complete(*member);
+            member = next;
+        }
+    }
+}
+
+void Engine::leave() {
+    // What is not agreed fails; what all ranks have begun may finish, so that the peers' part of it
+    // does too.
+    negotiator_.fail_open(shut_down_error());
+    Spinner spinner(crowded_);
+    while (executor_.busy() && !broken_ && !stop_deadline_.has_passed()) {
+        if (executor_.step()) {
+            spinner.reset();
+        } else if (!spinner.pause()) {
+            channel_->about_to_sleep();
+            if (!executor_.step()) {
+                (void)reactor_->wait(stop_deadline_);
+            }
+            channel_->awake();
+            reactor_->dispatch();
+        }
+    }
+    channel_->leave(!executor_.busy() && !broken_);
+    break_with(shut_down_error());
+    inbox_.take(taken_);
+    fail(std::exchange(taken_, {}), *broken_);
+    tickets_.wake_any();
+    publish_totals();
+}
+
+void Engine::publish_totals() noexcept {
+    const auto& agreed = negotiator_.totals();
+    const auto& run = executor_.totals();
+    const std::uint64_t totals[] = {agreed.by_name, agreed.by_bit, agreed.names_bytes,
+                                    run.collectives, run.bytes};
+    for (std::size_t index = 0; index < published_.size(); ++index) {
+        published_[index].store(totals[index], std::memory_order_relaxed);
+    }
+}
+
+}  // namespace hvd::rt

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+
+#include <sched.h>
+
+namespace hvd::rt {
+
+/// How long to look for news before sleeping: about what a wake-up costs.
+///
+/// Where every rank has a processor it spins; where ranks share processors the peer needs this one
+/// to make progress, so that it yields almost at once.
+class Spinner {
+public:
+    using Clock = std::chrono::steady_clock;
+
+    static constexpr std::chrono::microseconds kLimit{50};
+
+    explicit Spinner(bool crowded) noexcept : crowded_(crowded) {}
+
+    /// Something moved: the wait starts anew.
+    void reset() noexcept { rounds_ = 0; }
+
+    /// Passes a moment. False when it is time to sleep.
+    [[nodiscard]] bool pause() noexcept {
+        if (rounds_++ == 0) {
+            start_ = Clock::now();
+        }
+        if (crowded_ && rounds_ > kPausesBeforeYield) {
+            (void)sched_yield();
+        } else {
+            relax();
+        }
+        return rounds_ % kRoundsPerLook != 0 || Clock::now() - start_ < kLimit;
+    }
+
+private:
+    static constexpr unsigned kPausesBeforeYield = 8;  // 0.25 us
+    static constexpr unsigned kRoundsPerLook = 16;
+
+    static void relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        asm volatile("yield" ::: "memory");
+#endif
+    }
+
+    bool crowded_;
+    unsigned rounds_ = 0;
+    Clock::time_point start_;
+};
+
+}  // namespace hvd::rt

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs what the ranks have agreed on: pack, start, poll, unpack, complete.
+#pragma once
+
+#include "collectives/backend.hpp"
+#include "runtime/fusion/planner.hpp"
+#include "runtime/tensor/ticket_table.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace hvd::rt {
+
+/// One collective in flight at a time, the others in order. Every rank is given the same batches in
+/// the same order and therefore runs the same collectives.
+///
+/// Thread: baton.
+class Executor {
+public:
+    /// Picks the backend for a task; pure, so that all ranks pick the same.
+    using Select = coll::Backend* (*)(std::span<const std::unique_ptr<coll::Backend>>,
+                                      const coll::Task&);
+
+    struct Setup {
+        std::vector<std::unique_ptr<coll::Backend>> backends;  // at least one
+        Select select = nullptr;
+        std::optional<std::size_t> fusion_bytes;  // nothing: the backend's own
+        int rank = 0;
+    };
+
+    struct Totals {
+        std::uint64_t collectives = 0;
+        std::uint64_t bytes = 0;
+    };
+
+    Executor(Setup setup, TicketTable& tickets);
+
+    /// Takes units that are ready together, by their heads.
+    void enqueue(std::span<Operation* const> heads);
+
+    /// Does what can be done now. True if something moved.
+    [[nodiscard]] bool step();
+
+    [[nodiscard]] bool busy() const noexcept { return running_ != nullptr || !queue_.empty(); }
+
+    /// Fails what runs and everything later with `cause`.
+    void abort(const Error& cause);
+
+    /// Set when a collective failed: the world cannot go on.
+    [[nodiscard]] const std::optional<Error>& broken() const noexcept { return broken_; }
+
+    [[nodiscard]] const Totals& totals() const noexcept { return totals_; }
+
+private:
+    using Group = std::vector<Operation*>;
+
+    void start(Group group);
+    void finish();
+    void fail(const Group& group, const Error& error);
+    void complete_member(Operation& operation);
+    void prepare(Operation& operation);
+    void fill_task(const Group& group);
+    void pack();
+    void unpack();
+    [[nodiscard]] std::size_t limit_bytes() const;
+
+    Setup setup_;
+    TicketTable& tickets_;
+    std::deque<Group> queue_;
+    Group group_;                     // of running_
+    coll::Task task_;                 // of running_
+    std::span<std::byte> workspace_;  // where it is packed, if it is
+    std::unique_ptr<coll::Work> running_;
+    std::optional<Error> broken_;
+    Totals totals_;
+};
+
+}  // namespace hvd::rt

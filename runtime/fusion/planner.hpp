@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/types.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace hvd::rt {
+
+/// What must be equal for two tensors to travel as one collective.
+struct FusionKind {
+    coll::Op op = coll::Op::allreduce;
+    coll::ReduceOp reduce = coll::ReduceOp::sum;
+    coll::DataType type = coll::DataType::f32;
+    coll::Device::Kind device = coll::Device::Kind::host;
+    double prescale = 1;
+    double postscale = 1;
+    int root = 0;
+
+    friend bool operator==(const FusionKind&, const FusionKind&) = default;
+};
+
+/// What the planner must know about a tensor that every rank has agreed to send.
+struct FusionItem {
+    std::size_t bytes = 0;
+    FusionKind kind;
+};
+
+/// Indices into the planner's input, in input order, that travel as one collective.
+using FusionGroup = std::vector<std::size_t>;
+
+/// Packs tensors of one kind into groups of at most `limit_bytes`.
+///
+/// Every rank calls this with the same input and must get the same output, so it looks at nothing
+/// else: no clock, no environment, no hash order. An item larger than the limit travels alone, and
+/// so does every item where the limit is 0.
+[[nodiscard]] std::vector<FusionGroup> plan_fusion(std::span<const FusionItem> items,
+                                                   std::size_t limit_bytes);
+
+}  // namespace hvd::rt

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The door through which results leave the engine: every submitted operation has a ticket, callers
+// wait on it, the engine completes it.
+#pragma once
+
+#include "collectives/base/deadline.hpp"
+#include "collectives/base/result.hpp"
+#include "runtime/tensor/operation.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace hvd::rt {
+
+/// Number of one operation; 0 is never a ticket. A released number is not given out again before
+/// 2^32 other operations have used its place.
+using Ticket = std::uint64_t;
+
+/// Operations live in chunks that are never freed before the table, so that a stale ticket is an
+/// error and never a crash.
+///
+/// Thread: any, unless a method says otherwise.
+class TicketTable {
+public:
+    TicketTable();
+    ~TicketTable();
+    TicketTable(const TicketTable&) = delete;
+    TicketTable& operator=(const TicketTable&) = delete;
+
+    /// Makes operations of `requests`, which are left without their strings and shapes. The names
+    /// are not pending yet. Errors: invalid_argument (an empty name).
+    [[nodiscard]] Result<std::vector<Operation*>> create(std::span<Request> requests);
+
+    /// Makes the operations and their names pending, all or none; also again those of a plan that
+    /// have ended. Errors: invalid_argument that names the one that is pending already.
+    [[nodiscard]] static Status claim(std::span<Operation* const> operations);
+
+    [[nodiscard]] static Ticket ticket_of(const Operation& operation) noexcept;
+
+    /// Errors: invalid_argument for what is no ticket, or no longer one.
+    [[nodiscard]] Result<Operation*> find(Ticket ticket) const;
+
+    [[nodiscard]] static bool is_done(const Operation& operation) noexcept;
+
+    /// Ends one operation: success, or failure if `operation.failed`. The name may be used again
+    /// from here on. Thread: baton.
+    void complete(Operation& operation);
+
+    /// Operations completed so far. Thread: any.
+    [[nodiscard]] std::uint64_t completed() const noexcept {
+        return completed_.load(std::memory_order_relaxed);
+    }
+
+    /// Sleeps until the operation is done (true) or the deadline passes (false).
+    [[nodiscard]] static bool wait(const Operation& operation, Deadline deadline) noexcept;
+
+    /// Wakes those who sleep in `wait_any`. Called once after a batch of `complete`. Thread: baton.
+    void wake_any() noexcept;
+
+    /// Changes after every batch of completions; read it before looking for finished tickets.
+    [[nodiscard]] std::uint32_t batches() const noexcept {
+        return batches_.load(std::memory_order_acquire);
+    }
+
+    /// Sleeps until `batches` differs from `seen` or the deadline passes. May wake early.
+    void wait_any(std::uint32_t seen, Deadline deadline) noexcept;
+
+    /// Calls `callback` once when the operation ends; now, if it has ended.
+    /// Errors: invalid_argument when it has a callback.
+    [[nodiscard]] static Status on_complete(Operation& operation, Callback callback);
+
+    /// Gives the ticket back; before its end it is only marked. Errors: invalid_argument when it
+    /// was given back before.
+    [[nodiscard]] Status release(Operation& operation);
+
+    /// Gives back operations that were never submitted, or those of a plan.
+    /// Errors: invalid_argument while one of them is pending.
+    [[nodiscard]] Status discard(std::span<Operation* const> operations);
+
+    /// Ranks no longer have an agreed id for the name. Thread: baton.
+    void uncache(Name& name);
+
+private:
+    static constexpr std::size_t kChunk = 256;
+    static constexpr std::size_t kMaxChunks = 16384;
+
+    Operation& take_free();                // needs mutex_
+    Name& intern(std::string&& text);      // needs mutex_
+    void drop_user(Name& name) noexcept;   // needs mutex_
+    void recycle(Operation& op) noexcept;  // takes mutex_
+
+    std::mutex mutex_;
+    std::unordered_map<std::string_view, std::unique_ptr<Name>> names_;  // guarded by mutex_
+    std::vector<Operation*> free_;                                       // guarded by mutex_
+    std::size_t chunk_count_ = 0;                                        // guarded by mutex_
+    std::unique_ptr<std::array<std::atomic<Operation*>, kMaxChunks>> chunks_;
+
+    std::atomic<std::uint64_t> completed_{0};
+    std::uint64_t announced_ = 0;  // completed_ at the last wake_any. Thread: baton
+    std::atomic<std::uint32_t> batches_{0};
+    std::atomic<std::uint32_t> any_sleepers_{0};
+};
+
+}  // namespace hvd::rt
