@@ -172,6 +172,7 @@ TEST_CASE("a rank of one host gets the documented variables and no others") {
                             {"HOROVOD_AGENT_SOCKET", "horovod-" + std::string(kJob) + "-0"},
                             {"HOROVOD_CONTROLLER", "gloo"},
                             {"HOROVOD_CPU_OPERATIONS", "gloo"},
+                            {"HOROVOD_GLOO_IFACE", "lo"},
                             {"NCCL_SOCKET_IFNAME", "lo"},
                             {"RANK", "1"},
                             {"WORLD_SIZE", "2"},
@@ -237,6 +238,33 @@ TEST_CASE("a warning about the mask reaches the user once for each host") {
     CHECK(warnings(request(1), {host}) ==
           std::vector<std::string>{"CUDA_VISIBLE_DEVICES=0,7: '7' names no GPU; CUDA ignores it "
                                    "and what follows it"});
+}
+
+TEST_CASE("GPUs that could not be found out are a warning, unless nobody wants one") {
+    auto host = facts("h", 4);
+    host.gpu_note = "the NVIDIA driver did not answer within 5 s";
+    auto none = request(1);
+    none.gpu_visibility = GpuVisibility::none;
+
+    CHECK(warnings(request(1), {host}) ==
+          std::vector<std::string>{
+              "h: no rank gets a GPU: the NVIDIA driver did not answer within 5 s"});
+    CHECK(warnings(none, {host}).empty());
+    host.gpu_mask = "";
+    CHECK(warnings(request(1), {host}).empty());
+}
+
+TEST_CASE("an order of GPUs that we cannot foresee is a warning") {
+    auto host = facts("h", 4, 2);
+    auto fastest = request(2);
+    fastest.caller_env = {{"CUDA_DEVICE_ORDER", "FASTEST_FIRST"}};
+    CHECK(warnings(fastest, {host}).empty());  // all of one kind
+
+    host.gpus[1].name = "slower";
+    CHECK(warnings(fastest, {host}) ==
+          std::vector<std::string>{
+              "CUDA_DEVICE_ORDER=FASTEST_FIRST: the GPUs of h differ, so ranks may number them in "
+              "another order than planned; leave it unset"});
 }
 
 TEST_CASE("the same request and facts give the same plan") {

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/job_machine.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <csignal>
+
+using namespace std::chrono_literals;
+using hvd::coll::ReportKind;
+using hvd::launch::Cause;
+using hvd::launch::JobAction;
+using hvd::launch::JobMachine;
+using hvd::launch::JobState;
+using hvd::launch::LaunchPlan;
+namespace wire = hvd::launch::wire;
+
+namespace {
+
+constexpr int kExit3 = 3 << 8;
+
+LaunchPlan plan(int ranks) {
+    LaunchPlan made;
+    made.np = ranks;
+    auto& host = made.hosts.emplace_back();
+    host.host = "here";
+    for (int rank = 0; rank < ranks; ++rank) {
+        auto& spec = host.ranks.emplace_back();
+        spec.rank = rank;
+        spec.local_rank = rank;
+    }
+    return made;
+}
+
+wire::Exited exited(int rank, int status, bool induced = false) {
+    wire::Exited event;
+    event.rank = rank;
+    event.wait_status = status;
+    event.induced = induced;
+    return event;
+}
+
+wire::RankReport report(int rank, ReportKind kind) {
+    wire::RankReport event;
+    event.rank = rank;
+    event.report.kind = kind;
+    return event;
+}
+
+JobMachine running(int ranks) {
+    JobMachine machine(plan(ranks));
+    for (int rank = 0; rank < ranks; ++rank) {
+        CHECK(machine.on_started({.rank = rank, .pid = 100 + rank}, 0) == JobAction::none);
+    }
+    CHECK(machine.state() == JobState::running);
+    return machine;
+}
+
+const JobMachine::TimePoint kStart{};
+
+}  // namespace
+
+TEST_CASE("a job runs once its last rank has started") {
+    JobMachine machine(plan(2));
+
+    machine.on_started({.rank = 1, .pid = 1}, 0);
+    CHECK(machine.state() == JobState::starting);
+    machine.on_started({.rank = 0, .pid = 2}, 0);
+
+    CHECK(machine.state() == JobState::running);
+    CHECK(machine.on_start_limit() == JobAction::none);
+}
+
+TEST_CASE("a job ends well when every rank exits with 0") {
+    auto machine = running(2);
+
+    CHECK(machine.on_exited(exited(0, 0)) == JobAction::none);
+    CHECK(machine.on_exited(exited(1, 0)) == JobAction::none);
+    CHECK(machine.on_all_gone() == JobAction::finish);
+
+    CHECK(machine.state() == JobState::done);
+    CHECK(machine.record().cause.kind == Cause::Kind::none);
+}
+
+TEST_CASE("the first abnormal exit stops the job, later ones change nothing") {
+    auto machine = running(3);
+
+    CHECK(machine.on_exited(exited(1, kExit3)) == JobAction::stop);
+    CHECK(machine.on_exited(exited(0, SIGSEGV)) == JobAction::none);
+    CHECK(machine.on_exited(exited(2, SIGTERM, true)) == JobAction::none);
+    CHECK(machine.on_all_gone() == JobAction::finish);
+
+    CHECK(machine.record().cause.kind == Cause::Kind::rank_failed);
+}
+
+TEST_CASE("a rank that cannot be started stops a job that is still starting") {
+    JobMachine machine(plan(2));
+
+    CHECK(machine.on_start_failed({.rank = 0, .step = "execve x", .error_number = 2}) ==
+          JobAction::stop);
+}
+
+TEST_CASE("an end that we induced is no failure") {
+    auto machine = running(2);
+
+    CHECK(machine.on_exited(exited(0, SIGTERM, true)) == JobAction::none);
+    CHECK(machine.state() == JobState::running);
+}
+
+TEST_CASE("the first signal asks, the second kills") {
+    auto machine = running(2);
+
+    CHECK(machine.on_stop_signal(SIGINT, kStart + 1s) == JobAction::ask);
+    CHECK(machine.state() == JobState::asked);
+    CHECK(machine.on_exited(exited(0, SIGINT)) == JobAction::none);
+    CHECK(machine.on_stop_signal(SIGTERM, kStart + 2s) == JobAction::kill);
+
+    CHECK(machine.record().cause.signal == SIGINT);
+}
+
+TEST_CASE("two signals at almost the same time are one request") {
+    auto machine = running(1);
+
+    CHECK(machine.on_stop_signal(SIGTERM, kStart + 1s) == JobAction::ask);
+    CHECK(machine.on_stop_signal(SIGTERM, kStart + 1s + 1ms) == JobAction::none);
+    CHECK(machine.on_stop_signal(SIGTERM, kStart + 1s + JobMachine::kOneRequest) ==
+          JobAction::kill);
+}
+
+TEST_CASE("who was asked and does not end is killed after the grace time") {
+    auto machine = running(1);
+
+    CHECK(machine.on_stop_signal(SIGINT, kStart) == JobAction::ask);
+    CHECK(machine.on_grace_over() == JobAction::kill);
+    CHECK(machine.on_grace_over() == JobAction::none);
+}
+
+TEST_CASE("a signal while a failed job stops explains, a further one kills") {
+    auto machine = running(2);
+    CHECK(machine.on_exited(exited(0, kExit3)) == JobAction::stop);
+
+    CHECK(machine.on_stop_signal(SIGINT, kStart + 1s) == JobAction::say_hint);
+    CHECK(machine.on_stop_signal(SIGINT, kStart + 2s) == JobAction::kill);
+
+    CHECK(machine.record().cause.kind == Cause::Kind::rank_failed);
+}
+
+TEST_CASE("a rank that reported its exception may end by itself first") {
+    auto machine = running(2);
+
+    CHECK(machine.on_report(report(1, ReportKind::exception)) == JobAction::watch_exit);
+    CHECK(machine.on_exited(exited(1, 1 << 8)) == JobAction::stop);
+    CHECK(machine.on_teardown_over(1) == JobAction::none);
+}
+
+TEST_CASE("a rank that hangs after its exception is stopped") {
+    auto machine = running(2);
+
+    CHECK(machine.on_report(report(1, ReportKind::exception)) == JobAction::watch_exit);
+    CHECK(machine.on_teardown_over(1) == JobAction::stop);
+    CHECK(machine.on_teardown_over(1) == JobAction::none);
+}
+
+TEST_CASE("time limits, a lost host and a closed console stop the job") {
+    auto limited = running(1);
+    CHECK(limited.on_time_limit() == JobAction::stop);
+    CHECK(limited.record().cause.kind == Cause::Kind::time_limit);
+
+    JobMachine slow(plan(1));
+    CHECK(slow.on_start_limit() == JobAction::stop);
+    CHECK(slow.record().cause.kind == Cause::Kind::start_limit);
+
+    auto lost = running(1);
+    CHECK(lost.on_host_lost("here", "why") == JobAction::stop);
+    CHECK(lost.record().cause.why == "why");
+
+    auto unread = running(1);
+    CHECK(unread.on_console_closed() == JobAction::stop);
+    CHECK(unread.record().cause.kind == Cause::Kind::console_closed);
+}
+
+TEST_CASE("the first cause stays") {
+    auto machine = running(1);
+
+    CHECK(machine.on_time_limit() == JobAction::stop);
+    CHECK(machine.on_console_closed() == JobAction::none);
+    CHECK(machine.on_exited(exited(0, kExit3)) == JobAction::none);
+
+    CHECK(machine.record().cause.kind == Cause::Kind::time_limit);
+}
+
+TEST_CASE("ranks outside the plan are unknown") {
+    const JobMachine machine(plan(2));
+
+    CHECK(machine.knows(0));
+    CHECK(machine.knows(1));
+    CHECK_FALSE(machine.knows(2));
+    CHECK_FALSE(machine.knows(-1));
+}

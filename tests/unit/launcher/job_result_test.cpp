@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/job_result.hpp"
+
+#include "launcher/supervise/summary.hpp"
+#include "tests/support/temp_dir.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <csignal>
+#include <filesystem>
+#include <iterator>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+using hvd::launch::Culprit;
+using hvd::launch::format_last_words;
+using hvd::launch::format_summary;
+using hvd::launch::JobResult;
+using hvd::launch::RankClass;
+using hvd::launch::RankResult;
+using hvd::launch::Reason;
+using hvd::launch::SummaryFile;
+using hvd::test::TempDir;
+using Json = nlohmann::json;
+
+namespace {
+
+RankResult rank(int number, RankClass rank_class) {
+    RankResult result;
+    result.rank = number;
+    result.host = "node1";
+    result.local_rank = number;
+    result.pid = 1000 + number;
+    result.rank_class = rank_class;
+    return result;
+}
+
+JobResult failed_job() {
+    JobResult result;
+    result.job_id = "0123456789abcdef0123456789abcdef";
+    result.exit_code = 3;
+    result.reason = Reason::exit;
+    result.seconds = 1.5;
+    result.ranks = {rank(0, RankClass::stopped), rank(1, RankClass::culprit),
+                    rank(2, RankClass::stopped), rank(3, RankClass::stopped),
+                    rank(4, RankClass::lost),    rank(5, RankClass::victim)};
+    result.ranks[0].signal = SIGTERM;
+    result.ranks[1].exit_code = 3;
+    result.hosts = {{.host = "node1", .state = "ok", .error = ""}};
+    result.culprit = Culprit{.rank = result.ranks[1],
+                             .what = "exit 3",
+                             .message = "",
+                             .stderr_tail = {"first", "second"}};
+    return result;
+}
+
+}  // namespace
+
+TEST_CASE("the last words name the culprit, its last lines, and the others") {
+    CHECK(format_last_words(failed_job()) ==
+          "horovodrun: culprit: rank 1 (host node1, local rank 1, pid 1001): exit 3\n"
+          "horovodrun: | first\n"
+          "horovodrun: | second\n"
+          "horovodrun: stopped: ranks 0,2-3\n"
+          "horovodrun: also failed: ranks 5\n"
+          "horovodrun: lost a peer: ranks 4\n");
+}
+
+TEST_CASE("what a rank reported is shown unless its last lines show it already") {
+    auto result = failed_job();
+    result.culprit->message = "ValueError: boom";
+    CHECK(format_last_words(result).find("horovodrun: it reported: ValueError: boom\n") !=
+          std::string::npos);
+
+    result.culprit->stderr_tail.emplace_back("ValueError: boom");
+    CHECK(format_last_words(result).find("it reported") == std::string::npos);
+}
+
+TEST_CASE("a success has no last words") {
+    JobResult result;
+    result.ranks = {rank(0, RankClass::ok)};
+
+    CHECK(format_last_words(result).empty());
+}
+
+TEST_CASE("the summary has every field of its format") {
+    const auto json = Json::parse(format_summary(failed_job()));
+
+    CHECK(json["version"] == 1);
+    CHECK(json["job_id"] == "0123456789abcdef0123456789abcdef");
+    CHECK(json["outcome"] == "failed");
+    CHECK(json["exit_code"] == 3);
+    CHECK(json["reason"] == "exit");
+    CHECK(json["seconds"] == 1.5);
+    CHECK(json["culprit"] == Json({{"rank", 1},
+                                   {"host", "node1"},
+                                   {"local_rank", 1},
+                                   {"pid", 1001},
+                                   {"exit_code", 3},
+                                   {"signal", nullptr},
+                                   {"message", "exit 3"},
+                                   {"stderr_tail", {"first", "second"}}}));
+    CHECK(json["ranks"].size() == 6);
+    CHECK(json["ranks"][0] == Json({{"rank", 0},
+                                    {"host", "node1"},
+                                    {"pid", 1000},
+                                    {"exit_code", nullptr},
+                                    {"signal", "SIGTERM"},
+                                    {"class", "stopped"},
+                                    {"seconds", 0.0},
+                                    {"max_rss_bytes", 0}}));
+    CHECK(json["hosts"] == Json::array({{{"host", "node1"}, {"state", "ok"}, {"error", nullptr}}}));
+    CHECK(json["survivors"] == Json::array());
+}
+
+TEST_CASE("the summary of a success has no reason and no culprit") {
+    const auto json = Json::parse(format_summary(JobResult{}));
+
+    CHECK(json["outcome"] == "success");
+    CHECK(json["reason"].is_null());
+    CHECK(json["culprit"].is_null());
+}
+
+TEST_CASE("bytes that are no text do not break the summary") {
+    auto result = failed_job();
+    result.culprit->stderr_tail = {"\xff\xfe"};
+
+    CHECK(Json::parse(format_summary(result))["culprit"]["stderr_tail"][0] == "\uFFFD\uFFFD");
+}
+
+TEST_CASE("a summary appears whole, and nothing is left beside it") {
+    const TempDir folder;
+    const auto path = folder.path() / "summary.json";
+    {
+        auto file = SummaryFile::reserve(path);
+        REQUIRE(file);
+        CHECK_FALSE(std::filesystem::exists(path));
+
+        REQUIRE(file->write(failed_job()));
+    }
+
+    CHECK(TempDir::read(path) == format_summary(failed_job()));
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("a job that never writes its summary leaves what was there before") {
+    const TempDir folder;
+    const auto path = folder.write("summary.json", "old");
+    REQUIRE(SummaryFile::reserve(path));
+
+    CHECK(TempDir::read(path) == "old");
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("a summary that cannot be written is refused with its name") {
+    const TempDir folder;
+
+    const auto missing = SummaryFile::reserve(folder.path() / "no" / "summary.json");
+    const auto directory = SummaryFile::reserve(folder.path());
+
+    REQUIRE_FALSE(missing);
+    CHECK(missing.error().code == hvd::Errc::invalid_argument);
+    CHECK(missing.error().message.find("no/summary.json") != std::string::npos);
+    CHECK_FALSE(directory);
+}

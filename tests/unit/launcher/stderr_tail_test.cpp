@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/stderr_tail.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <vector>
+
+using hvd::launch::StderrTail;
+using Lines = std::vector<std::string>;
+
+TEST_CASE("the tail has the last lines without their ends") {
+    StderrTail tail;
+    tail.add("one\ntw");
+    tail.add("o\n\nlast");
+
+    CHECK(tail.lines() == Lines{"one", "two", "", "last"});
+}
+
+TEST_CASE("nothing written is no line") {
+    CHECK(StderrTail().lines().empty());
+}
+
+TEST_CASE("only the last twenty lines are kept") {
+    StderrTail tail;
+    for (int line = 0; line < 100; ++line) {
+        tail.add(std::to_string(line) + "\n");
+    }
+
+    const auto lines = tail.lines();
+
+    REQUIRE(lines.size() == StderrTail::kMaxLines);
+    CHECK(lines.front() == "80");
+    CHECK(lines.back() == "99");
+}
+
+TEST_CASE("of a progress bar only the last step is kept") {
+    StderrTail tail;
+    tail.add("10%\r20%\r30%\r\nfailed\n");
+
+    CHECK(tail.lines() == Lines{"30%", "failed"});
+}
+
+TEST_CASE("a rank that writes much costs little, and the cut shows") {
+    StderrTail tail;
+    for (int step = 0; step < 100; ++step) {
+        tail.add(std::string(1000, 'x'));
+    }
+    tail.add("\nend\n");
+
+    const auto lines = tail.lines();
+
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[0].starts_with("...xxx"));
+    CHECK(lines[0].size() <= StderrTail::kMaxBytes + 3);
+    CHECK(lines[1] == "end");
+}

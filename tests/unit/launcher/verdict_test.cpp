@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/verdict.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+#include <vector>
+
+using hvd::coll::ReportKind;
+using hvd::launch::Cause;
+using hvd::launch::describe_failure;
+using hvd::launch::JobRecord;
+using hvd::launch::judge;
+using hvd::launch::RankClass;
+using hvd::launch::RankRecord;
+using hvd::launch::Reason;
+using hvd::launch::Verdict;
+namespace wire = hvd::launch::wire;
+
+namespace {
+
+constexpr int exit_status(int code) {
+    return code << 8;
+}
+
+/// A rank in the words of a test: `Rank(0).exits(3, at 10)`.
+class Rank {
+public:
+    explicit Rank(int number) {
+        record_.rank = number;
+        record_.host = "here";
+        record_.started = wire::Started{.rank = number, .pid = 100 + number};
+    }
+    Rank ends(int status, int at) && {
+        record_.exited.emplace();
+        record_.exited->wait_status = status;
+        record_.exited->time_ns = at;
+        return std::move(*this);
+    }
+    Rank stopped(int status, int at) && {
+        auto rank = std::move(*this).ends(status, at);
+        rank.record_.exited->induced = true;
+        return rank;
+    }
+    Rank out_of_memory() && {
+        record_.exited->oom = true;
+        return std::move(*this);
+    }
+    Rank raised(int at) && { return std::move(*this).reports(record_.exception, -1, at); }
+    Rank lost(int peer, int at) && { return std::move(*this).reports(record_.peer_lost, peer, at); }
+    Rank not_started(const char* step, int error_number) && {
+        record_.started.reset();
+        record_.start_failed =
+            wire::StartFailed{.rank = record_.rank, .step = step, .error_number = error_number};
+        return std::move(*this);
+    }
+    [[nodiscard]] const RankRecord& record() const { return record_; }
+
+private:
+    Rank reports(std::optional<wire::RankReport>& place, int peer, int at) && {
+        place.emplace();
+        place->rank = record_.rank;
+        place->time_ns = at;
+        place->report.kind = peer < 0 ? ReportKind::exception : ReportKind::peer_lost;
+        place->report.peer = peer;
+        return std::move(*this);
+    }
+
+    RankRecord record_;
+};
+
+JobRecord job(const std::vector<Rank>& ranks, Cause::Kind cause = Cause::Kind::rank_failed) {
+    JobRecord record;
+    for (const auto& rank : ranks) {
+        record.ranks.push_back(rank.record());
+    }
+    record.cause.kind = cause;
+    return record;
+}
+
+using enum RankClass;
+
+}  // namespace
+
+TEST_CASE("all ranks exit with 0: success") {
+    const auto verdict = judge(job({Rank(0).ends(0, 1), Rank(1).ends(0, 2)}, Cause::Kind::none));
+
+    CHECK(verdict ==
+          Verdict{.exit_code = 0, .reason = Reason::none, .culprit = {}, .classes = {ok, ok}});
+}
+
+TEST_CASE("the first rank that fails is the culprit, with its exit code") {
+    const auto verdict = judge(job({Rank(0).stopped(SIGTERM, 12), Rank(1).ends(exit_status(3), 10),
+                                    Rank(2).ends(exit_status(4), 11), Rank(3).ends(0, 5)}));
+
+    CHECK(verdict == Verdict{.exit_code = 3,
+                             .reason = Reason::exit,
+                             .culprit = 1,
+                             .classes = {stopped, culprit, victim, ok}});
+}
+
+TEST_CASE("a signal gives 128 and its number") {
+    const auto verdict = judge(job({Rank(0).ends(SIGSEGV, 1)}));
+
+    CHECK(verdict.exit_code == 139);
+    CHECK(verdict.reason == Reason::signal);
+}
+
+TEST_CASE("a core dump changes nothing about the signal") {
+    constexpr int kCoreDumped = 0x80;
+    const auto record = job({Rank(0).ends(SIGABRT | kCoreDumped, 1)});
+
+    const auto verdict = judge(record);
+
+    CHECK(verdict.exit_code == 134);
+    CHECK(describe_failure(record.ranks[0], verdict) == "signal SIGABRT");
+}
+
+TEST_CASE("a rank that the kernel killed for memory is named so") {
+    const auto record = job({Rank(0).ends(SIGKILL, 1).out_of_memory()});
+
+    const auto verdict = judge(record);
+
+    CHECK(verdict.reason == Reason::oom);
+    CHECK(verdict.exit_code == 137);
+    CHECK(describe_failure(record.ranks[0], verdict) == "out of memory");
+}
+
+TEST_CASE("who only lost a peer is no culprit, even when its exit came first") {
+    const auto verdict =
+        judge(job({Rank(0).lost(1, 11).ends(exit_status(1), 12), Rank(1).ends(SIGSEGV, 20),
+                   Rank(2).lost(1, 10).stopped(SIGTERM, 13)}));
+
+    CHECK(verdict.culprit == 1);
+    CHECK(verdict.classes == std::vector{lost, culprit, lost});
+    CHECK(verdict.exit_code == 139);
+}
+
+TEST_CASE("an exception counts from its report, however long teardown took") {
+    const auto verdict =
+        judge(job({Rank(0).ends(exit_status(7), 20), Rank(1).raised(10).ends(exit_status(1), 30)}));
+
+    CHECK(verdict.culprit == 1);
+    CHECK(verdict.exit_code == 1);
+}
+
+TEST_CASE("a rank that was killed in the teardown of its exception exits with 1") {
+    const auto record =
+        job({Rank(0).raised(10).stopped(SIGTERM, 30), Rank(1).stopped(SIGTERM, 30)});
+
+    const auto verdict = judge(record);
+
+    CHECK(verdict.culprit == 0);
+    CHECK(verdict.exit_code == 1);
+    CHECK(describe_failure(record.ranks[0], verdict) == "exit 1");
+}
+
+TEST_CASE("a crash before an exception elsewhere is the cause of it") {
+    const auto verdict =
+        judge(job({Rank(0).raised(11).ends(exit_status(1), 12), Rank(1).ends(SIGSEGV, 10)}));
+
+    CHECK(verdict.culprit == 1);
+}
+
+TEST_CASE("a crash during our TERM is a crash") {
+    const auto verdict =
+        judge(job({Rank(0).lost(1, 10).ends(exit_status(1), 11), Rank(1).stopped(SIGSEGV, 12)}));
+
+    CHECK(verdict.culprit == 1);
+    CHECK(verdict.reason == Reason::signal);
+}
+
+TEST_CASE("a clean exit that others waited for is leaving early") {
+    const auto record = job({Rank(0).ends(0, 5), Rank(1).lost(0, 8).ends(exit_status(1), 9)});
+
+    const auto verdict = judge(record);
+
+    CHECK(verdict == Verdict{.exit_code = 1,
+                             .reason = Reason::left_early,
+                             .culprit = 0,
+                             .classes = {culprit, lost}});
+}
+
+TEST_CASE("a clean exit that nobody misses is no failure of others") {
+    const auto verdict = judge(job({Rank(0).ends(0, 5), Rank(1).ends(exit_status(9), 9)}));
+
+    CHECK(verdict.culprit == 1);
+    CHECK(verdict.exit_code == 9);
+    CHECK(verdict.classes == std::vector{ok, culprit});
+}
+
+TEST_CASE("when everybody lost a peer, the first who said so has to do") {
+    const auto verdict = judge(job(
+        {Rank(0).lost(1, 7).ends(exit_status(1), 9), Rank(1).lost(0, 6).ends(exit_status(2), 9)}));
+
+    CHECK(verdict.culprit == 1);
+    CHECK(verdict.exit_code == 2);
+}
+
+TEST_CASE("a command that cannot be executed is 126, one that is missing 127") {
+    CHECK(judge(job({Rank(0).not_started("execve ./a", EACCES)})).exit_code == 126);
+    CHECK(judge(job({Rank(0).not_started("execve ./a", ENOEXEC)})).exit_code == 126);
+    CHECK(judge(job({Rank(0).not_started("execve ./a", ENOENT)})).exit_code == 127);
+
+    const auto record = job({Rank(0).not_started("sched_setaffinity", EINVAL)});
+    const auto verdict = judge(record);
+    CHECK(verdict.exit_code == 125);
+    CHECK(verdict.reason == Reason::start);
+    CHECK(describe_failure(record.ranks[0], verdict) ==
+          "cannot start: sched_setaffinity: Invalid argument");
+}
+
+TEST_CASE(
+    "an interrupted job succeeds when every rank ends with 0, else it is 128 and the signal") {
+    auto record = job({Rank(0).ends(0, 1), Rank(1).ends(0, 1)}, Cause::Kind::interrupted);
+    record.cause.signal = SIGTERM;
+    CHECK(judge(record).exit_code == 0);
+
+    record.ranks[1].exited->wait_status = SIGTERM;
+    const auto verdict = judge(record);
+    CHECK(verdict.exit_code == 143);
+    CHECK(verdict.reason == Reason::interrupted);
+    CHECK_FALSE(verdict.culprit);
+    CHECK(verdict.classes == std::vector{ok, stopped});
+}
+
+TEST_CASE("the launcher's own endings have their codes") {
+    const auto code = [](Cause::Kind cause) {
+        return judge(job({Rank(0).stopped(SIGTERM, 1)}, cause)).exit_code;
+    };
+    CHECK(code(Cause::Kind::time_limit) == 124);
+    CHECK(code(Cause::Kind::start_limit) == 124);
+    CHECK(code(Cause::Kind::host_lost) == 125);
+    CHECK(code(Cause::Kind::console_closed) == 141);
+}
+
+TEST_CASE("ranks that were ended by neither us nor themselves are the launcher's failure") {
+    const auto verdict = judge(job({Rank(0).stopped(SIGKILL, 1)}, Cause::Kind::none));
+
+    CHECK(verdict.exit_code == 125);
+    CHECK(verdict.reason == Reason::host_lost);
+}
