@@ -4,6 +4,7 @@
 #include "collectives/base/error.hpp"
 #include "launcher/net/io_thread.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -14,7 +15,6 @@ namespace hvd::launch {
 namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
-constexpr std::size_t kMaxQueuedBytes = std::size_t{1} << 20;
 
 UniqueFd duplicate_stdin() {
     UniqueFd fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
@@ -27,8 +27,20 @@ UniqueFd duplicate_stdin() {
 }  // namespace
 
 InputPump::InputPump(IoThread& io, Agents& agents, std::vector<std::size_t> hosts)
-    : agents_(agents), hosts_(std::move(hosts)), watch_(io, duplicate_stdin()) {
+    : agents_(agents), watch_(io, duplicate_stdin()) {
+    for (const auto host : hosts) {
+        under_way_[host] = 0;
+    }
     listen();
+}
+
+void InputPump::taken(std::size_t host, std::uint64_t bytes) {
+    if (const auto found = under_way_.find(host); found != under_way_.end()) {
+        found->second -= std::min(found->second, bytes);
+    }
+    if (std::exchange(is_paused_, false)) {
+        listen_if_wanted();
+    }
 }
 
 void InputPump::listen() {
@@ -45,23 +57,21 @@ void InputPump::read() {
     }
     const bool is_end = size <= 0;
     input.bytes.resize(is_end ? 0 : static_cast<std::size_t>(size));
-    for (const auto host : hosts_) {
+    for (auto& [host, bytes] : under_way_) {
         agents_.send(host, input);
+        bytes += input.bytes.size();
     }
     if (!is_end) {
-        listen_when_sent(0);
+        listen_if_wanted();
     }
 }
 
-void InputPump::listen_when_sent(std::size_t position) {
-    while (position < hosts_.size() && agents_.queued_bytes(hosts_[position]) < kMaxQueuedBytes) {
-        ++position;
-    }
-    if (position == hosts_.size()) {
+void InputPump::listen_if_wanted() {
+    is_paused_ = std::ranges::any_of(
+        under_way_, [](const auto& host) { return host.second >= wire::kInputWindow; });
+    if (!is_paused_) {
         listen();
-        return;
     }
-    agents_.when_sent(hosts_[position], [this, position] { listen_when_sent(position); });
 }
 
 }  // namespace hvd::launch

@@ -400,4 +400,10 @@ void Supervisor::on(std::size_t host, const wire::AllGone& event) {
     finish_if_all_gone();
 }
 
+void Supervisor::on(std::size_t host, const wire::InputTaken& event) {
+    if (input_) {
+        input_->taken(host, event.bytes);
+    }
+}
+
 }  // namespace hvd::launch

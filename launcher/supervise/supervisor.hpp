@@ -86,6 +86,7 @@ private:
     void on(std::size_t host, const wire::Get& event);
     void on(std::size_t host, const wire::Note& event);
     void on(std::size_t host, const wire::AllGone& event);
+    void on(std::size_t host, const wire::InputTaken& event);
 
     Status open_output();
     void start_ranks();

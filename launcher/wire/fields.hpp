@@ -91,6 +91,10 @@ void fields(auto& io, Is<AllGone> auto& gone) {
     io(gone.survivors);
 }
 
+void fields(auto& io, Is<InputTaken> auto& taken) {
+    io(taken.bytes);
+}
+
 // ---- launcher → agent ----
 
 void fields(auto& io, Is<Start> auto& start) {

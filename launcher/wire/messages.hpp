@@ -4,9 +4,10 @@
 //
 // A session: the agent speaks first (Hello, then Facts). The launcher answers with Start, or closes
 // the stream after a dry run. From then on the agent reports, in this order for each rank: Started
-// or StartFailed, Output and Report, Exited. AllGone follows when no descendant of any rank is left
-// and all their output was sent; the agent ends after it. The end of the launcher's stream at any
-// other time means: TERM, and KILL half a second later.
+// or StartFailed, Output and Report, Exited. An end is never held back: Output that found no credit
+// comes after it, as does that of processes which outlive their rank. AllGone follows when no
+// descendant of any rank is left and all their output was sent; the agent ends after it. The end of
+// the launcher's stream at any other time means: TERM, and KILL half a second later.
 #pragma once
 
 #include "collectives/rendezvous/protocol.hpp"
@@ -112,6 +113,13 @@ struct AllGone {
     friend bool operator==(const AllGone&, const AllGone&) = default;
 };
 
+/// Every reader of standard input on this host has taken `bytes` more bytes of it. The launcher
+/// keeps at most kInputWindow bytes of Input under way.
+struct InputTaken {
+    std::uint64_t bytes = 0;
+    friend bool operator==(const InputTaken&, const InputTaken&) = default;
+};
+
 // ---- launcher → agent ----
 
 struct Start {
@@ -160,6 +168,7 @@ struct GetValue {
 };
 
 inline constexpr std::uint64_t kOutputWindow = std::uint64_t{4} << 20;
+inline constexpr std::uint64_t kInputWindow = std::uint64_t{1} << 20;
 
 using FromAgent = std::variant<Hello,
                                Facts,
@@ -171,7 +180,8 @@ using FromAgent = std::variant<Hello,
                                Put,
                                Get,
                                Note,
-                               AllGone>;
+                               AllGone,
+                               InputTaken>;
 using ToAgent = std::variant<Start, Signal, Stop, Input, Credit, PutDone, GetValue>;
 
 }  // namespace hvd::launch::wire

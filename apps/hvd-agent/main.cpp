@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/guard.hpp"
+#include "launcher/wire/build_id.hpp"
+
+#include <cstdio>
+#include <span>
+#include <string_view>
+
+#include <unistd.h>
+
+namespace {
+
+constexpr int kUsage = 2;
+
+constexpr std::string_view kByHand =
+    "hvd-agent: horovodrun starts this program on every host of a job and talks to it over its\n"
+    "standard input and output. There is nothing to do by hand; try `horovodrun --help`.\n";
+
+void print(std::FILE* stream, std::string_view text) {
+    (void)std::fwrite(text.data(), 1, text.size(), stream);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
+    if (argc == 2 && std::string_view(arguments[1]) == "--version") {
+        print(stdout, hvd::launch::wire::build_id());
+        print(stdout, "\n");
+        return 0;
+    }
+    if (argc > 1 || ::isatty(STDIN_FILENO) != 0 || ::isatty(STDOUT_FILENO) != 0) {
+        print(stderr, kByHand);
+        return kUsage;
+    }
+    return hvd::launch::agent::run_guarded_agent(STDIN_FILENO, STDOUT_FILENO);
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/agent/spawner.hpp"
+
+#include <csignal>
+
+#include <sys/types.h>
+
+namespace hvd::launch::agent {
+
+/// The kernel sends it to the agent when the guard has died.
+inline constexpr int kGuardDiedSignal = SIGUSR2;
+
+struct AgentSetup {
+    int from_launcher = -1;
+    int to_launcher = -1;
+    pid_t guard = 0;  // our parent
+    Inheritance given;
+};
+
+/// One session with a launcher, from Hello to AllGone. All signals are blocked by the caller.
+/// Returns the exit code.
+[[nodiscard]] int run_agent(const AgentSetup& setup);
+
+}  // namespace hvd::launch::agent

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/control_stream.hpp"
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace hvd::launch::agent {
+namespace {
+
+constexpr std::size_t kReadBytes = std::size_t{64} << 10;
+
+void append(std::vector<std::byte>& queue, std::span<const std::byte> bytes) {
+    queue.insert(queue.end(), bytes.begin(), bytes.end());
+}
+
+iovec as_iovec(std::span<const std::byte> bytes) {
+    // writev only reads, but its type does not say so.
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
+    return {.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
+}
+
+}  // namespace
+
+ControlStream::ControlStream(EventLoop& loop, int from_launcher, int to_launcher)
+    : loop_(loop), from_launcher_(from_launcher), to_launcher_(to_launcher) {
+    append(queue_, std::as_bytes(std::span(wire::kMagic)));
+    // A pipe or socket of our own: nobody else shares the open file description.
+    const int flags = ::fcntl(to_launcher_, F_GETFL);
+    (void)::fcntl(to_launcher_, F_SETFL, flags | O_NONBLOCK);
+}
+
+void ControlStream::open(Handlers handlers) {
+    handlers_ = std::move(handlers);
+    loop_.watch(from_launcher_, EPOLLIN, [this](std::uint32_t) { read(); });
+}
+
+void ControlStream::send(const wire::FromAgent& message) {
+    append(queue_, wire::encode(message));
+}
+
+void ControlStream::send_output(std::span<const std::byte> header,
+                                std::span<const std::byte> payload) {
+    write(header, payload);
+}
+
+void ControlStream::flush() {
+    if (!is_waiting_to_write_) {
+        write({}, {});
+    }
+}
+
+void ControlStream::write(std::span<const std::byte> header, std::span<const std::byte> payload) {
+    if (has_ended_) {
+        queue_.clear();
+        sent_ = 0;
+        return;
+    }
+    auto old = unsent();
+    if (!is_waiting_to_write_ && old.size() + header.size() > 0) {
+        const std::array<iovec, 3> parts{as_iovec(old), as_iovec(header), as_iovec(payload)};
+        const auto count = ::writev(to_launcher_, parts.data(), static_cast<int>(parts.size()));
+        if (count < 0 && errno != EAGAIN && errno != EINTR) {
+            end(errno == EPIPE ? std::nullopt
+                               : std::optional(system_error("control stream", errno)));
+            return;
+        }
+        auto left = static_cast<std::size_t>(std::max<ssize_t>(count, 0));
+        for (auto* part : {&old, &header, &payload}) {
+            const auto taken = std::min(left, part->size());
+            *part = part->subspan(taken);
+            left -= taken;
+        }
+        sent_ = queue_.size() - old.size();
+    }
+    if (old.empty()) {
+        queue_.clear();
+        sent_ = 0;
+    }
+    append(queue_, header);
+    append(queue_, payload);
+    if (!queue_.empty() && !is_waiting_to_write_) {
+        is_waiting_to_write_ = true;
+        loop_.watch(to_launcher_, EPOLLOUT, [this](std::uint32_t) {
+            is_waiting_to_write_ = false;
+            loop_.forget(to_launcher_);
+            flush();
+        });
+    }
+}
+
+void ControlStream::read() {
+    std::array<std::byte, kReadBytes> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    const auto count = ::read(from_launcher_, bytes.data(), bytes.size());
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) {
+        return;
+    }
+    if (count <= 0) {
+        end(count == 0 ? std::nullopt : std::optional(system_error("control stream", errno)));
+        return;
+    }
+    reader_.feed(std::span(bytes).first(static_cast<std::size_t>(count)));
+    while (!has_ended_) {
+        auto message = reader_.next();
+        if (!message) {
+            end(std::move(message).error());
+            return;
+        }
+        if (!*message) {
+            return;
+        }
+        handlers_.on_message(std::move(**message));
+    }
+}
+
+void ControlStream::end(std::optional<Error> error) {
+    if (std::exchange(has_ended_, true)) {
+        return;
+    }
+    loop_.forget(from_launcher_);
+    if (std::exchange(is_waiting_to_write_, false)) {
+        loop_.forget(to_launcher_);
+    }
+    queue_.clear();
+    sent_ = 0;
+    if (handlers_.on_end) {
+        handlers_.on_end(std::move(error));
+    }
+}
+
+}  // namespace hvd::launch::agent

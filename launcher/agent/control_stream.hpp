@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/error.hpp"
+#include "launcher/agent/event_loop.hpp"
+#include "launcher/wire/frames.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace hvd::launch::agent {
+
+/// The agent's end of its session with the launcher: frames over a pair of descriptors. What is
+/// sent is collected until `flush`. Nothing here blocks.
+class ControlStream final {
+public:
+    struct Handlers {
+        std::function<void(wire::ToAgent)> on_message;
+
+        /// Called once: the launcher is gone, or what it says makes no sense.
+        std::function<void(std::optional<Error>)> on_end;
+    };
+
+    /// The descriptors stay open as long as this object. Queues the magic.
+    ControlStream(EventLoop& loop, int from_launcher, int to_launcher);
+
+    void open(Handlers handlers);
+
+    void send(const wire::FromAgent& message);
+
+    /// Sends a header and the bytes that belong to it, without a copy where the launcher keeps up.
+    void send_output(std::span<const std::byte> header, std::span<const std::byte> payload);
+
+    /// Writes what is queued as far as the launcher takes it.
+    void flush();
+
+    [[nodiscard]] bool is_flushed() const noexcept { return unsent().empty(); }
+    [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
+
+private:
+    void read();
+    void write(std::span<const std::byte> header, std::span<const std::byte> payload);
+    void end(std::optional<Error> error);
+    [[nodiscard]] std::span<const std::byte> unsent() const noexcept {
+        return std::span(queue_).subspan(sent_);
+    }
+
+    EventLoop& loop_;
+    int from_launcher_;
+    int to_launcher_;
+    Handlers handlers_;
+    wire::FrameReader<wire::ToAgent> reader_;
+    std::vector<std::byte> queue_;
+    std::size_t sent_ = 0;  // of queue_
+    bool is_waiting_to_write_ = false;
+    bool has_ended_ = false;
+};
+
+}  // namespace hvd::launch::agent

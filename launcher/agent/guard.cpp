@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/guard.hpp"
+
+#include "launcher/agent/agent.hpp"
+#include "launcher/agent/ending.hpp"
+#include "launcher/agent/process_table.hpp"
+#include "launcher/agent/spawner.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvd::launch::agent {
+namespace {
+
+constexpr int kSignalBase = 128;
+constexpr int kCannotStart = 125;
+
+/// Blocks every signal and returns what the mask and the other things were that ranks get again.
+Inheritance take_over() {
+    Inheritance given;
+    sigset_t all;
+    ::sigfillset(&all);
+    (void)::sigprocmask(SIG_SETMASK, &all, &given.signal_mask);
+    struct sigaction child {};
+    (void)::sigaction(SIGCHLD, nullptr, &child);
+    if (child.sa_handler == SIG_IGN) {
+        // Children would vanish without telling how they ended.
+        given.ignores_sigchld = true;
+        struct sigaction standard {};
+        standard.sa_handler = SIG_DFL;
+        (void)::sigaction(SIGCHLD, &standard, nullptr);
+    }
+    return given;
+}
+
+/// Waits for a child to end, as long as one of them is left, for at most `limit`.
+void await_child(std::chrono::milliseconds limit) {
+    sigset_t child;
+    ::sigemptyset(&child);
+    ::sigaddset(&child, SIGCHLD);
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
+    const timespec time{.tv_sec = seconds.count(),
+                        .tv_nsec = std::chrono::nanoseconds(limit - seconds).count()};
+    (void)::sigtimedwait(&child, nullptr, &time);
+}
+
+/// Kills and reaps everything that the agent left to us. False when something withstands.
+bool end_orphans() {
+    const auto give_up_at = std::chrono::steady_clock::now() + Ending::kKillTime;
+    while (true) {
+        pid_t reaped = 0;
+        do {
+            reaped = ::waitpid(-1, nullptr, WNOHANG);
+        } while (reaped > 0 || (reaped < 0 && errno == EINTR));
+        if (reaped < 0) {
+            return true;  // no child is left
+        }
+        if (std::chrono::steady_clock::now() >= give_up_at) {
+            return false;
+        }
+        for (const auto& process :
+             find_job({.guard = ::getpid(), .agent = ::getpid(), .job_id = {}})) {
+            send_signal(process, SIGKILL);
+        }
+        await_child(Ending::kKillAgain);
+    }
+}
+
+int guard(pid_t agent) {
+    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        (void)::close(stream);
+    }
+    int status = 0;
+    while (::waitpid(agent, &status, 0) < 0 && errno == EINTR) {
+    }
+    const bool is_clean = end_orphans();
+    if (WIFSIGNALED(status)) {
+        return kSignalBase + WTERMSIG(status);
+    }
+    return WEXITSTATUS(status) == 0 && !is_clean ? kCannotStart : WEXITSTATUS(status);
+}
+
+}  // namespace
+
+int run_guarded_agent(int from_launcher, int to_launcher) {
+    const auto given = take_over();
+    (void)::setsid();  // fails only where we lead one already
+    (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const pid_t guard_pid = ::getpid();
+    const pid_t agent = ::fork();
+    if (agent < 0) {
+        return kCannotStart;
+    }
+    if (agent > 0) {
+        return guard(agent);
+    }
+    (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    (void)::prctl(PR_SET_PDEATHSIG, kGuardDiedSignal);
+    return run_agent({.from_launcher = from_launcher,
+                      .to_launcher = to_launcher,
+                      .guard = guard_pid,
+                      .given = given});
+}
+
+}  // namespace hvd::launch::agent

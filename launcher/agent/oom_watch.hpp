@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/unique_fd.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvd::launch::agent {
+
+/// Where the kernel counts the processes that it killed for want of memory, best place first.
+/// `cgroups` is the text of /proc/self/cgroup. All of these files have a line "oom_kill N".
+[[nodiscard]] std::vector<std::string> oom_counter_files(std::string_view cgroups);
+
+/// The N of the line "oom_kill N".
+[[nodiscard]] std::optional<std::uint64_t> parse_oom_count(std::string_view text);
+
+/// Tells whether the kernel ended one of us for want of memory. A process that it killed so looks
+/// like any other that was killed with SIGKILL.
+class OomWatch final {
+public:
+    /// Finds the counter and remembers where it stands.
+    void start();
+
+    /// Whether the counter has risen since it was last looked at.
+    [[nodiscard]] bool has_risen();
+
+private:
+    [[nodiscard]] std::optional<std::uint64_t> read_count() const;
+
+    UniqueFd file_;
+    std::uint64_t count_ = 0;
+};
+
+}  // namespace hvd::launch::agent

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/unique_fd.hpp"
+#include "launcher/agent/control_stream.hpp"
+#include "launcher/agent/event_loop.hpp"
+#include "launcher/wire/messages.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace hvd::launch::agent {
+
+/// What the ranks write, from their pipes to the control stream, in the pieces in which it was
+/// read. It reads only as much as the launcher has granted; a rank that writes more waits.
+///
+/// The pipes have an epoll descriptor of their own, so that one call stops or resumes all of them.
+class OutputPump final {
+public:
+    OutputPump(EventLoop& loop, ControlStream& control);
+
+    /// The write ends for a new rank. Throws Exception when the process is out of descriptors.
+    struct Ends {
+        UniqueFd out;
+        UniqueFd err;
+    };
+    [[nodiscard]] Ends open(int rank);
+
+    /// Forwards what the rank had written when it ended, as far as there is credit. Its pipes stay
+    /// open for what its descendants write.
+    void rank_ended(int rank);
+
+    void grant(std::uint64_t bytes);
+
+    /// Nobody of the job is left: forwards what is in the pipes and closes them, whoever else may
+    /// hold their other ends. Calls with too little credit have to be repeated.
+    void finish();
+
+    [[nodiscard]] bool is_finished() const noexcept { return open_pipes_ == 0; }
+
+private:
+    struct Pipe {
+        int rank = 0;
+        wire::Stream stream = wire::Stream::out;
+        UniqueFd fd;
+        bool is_enlarged = false;
+    };
+
+    [[nodiscard]] UniqueFd open_pipe(int rank, wire::Stream stream);
+    void read_ready();
+    /// Reads once, at most `limit` bytes; returns how many. Closes the pipe at its end.
+    std::size_t read(Pipe& pipe, std::size_t limit);
+    void drain(Pipe& pipe);
+    void listen();
+
+    EventLoop& loop_;
+    ControlStream& control_;
+    UniqueFd ready_;  // epoll over the pipes
+    std::vector<std::unique_ptr<Pipe>> pipes_;
+    std::size_t open_pipes_ = 0;
+    std::uint64_t credit_ = wire::kOutputWindow;
+    bool is_listening_ = false;
+    std::vector<std::byte> buffer_;
+};
+
+}  // namespace hvd::launch::agent

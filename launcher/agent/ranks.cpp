@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/ranks.hpp"
+
+#include "launcher/agent/clock.hpp"
+#include "launcher/agent/command_path.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+namespace hvd::launch::agent {
+namespace {
+
+constexpr int kStartsPerRound = 8;
+constexpr std::array kTerminalSignals{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                                      SIGTSTP, SIGCONT, SIGKILL, SIGWINCH};
+
+constexpr std::uint64_t kRssUnit = 1024;  // ru_maxrss is in KiB
+
+}  // namespace
+
+Ranks::Ranks(HostPlan plan, const Inheritance& given, Surroundings surroundings)
+    : plan_(std::move(plan)),
+      to_(surroundings),
+      spawner_(given),
+      shared_environment_(plan_.env),
+      null_input_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
+      ranks_(plan_.ranks.size()) {
+    for (std::size_t index = 0; index < ranks_.size(); ++index) {
+        ranks_[index].spec = index;
+    }
+}
+
+void Ranks::start_some() {
+    for (int count = 0; count < kStartsPerRound && has_to_start(); ++count) {
+        start(ranks_[next_++]);
+    }
+}
+
+void Ranks::start(Rank& rank) {
+    auto& spec = plan_.ranks[rank.spec];
+    const auto fail = [&](std::string step, int error_number) {
+        to_.control.send(wire::StartFailed{
+            .rank = spec.rank, .step = std::move(step), .error_number = error_number});
+    };
+    if (spec.argv.empty()) {
+        fail("execve of an empty command", ENOENT);
+        return;
+    }
+    EnvironmentBlock own(spec.env);
+    const auto environment = shared_environment_.with(own);
+    const auto program = find_program(spec, own);
+    if (const auto* error = std::get_if<int>(&program)) {
+        fail("execve " + spec.argv.front(), *error);
+        return;
+    }
+    auto ends = to_.output.open(spec.rank);
+    const auto input = to_.input.take_read_end(spec.rank);
+    SpawnOrder order{.argv = spec.argv,
+                     .cpus = spec.cpus,
+                     .cwd = spec.cwd,
+                     .in = input ? input.get() : null_input_.get(),
+                     .out = ends.out.get(),
+                     .err = ends.err.get()};
+    auto spawned = spawner_.spawn(std::move(order), environment, std::get<std::string>(program));
+    if (auto* failure = std::get_if<SpawnFailure>(&spawned)) {
+        fail(std::move(failure->step), failure->error_number);
+        return;
+    }
+    rank.pid = std::get<pid_t>(spawned);
+    rank.is_running = true;
+    ++running_;
+    to_.control.send(wire::Started{.rank = spec.rank, .pid = *rank.pid});
+}
+
+std::variant<std::string, int> Ranks::find_program(const ProcessSpec& spec,
+                                                   const EnvironmentBlock& environment) {
+    auto path = environment.find("PATH");
+    if (!path) {
+        path = shared_environment_.find("PATH");
+    }
+    auto wanted = std::tuple(spec.argv.front(), std::move(path), spec.cwd);
+    if (wanted != looked_up_ || looked_up_ == decltype(looked_up_){}) {
+        looked_up_ = std::move(wanted);
+        found_ = find_command(std::get<0>(looked_up_), std::get<1>(looked_up_), spec.cwd);
+    }
+    return found_;
+}
+
+bool Ranks::reap() {
+    while (true) {
+        int status = 0;
+        rusage usage{};
+        const pid_t pid = ::wait4(-1, &status, WNOHANG, &usage);
+        if (pid == 0) {
+            return true;
+        }
+        if (pid < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            return false;
+        }
+        const auto found = std::ranges::find_if(
+            ranks_, [pid](const Rank& rank) { return rank.is_running && rank.pid == pid; });
+        if (found == ranks_.end()) {
+            continue;  // somebody's orphan
+        }
+        found->is_running = false;
+        --running_;
+        const int number = plan_.ranks[found->spec].rank;
+        to_.input.rank_ended(number);
+        to_.output.rank_ended(number);
+        const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+        to_.control.send(
+            wire::Exited{.rank = number,
+                         .time_ns = wall_clock_ns(),
+                         .wait_status = status,
+                         .induced = found->is_induced,
+                         .oom = was_killed && !found->is_induced && to_.oom.has_risen(),
+                         .max_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * kRssUnit});
+    }
+}
+
+void Ranks::signal(int number) {
+    const bool is_for_group = std::ranges::find(kTerminalSignals, number) != kTerminalSignals.end();
+    for (auto& rank : ranks_) {
+        if (!rank.is_running) {
+            continue;
+        }
+        rank.is_induced = rank.is_induced || number == SIGTERM || number == SIGKILL;
+        // The rank has not been reaped, so its number is still its own; it may have left its group.
+        if (!is_for_group || ::kill(-*rank.pid, number) != 0) {
+            (void)::kill(*rank.pid, number);
+        }
+    }
+}
+
+void Ranks::mark_induced() noexcept {
+    for (auto& rank : ranks_) {
+        rank.is_induced = true;
+    }
+}
+
+std::optional<pid_t> Ranks::pid_of(int rank) const noexcept {
+    for (const auto& candidate : ranks_) {
+        if (candidate.is_running && plan_.ranks[candidate.spec].rank == rank) {
+            return candidate.pid;
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace hvd::launch::agent

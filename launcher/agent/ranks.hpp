@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/agent/input_feeder.hpp"
+#include "launcher/agent/oom_watch.hpp"
+#include "launcher/agent/output_pump.hpp"
+#include "launcher/agent/spawner.hpp"
+#include "launcher/plan/process_spec.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace hvd::launch::agent {
+
+/// The ranks of this host, from their start to their end.
+class Ranks final {
+public:
+    /// Where ranks get their streams from, and where their life is told. All outlive this object.
+    struct Surroundings {
+        ControlStream& control;
+        OutputPump& output;
+        InputFeeder& input;
+        OomWatch& oom;
+    };
+
+    Ranks(HostPlan plan, const Inheritance& given, Surroundings surroundings);
+
+    /// Starts some of the ranks that wait for it, and tells it. A few at a time, so that the agent
+    /// still hears signals and stops while it starts hundreds.
+    void start_some();
+    [[nodiscard]] bool has_to_start() const noexcept { return next_ < ranks_.size(); }
+
+    /// What has not been started stays so.
+    void cancel_starts() noexcept { next_ = ranks_.size(); }
+
+    /// Takes in the end of every child that has ended, ranks or not, and tells those of ranks.
+    /// False when this process has no child left at all.
+    bool reap();
+
+    [[nodiscard]] bool is_any_running() const noexcept { return running_ > 0; }
+
+    /// To every rank that runs: signals that a terminal sends to the process group of the rank, as
+    /// the terminal does; others, which programs use between each other, to the rank alone.
+    void signal(int number);
+
+    /// What ends from now on was ended by us.
+    void mark_induced() noexcept;
+
+    /// The process of a rank that runs.
+    [[nodiscard]] std::optional<pid_t> pid_of(int rank) const noexcept;
+
+private:
+    struct Rank {
+        std::size_t spec = 0;  // in plan_.ranks
+        std::optional<pid_t> pid;
+        bool is_running = false;
+        bool is_induced = false;
+    };
+
+    void start(Rank& rank);
+    [[nodiscard]] std::variant<std::string, int> find_program(const ProcessSpec& spec,
+                                                              const EnvironmentBlock& environment);
+
+    HostPlan plan_;
+    Surroundings to_;
+    Spawner spawner_;
+    EnvironmentBlock shared_environment_;
+    UniqueFd null_input_;
+    std::vector<Rank> ranks_;
+    std::size_t next_ = 0;
+    std::size_t running_ = 0;
+
+    // The last look-up: all ranks of a job mostly run the same program.
+    std::tuple<std::string, std::optional<std::string>, std::string> looked_up_;
+    std::variant<std::string, int> found_;
+};
+
+}  // namespace hvd::launch::agent

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/session.hpp"
+
+#include "launcher/agent/facts.hpp"
+#include "launcher/wire/build_id.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <limits>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+namespace hvd::launch::agent {
+namespace {
+
+/// Between TERM and KILL when the launcher has gone.
+constexpr auto kAbandonedGrace = std::chrono::milliseconds(500);
+
+constexpr std::size_t kOwnDescriptors = 64;
+constexpr std::size_t kDescriptorsPerRank = 8;  // three streams and connections to our socket
+
+constexpr std::array kStopSignals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+
+UniqueFd open_signals() {
+    sigset_t wanted;
+    ::sigemptyset(&wanted);
+    ::sigaddset(&wanted, SIGCHLD);
+    ::sigaddset(&wanted, kGuardDiedSignal);
+    for (const int number : kStopSignals) {
+        ::sigaddset(&wanted, number);
+    }
+    UniqueFd fd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!fd) {
+        throw Exception(system_error("signalfd", errno));
+    }
+    return fd;
+}
+
+bool is_ignored(int number) {
+    struct sigaction now {};
+    return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+Session::Session(const AgentSetup& setup)
+    : setup_(setup),
+      control_(loop_, setup.from_launcher, setup.to_launcher),
+      output_(loop_, control_),
+      input_(loop_),
+      marks_{.guard = setup.guard, .agent = ::getpid(), .job_id = {}},
+      signals_(open_signals()) {
+    loop_.watch(signals_.get(), EPOLLIN, [this](std::uint32_t) { hear_signals(); });
+    control_.open(
+        {.on_message =
+             [this](wire::ToAgent message) {
+                 std::visit([this](auto& alternative) { on(alternative); }, message);
+             },
+         .on_end = [this](const std::optional<Error>& error) { on_launcher_gone(error); }});
+}
+
+int Session::run() {
+    introduce();
+    oom_.start();  // after the facts are on their way: the launcher plans meanwhile
+    while (true) {
+        settle();
+        control_.flush();
+        const bool is_over = has_told_all_gone_ || (control_.has_ended() && !ranks_);
+        if (is_over && control_.is_flushed()) {
+            return 0;
+        }
+        const bool is_busy = ranks_ && ranks_->has_to_start();
+        loop_.run_once(is_busy ? Deadline::in({}) : Deadline(ending_.deadline()));
+    }
+}
+
+void Session::introduce() {
+    control_.send(wire::Hello{.build_id = std::string(wire::build_id()), .pid = marks_.agent});
+    control_.send(wire::Facts{.facts = collect_facts()});
+    control_.flush();
+    if (::getppid() != setup_.guard) {
+        perform(ending_.stop({}, std::chrono::steady_clock::now()));
+    }
+}
+
+void Session::hear_signals() {
+    signalfd_siginfo info{};
+    while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+        const int number = static_cast<int>(info.ssi_signo);
+        const auto now = std::chrono::steady_clock::now();
+        if (number == SIGCHLD) {
+            is_child_change_ = true;
+        } else if (number == kGuardDiedSignal) {
+            if (::getppid() != setup_.guard) {
+                note("the agent's guard process was killed: ending the job");
+                perform(ending_.stop({}, now));
+            }
+        } else if (!is_ignored(number)) {
+            const auto* name = ::sigabbrev_np(number);
+            note("the agent got SIG" + std::string(name == nullptr ? "?" : name) +
+                 " from process " + std::to_string(info.ssi_pid) + ": ending the job");
+            perform(ending_.stop(grace_, now));
+        }
+    }
+}
+
+void Session::on_launcher_gone(const std::optional<Error>& error) {
+    if (error) {
+        const auto text = "hvd-agent: " + error->message + "\n";
+        (void)!::write(STDERR_FILENO, text.data(), text.size());
+    }
+    // Nobody reads what the ranks write, and they must be able to write it to end in order.
+    output_.grant(std::numeric_limits<std::uint32_t>::max());
+    perform(ending_.stop(kAbandonedGrace, std::chrono::steady_clock::now()));
+}
+
+void Session::settle() {
+    if (!ranks_) {
+        return;
+    }
+    if (ending_.is_stopping()) {
+        ranks_->cancel_starts();
+    }
+    ranks_->start_some();
+    if (std::exchange(is_child_change_, false)) {
+        has_children_ = ranks_->reap();
+    }
+    if (const auto progress = input_.take_progress(); progress > 0) {
+        control_.send(wire::InputTaken{.bytes = progress});
+    }
+    perform(ending_.time_passed(std::chrono::steady_clock::now()));
+    if (!ranks_->has_to_start() && !ranks_->is_any_running() && !has_told_all_gone_) {
+        settle_ending();
+    }
+}
+
+void Session::settle_ending() {
+    if (has_children_ && !ranks_->reap()) {
+        has_children_ = false;
+    }
+    // Without a child there is no descendant: we are their subreaper. Only a KILL is worth the look
+    // at every process for those that somebody else started for a rank.
+    if (has_children_ || (was_killed_ && !others().empty())) {
+        perform(ending_.leftovers(grace_, std::chrono::steady_clock::now()));
+        return;
+    }
+    tell_all_gone({});
+}
+
+void Session::tell_all_gone(std::vector<wire::Survivor> survivors) {
+    output_.finish();
+    if (output_.is_finished() || control_.has_ended()) {
+        control_.send(wire::AllGone{.survivors = std::move(survivors)});
+        has_told_all_gone_ = true;
+    }
+}
+
+void Session::perform(Ending::Action action) {
+    switch (action) {
+        case Ending::Action::none: return;
+        case Ending::Action::term_ranks:
+            if (ranks_) {
+                ranks_->signal(SIGTERM);
+                ranks_->signal(SIGCONT);  // a stopped process hears nothing else
+            }
+            return;
+        case Ending::Action::term_leftovers:
+            for (const auto& process : others()) {
+                send_signal(process, SIGTERM);
+                send_signal(process, SIGCONT);
+            }
+            return;
+        case Ending::Action::kill:
+            was_killed_ = true;
+            if (ranks_) {
+                ranks_->mark_induced();
+            }
+            for (const auto& process : others()) {
+                send_signal(process, SIGKILL);
+            }
+            return;
+        case Ending::Action::give_up: {
+            std::vector<wire::Survivor> survivors;
+            for (const auto& process : others()) {
+                survivors.push_back(describe_survivor(process));
+            }
+            tell_all_gone(std::move(survivors));
+            return;
+        }
+    }
+}
+
+std::vector<Process> Session::others() const {
+    return find_job(marks_);
+}
+
+void Session::note(std::string text) {
+    control_.send(wire::Note{.text = std::move(text)});
+}
+
+// ---- what the launcher says ----
+
+void Session::on(wire::Start& start) {
+    if (ranks_) {
+        note("a second Start was ignored");
+        return;
+    }
+    marks_.job_id = start.job_id;
+    grace_ = start.plan.grace;
+    for (const auto& spec : start.plan.ranks) {
+        if (start.plan.stdin_all || start.plan.stdin_rank == spec.rank) {
+            input_.add_reader(spec.rank);
+        }
+    }
+    make_room(setup_.given, kOwnDescriptors + kDescriptorsPerRank * start.plan.ranks.size());
+    ranks_.emplace(
+        std::move(start.plan), setup_.given,
+        Ranks::Surroundings{.control = control_, .output = output_, .input = input_, .oom = oom_});
+}
+
+void Session::on(const wire::Signal& signal) {
+    if (ranks_) {
+        ranks_->signal(signal.number);
+    }
+}
+
+void Session::on(const wire::Stop& stop) {
+    perform(
+        ending_.stop(std::chrono::milliseconds(stop.grace_ms), std::chrono::steady_clock::now()));
+}
+
+void Session::on(const wire::Input& input) {
+    input_.feed(input.bytes);
+}
+
+void Session::on(const wire::Credit& credit) {
+    output_.grant(credit.bytes);
+}
+
+void Session::on(const wire::PutDone& /*done*/) {}
+
+void Session::on(const wire::GetValue& /*value*/) {}
+
+}  // namespace hvd::launch::agent

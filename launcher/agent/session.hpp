@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/agent/agent.hpp"
+#include "launcher/agent/control_stream.hpp"
+#include "launcher/agent/ending.hpp"
+#include "launcher/agent/event_loop.hpp"
+#include "launcher/agent/input_feeder.hpp"
+#include "launcher/agent/oom_watch.hpp"
+#include "launcher/agent/output_pump.hpp"
+#include "launcher/agent/process_table.hpp"
+#include "launcher/agent/ranks.hpp"
+#include "launcher/wire/messages.hpp"
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+namespace hvd::launch::agent {
+
+/// The agent's whole work: hears the launcher, the ranks and the kernel, and lets the parts act.
+class Session final {
+public:
+    /// Throws Exception when the process is out of descriptors.
+    explicit Session(const AgentSetup& setup);
+
+    /// Until the launcher has gone before it started anything, or nothing of the job is left.
+    [[nodiscard]] int run();
+
+private:
+    void introduce();
+    void hear_signals();
+    void on_launcher_gone(const std::optional<Error>& error);
+    void settle();
+    void settle_ending();
+    void perform(Ending::Action action);
+    void tell_all_gone(std::vector<wire::Survivor> survivors);
+    void note(std::string text);
+    [[nodiscard]] std::vector<Process> others() const;
+
+    void on(wire::Start& start);
+    void on(const wire::Signal& signal);
+    void on(const wire::Stop& stop);
+    void on(const wire::Input& input);
+    void on(const wire::Credit& credit);
+    void on(const wire::PutDone& done);
+    void on(const wire::GetValue& value);
+
+    AgentSetup setup_;
+    EventLoop loop_;
+    ControlStream control_;
+    OutputPump output_;
+    InputFeeder input_;
+    OomWatch oom_;
+    Ending ending_;
+    JobMarks marks_;
+    UniqueFd signals_;
+    std::optional<Ranks> ranks_;
+    std::chrono::milliseconds grace_{0};  // of the plan
+    bool has_children_ = true;            // as far as we know
+    bool is_child_change_ = false;        // a child has ended since we looked
+    bool was_killed_ = false;             // we have sent a KILL
+    bool has_told_all_gone_ = false;
+};
+
+}  // namespace hvd::launch::agent

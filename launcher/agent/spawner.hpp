@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Starts a process with the speed of vfork and tells which step of its start failed.
+#pragma once
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/unique_fd.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+namespace hvd::launch::agent {
+
+/// What this process was given by whoever started it and what its ranks get again. Taken by the
+/// guard before it changes anything.
+struct Inheritance {
+    sigset_t signal_mask{};
+    bool ignores_sigchld = false;
+    std::optional<rlimit> open_files;  // where `make_room` has changed it
+};
+
+/// Lets this process open `descriptors` files, as far as the hard limit goes.
+void make_room(Inheritance& given, std::size_t descriptors);
+
+/// One process to start. The descriptors become its standard input, output and error; all others
+/// that we opened are close-on-exec.
+struct SpawnOrder {
+    std::vector<std::string> argv;
+    std::vector<int> cpus;  // empty leaves the affinity alone
+    std::string cwd;        // empty leaves it alone
+    int in = -1;
+    int out = -1;
+    int err = -1;
+};
+
+struct SpawnFailure {
+    std::string step;  // "chdir /data", "execve ./train"
+    int error_number = 0;
+};
+
+/// Strings as execve wants them.
+class EnvironmentBlock final {
+public:
+    explicit EnvironmentBlock(const Environment& environment);
+
+    /// The pointers of this block, with `changes` in the place of what has the same name. Valid
+    /// while both live.
+    [[nodiscard]] std::vector<char*> with(EnvironmentBlock& changes);
+
+    [[nodiscard]] std::optional<std::string> find(std::string_view name) const;
+
+private:
+    struct Entry {
+        std::string text;  // NAME=value
+        std::size_t name_size = 0;
+        [[nodiscard]] std::string_view name() const { return {text.data(), name_size}; }
+    };
+    std::vector<Entry> entries_;  // sorted by name
+};
+
+class Spawner final {
+public:
+    explicit Spawner(const Inheritance& given);
+
+    /// The new process runs its program: it is the leader of a process group of its own (so that a
+    /// signal reaches what a wrapper script started), is killed when the agent dies, and has the
+    /// signal mask, dispositions and limits that horovodrun was given. `environment` ends with a
+    /// null pointer.
+    [[nodiscard]] std::variant<pid_t, SpawnFailure> spawn(SpawnOrder order,
+                                                          const std::vector<char*>& environment,
+                                                          const std::string& program);
+
+private:
+    struct Child;
+    static int run_child(void* child);
+
+    Inheritance given_;
+    pid_t agent_;
+    std::vector<char> stack_;
+};
+
+}  // namespace hvd::launch::agent
