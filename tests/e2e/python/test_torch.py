@@ -52,6 +52,8 @@ def test_programs_end_well(job_of, program: str) -> None:
     for ranks in (1, 2):
         job = job_of(program, ranks)
         assert job.exit_code == 0, job
+        for rank in range(ranks):
+            assert f"world {rank} {ranks}" in job.lines(rank), job
 
 
 def test_a_script_of_the_original_runs_unchanged(run_ranks: RunRanks) -> None:

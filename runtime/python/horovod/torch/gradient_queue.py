@@ -8,6 +8,7 @@ backward ever waits here, so ranks may do other operations between backward and 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable
 from ctypes import c_uint64
 from dataclasses import dataclass
@@ -192,8 +193,16 @@ class GradientQueue:
 
 
 def hook_of(queue: GradientQueue, slot: GradientSlot) -> Callable[[torch.Tensor], None]:
-    """What torch calls when the gradient of the slot's parameter is complete."""
-    return lambda _: queue.on_gradient(slot)
+    """What torch calls when the gradient of the slot's parameter is complete. It ends with the
+    queue, so that a model may get another optimizer."""
+    reference = weakref.ref(queue)
+
+    def hook(_: torch.Tensor) -> None:
+        alive = reference()
+        if alive is not None:
+            alive.on_gradient(slot)
+
+    return hook
 
 
 def make_groups(slots: Iterable[list[GradientSlot]]) -> None:

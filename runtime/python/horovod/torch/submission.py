@@ -163,11 +163,15 @@ class Call:
         finally:
             for ticket in self.tickets:
                 operations.release(ticket)
-        with torch.no_grad():
-            for result, target in zip(self.results, self.targets, strict=True):
-                if result.data_ptr() != target.data_ptr():
-                    result.copy_(target)
+        if self.results is not self.targets:
+            self._copy_back()
         return self.results
+
+    @torch.no_grad()
+    def _copy_back(self) -> None:
+        for result, target in zip(self.results, self.targets, strict=True):
+            if result.data_ptr() != target.data_ptr():
+                result.copy_(target)
 
 
 def _copy_of_result(ticket: int) -> torch.Tensor:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import os
 import warnings
@@ -412,6 +413,18 @@ def forked_loader_workers_may_ask_for_the_rank() -> None:
 
 
 @case
+def a_model_may_get_another_optimizer() -> None:
+    model = make_model()
+    for _ in range(2):
+        optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+        loss_of(model, own_batch(0)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        del optimizer
+        gc.collect()
+
+
+@case
 def one_rank_has_no_hooks() -> None:
     model = make_model()
     hvd.DistributedOptimizer(sgd(model), model.named_parameters())
@@ -422,4 +435,5 @@ def one_rank_has_no_hooks() -> None:
 if __name__ == "__main__":
     hvd.init()
     torch.set_num_threads(1)
+    print("world", hvd.rank(), hvd.size(), flush=True)
     run()
