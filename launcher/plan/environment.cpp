@@ -45,6 +45,7 @@ Environment defaults(const RankSettings& settings) {
         {"PYTHONUNBUFFERED", "1"},
     };
     if (settings.is_one_host) {
+        variables.emplace("HOROVOD_GLOO_IFACE", "lo");
         variables.emplace("NCCL_SOCKET_IFNAME", "lo");
     }
     return variables;

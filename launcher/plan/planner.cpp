@@ -92,6 +92,7 @@ private:
                       .grace = request_.grace};
         HVD_TRY(const auto gpus,
                 share_gpus(request_, *site.facts, site.visible, local_size, present_));
+        warn_about_gpus(site);
         HVD_TRY(const auto cpus, plan_cpus(site, gpus));
         for (int local_rank = 0; local_rank < local_size; ++local_rank) {
             const auto local = static_cast<std::size_t>(local_rank);
@@ -124,12 +125,30 @@ private:
         return host;
     }
 
+    void warn_about_gpus(const Site& site) {
+        std::ranges::copy(site.visible.warnings, std::back_inserter(planned_.warnings));
+        if (request_.gpu_visibility == GpuVisibility::none || site.visible.is_cpu_only) {
+            return;
+        }
+        const auto& gpus = site.facts->gpus;
+        if (gpus.empty() && !site.facts->gpu_note.empty()) {
+            planned_.warnings.push_back(site.host->name +
+                                        ": no rank gets a GPU: " + site.facts->gpu_note);
+        }
+        const auto order = find(present_, kDeviceOrder);
+        const auto is_other = [&](const Gpu& gpu) { return gpu.name != gpus.front().name; };
+        if (order && *order != kPciOrder && std::ranges::any_of(gpus, is_other)) {
+            planned_.warnings.push_back(
+                std::string(kDeviceOrder) + "=" + *order + ": the GPUs of " + site.host->name +
+                " differ, so ranks may number them in another order than planned; leave it unset");
+        }
+    }
+
     /// The share of each rank; empty ones when there are more ranks than CPUs.
     Result<std::vector<std::vector<int>>> plan_cpus(const Site& site,
                                                     const std::vector<GpuShare>& gpus) {
         const auto ranks = gpus.size();
         const auto cpus = site.facts->cpus.size();
-        std::ranges::copy(site.visible.warnings, std::back_inserter(planned_.warnings));
         if (ranks > cpus) {
             const auto both = std::to_string(ranks) + " ranks on the " + std::to_string(cpus) +
                               (cpus == 1 ? " CPU of " : " CPUs of ") + site.host->name;

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/plan/facts_file.hpp"
+#include "launcher/plan/planner.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+/// Whatever a facts file holds, it is an error or can be planned for.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace hvd::launch;  // NOLINT(google-build-using-namespace): the tested one
+    const std::string_view text(reinterpret_cast<const char*>(data), size);
+    const auto facts = parse_facts(text, "f.json");
+    if (!facts) {
+        return 0;
+    }
+    const auto described = describe_hosts({}, *facts);
+    PlanRequest request;
+    request.processes = 3;
+    request.hosts = described->hosts;
+    request.command = {"train"};
+    request.job_id = std::string(32, '0');
+    (void)make_plan(request, described->facts);
+    return 0;
+}

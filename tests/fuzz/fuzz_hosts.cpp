@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/hosts/host_spec.hpp"
+#include "launcher/hosts/hostfile.hpp"
+#include "launcher/hosts/this_machine.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+/// Whatever a host list or host file holds, reading it ends, and what it gives can be read again.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace hvd::launch;  // NOLINT(google-build-using-namespace): the tested one
+    const std::string_view text(reinterpret_cast<const char*>(data), size);
+    if (const auto hosts = parse_hosts(text)) {
+        for (const auto& host : *hosts) {
+            const auto again = parse_host(host.name);
+            if (!again || again->name != host.name || host.slots.value_or(1) < 1) {
+                __builtin_trap();
+            }
+            (void)is_this_machine(host.name, {.hostname = "h", .aliases = {}, .addresses = {}});
+        }
+    }
+    (void)parse_hostfile(text, "hosts");
+    (void)aliases_in(text, {"10.0.0.1"});
+    return 0;
+}
