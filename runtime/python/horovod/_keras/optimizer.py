@@ -7,6 +7,7 @@ is saved with a model names the base class, so any Keras reads it, with or witho
 
 from __future__ import annotations
 
+import copy
 import itertools
 import sys
 from collections.abc import Callable, Sequence
@@ -300,7 +301,9 @@ def _copied(optimizer: Any) -> Any:
     if is_shared:
         copied.learning_rate = rate
     variables = _variables_of(optimizer)
-    if len(variables) > len(_variables_of(copied)):  # it was built
+    if len(variables) > len(_variables_of(copied)):  # it was used
+        if not _is_keras_3(optimizer):  # it does not know for which variables: the state is shared
+            return copy.copy(optimizer)
         copied.build(optimizer._trainable_variables)
     for new, old in zip(_variables_of(copied), variables, strict=True):
         new.assign(old)
