@@ -36,7 +36,7 @@ def job_of(run_ranks: RunRanks):
 def test_operations(job_of, case: str, ranks: int) -> None:
     job = job_of("torch_ops.py", ranks)
     for rank in range(ranks):
-        assert f"ok {case}" in job.lines(rank), job
+        assert f"ok {case}" in job.lines(rank), str(job)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -44,56 +44,56 @@ def test_operations(job_of, case: str, ranks: int) -> None:
 def test_optimizer(job_of, case: str, ranks: int) -> None:
     job = job_of("torch_optimizer.py", ranks)
     for rank in range(ranks):
-        assert f"ok {case}" in job.lines(rank), job
+        assert f"ok {case}" in job.lines(rank), str(job)
 
 
 @pytest.mark.parametrize("program", ["torch_ops.py", "torch_optimizer.py"])
 def test_programs_end_well(job_of, program: str) -> None:
     for ranks in (1, 2):
         job = job_of(program, ranks)
-        assert job.exit_code == 0, job
+        assert job.exit_code == 0, str(job)
         for rank in range(ranks):
-            assert f"world {rank} {ranks}" in job.lines(rank), job
+            assert f"world {rank} {ranks}" in job.lines(rank), str(job)
 
 
 def test_a_script_of_the_original_runs_unchanged(run_ranks: RunRanks) -> None:
     job = run_ranks(2, "original_style.py", "--fp16-allreduce")
 
-    assert job.exit_code == 0, job
+    assert job.exit_code == 0, str(job)
     for rank in range(2):
-        assert f"rank {rank} of 2 same True" in job.lines(rank), job
-    assert any(line.startswith("epoch 2 batches 7 loss") for line in job.lines(0)), job
+        assert f"rank {rank} of 2 same True" in job.lines(rank), str(job)
+    assert any(line.startswith("epoch 2 batches 7 loss") for line in job.lines(0)), str(job)
 
 
 @pytest.mark.parametrize("how", ["exception", "replaced-hook", "slow-exception"])
 def test_an_uncaught_exception_makes_its_rank_the_culprit(run_ranks: RunRanks, how: str) -> None:
     job = run_ranks(3, "torch_failure.py", how)
 
-    assert job.exit_code == 1, job
-    assert "horovodrun: culprit: rank 1 " in job.stderr, job
-    assert re.search(r"horovodrun: \| .*KeyError: 'the reason'", job.stderr), job
-    assert "horovodrun: lost a peer: ranks 0,2" in job.stderr, job
+    assert job.exit_code == 1, str(job)
+    assert "horovodrun: culprit: rank 1 " in job.stderr, str(job)
+    assert re.search(r"horovodrun: \| .*KeyError: 'the reason'", job.stderr), str(job)
+    assert "horovodrun: lost a peer: ranks 0,2" in job.stderr, str(job)
 
 
 def test_an_exit_code_makes_its_rank_the_culprit(run_ranks: RunRanks) -> None:
     job = run_ranks(3, "torch_failure.py", "exit")
 
-    assert job.exit_code == 9, job
-    assert "horovodrun: culprit: rank 1 " in job.stderr, job
+    assert job.exit_code == 9, str(job)
+    assert "horovodrun: culprit: rank 1 " in job.stderr, str(job)
 
 
 def test_a_killed_rank_fails_the_others_within_a_second_and_is_named(run_ranks: RunRanks) -> None:
     job = run_ranks(3, "torch_failure.py", "kill")
 
-    assert job.exit_code == 128 + 9, job
-    assert "horovodrun: culprit: rank 1 " in job.stderr, job
+    assert job.exit_code == 128 + 9, str(job)
+    assert "horovodrun: culprit: rank 1 " in job.stderr, str(job)
     for rank in (0, 2):
         (line,) = [line for line in job.lines(rank) if line.startswith("after")]
-        assert float(line.split()[1]) < 1.0 and "rank 1" in line, job
+        assert float(line.split()[1]) < 1.0 and "rank 1" in line, str(job)
 
 
 def accuracy_of(job: Job) -> float:
-    assert job.exit_code == 0, job
+    assert job.exit_code == 0, str(job)
     (line,) = [line for line in job.lines(0) if line.startswith("Test accuracy: ")]
     return float(line.removeprefix("Test accuracy: "))
 
@@ -105,9 +105,9 @@ def test_four_ranks_learn_as_much_as_one(run_ranks: RunRanks, root: Path) -> Non
     one = run_ranks(1, example, *steps, "--batch-size", "64", "--base-lr", "0.04")
     four = run_ranks(4, example, *steps, "--batch-size", "16", "--base-lr", "0.01")
 
-    assert accuracy_of(one) > 0.78, one
-    assert abs(accuracy_of(one) - accuracy_of(four)) < 0.03, (one, four)
-    assert any(re.fullmatch(r"Images/sec: [\d.]+", line) for line in four.lines(0)), four
+    assert accuracy_of(one) > 0.78, str(one)
+    assert abs(accuracy_of(one) - accuracy_of(four)) < 0.03, f"{one}\n{four}"
+    assert any(re.fullmatch(r"Images/sec: [\d.]+", line) for line in four.lines(0)), str(four)
 
 
 def test_a_missing_framework_is_one_clear_sentence(tmp_path: Path) -> None:
@@ -130,4 +130,4 @@ def test_a_missing_framework_is_one_clear_sentence(tmp_path: Path) -> None:
 def test_neither_torch_distributed_nor_mpi4py_is_imported(run_ranks: RunRanks) -> None:
     job = run_ranks(2, "imports.py")
 
-    assert job.exit_code == 0, job
+    assert job.exit_code == 0, str(job)
