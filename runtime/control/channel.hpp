@@ -57,8 +57,8 @@ public:
     virtual void announce(std::vector<std::byte> message) = 0;
 
     /// Says that this rank is ready for the ids. One call is one batch: what it makes ready is
-    /// ready together on every rank.
-    virtual void mark(std::span<const std::uint32_t> ids) = 0;
+    /// ready together on every rank. `more_open`: something else of this rank is open.
+    virtual void mark(std::span<const std::uint32_t> ids, bool more_open) = 0;
 
     /// Offers `ids`, ascending, as the next thing to do for everybody. Only while nothing that this
     /// rank announced or marked is still open and no proposal of its own waits. Returns false when
@@ -68,6 +68,10 @@ public:
 
     /// The next event, if there is one. Not while a proposal waits.
     [[nodiscard]] virtual Result<std::optional<ChannelEvent>> poll() = 0;
+
+    /// Follows each Ready, and each Decided without `more`, once it has been handled. `open`:
+    /// something that this rank announced or marked still is.
+    virtual void next_round(bool open) = 0;
 
     /// Sends what had to wait inside. True if something moved.
     [[nodiscard]] virtual bool flush() = 0;
@@ -101,6 +105,9 @@ public:
     /// Tells the peers that this rank leaves. `finished`: it has done its part of everything that
     /// was agreed.
     virtual void leave(bool finished) noexcept = 0;
+
+    /// Whether there are more ranks than processors for them.
+    [[nodiscard]] virtual bool crowded() = 0;
 
 protected:
     Channel() = default;

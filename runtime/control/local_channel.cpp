@@ -9,7 +9,7 @@ void LocalChannel::announce(std::vector<std::byte> message) {
     announced_.push_back(std::move(message));
 }
 
-void LocalChannel::mark(std::span<const std::uint32_t> ids) {
+void LocalChannel::mark(std::span<const std::uint32_t> ids, bool /*more_open*/) {
     events_.push_back(event::Ready{{ids.begin(), ids.end()}});
 }
 
@@ -29,6 +29,8 @@ Result<std::optional<ChannelEvent>> LocalChannel::poll() {
     events_.pop_front();
     return event;
 }
+
+void LocalChannel::next_round(bool /*open*/) {}
 
 bool LocalChannel::flush() {
     return false;
@@ -61,5 +63,9 @@ std::optional<Channel::Trouble> LocalChannel::trouble() {
 }
 
 void LocalChannel::leave(bool /*finished*/) noexcept {}
+
+bool LocalChannel::crowded() {
+    return false;
+}
 
 }  // namespace hvd::rt

@@ -11,10 +11,11 @@ namespace hvd::rt {
 class LocalChannel final : public Channel {
 public:
     void announce(std::vector<std::byte> message) override;
-    void mark(std::span<const std::uint32_t> ids) override;
+    void mark(std::span<const std::uint32_t> ids, bool more_open) override;
     [[nodiscard]] bool propose(std::span<const std::uint32_t> ids) override;
     [[nodiscard]] Proposal proposal() override;
     [[nodiscard]] Result<std::optional<ChannelEvent>> poll() override;
+    void next_round(bool open) override;
     [[nodiscard]] bool flush() override;
     [[nodiscard]] Result<std::optional<Heard>> hear() override;
     void decide(std::vector<std::byte> message, std::uint32_t id, bool more) override;
@@ -24,6 +25,7 @@ public:
     void awake() noexcept override;
     [[nodiscard]] std::optional<Trouble> trouble() override;
     void leave(bool finished) noexcept override;
+    [[nodiscard]] bool crowded() override;
 
 private:
     std::deque<std::vector<std::byte>> announced_;

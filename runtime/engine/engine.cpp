@@ -49,7 +49,6 @@ Plan make_plan(std::vector<Operation*> operations) {
 
 Engine::Engine(Setup setup, TicketTable& tickets)
     : config_(std::move(setup.config)),
-      crowded_(setup.crowded),
       force_hand_over_(setup.force_hand_over),
       on_peer_lost_(std::move(setup.on_peer_lost)),
       tickets_(tickets),
@@ -183,7 +182,7 @@ Status Engine::help(const Done& done, Deadline deadline) {
     if (is_inside()) {
         return Error{Errc::invalid_argument, "a callback must not wait for an operation"};
     }
-    Spinner spinner(crowded_);
+    Spinner spinner(crowded_.load(std::memory_order_relaxed));
     while (!done()) {
         if (try_take_baton()) {
             drive(done, deadline);
@@ -230,6 +229,7 @@ void Engine::wake_up() {
     owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
     inbox_.set_asleep(false);
     channel_->awake();
+    crowded_.store(channel_->crowded(), std::memory_order_relaxed);
 }
 
 void Engine::lay_down() {
@@ -241,7 +241,7 @@ void Engine::lay_down() {
 /// gives the baton back. Whoever must be woken for what comes later knows it by then.
 template <class Done>
 void Engine::drive(const Done& done, Deadline deadline) {
-    Spinner spinner(crowded_);
+    Spinner spinner(crowded_.load(std::memory_order_relaxed));
     while (true) {
         const bool moved = step(Urgency::awaited);
         if (done() || force_hand_over_) {
@@ -279,7 +279,7 @@ void Engine::loop(const std::stop_token& stop) {
             lay_down();
             return;
         }
-        Spinner spinner(crowded_);
+        Spinner spinner(crowded_.load(std::memory_order_relaxed));
         while (true) {
             if (step(Urgency::background)) {
                 spinner.reset();
@@ -415,7 +415,7 @@ void Engine::leave() {
     // What is not agreed fails; what all ranks have begun may finish, so that the peers' part of it
     // does too.
     negotiator_.fail_open(shut_down_error());
-    Spinner spinner(crowded_);
+    Spinner spinner(crowded_.load(std::memory_order_relaxed));
     while (executor_.busy() && !broken_ && !stop_deadline_.has_passed()) {
         if (executor_.step()) {
             spinner.reset();

@@ -66,7 +66,6 @@ public:
         std::optional<Coordinator> coordinator;  // on the rank that decides
         Executor::Setup executor;
         EngineConfig config;
-        bool crowded = false;  // more ranks than processors on this host
         std::function<void(int peer, std::string_view why)> on_peer_lost;
         bool force_hand_over = false;  // tests: callers give the baton back after every step
     };
@@ -140,7 +139,6 @@ private:
     void publish_totals() noexcept;
 
     EngineConfig config_;
-    bool crowded_;
     bool force_hand_over_;
     std::function<void(int, std::string_view)> on_peer_lost_;
     TicketTable& tickets_;
@@ -160,7 +158,8 @@ private:
     Deadline stop_deadline_ = Deadline::never();  // written before the thread is asked to stop
     // ... to here.
 
-    std::uint64_t completed_before_;  // by earlier engines
+    std::atomic<bool> crowded_{true};  // more ranks than processors; the channel learns it late
+    std::uint64_t completed_before_;   // by earlier engines
     std::atomic<std::uint64_t> submitted_{0};
     std::atomic<std::uint64_t> wakeups_{0};
     std::atomic<std::uint64_t> takeovers_{0};

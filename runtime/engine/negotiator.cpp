@@ -90,7 +90,7 @@ void Negotiator::say(std::span<Operation* const> heads) {
         }
     }
     if (!ids_.empty()) {
-        channel_.mark(ids_);
+        channel_.mark(ids_, open_ > ids_.size());
     }
 }
 
@@ -207,6 +207,7 @@ Status Negotiator::on(event::Decided& decided, std::vector<Operation*>& ready) {
             --open_;
             ready.push_back(each);
         }
+        channel_.next_round(open_ != 0);
     }
     return ok();
 }
@@ -256,6 +257,7 @@ void Negotiator::on(const event::Ready& batch, std::vector<Operation*>& ready) {
         totals_.by_bit += member_count(head);
         accept(head, ready);
     }
+    channel_.next_round(open_ != 0);
 }
 
 void Negotiator::fail(Operation& head, const Error& cause) {
