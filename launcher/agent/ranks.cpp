@@ -117,6 +117,7 @@ bool Ranks::reap() {
         const int number = plan_.ranks[found->spec].rank;
         to_.input.rank_ended(number);
         to_.output.rank_ended(number);
+        to_.socket.rank_ended(number);
         const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
         to_.control.send(
             wire::Exited{.rank = number,

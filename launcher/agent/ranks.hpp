@@ -4,6 +4,7 @@
 #include "launcher/agent/input_feeder.hpp"
 #include "launcher/agent/oom_watch.hpp"
 #include "launcher/agent/output_pump.hpp"
+#include "launcher/agent/rank_socket.hpp"
 #include "launcher/agent/spawner.hpp"
 #include "launcher/plan/process_spec.hpp"
 
@@ -26,6 +27,7 @@ public:
         OutputPump& output;
         InputFeeder& input;
         OomWatch& oom;
+        RankSocket& socket;
     };
 
     Ranks(HostPlan plan, const Inheritance& given, Surroundings surroundings);

@@ -212,17 +212,27 @@ void Session::on(wire::Start& start) {
         note("a second Start was ignored");
         return;
     }
+    auto& plan = start.plan;
     marks_.job_id = start.job_id;
-    grace_ = start.plan.grace;
-    for (const auto& spec : start.plan.ranks) {
-        if (start.plan.stdin_all || start.plan.stdin_rank == spec.rank) {
+    grace_ = plan.grace;
+    make_room(setup_.given, kOwnDescriptors + kDescriptorsPerRank * plan.ranks.size());
+    socket_.emplace(loop_, control_, start.job_id,
+                    [this](int rank) { return ranks_ ? ranks_->pid_of(rank) : std::nullopt; });
+    if (auto listening = socket_->listen(plan.agent_socket); !listening) {
+        // Ranks that need it will say so; others run without.
+        note("the agent cannot be reached by its ranks: " + listening.error().message);
+    }
+    for (const auto& spec : plan.ranks) {
+        if (plan.stdin_all || plan.stdin_rank == spec.rank) {
             input_.add_reader(spec.rank);
         }
     }
-    make_room(setup_.given, kOwnDescriptors + kDescriptorsPerRank * start.plan.ranks.size());
-    ranks_.emplace(
-        std::move(start.plan), setup_.given,
-        Ranks::Surroundings{.control = control_, .output = output_, .input = input_, .oom = oom_});
+    ranks_.emplace(std::move(plan), setup_.given,
+                   Ranks::Surroundings{.control = control_,
+                                       .output = output_,
+                                       .input = input_,
+                                       .oom = oom_,
+                                       .socket = *socket_});
 }
 
 void Session::on(const wire::Signal& signal) {
@@ -244,8 +254,16 @@ void Session::on(const wire::Credit& credit) {
     output_.grant(credit.bytes);
 }
 
-void Session::on(const wire::PutDone& /*done*/) {}
+void Session::on(const wire::PutDone& done) {
+    if (socket_) {
+        socket_->on(done);
+    }
+}
 
-void Session::on(const wire::GetValue& /*value*/) {}
+void Session::on(const wire::GetValue& value) {
+    if (socket_) {
+        socket_->on(value);
+    }
+}
 
 }  // namespace hvd::launch::agent

@@ -9,6 +9,7 @@
 #include "launcher/agent/oom_watch.hpp"
 #include "launcher/agent/output_pump.hpp"
 #include "launcher/agent/process_table.hpp"
+#include "launcher/agent/rank_socket.hpp"
 #include "launcher/agent/ranks.hpp"
 #include "launcher/wire/messages.hpp"
 
@@ -55,6 +56,7 @@ private:
     Ending ending_;
     JobMarks marks_;
     UniqueFd signals_;
+    std::optional<RankSocket> socket_;
     std::optional<Ranks> ranks_;
     std::chrono::milliseconds grace_{0};  // of the plan
     bool has_children_ = true;            // as far as we know
