@@ -6,6 +6,7 @@
 
 #include "collectives/backend.hpp"
 #include "collectives/rendezvous/local_group.hpp"
+#include "tests/support/proc_group.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -31,8 +32,13 @@ struct ContractRank {
 
 using ContractCase = void (*)(ContractRank&);
 
-/// Runs the case on every backend and world size; fails the current test with what ranks said.
-void run_on_processes(ContractCase run);
+/// Fails the current test with what ranks said, if one did not exit with 0.
+void check_all_well(const std::vector<RankEnd>& ends);
+
+/// Runs the case on every backend and world size, and checks how the ranks ended.
+void run_on_processes(ContractCase run,
+                      void (*check)(const std::vector<RankEnd>& ends) = &check_all_well);
+
 /// The same with ranks that are threads, at fewer sizes.
 void run_on_threads(ContractCase run);
 

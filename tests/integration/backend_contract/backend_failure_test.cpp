@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The contract's second half: a rank that dies or never comes. Nobody hangs, nobody crashes, and
+// what is pending fails with the cause that the owner gave.
+#include "collectives/base/deadline.hpp"
+#include "tests/integration/backend_contract/contract.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <csignal>
+#include <thread>
+
+#include <poll.h>
+#include <unistd.h>
+
+namespace hvd::test {
+namespace {
+
+using namespace std::chrono_literals;
+using coll::Op;
+using coll::Task;
+using coll::Work;
+
+Task allreduce_of(std::vector<float>& data) {
+    return {.op = Op::allreduce,
+            .segments = {{.in = reinterpret_cast<const std::byte*>(data.data()),
+                          .out = reinterpret_cast<std::byte*>(data.data()),
+                          .count = data.size()}}};
+}
+
+bool has_died(const ContractRank& self, int rank) {
+    pollfd ended{self.group.peer_pidfd(rank), POLLIN, 0};
+    return ::poll(&ended, 1, 0) == 1;
+}
+
+/// Polls until the condition holds; the task must not end before.
+template <class Condition>
+void pend_until(Work& work, Condition holds) {
+    const auto deadline = Deadline::in(kTaskLimit);
+    while (!holds()) {
+        const auto progress = work.poll();
+        expect(progress.has_value() && *progress == Work::Progress::pending,
+               "a task ended without one of its ranks");
+        expect(!deadline.has_passed(), "the condition did not come in time");
+        std::this_thread::yield();
+    }
+}
+
+/// Aborts the backend; the work and everything later must say so.
+void expect_abort(ContractRank& self, Work& work, const Task& task) {
+    const Error cause{Errc::unavailable, "rank " + std::to_string(self.size - 1) + " died"};
+    self.backend.abort(cause);
+    for (int again = 0; again < 2; ++again) {
+        const auto progress = work.poll();
+        expect(!progress.has_value() && progress.error() == cause,
+               "an aborted task does not fail with the cause");
+    }
+    const auto later = self.backend.start(task);
+    expect(!later.has_value() && later.error().code == Errc::aborted,
+           "a broken backend starts a task");
+}
+
+/// The last rank is killed while the others wait for it.
+void survive_a_killed_rank(ContractRank& self, std::size_t elements) {
+    if (self.size == 1) {
+        return;
+    }
+    std::vector<float> data(elements, 1);
+    for (int round = 0; round < 3; ++round) {
+        run_task(self, allreduce_of(data));
+    }
+    if (self.rank == self.size - 1) {
+        (void)::kill(::getpid(), SIGKILL);
+    }
+    const auto work = self.backend.start(allreduce_of(data));
+    expect(work.has_value(), "a task does not start");
+    const auto deadline = Deadline::in(1s);
+    pend_until(**work, [&] {
+        expect(!deadline.has_passed(), "the death was not seen within a second");
+        return has_died(self, self.size - 1);
+    });
+    expect_abort(self, **work, allreduce_of(data));
+}
+
+void survive_in_the_tiny_path(ContractRank& self) {
+    survive_a_killed_rank(self, 1);
+}
+void survive_in_the_small_path(ContractRank& self) {
+    survive_a_killed_rank(self, 1000);
+}
+void survive_in_the_chunked_path(ContractRank& self) {
+    survive_a_killed_rank(self, 100'000);
+}
+
+/// A rank that lives but never comes: the owner's deadline passes.
+void survive_an_expired_deadline(ContractRank& self) {
+    if (self.size == 1) {
+        return;
+    }
+    auto& given_up = self.shared(0);
+    const auto all_have_given_up = [&] {
+        return given_up.load() == static_cast<std::uint64_t>(self.size) - 1;
+    };
+    const auto limit = Deadline::in(kTaskLimit);
+    if (self.rank == self.size - 1) {
+        while (!all_have_given_up()) {
+            expect(!limit.has_passed(), "the others did not give up");
+            std::this_thread::yield();
+        }
+        return;
+    }
+    std::vector<float> data(10'000, 1);
+    const auto work = self.backend.start(allreduce_of(data));
+    expect(work.has_value(), "a task does not start");
+    const auto deadline = Deadline::in(20ms);
+    pend_until(**work, [&] { return deadline.has_passed(); });
+    expect_abort(self, **work, allreduce_of(data));
+    given_up.fetch_add(1);
+}
+
+/// How the ranks must end: all well, but for a killed last rank.
+void check_ends(const std::vector<RankEnd>& ends) {
+    for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+        const auto& end = ends[rank];
+        const bool is_killed = ends.size() > 1 && rank + 1 == ends.size();
+        CAPTURE(rank, end.output);
+        CHECK(end.signal == (is_killed ? SIGKILL : 0));
+        CHECK(end.exit_code == (is_killed ? -1 : 0));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("backend contract: a killed rank is seen within a second and fails what is pending") {
+    const auto path = GENERATE(values<ContractCase>(
+        {&survive_in_the_tiny_path, &survive_in_the_small_path, &survive_in_the_chunked_path}));
+
+    run_on_processes(path, &check_ends);
+}
+
+TEST_CASE("backend contract: a task whose deadline expires fails with the owner's cause") {
+    run_on_processes(&survive_an_expired_deadline);
+}
+
+TEST_CASE("backend contract, threads: a task whose deadline expires fails with the owner's cause") {
+    run_on_threads(&survive_an_expired_deadline);
+}
+
+}  // namespace hvd::test
