@@ -89,7 +89,6 @@ struct PipeWriter::State : std::enable_shared_from_this<State> {
             close();
             return;
         }
-        queued_bytes -= queue.front().size();
         queue.pop_front();
         if (!queue.empty()) {
             write();
@@ -114,7 +113,6 @@ struct PipeWriter::State : std::enable_shared_from_this<State> {
     asio::posix::stream_descriptor pipe;
     std::deque<std::vector<std::byte>> queue;
     std::vector<std::function<void()>> sent;
-    std::size_t queued_bytes = 0;
 };
 
 PipeWriter::PipeWriter(IoThread& io, UniqueFd fd)
@@ -131,7 +129,6 @@ void PipeWriter::send(std::vector<std::byte> bytes) {
     if (!state_->pipe.is_open() || bytes.empty()) {
         return;
     }
-    state_->queued_bytes += bytes.size();
     state_->queue.push_back(std::move(bytes));
     if (state_->queue.size() == 1) {
         state_->write();
@@ -148,10 +145,6 @@ void PipeWriter::when_sent(std::function<void()> sent) {
 
 void PipeWriter::close() {
     state_->close();
-}
-
-std::size_t PipeWriter::queued_bytes() const noexcept {
-    return state_->queued_bytes;
 }
 
 // ---- ReadableWatch ----

@@ -58,8 +58,6 @@ public:
     /// Closes the descriptor. What is still queued is dropped.
     void close();
 
-    [[nodiscard]] std::size_t queued_bytes() const noexcept;
-
 private:
     struct State;
 

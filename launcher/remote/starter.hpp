@@ -42,8 +42,6 @@ public:
     /// Calls `sent` once all that was queued is under way: at once, or later from the loop.
     virtual void when_sent(std::function<void()> sent) = 0;
 
-    [[nodiscard]] virtual std::size_t queued_bytes() const = 0;
-
     /// Ends our direction: an agent that still has ranks ends them.
     virtual void close() = 0;
 

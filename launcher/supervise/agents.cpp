@@ -48,12 +48,12 @@ void Agents::send_all(const wire::ToAgent& message) {
     }
 }
 
-void Agents::when_sent(std::size_t host, std::function<void()> sent) {
-    links_[host]->channel->when_sent(std::move(sent));
-}
-
-std::size_t Agents::queued_bytes(std::size_t host) const {
-    return links_[host]->channel->queued_bytes();
+void Agents::when_sent_from(std::size_t index, const std::function<void()>& sent) {
+    if (index == links_.size()) {
+        sent();
+        return;
+    }
+    links_[index]->channel->when_sent([this, index, sent] { when_sent_from(index + 1, sent); });
 }
 
 void Agents::close() {

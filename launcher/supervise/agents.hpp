@@ -32,9 +32,8 @@ public:
     void send(std::size_t host, const wire::ToAgent& message);
     void send_all(const wire::ToAgent& message);
 
-    /// Calls `sent` once what was sent to this host has left us.
-    void when_sent(std::size_t host, std::function<void()> sent);
-    [[nodiscard]] std::size_t queued_bytes(std::size_t host) const;
+    /// Calls `sent` once what was sent to all of them has left us: at once, or later from the loop.
+    void when_all_sent(const std::function<void()>& sent) { when_sent_from(0, sent); }
 
     /// Ends our direction of all streams: an agent that still has ranks ends them, and itself.
     void close();
@@ -62,6 +61,7 @@ private:
         std::optional<Error> error;  // the first one
     };
 
+    void when_sent_from(std::size_t index, const std::function<void()>& sent);
     void receive(std::size_t index, std::span<const std::byte> bytes);
 
     Events events_;

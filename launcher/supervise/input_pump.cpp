@@ -26,52 +26,49 @@ UniqueFd duplicate_stdin() {
 
 }  // namespace
 
-InputPump::InputPump(IoThread& io, Agents& agents, std::vector<std::size_t> hosts)
+InputPump::InputPump(IoThread& io, Agents& agents, const std::vector<std::size_t>& hosts)
     : agents_(agents), watch_(io, duplicate_stdin()) {
     for (const auto host : hosts) {
-        under_way_[host] = 0;
+        readers_.push_back({.host = host});
     }
-    listen();
+    listen_if_there_is_room();
 }
 
 void InputPump::taken(std::size_t host, std::uint64_t bytes) {
-    if (const auto found = under_way_.find(host); found != under_way_.end()) {
-        found->second -= std::min(found->second, bytes);
+    for (auto& reader : readers_) {
+        if (reader.host == host) {
+            reader.under_way_bytes -= std::min(bytes, reader.under_way_bytes);
+        }
     }
-    if (std::exchange(is_paused_, false)) {
-        listen_if_wanted();
-    }
+    listen_if_there_is_room();
 }
 
-void InputPump::listen() {
-    watch_.wait([this] { read(); });
+void InputPump::listen_if_there_is_room() {
+    const bool has_room = std::ranges::all_of(readers_, [](const Reader& reader) {
+        return reader.under_way_bytes + kReadBytes <= wire::kInputWindow;
+    });
+    if (has_room && !is_at_end_ && !std::exchange(is_listening_, true)) {
+        watch_.wait([this] { read(); });
+    }
 }
 
 void InputPump::read() {
+    is_listening_ = false;
     wire::Input input;
     input.bytes.resize(kReadBytes);
     const auto size = ::read(watch_.fd(), input.bytes.data(), input.bytes.size());
     if (size < 0 && (errno == EINTR || errno == EAGAIN)) {
-        listen();
+        listen_if_there_is_room();
         return;
     }
-    const bool is_end = size <= 0;
-    input.bytes.resize(is_end ? 0 : static_cast<std::size_t>(size));
-    for (auto& [host, bytes] : under_way_) {
-        agents_.send(host, input);
-        bytes += input.bytes.size();
+    // What cannot be read has ended too; no bytes mean the end.
+    input.bytes.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+    is_at_end_ = input.bytes.empty();
+    for (auto& reader : readers_) {
+        agents_.send(reader.host, input);
+        reader.under_way_bytes += input.bytes.size();
     }
-    if (!is_end) {
-        listen_if_wanted();
-    }
-}
-
-void InputPump::listen_if_wanted() {
-    is_paused_ = std::ranges::any_of(
-        under_way_, [](const auto& host) { return host.second >= wire::kInputWindow; });
-    if (!is_paused_) {
-        listen();
-    }
+    listen_if_there_is_room();
 }
 
 }  // namespace hvd::launch

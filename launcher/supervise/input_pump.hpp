@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <vector>
 
 namespace hvd::launch {
@@ -18,20 +17,25 @@ class IoThread;
 class InputPump final {
 public:
     /// Throws Exception when the process is out of descriptors.
-    InputPump(IoThread& io, Agents& agents, std::vector<std::size_t> hosts);
+    InputPump(IoThread& io, Agents& agents, const std::vector<std::size_t>& hosts);
 
-    /// The readers on the host have taken so many bytes more.
+    /// The readers on this host have taken so many bytes more.
     void taken(std::size_t host, std::uint64_t bytes);
 
 private:
-    void listen();
+    struct Reader {
+        std::size_t host = 0;
+        std::uint64_t under_way_bytes = 0;
+    };
+
+    void listen_if_there_is_room();
     void read();
-    void listen_if_wanted();
 
     Agents& agents_;
-    std::map<std::size_t, std::uint64_t> under_way_;  // host → bytes sent and not yet taken
+    std::vector<Reader> readers_;
     ReadableWatch watch_;
-    bool is_paused_ = false;
+    bool is_listening_ = false;
+    bool is_at_end_ = false;
 };
 
 }  // namespace hvd::launch

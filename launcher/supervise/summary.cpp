@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
@@ -58,6 +59,17 @@ Error cannot_write(const std::filesystem::path& path, int error_number) {
     auto error = system_error("--summary: cannot write " + path.string(), error_number);
     error.code = Errc::invalid_argument;
     return error;
+}
+
+constexpr int kInPlace = O_WRONLY | O_APPEND | O_CLOEXEC;
+
+/// Names of open files, such as /dev/stdout, and whatever is no file: renaming one over it would
+/// replace it.
+bool is_written_in_place(const std::filesystem::path& path) {
+    const auto& text = path.native();
+    struct stat existing {};
+    return text.starts_with("/dev/") || text.starts_with("/proc/") ||
+           (::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode));
 }
 
 Status write_to(int fd, std::string_view text, const std::filesystem::path& path) {
@@ -112,15 +124,19 @@ std::string format_summary(const JobResult& result) {
 Result<SummaryFile> SummaryFile::reserve(std::filesystem::path path) {
     SummaryFile file;
     file.path_ = std::move(path);
-    struct stat existing {};
-    if (::stat(file.path_.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {
-        // Renaming a file over /dev/stdout, a pipe or a folder would replace it.
-        if (S_ISDIR(existing.st_mode)) {
-            return cannot_write(file.path_, EISDIR);
+    if (is_written_in_place(file.path_)) {
+        const UniqueFd fd(::open(file.path_.c_str(), kInPlace | O_NONBLOCK));
+        if (!fd && errno != ENXIO) {  // a named pipe may get its reader only later
+            return cannot_write(file.path_, errno);
         }
         return file;
     }
-    auto name = file.path_.string() + ".XXXXXX";
+    // A link stays one: what it leads to is replaced.
+    std::error_code unknown;
+    const auto real = std::filesystem::weakly_canonical(file.path_, unknown);
+    auto name = (unknown ? file.path_ : real).string();
+    file.target_ = name;
+    name += ".XXXXXX";
     const UniqueFd made(::mkostemp(name.data(), O_CLOEXEC));
     if (!made) {
         return cannot_write(file.path_, errno);
@@ -137,8 +153,8 @@ SummaryFile::~SummaryFile() {
 
 Status SummaryFile::write(const JobResult& result) {
     const auto text = format_summary(result);
-    const auto& target = temporary_.empty() ? path_ : temporary_;
-    const UniqueFd fd(::open(target.c_str(), O_WRONLY | O_CLOEXEC));
+    const UniqueFd fd(temporary_.empty() ? ::open(path_.c_str(), kInPlace)
+                                         : ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
     if (!fd) {
         return cannot_write(path_, errno);
     }
@@ -151,7 +167,7 @@ Status SummaryFile::write(const JobResult& result) {
     (void)::umask(mask);
     constexpr mode_t kMode = 0666;
     (void)::fchmod(fd.get(), kMode & ~mask);
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
         return cannot_write(path_, errno);
     }
     temporary_.clear();

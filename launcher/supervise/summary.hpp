@@ -18,7 +18,9 @@ public:
     [[nodiscard]] static Result<SummaryFile> reserve(std::filesystem::path path);
 
     SummaryFile(SummaryFile&& other) noexcept
-        : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})) {}
+        : path_(std::move(other.path_)),
+          target_(std::move(other.target_)),
+          temporary_(std::exchange(other.temporary_, {})) {}
     SummaryFile& operator=(SummaryFile&&) = delete;
     SummaryFile(const SummaryFile&) = delete;
     SummaryFile& operator=(const SummaryFile&) = delete;
@@ -29,7 +31,8 @@ public:
 private:
     SummaryFile() = default;
 
-    std::filesystem::path path_;
+    std::filesystem::path path_;       // as the user wrote it
+    std::filesystem::path target_;     // the same behind links
     std::filesystem::path temporary_;  // empty: written in place, such as a pipe
 };
 

@@ -132,7 +132,7 @@ void Supervisor::start_ranks() {
         }
     }
     if (!readers.empty()) {
-        input_.emplace(io_, agents_, std::move(readers));
+        input_.emplace(io_, agents_, readers);
     }
     start_timer_.set(start_deadline_, [this] { perform(machine_->on_start_limit()); });
     if (options_.timeout) {
@@ -171,7 +171,7 @@ void Supervisor::pass_on(int number) {
     }
     if (number == SIGTSTP) {
         // The ranks are told first: once stopped, this process cannot tell them.
-        stop_self();
+        agents_.when_all_sent(stop_self);
     }
 }
 

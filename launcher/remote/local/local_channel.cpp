@@ -56,10 +56,6 @@ void LocalChannel::when_sent(std::function<void()> sent) {
     writer_.when_sent(std::move(sent));
 }
 
-std::size_t LocalChannel::queued_bytes() const {
-    return writer_.queued_bytes();
-}
-
 void LocalChannel::close() {
     writer_.close();
 }

@@ -30,7 +30,6 @@ public:
     void open(Handlers handlers) override;
     void send(std::vector<std::byte> bytes) override;
     void when_sent(std::function<void()> sent) override;
-    [[nodiscard]] std::size_t queued_bytes() const override;
     void close() override;
 
 private:

@@ -40,7 +40,9 @@ public:
         ::posix_spawn_file_actions_adddup2(&actions_, child_stdin, STDIN_FILENO);
         ::posix_spawn_file_actions_adddup2(&actions_, child_stdout, STDOUT_FILENO);
         ::posix_spawnattr_setsigmask(&attributes_, &mask);
-        ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK);
+        // A session of its own from the start: Ctrl-C at our terminal is ours alone, and reaches
+        // the ranks once, through us.
+        ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
     }
     SpawnSetup(const SpawnSetup&) = delete;
     SpawnSetup& operator=(const SpawnSetup&) = delete;

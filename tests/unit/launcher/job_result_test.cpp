@@ -164,3 +164,21 @@ TEST_CASE("a summary that cannot be written is refused with its name") {
     CHECK(missing.error().message.find("no/summary.json") != std::string::npos);
     CHECK_FALSE(directory);
 }
+
+TEST_CASE("a summary goes to where a link leads, and into what is no file") {
+    const TempDir folder;
+    const auto real = folder.path() / "real.json";
+    std::filesystem::create_symlink(real, folder.path() / "link.json");
+    std::filesystem::create_symlink("/dev/null", folder.path() / "null");
+
+    auto linked = SummaryFile::reserve(folder.path() / "link.json");
+    auto device = SummaryFile::reserve(folder.path() / "null");
+    REQUIRE(linked);
+    REQUIRE(device);
+    REQUIRE(linked->write(failed_job()));
+    REQUIRE(device->write(failed_job()));
+
+    CHECK(std::filesystem::is_symlink(folder.path() / "link.json"));
+    CHECK(std::filesystem::is_symlink(folder.path() / "null"));
+    CHECK(TempDir::read(real) == format_summary(failed_job()));
+}
