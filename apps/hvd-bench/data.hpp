@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Data whose results are exact in every type: small whole numbers that differ between ranks,
+// positions and rounds, so that an old or a foreign value is seen.
+#pragma once
+
+#include "collectives/types.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace hvd::bench {
+
+/// What a line of the table is about.
+struct Shape {
+    coll::Op op = coll::Op::allreduce;
+    coll::ReduceOp reduce = coll::ReduceOp::sum;
+    coll::DataType type = coll::DataType::f32;
+    int rank = 0;
+    int size = 1;
+    std::size_t count = 0;  // elements of one rank
+};
+
+inline constexpr int kBroadcastRoot = 0;
+
+/// Fills this rank's input of round `round`.
+void fill_input(const Shape& shape, std::uint64_t round, std::span<std::byte> input);
+
+/// Elements of `output` that are not the result of round `round`.
+[[nodiscard]] std::size_t count_errors(const Shape& shape,
+                                       std::uint64_t round,
+                                       std::span<const std::byte> output);
+
+}  // namespace hvd::bench

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "apps/hvd-bench/options.hpp"
+
+namespace hvd::bench {
+
+/// Joins the world, measures every size and prints the table from rank 0. Returns the exit code: 1
+/// when data was wrong. Throws hvd::Failure.
+[[nodiscard]] int run(const Options& options);
+
+}  // namespace hvd::bench
