@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/wire/build_id.hpp"
+#include "launcher/wire/frames.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace hvd::launch::wire {
+namespace {
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
+}
+
+HostPlan plan() {
+    return {.host = "node7",
+            .starter = "local",
+            .slots = 4,
+            .agent_socket = "horovod-1",
+            .env = {{"PATH", "/bin"}, {"EMPTY", ""}, {"LINES", "a\nb=c"}},
+            .ranks = {{.rank = 3,
+                       .local_rank = 1,
+                       .local_size = 2,
+                       .cross_rank = 5,
+                       .cross_size = 6,
+                       .gpus = {{.index = 1,
+                                 .uuid = "GPU-1",
+                                 .name = "H200",
+                                 .memory_bytes = std::uint64_t{1} << 40,
+                                 .cpus = {0, 2}}},
+                       .cpus = {0, 1, 300},
+                       .env = {{"HOROVOD_RANK", "3"}},
+                       .cwd = "/data",
+                       .argv = {"python", "", "a b"}},
+                      {}},
+            .stdin_rank = 3,
+            .stdin_all = true,
+            .grace = std::chrono::milliseconds(1500)};
+}
+
+std::vector<FromAgent> all_from_agent() {
+    Gpu gpu;
+    gpu.uuid = "GPU-1";
+    HostFacts facts{.hostname = "node7",
+                    .machine = "x86_64",
+                    .cpus = {0, 1},
+                    .memory_bytes = 1 << 30,
+                    .gpus = {gpu, {}},
+                    .gpu_mask = "",
+                    .gpu_note = "nvml: no driver",
+                    .free_port = 12345};
+    return {Hello{.build_id = "x", .pid = 17},
+            Facts{facts},
+            Facts{},
+            Started{.rank = 1, .pid = 2},
+            StartFailed{.rank = 1, .step = "chdir /data", .error_number = 2},
+            Output{.rank = 1, .stream = Stream::err, .time_ns = -1, .bytes = bytes_of("a\0b\n")},
+            RankReport{.rank = 1,
+                       .time_ns = 5,
+                       .report = {.kind = coll::ReportKind::peer_lost, .peer = 2, .text = "t"}},
+            Exited{.rank = 1,
+                   .time_ns = 6,
+                   .wait_status = 0x8b,
+                   .induced = true,
+                   .oom = false,
+                   .max_rss_bytes = 7},
+            Put{.rank = 1, .request = 9, .key = "k", .value = bytes_of("v")},
+            Get{.rank = 1, .request = 0xffffffff, .key = "k"},
+            Note{.text = "ü"},
+            AllGone{},
+            AllGone{.survivors = {{.pid = 5, .state = "D", .wchan = "nfs"}, {}}},
+            InputTaken{.bytes = 3}};
+}
+
+std::vector<ToAgent> all_to_agent() {
+    return {Start{.job_id = "j", .plan = plan()},
+            Start{},
+            Signal{.number = 10},
+            Stop{.grace_ms = 500},
+            Input{.bytes = bytes_of("x")},
+            Input{},
+            Credit{.bytes = std::uint64_t{1} << 60},
+            PutDone{.rank = 1, .request = 2, .error = "no"},
+            GetValue{.rank = 1, .request = 2, .value = bytes_of("v")}};
+}
+
+template <class Message>
+std::vector<std::byte> stream_of(const std::vector<Message>& messages) {
+    auto stream = bytes_of(kMagic);
+    for (const auto& message : messages) {
+        const auto frame = encode(message);
+        stream.insert(stream.end(), frame.begin(), frame.end());
+    }
+    return stream;
+}
+
+/// Feeds the stream in pieces of `step` bytes.
+template <class Message>
+std::vector<Message> read_all(const std::vector<std::byte>& stream, std::size_t step) {
+    FrameReader<Message> reader;
+    std::vector<Message> messages;
+    for (std::size_t at = 0; at < stream.size(); at += step) {
+        reader.feed(std::span(stream).subspan(at, std::min(step, stream.size() - at)));
+        while (true) {
+            auto message = reader.next();
+            REQUIRE(message.has_value());
+            if (!*message) {
+                break;
+            }
+            messages.push_back(std::move(**message));
+        }
+    }
+    return messages;
+}
+
+/// The error of a stream that begins with the magic, or "" while it asks for more.
+template <class Message>
+std::string complaint(std::vector<std::byte> after_magic) {
+    auto stream = bytes_of(kMagic);
+    stream.insert(stream.end(), after_magic.begin(), after_magic.end());
+    FrameReader<Message> reader;
+    reader.feed(stream);
+    const auto message = reader.next();
+    return message ? "" : message.error().message;
+}
+
+std::vector<std::byte> frame_of(std::uint8_t type, std::string_view body) {
+    std::vector<std::byte> frame(4);
+    const auto length = static_cast<std::uint32_t>(body.size() + 1);
+    std::memcpy(frame.data(), &length, sizeof length);
+    frame.push_back(std::byte{type});
+    const auto rest = bytes_of(body);
+    frame.insert(frame.end(), rest.begin(), rest.end());
+    return frame;
+}
+
+TEST_CASE("every message arrives as it was sent, however the stream is cut") {
+    const auto step = GENERATE(values<std::size_t>({1, 3, 4, 5, 8, 64, 1U << 20}));
+    CAPTURE(step);
+
+    CHECK((read_all<FromAgent>(stream_of(all_from_agent()), step) == all_from_agent()));
+    CHECK((read_all<ToAgent>(stream_of(all_to_agent()), step) == all_to_agent()));
+}
+
+TEST_CASE("the test sends every kind of message") {
+    std::vector<bool> from(std::variant_size_v<FromAgent>);
+    std::vector<bool> to(std::variant_size_v<ToAgent>);
+
+    for (const auto& message : all_from_agent()) {
+        from[message.index()] = true;
+    }
+    for (const auto& message : all_to_agent()) {
+        to[message.index()] = true;
+    }
+
+    CHECK(std::ranges::find(from, false) == from.end());
+    CHECK(std::ranges::find(to, false) == to.end());
+}
+
+TEST_CASE("a header and its payload are the frame of the whole output") {
+    const Output empty{.rank = 7, .stream = Stream::err, .time_ns = 99, .bytes = {}};
+    auto whole = empty;
+    whole.bytes = bytes_of(std::string(1000, 'x'));
+
+    auto frame = encode_output_header(empty, whole.bytes.size());
+    frame.insert(frame.end(), whole.bytes.begin(), whole.bytes.end());
+
+    CHECK((frame == encode(FromAgent{whole})));
+}
+
+TEST_CASE("a stream that does not begin with the magic is refused at its first wrong byte") {
+    FrameReader<FromAgent> reader;
+    reader.feed(bytes_of("HVDWelcome to node7\n"));
+
+    const auto message = reader.next();
+
+    REQUIRE_FALSE(message.has_value());
+    CHECK_THAT(message.error().message, Catch::Contains("something else writes to its standard"));
+}
+
+TEST_CASE("a malformed frame is an error, not a guess") {
+    CHECK(complaint<ToAgent>({}) == "");
+    CHECK_THAT(complaint<ToAgent>(std::vector(4, std::byte{0})), Catch::Contains("frame of 0"));
+    CHECK_THAT(complaint<ToAgent>(std::vector(4, std::byte{0xff})),
+               Catch::Contains("frame of 4294967295 bytes"));
+    CHECK_THAT(complaint<ToAgent>(frame_of(1, "")), Catch::Contains("unknown type 1"));
+    CHECK_THAT(complaint<FromAgent>(frame_of(129, "")), Catch::Contains("unknown type 129"));
+    CHECK_THAT(complaint<FromAgent>(frame_of(255, "")), Catch::Contains("unknown type 255"));
+    CHECK_THAT(complaint<FromAgent>(frame_of(3, "short")), Catch::Contains("truncated"));
+    CHECK_THAT(complaint<FromAgent>(frame_of(3, "much too long")), Catch::Contains("unexpected"));
+}
+
+TEST_CASE("every cut and every extended frame is refused") {
+    for (const auto& message : all_to_agent()) {
+        auto frame = encode(message);
+        const auto announce = [&frame] {
+            const auto length = static_cast<std::uint32_t>(frame.size() - 4);
+            std::memcpy(frame.data(), &length, sizeof length);
+        };
+        CAPTURE(message.index());
+
+        frame.push_back(std::byte{0});
+        announce();
+        CHECK_THAT(complaint<ToAgent>(frame), Catch::Contains("unexpected"));
+
+        frame.resize(frame.size() - 2);
+        announce();
+        CHECK_FALSE(complaint<ToAgent>(frame).empty());
+    }
+}
+
+TEST_CASE("values out of their range are refused") {
+    auto output = encode(FromAgent{Output{.stream = Stream::err, .bytes = {}}});
+    output[9] = std::byte{2};  // length, type, rank, then the stream
+    auto exited = encode(FromAgent{Exited{}});
+    exited[21] = std::byte{2};  // length, type, rank, time, status, then `induced`
+
+    CHECK_THAT(complaint<FromAgent>(output), Catch::Contains("out of range"));
+    CHECK_FALSE(complaint<FromAgent>(exited).empty());
+}
+
+TEST_CASE("a forged count allocates nothing") {
+    // An AllGone that announces four thousand million survivors.
+    const auto frame = frame_of(11, "\xff\xff\xff\xff");
+
+    CHECK_THAT(complaint<FromAgent>(frame), Catch::Contains("truncated or malformed"));
+}
+
+TEST_CASE("the build id names the version and the protocol") {
+    const auto version = std::string(product_version());
+
+    CHECK_FALSE(version.empty());
+    CHECK_THAT(std::string(build_id()), Catch::StartsWith(version + "+"));
+    CHECK(build_id().size() == version.size() + 13);
+}
+
+}  // namespace
+}  // namespace hvd::launch::wire
