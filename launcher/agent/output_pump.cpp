@@ -26,7 +26,10 @@ constexpr int kPipesPerRound = 64;
 }  // namespace
 
 OutputPump::OutputPump(EventLoop& loop, ControlStream& control)
-    : loop_(loop), control_(control), ready_(::epoll_create1(EPOLL_CLOEXEC)) {
+    : loop_(loop),
+      control_(control),
+      ready_(::epoll_create1(EPOLL_CLOEXEC)),
+      buffer_(std::make_unique_for_overwrite<std::byte[]>(kBusyPipeBytes)) {
     if (!ready_) {
         throw Exception(system_error("epoll_create", errno));
     }
@@ -78,13 +81,11 @@ void OutputPump::read_ready() {
 }
 
 std::size_t OutputPump::read(Pipe& pipe, std::size_t limit) {
-    const auto wanted = std::min<std::uint64_t>(limit, credit_);
+    const auto wanted = std::min<std::uint64_t>({limit, credit_, kBusyPipeBytes});
     if (wanted == 0) {
         return 0;
     }
-    buffer_.resize(kBusyPipeBytes);
-    const auto count =
-        ::read(pipe.fd.get(), buffer_.data(), std::min<std::uint64_t>(wanted, buffer_.size()));
+    const auto count = ::read(pipe.fd.get(), buffer_.get(), wanted);
     if (count < 0 && errno == EINTR) {
         return 0;
     }
@@ -96,7 +97,7 @@ std::size_t OutputPump::read(Pipe& pipe, std::size_t limit) {
     const auto size = static_cast<std::size_t>(count);
     const auto header = wire::encode_output_header(
         {.rank = pipe.rank, .stream = pipe.stream, .time_ns = wall_clock_ns(), .bytes = {}}, size);
-    control_.send_output(header, std::span(buffer_).first(size));
+    control_.send_output(header, std::span(buffer_.get(), size));
     if (size >= kDefaultPipeBytes && !std::exchange(pipe.is_enlarged, true)) {
         // A rank that fills its pipe; an unprivileged user may be refused, which only costs speed.
         (void)::fcntl(pipe.fd.get(), F_SETPIPE_SZ, kBusyPipeBytes);

@@ -63,7 +63,7 @@ private:
     std::size_t open_pipes_ = 0;
     std::uint64_t credit_ = wire::kOutputWindow;
     bool is_listening_ = false;
-    std::vector<std::byte> buffer_;
+    std::unique_ptr<std::byte[]> buffer_;  // NOLINT(modernize-avoid-c-arrays): never initialised
 };
 
 }  // namespace hvd::launch::agent

@@ -25,7 +25,7 @@
 namespace hvd::launch::agent {
 namespace {
 
-constexpr std::size_t kStackBytes = std::size_t{256} << 10;
+constexpr std::size_t kStackBytes = std::size_t{64} << 10;
 constexpr int kFirstFreeFd = 3;
 
 enum class Step : std::uint8_t {
@@ -135,7 +135,9 @@ struct Spawner::Child {
 };
 
 Spawner::Spawner(const Inheritance& given)
-    : given_(given), agent_(::getpid()), stack_(kStackBytes) {}
+    : given_(given),
+      agent_(::getpid()),
+      stack_(std::make_unique_for_overwrite<std::byte[]>(kStackBytes)) {}
 
 // Between here and the program only async-signal-safe calls: our memory is borrowed.
 HVD_UNCHECKED int Spawner::run_child(void* argument) {
@@ -225,7 +227,7 @@ std::variant<pid_t, SpawnFailure> Spawner::spawn(SpawnOrder order,
     child.open_files = given_.open_files ? &*given_.open_files : nullptr;
 
     // vfork with a stack of the child's own: it cannot overwrite what the compiler keeps on ours.
-    char* const top = stack_.data() + stack_.size();
+    std::byte* const top = stack_.get() + kStackBytes;
     const pid_t pid = ::clone(&Spawner::run_child, top, CLONE_VM | CLONE_VFORK | SIGCHLD, &child);
     if (pid < 0) {
         return SpawnFailure{.step = "vfork", .error_number = errno};

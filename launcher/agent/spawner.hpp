@@ -7,6 +7,7 @@
 #include "collectives/base/unique_fd.hpp"
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -83,7 +84,7 @@ private:
 
     Inheritance given_;
     pid_t agent_;
-    std::vector<char> stack_;
+    std::unique_ptr<std::byte[]> stack_;  // NOLINT(modernize-avoid-c-arrays): never initialised
 };
 
 }  // namespace hvd::launch::agent

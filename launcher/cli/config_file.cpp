@@ -33,11 +33,8 @@ public:
         HVD_TRY_STATUS(check_keys(root, ""));
         for (const auto& entry : root) {
             const auto name = entry.first.Scalar();
-            if (name == kController) {
-                HVD_TRY_STATUS(read_controller(entry.second));
-            } else {
-                HVD_TRY_STATUS(read_section(name, entry.second));
-            }
+            HVD_TRY_STATUS(name == kController ? read_controller(entry.second)
+                                               : read_section(name, entry.second));
         }
         return std::move(values_);
     }
@@ -73,19 +70,20 @@ private:
     /// Every key of the map is known and stands there once.
     [[nodiscard]] Status check_keys(const YAML::Node& map, std::string_view section) const {
         const auto names = names_in(section);
-        const auto where = section.empty() ? "" : " in '" + std::string(section) + "'";
+        const auto where = section.empty() ? "'" : "' in '" + std::string(section) + "'";
         std::set<std::string> seen;
         for (const auto& entry : map) {
             const auto name = entry.first.IsScalar() ? entry.first.Scalar() : "";
             if (std::ranges::find(names, name) == names.end()) {
                 const auto guess = nearest(name, names);
                 return error(entry.first,
-                             "unknown key '" + name + "'" + where +
+                             std::string("unknown key '").append(name).append(where) +
                                  (guess ? "; did you mean '" + std::string(*guess) + "'?"
                                         : "; known are " + list(names)));
             }
             if (!seen.insert(name).second) {
-                return error(entry.first, "'" + name + "'" + where + " is written twice");
+                return error(entry.first,
+                             std::string("'").append(name).append(where) + " is written twice");
             }
         }
         return ok();
@@ -117,11 +115,8 @@ private:
         HVD_TRY_STATUS(check_keys(section, name));
         for (const auto& tunable : tunables()) {
             const auto dot = tunable.key.find('.');
-            if (tunable.key.substr(0, dot) != name) {
-                continue;
-            }
-            const auto node = section[std::string(tunable.key.substr(dot + 1))];
-            if (node.IsDefined() && !node.IsNull()) {
+            if (tunable.key.substr(0, dot) == name) {
+                const auto node = section[std::string(tunable.key.substr(dot + 1))];
                 HVD_TRY_STATUS(read_value(tunable, node));
             }
         }
@@ -129,6 +124,9 @@ private:
     }
 
     Status read_value(const Tunable& tunable, const YAML::Node& node) {
+        if (!node.IsDefined() || node.IsNull()) {
+            return ok();
+        }
         const auto key = "'" + std::string(tunable.key) + "' ";
         std::string text;
         if (tunable.kind == TunableKind::cpus && node.IsSequence()) {

@@ -33,6 +33,12 @@ Apply no_effect(std::string_view flag) {
     };
 }
 
+Status set_ssh_port(Draft& draft, std::string_view value) {
+    constexpr int kMaxPort = 65'535;
+    const auto port = whole_number(value, 1, kMaxPort);
+    return port ? no_effect("--ssh-port")(draft, value) : port.error();
+}
+
 Apply set_tunable(const Tunable& tunable) {
     return [&tunable](Draft& draft, std::string_view text) -> Status {
         HVD_TRY(auto value, export_value(tunable, text));
@@ -111,14 +117,7 @@ FlagSection later_flags() {
              {{"-p", "--ssh-port"},
               "PORT",
               "no effect yet: other hosts need SSH, which this version lacks",
-              [](Draft& draft, std::string_view value) -> Status {
-                  HVD_TRY_STATUS([&]() -> Status {
-                      HVD_TRY(const int port, whole_number(value, 1, 65'535));
-                      (void)port;
-                      return ok();
-                  }());
-                  return no_effect("--ssh-port")(draft, value);
-              }},
+              set_ssh_port},
              {{"-i", "--ssh-identity-file"},
               "FILE",
               "no effect yet, as above",

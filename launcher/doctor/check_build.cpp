@@ -53,7 +53,8 @@ std::string find_in_loader_cache(std::string_view library) {
     if (name == std::string::npos) {
         return "";
     }
-    return cache->substr(cache->rfind('\0', name) + 1).c_str();
+    const auto start = cache->rfind('\0', name) + 1;
+    return cache->substr(start, cache->find('\0', start) - start);
 }
 
 /// NCCL, from the package that PyTorch brings along or where the dynamic loader looks. It is not

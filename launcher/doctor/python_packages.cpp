@@ -51,6 +51,7 @@ struct Child {
 
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
     std::vector<char*> pointers;
+    pointers.reserve(words.size() + 1);
     for (auto& word : words) {
         pointers.push_back(word.data());
     }
@@ -68,7 +69,7 @@ Result<Child> spawn(std::vector<std::string> words, const Environment& environme
 
     std::vector<std::string> variables;
     for (const auto& [name, value] : environment) {
-        variables.push_back(name + "=" + value);
+        variables.push_back(std::string(name).append("=").append(value));
     }
     posix_spawn_file_actions_t actions{};
     posix_spawn_file_actions_init(&actions);

@@ -168,8 +168,7 @@ void ReadableWatch::wait(std::function<void()> readable) {
     state_->descriptor.async_wait(
         asio::posix::stream_descriptor::wait_read,
         [state = state_, call = std::move(readable)](const error_code& error) {
-            // epoll refuses regular files, which are always readable.
-            if (!state->closed && (!error || error == asio::error::operation_not_supported)) {
+            if (!state->closed && !error) {
                 call();
             }
         });

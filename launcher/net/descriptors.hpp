@@ -65,9 +65,8 @@ private:
     std::shared_ptr<State> state_;
 };
 
-/// Says when a descriptor can be read, and leaves reading it to the caller. It does not make the
-/// descriptor non-blocking, so it is fit for what we share with others, such as standard input.
-/// Thread: io.
+/// Says when a descriptor can be read, and leaves reading it to the caller. It becomes
+/// non-blocking; nobody else may share its file description. Thread: io.
 class ReadableWatch final {
 public:
     ReadableWatch(IoThread& io, UniqueFd fd);
@@ -75,7 +74,7 @@ public:
     ReadableWatch(const ReadableWatch&) = delete;
     ReadableWatch& operator=(const ReadableWatch&) = delete;
 
-    /// Calls `readable` once. A regular file can always be read.
+    /// Calls `readable` once.
     void wait(std::function<void()> readable);
 
     [[nodiscard]] int fd() const noexcept;

@@ -88,9 +88,9 @@ Environment rank_environment(const PlanRequest& request,
 Status check_env_set(const Environment& env_set) {
     for (const auto& [name, value] : env_set) {
         if (is_contract(name)) {
+            const auto flag = std::string("--env ").append(name).append("=").append(value);
             return Error{Errc::invalid_argument,
-                         "--env " + name + "=" + value +
-                             ": horovodrun sets this for each rank; leave it out"};
+                         flag + ": horovodrun sets this for each rank; leave it out"};
         }
     }
     return ok();

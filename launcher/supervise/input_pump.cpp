@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-#include <fcntl.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 namespace hvd::launch {
@@ -16,18 +16,28 @@ namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 
-UniqueFd duplicate_stdin() {
-    UniqueFd fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
-    if (!fd) {
-        throw Exception(system_error("standard input", errno));
+/// An epoll descriptor that is readable when standard input is: waiting for standard input itself
+/// would make it non-blocking, for everybody who shares it. None for a regular file, which epoll
+/// refuses and which never blocks.
+UniqueFd watch_stdin() {
+    UniqueFd watch(::epoll_create1(EPOLL_CLOEXEC));
+    if (!watch) {
+        throw Exception(system_error("epoll_create1", errno));
     }
-    return fd;
+    epoll_event event{.events = EPOLLIN, .data = {}};
+    if (::epoll_ctl(watch.get(), EPOLL_CTL_ADD, STDIN_FILENO, &event) != 0) {
+        watch.reset();
+    }
+    return watch;
 }
 
 }  // namespace
 
 InputPump::InputPump(IoThread& io, Agents& agents, const std::vector<std::size_t>& hosts)
-    : agents_(agents), watch_(io, duplicate_stdin()) {
+    : io_(io), agents_(agents) {
+    if (auto watch = watch_stdin()) {
+        watch_.emplace(io, std::move(watch));
+    }
     for (const auto host : hosts) {
         readers_.push_back({.host = host});
     }
@@ -48,7 +58,19 @@ void InputPump::listen_if_there_is_room() {
         return reader.under_way_bytes + kReadBytes <= wire::kInputWindow;
     });
     if (has_room && !is_at_end_ && !std::exchange(is_listening_, true)) {
-        watch_.wait([this] { read(); });
+        wait();
+    }
+}
+
+void InputPump::wait() {
+    if (watch_) {
+        watch_->wait([this] { read(); });
+    } else {
+        io_.post([alive = std::weak_ptr(alive_), this] {
+            if (!alive.expired()) {
+                read();
+            }
+        });
     }
 }
 
@@ -56,7 +78,7 @@ void InputPump::read() {
     is_listening_ = false;
     wire::Input input;
     input.bytes.resize(kReadBytes);
-    const auto size = ::read(watch_.fd(), input.bytes.data(), input.bytes.size());
+    const auto size = ::read(STDIN_FILENO, input.bytes.data(), input.bytes.size());
     if (size < 0 && (errno == EINTR || errno == EAGAIN)) {
         listen_if_there_is_room();
         return;

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 namespace hvd::launch {
@@ -29,11 +31,17 @@ private:
     };
 
     void listen_if_there_is_room();
+    void wait();
     void read();
 
+    IoThread& io_;
     Agents& agents_;
     std::vector<Reader> readers_;
-    ReadableWatch watch_;
+    std::optional<ReadableWatch> watch_;  // none for a regular file
+
+    // Expires with the pump, which a posted call may outlive.
+    std::shared_ptr<int> alive_ = std::make_shared<int>();
+
     bool is_listening_ = false;
     bool is_at_end_ = false;
 };

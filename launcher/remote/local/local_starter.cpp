@@ -9,8 +9,9 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <spawn.h>
+#include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace hvd::launch {
@@ -31,36 +32,47 @@ Result<Pipe> make_pipe() {
     return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-/// The attributes of the child, released again whatever happens.
-class SpawnSetup final {
-public:
-    SpawnSetup(int child_stdin, int child_stdout, const sigset_t& mask) {
-        ::posix_spawn_file_actions_init(&actions_);
-        ::posix_spawnattr_init(&attributes_);
-        ::posix_spawn_file_actions_adddup2(&actions_, child_stdin, STDIN_FILENO);
-        ::posix_spawn_file_actions_adddup2(&actions_, child_stdout, STDOUT_FILENO);
-        ::posix_spawnattr_setsigmask(&attributes_, &mask);
-        // A session of its own from the start: Ctrl-C at our terminal is ours alone, and reaches
-        // the ranks once, through us.
-        ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+/// Runs in the child between vfork and exec: system calls only, on memory shared with the parent.
+/// Returns errno of the call that failed.
+int become_agent(const char* path, int child_stdin, int child_stdout, const sigset_t& mask) {
+    std::array<char, 10> name{"hvd-agent"};
+    const std::array<char*, 2> argv{name.data(), nullptr};
+    // A session of its own from the start: Ctrl-C at our terminal is ours alone, and reaches the
+    // ranks once, through us. (dup2 of a descriptor onto itself would leave it close-on-exec, but
+    // the standard ones are open, so no pipe has their numbers.)
+    if (::setsid() < 0 || ::dup2(child_stdin, STDIN_FILENO) < 0 ||
+        ::dup2(child_stdout, STDOUT_FILENO) < 0 ||
+        ::sigprocmask(SIG_SETMASK, &mask, nullptr) != 0) {
+        return errno;
     }
-    SpawnSetup(const SpawnSetup&) = delete;
-    SpawnSetup& operator=(const SpawnSetup&) = delete;
-    ~SpawnSetup() {
-        ::posix_spawn_file_actions_destroy(&actions_);
-        ::posix_spawnattr_destroy(&attributes_);
-    }
+    ::execve(path, argv.data(), environ);
+    return errno;
+}
 
-    [[nodiscard]] int spawn(pid_t& pid, const std::string& path) const {
-        std::string name = "hvd-agent";
-        const std::array<char*, 2> argv{name.data(), nullptr};
-        return ::posix_spawn(&pid, path.c_str(), &actions_, &attributes_, argv.data(), environ);
+/// Not posix_spawn: glibc's leaves two real-time signals ignored in the child, and so in every
+/// rank, which is to have the dispositions that horovodrun was given.
+Result<pid_t> spawn(const std::string& path,
+                    int child_stdin,
+                    int child_stdout,
+                    const sigset_t& mask) {
+    volatile int failure = 0;
+    const auto* file = path.c_str();
+    // NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): the child only calls the kernel
+    const pid_t pid = ::vfork();
+    if (pid == 0) {
+        failure = become_agent(file, child_stdin, child_stdout, mask);
+        ::_exit(1);
     }
-
-private:
-    posix_spawn_file_actions_t actions_{};
-    posix_spawnattr_t attributes_{};
-};
+    if (pid < 0) {
+        return system_error("vfork", errno);
+    }
+    if (failure != 0) {
+        while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+        }
+        return system_error(path, failure);
+    }
+    return pid;
+}
 
 class LocalStarter final : public Starter {
 public:
@@ -74,8 +86,9 @@ public:
         // More output per read; an unprivileged user may be refused, which only costs speed.
         (void)::fcntl(from_agent.read.get(), F_SETPIPE_SZ, kPipeBytes);
 
-        const SpawnSetup setup(to_agent.read.get(), from_agent.write.get(), context_.signal_mask);
-        HVD_TRY(const auto pid, spawn_first(setup, host));
+        HVD_TRY(const auto path, find_agent(host));
+        HVD_TRY(const auto pid,
+                spawn(path, to_agent.read.get(), from_agent.write.get(), context_.signal_mask));
 
         // The child cannot be reaped before we do it, so its number is still its own.
         UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -99,15 +112,13 @@ private:
                 (folder / "hvd-agent").string()};
     }
 
-    [[nodiscard]] Result<pid_t> spawn_first(const SpawnSetup& setup, const Host& host) const {
+    [[nodiscard]] Result<std::string> find_agent(const Host& host) const {
         std::string tried;
         for (const auto& path : candidates()) {
-            pid_t pid = 0;
-            const int error = setup.spawn(pid, path);
-            if (error == 0) {
-                return pid;
+            if (::access(path.c_str(), X_OK) == 0) {
+                return path;
             }
-            tried += (tried.empty() ? "" : "; ") + system_error(path, error).message;
+            tried += (tried.empty() ? "" : "; ") + system_error(path, errno).message;
         }
         return Error{
             Errc::unavailable,

@@ -167,7 +167,7 @@ TEST_CASE("a summary that cannot be written is refused with its name") {
 
 TEST_CASE("a summary goes to where a link leads, and into what is no file") {
     const TempDir folder;
-    const auto real = folder.path() / "real.json";
+    const auto real = folder.write("real.json", "old");
     std::filesystem::create_symlink(real, folder.path() / "link.json");
     std::filesystem::create_symlink("/dev/null", folder.path() / "null");
 
