@@ -115,10 +115,11 @@ private:
         HVD_TRY_STATUS(check_keys(section, name));
         for (const auto& tunable : tunables()) {
             const auto dot = tunable.key.find('.');
-            if (tunable.key.substr(0, dot) == name) {
-                const auto node = section[std::string(tunable.key.substr(dot + 1))];
-                HVD_TRY_STATUS(read_value(tunable, node));
+            if (tunable.key.substr(0, dot) != name) {
+                continue;
             }
+            const auto node = section[std::string(tunable.key.substr(dot + 1))];
+            HVD_TRY_STATUS(read_value(tunable, node));
         }
         return ok();
     }
