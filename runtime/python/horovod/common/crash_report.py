@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the launcher about an uncaught exception while this process can still speak.
+"""Tells the launcher why this process is about to fail, while it can still speak.
 
 Teardown after an exception can take long, and ranks that only lost a peer may exit first; what was
 reported, not who exited first, tells the culprit from its victims.
@@ -12,36 +12,47 @@ import sys
 import traceback
 from collections.abc import Callable
 from types import TracebackType
+from typing import NoReturn
 
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.library import library
 
 _REPORT_EXCEPTION = library.enum("HVD_REPORT_EXCEPTION")
+_REPORT_PEER_LOST = library.enum("HVD_REPORT_PEER_LOST")
 _NO_PEER = -1
 
 
 class CrashReport:
-    """Chains sys.excepthook. Thread: the hook runs on the main thread."""
+    """Chains sys.excepthook and sys.exit. Thread: the hooks run on the main thread."""
 
     def __init__(self) -> None:
-        self._pid = 0  # of the process that installed the hook; 0: not installed
+        self._pid = 0  # of the process that installed the hooks; 0: not installed
         self._previous = sys.excepthook
-        self._reported = False
+        self._is_reported = False
+        self._exits_badly = False
 
     def install(self) -> None:
-        """The first call in a process chains the hook; later ones do nothing."""
+        """The first call in a process chains the hooks; later ones do nothing."""
         if self._pid == os.getpid():
             return
+        is_chained = self._pid != 0  # in the parent of this fork
         self._pid = os.getpid()
-        self._previous = sys.excepthook
-        sys.excepthook = self._on_uncaught
+        if not is_chained:
+            self._previous = sys.excepthook
+            sys.excepthook = self._on_uncaught
+            sys.exit = self._exit
 
     def is_dying(self) -> bool:
-        """True after an uncaught exception, also where another hook replaced ours."""
+        """At exit: whether an uncaught exception, also where another hook replaced ours, or a call
+        of sys.exit with a status of failure brought us here."""
         last: BaseException | None = getattr(sys, "last_value", None)
-        if last is not None and not self._reported:
+        if last is not None and not self._is_reported:
             self._report(last)
-        return self._reported or last is not None
+        return last is not None or self._is_reported or self._exits_badly
+
+    def _exit(self, status: object = None, /) -> NoReturn:
+        self._exits_badly = status not in (None, 0)
+        raise SystemExit(status)
 
     def _on_uncaught(
         self,
@@ -55,11 +66,19 @@ class CrashReport:
     def _report(self, value: BaseException) -> None:
         if os.getpid() != self._pid:  # a forked child is not the rank
             return
-        self._reported = True
-        if isinstance(value, KeyboardInterrupt) or is_peer_lost(value):
-            return
-        text = "".join(traceback.format_exception(type(value), value, value.__traceback__))
-        library.hvd_report(_REPORT_EXCEPTION, _NO_PEER, text.encode(errors="replace"))
+        self._is_reported = True
+        if is_peer_lost(value):
+            library.hvd_report(_REPORT_PEER_LOST, _NO_PEER, _as_bytes(str(value)))
+        elif not isinstance(value, KeyboardInterrupt):  # all ranks were asked to stop
+            library.hvd_report(_REPORT_EXCEPTION, _NO_PEER, _as_bytes(_describe(value)))
+
+
+def _describe(value: BaseException) -> str:
+    return "".join(traceback.format_exception(type(value), value, value.__traceback__))
+
+
+def _as_bytes(text: str) -> bytes:
+    return text.encode(errors="replace")
 
 
 _peer_lost_tests: list[Callable[[BaseException], bool]] = [
