@@ -24,6 +24,8 @@ struct CollectiveOp {
     ShapeFunction shape;
 };
 
+constexpr const char* kKeep = "HorovodKeep";
+
 struct TopologyOp {
     const char* name;
     void (*compute)(void*, Context*);
@@ -123,6 +125,22 @@ void define_topology(const TopologyOp& op, Status* status) {
     }
 }
 
+// A collective whose result this rank does not use must run all the same, since other ranks may
+// wait for it. Graph optimisers drop what only a control edge needs, so this op takes the result
+// itself.
+void define_keep(Status* status) {
+    OpBuilder* const builder = api().new_op_definition_builder(kKeep);
+    api().op_add_attr(builder, "T: type");
+    api().op_add_input(builder, "tensor: T");
+    api().op_set_stateful(builder, true);
+    api().register_op(builder, status);
+    if (api().get_code(status) == Code::ok) {
+        const auto compute = [](void* /*kernel*/, Context* /*context*/) {};
+        api().register_kernel(
+            kKeep, api().new_kernel_builder(kKeep, "CPU", nullptr, compute, nullptr), status);
+    }
+}
+
 template <hvd_op kOp>
 constexpr CollectiveOp collective(const char* name, bool is_grouped, ShapeFunction shape) {
     using Kernel = Collective<kOp>;
@@ -161,7 +179,8 @@ std::string register_ops() {
             return std::string(op.name) + ": " + api().message(status.get());
         }
     }
-    return "";
+    define_keep(status.get());
+    return is_ok(status) ? "" : std::string(kKeep) + ": " + api().message(status.get());
 }
 
 }  // namespace hvd::tf

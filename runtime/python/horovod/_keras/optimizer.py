@@ -20,6 +20,7 @@ from horovod.common.basics import Min, basics, reduce_op
 from horovod.tensorflow import ops
 from horovod.tensorflow.gradient_aggregation import LocalGradientAggregation
 from horovod.tensorflow.gradient_reducer import Gradient, GradientReducer, ReducerSettings
+from horovod.tensorflow.util import as_it_is
 
 _AND = reduce_op(Min)  # of booleans
 
@@ -76,6 +77,7 @@ class DistributedBase:
 class DistributedKeras3(DistributedBase):
     """For keras.optimizers.Optimizer of Keras 3."""
 
+    @as_it_is
     def apply(self, grads: Sequence[Gradient], trainable_variables: Any = None) -> Any:
         parent = super()
         gradients = list(grads)
@@ -108,6 +110,7 @@ class AgreeingLossScale:
 
     _hvd_distribution: Distribution
 
+    @as_it_is
     def check_finite(self, grads: Sequence[Gradient]) -> tf.Tensor:
         return self._hvd_distribution.on_every_rank(super().check_finite(grads))  # type: ignore[misc]
 
@@ -164,9 +167,11 @@ class _TfKeras(DistributedBase):
 class DistributedTfKeras(_TfKeras):
     """For tf_keras.optimizers.Optimizer."""
 
+    @as_it_is
     def aggregate_gradients(self, grads_and_vars: Any) -> list[tuple[Gradient, Any]]:
         return self._hvd_aggregate(grads_and_vars)
 
+    @as_it_is
     def apply_gradients(
         self,
         grads_and_vars: Any,
@@ -187,9 +192,11 @@ class DistributedTfKeras(_TfKeras):
 class DistributedTfKerasLegacy(_TfKeras):
     """For tf_keras.optimizers.legacy.Optimizer."""
 
+    @as_it_is
     def _aggregate_gradients(self, grads_and_vars: Any) -> list[tuple[Gradient, Any]]:
         return self._hvd_aggregate(grads_and_vars)
 
+    @as_it_is
     def apply_gradients(
         self,
         grads_and_vars: Any,

@@ -57,8 +57,9 @@ def _own_rows(op: Any, tensors: list[tf.Tensor], gradients: list[tf.Tensor]) -> 
     name = f"{call.name}_rows" if call.name else None
     rows = tf.stack([tf.shape(tensor, out_type=tf.int64)[0] for tensor in tensors])
     everybodys = ops.allgather(tf.expand_dims(rows, 0), Call(name=name))
-    begins = tf.reduce_sum(everybodys[: basics.rank()], axis=0)
-    return [gradient[begins[i] : begins[i] + rows[i]] for i, gradient in enumerate(gradients)]
+    with tf.control_dependencies([everybodys]):  # rank 0 would not need it
+        begins = tf.reduce_sum(everybodys[: basics.rank()], axis=0)
+        return [gradient[begins[i] : begins[i] + rows[i]] for i, gradient in enumerate(gradients)]
 
 
 @tf.RegisterGradient("HorovodAllgather")
@@ -76,7 +77,8 @@ def _grouped_allgather_gradient(op: Any, *gradients: tf.Tensor) -> list[tf.Tenso
 def _of_root(op: Any, averaged: list[tf.Tensor]) -> list[tf.Tensor]:
     if basics.rank() == op.get_attr("root_rank"):
         return averaged
-    return [tf.zeros_like(gradient) for gradient in averaged]
+    with tf.control_dependencies(averaged):  # the root needs this rank to take part
+        return [tf.zeros_like(gradient) for gradient in averaged]
 
 
 @tf.RegisterGradient("HorovodBroadcast")

@@ -13,8 +13,10 @@ from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.tensorflow import mpi_ops
 from horovod.tensorflow.compression import Compression, Compressor
 from horovod.tensorflow.mpi_ops import handle_average_backwards_compatibility
+from horovod.tensorflow.util import as_it_is
 
 
+@as_it_is
 def allreduce(
     tensor: Any,
     average: bool | None = None,
@@ -50,6 +52,7 @@ def allreduce(
     return compression.decompress(reduced, ctx)
 
 
+@as_it_is
 def grouped_allreduce(
     tensors: Sequence[Any],
     average: bool | None = None,

@@ -11,8 +11,10 @@ import tensorflow as tf
 from horovod.common import objects
 from horovod.common.process_sets import ProcessSet, global_process_set, process_set_id
 from horovod.tensorflow.mpi_ops import broadcast_
+from horovod.tensorflow.util import as_it_is
 
 
+@as_it_is
 def broadcast_variables(
     variables: Sequence[Any],
     root_rank: int,
@@ -27,6 +29,7 @@ def broadcast_variables(
     return None if tf.executing_eagerly() else tf.group(*done)
 
 
+@as_it_is
 def broadcast_global_variables(root_rank: int) -> tf.Operation:
     """The op that broadcasts all global variables of a TensorFlow 1 graph."""
     if tf.executing_eagerly():

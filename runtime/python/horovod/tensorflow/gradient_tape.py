@@ -13,6 +13,7 @@ from horovod.common.basics import Average
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.tensorflow.compression import Compression, Compressor
 from horovod.tensorflow.gradient_reducer import GradientReducer, ReducerSettings
+from horovod.tensorflow.util import as_it_is
 
 
 class _DistributedTape(tf.GradientTape):
@@ -20,6 +21,7 @@ class _DistributedTape(tf.GradientTape):
 
     _reducer: GradientReducer
 
+    @as_it_is
     def gradient(
         self,
         target: Any,
@@ -35,6 +37,7 @@ class _DistributedTape(tf.GradientTape):
         raise NotImplementedError("register_local_source is not supported yet")
 
 
+@as_it_is
 def DistributedGradientTape(
     gradtape: tf.GradientTape,
     device_dense: str = "",

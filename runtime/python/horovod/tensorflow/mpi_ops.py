@@ -26,7 +26,7 @@ from horovod.common.util import get_average_backwards_compatibility_fun
 from horovod.tensorflow import autodiff as _autodiff  # noqa: F401  (registers the gradients)
 from horovod.tensorflow import ops
 from horovod.tensorflow.ops import Call
-from horovod.tensorflow.util import native_variable
+from horovod.tensorflow.util import as_it_is, native_variable
 
 __all__ = ["Adasum", "Average", "Max", "Min", "Product", "Sum"]
 
@@ -57,6 +57,7 @@ cuda_built = basics.cuda_built
 rocm_built = basics.rocm_built
 
 
+@as_it_is
 def _allreduce(
     tensor: Any,
     name: str | None = None,
@@ -78,6 +79,7 @@ def _allreduce(
     return ops.allreduce(tf.convert_to_tensor(tensor), call)
 
 
+@as_it_is
 def _grouped_allreduce(
     tensors: Sequence[Any],
     name: str | None = None,
@@ -99,6 +101,7 @@ def _grouped_allreduce(
     return ops.grouped_allreduce([tf.convert_to_tensor(one) for one in tensors], call)
 
 
+@as_it_is
 def allgather(
     tensor: Any,
     name: str | None = None,
@@ -115,6 +118,7 @@ def allgather(
     return ops.allgather(tf.convert_to_tensor(tensor), call)
 
 
+@as_it_is
 def grouped_allgather(
     tensors: Sequence[Any],
     name: str | None = None,
@@ -130,6 +134,7 @@ def grouped_allgather(
     return ops.grouped_allgather([tf.convert_to_tensor(one) for one in tensors], call)
 
 
+@as_it_is
 def broadcast(
     tensor: Any,
     root_rank: int,
@@ -147,6 +152,7 @@ def broadcast(
     return ops.broadcast(tf.convert_to_tensor(tensor), call)
 
 
+@as_it_is
 def broadcast_(
     variables: Sequence[Any],
     root_rank: int,
@@ -165,21 +171,25 @@ def broadcast_(
     return [variable.assign(value) for variable, value in zip(own, values, strict=True)]
 
 
+@as_it_is
 def rank_op(name: str | None = None) -> tf.Tensor:
     """This rank's number as the running graph sees it; the others alike."""
     return ops.lib.horovod_rank(name=name)
 
 
+@as_it_is
 def local_rank_op(name: str | None = None) -> tf.Tensor:
     return ops.lib.horovod_local_rank(name=name)
 
 
+@as_it_is
 def size_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
     if process_set_id != 0:
         raise NotImplementedError(f"size_op({process_set_id}): {_NO_PROCESS_SETS}")
     return ops.lib.horovod_size(name=name)
 
 
+@as_it_is
 def local_size_op(name: str | None = None) -> tf.Tensor:
     return ops.lib.horovod_local_size(name=name)
 
@@ -187,6 +197,7 @@ def local_size_op(name: str | None = None) -> tf.Tensor:
 _NO_PROCESS_SETS = "process sets other than the global one are not supported yet"
 
 
+@as_it_is
 def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
     """1 where this rank belongs to the process set."""
     if process_set_id != 0:

@@ -77,6 +77,14 @@ def _live() -> tf.Tensor:
     return known[0]
 
 
+def _keep(outputs: Sequence[tf.Tensor]) -> None:
+    """Makes a collective run on this rank even where nobody here uses its results: other ranks may,
+    and wait for it. A tf.function runs all its stateful ops, such as the one that takes a result
+    here."""
+    if tf.inside_function():
+        lib.horovod_keep(outputs[0])
+
+
 def _node_name(text: str) -> str:
     """A valid node name, the way the original makes it."""
     return re.sub("[^a-zA-Z0-9_]", "_", text)
@@ -103,7 +111,9 @@ def _attributes(call: Call, default_name: str, tensors: Sequence[tf.Tensor]) -> 
 
 def _single(op: Callable[..., tf.Tensor], kind: str) -> Callable[[tf.Tensor, Call], tf.Tensor]:
     def run(tensor: tf.Tensor, call: Call) -> tf.Tensor:
-        return op(tensor, _live(), **_attributes(call, kind, [tensor]))
+        output = op(tensor, _live(), **_attributes(call, kind, [tensor]))
+        _keep([output])
+        return output
 
     return run
 
@@ -114,7 +124,9 @@ def _grouped(
     def run(tensors: Sequence[tf.Tensor], call: Call) -> list[tf.Tensor]:
         if not tensors:
             return []
-        return list(op(list(tensors), _live(), **_attributes(call, kind, tensors)))
+        outputs = list(op(list(tensors), _live(), **_attributes(call, kind, tensors)))
+        _keep(outputs)
+        return outputs
 
     return run
 

@@ -7,6 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
+# For what programs call inside a tf.function: AutoGraph would rewrite it, which takes seconds and
+# changes nothing.
+as_it_is = tf.autograph.experimental.do_not_convert
+
 
 def _executing_eagerly() -> bool:
     return bool(tf.executing_eagerly())

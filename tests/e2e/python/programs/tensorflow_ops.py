@@ -299,6 +299,17 @@ def collectives_of_constants_run_in_every_step() -> None:
 
 
 @case
+def a_result_may_be_used_by_one_rank_only() -> None:
+    @tf.function
+    def step(x: tf.Tensor) -> tf.Tensor:
+        total = hvd.allreduce(x, op=hvd.Sum)
+        return total if hvd.rank() == 0 else x
+
+    for _ in range(3):
+        same(step(tf.constant(2.0)), 2 * hvd.size() if hvd.rank() == 0 else 2)
+
+
+@case
 def iterations_of_a_loop_do_not_mix() -> None:
     @tf.function
     def step(x: tf.Tensor) -> tf.Tensor:
