@@ -2,6 +2,7 @@
 #include "launcher/agent/session.hpp"
 
 #include "launcher/agent/facts.hpp"
+#include "launcher/agent/gpu_facts.hpp"
 #include "launcher/wire/build_id.hpp"
 
 #include <array>
@@ -83,7 +84,14 @@ int Session::run() {
 
 void Session::introduce() {
     control_.send(wire::Hello{.build_id = std::string(wire::build_id()), .pid = marks_.agent});
-    control_.send(wire::Facts{.facts = collect_facts()});
+    auto facts = collect_facts();
+    if (may_have_gpus()) {
+        control_.flush();
+        auto found = find_gpus(setup_.given, setup_.from_launcher);
+        facts.gpus = std::move(found.gpus);
+        facts.gpu_note = std::move(found.note);
+    }
+    control_.send(wire::Facts{.facts = std::move(facts)});
     control_.flush();
     if (::getppid() != setup_.guard) {
         perform(ending_.stop({}, std::chrono::steady_clock::now()));

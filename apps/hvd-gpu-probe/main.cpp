@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Prints the GPUs of this host for hvd-agent: lines of fields with tabs between them,
+// "gpu INDEX UUID MEMORY-BYTES NEAR-CPUS NAME" in PCI bus order, or "note WHY-THERE-IS-NONE".
+#include "apps/hvd-gpu-probe/nvml.hpp"
+#include "collectives/base/env.hpp"
+#include "collectives/base/text.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+namespace {
+
+constexpr int kUsage = 2;
+
+/// One field: what separates fields and lines cannot be in it.
+std::string field(std::string text) {
+    std::ranges::replace_if(
+        text, [](char c) { return c == '\t' || c == '\n'; }, ' ');
+    return text;
+}
+
+}  // namespace
+
+int main(int argc, char**) {
+    if (argc > 1) {
+        (void)std::fputs("usage: hvd-gpu-probe    (HOROVOD_NVML_LIBRARY names the library)\n",
+                         stderr);
+        return kUsage;
+    }
+    const auto library = hvd::read_env("HOROVOD_NVML_LIBRARY").value_or("libnvidia-ml.so.1");
+    const auto gpus = hvd::gpu_probe::list_gpus(library);
+    std::string text;
+    if (!gpus) {
+        text = "note\t" + field(gpus.error().message) + "\n";
+    } else {
+        for (const auto& gpu : *gpus) {
+            text += "gpu\t" + std::to_string(gpu.index) + "\t" + field(gpu.uuid) + "\t" +
+                    std::to_string(gpu.memory_bytes) + "\t" + hvd::format_ranges(gpu.near_cpus) +
+                    "\t" + field(gpu.name) + "\n";
+        }
+    }
+    const bool is_written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+    return is_written ? 0 : 1;
+}

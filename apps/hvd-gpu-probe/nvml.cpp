@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/hvd-gpu-probe/nvml.hpp"
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <memory>
+#include <tuple>
+
+#include <dlfcn.h>
+
+namespace hvd::gpu_probe {
+namespace {
+
+// The part of NVML's ABI that we use, declared here so that nothing of CUDA is needed to build. It
+// is stable: a changed function gets a new name with a version at its end.
+using Return = int;
+using Device = void*;
+constexpr Return kSuccess = 0;
+
+struct Memory {
+    unsigned long long total;
+    unsigned long long free;
+    unsigned long long used;
+};
+
+struct PciInfo {
+    std::array<char, 16> legacy_bus_id;
+    unsigned domain;
+    unsigned bus;
+    unsigned device;
+    unsigned pci_device_id;
+    unsigned pci_subsystem_id;
+    std::array<char, 32> bus_id;
+};
+
+constexpr unsigned kTextBytes = 96;
+constexpr unsigned kCpuWords = 128;
+constexpr unsigned kBitsPerWord = sizeof(unsigned long) * CHAR_BIT;
+
+struct LibraryCloser {
+    void operator()(void* library) const noexcept { (void)::dlclose(library); }
+};
+
+struct Functions {
+    Return (*init)() = nullptr;
+    Return (*shutdown)() = nullptr;
+    const char* (*error_string)(Return) = nullptr;
+    Return (*device_count)(unsigned*) = nullptr;
+    Return (*device_by_index)(unsigned, Device*) = nullptr;
+    Return (*uuid)(Device, char*, unsigned) = nullptr;
+    Return (*name)(Device, char*, unsigned) = nullptr;
+    Return (*memory)(Device, Memory*) = nullptr;
+    Return (*pci_info)(Device, PciInfo*) = nullptr;
+    Return (*cpu_affinity)(Device, unsigned, unsigned long*) = nullptr;
+};
+
+template <class Function>
+bool load(void* library, const char* symbol, Function& function) {
+    function = reinterpret_cast<Function>(::dlsym(library, symbol));
+    return function != nullptr;
+}
+
+/// The name of the first function that is missing, or nothing.
+std::string load_all(void* library, Functions& nvml) {
+    const std::array needed{
+        std::pair{"nvmlInit_v2", load(library, "nvmlInit_v2", nvml.init)},
+        std::pair{"nvmlShutdown", load(library, "nvmlShutdown", nvml.shutdown)},
+        std::pair{"nvmlErrorString", load(library, "nvmlErrorString", nvml.error_string)},
+        std::pair{"nvmlDeviceGetCount_v2",
+                  load(library, "nvmlDeviceGetCount_v2", nvml.device_count)},
+        std::pair{"nvmlDeviceGetHandleByIndex_v2",
+                  load(library, "nvmlDeviceGetHandleByIndex_v2", nvml.device_by_index)},
+        std::pair{"nvmlDeviceGetUUID", load(library, "nvmlDeviceGetUUID", nvml.uuid)},
+        std::pair{"nvmlDeviceGetName", load(library, "nvmlDeviceGetName", nvml.name)},
+        std::pair{"nvmlDeviceGetMemoryInfo", load(library, "nvmlDeviceGetMemoryInfo", nvml.memory)},
+        std::pair{"nvmlDeviceGetPciInfo_v3",
+                  load(library, "nvmlDeviceGetPciInfo_v3", nvml.pci_info)},
+    };
+    (void)load(library, "nvmlDeviceGetCpuAffinity", nvml.cpu_affinity);  // not on every platform
+    const auto missing =
+        std::ranges::find_if(needed, [](const auto& function) { return !function.second; });
+    return missing == needed.end() ? "" : missing->first;
+}
+
+std::vector<int> near_cpus(const Functions& nvml, Device device) {
+    std::array<unsigned long, kCpuWords> words{};
+    if (nvml.cpu_affinity == nullptr ||
+        nvml.cpu_affinity(device, kCpuWords, words.data()) != kSuccess) {
+        return {};
+    }
+    std::vector<int> cpus;
+    for (unsigned cpu = 0; cpu < kCpuWords * kBitsPerWord; ++cpu) {
+        if (((words.at(cpu / kBitsPerWord) >> (cpu % kBitsPerWord)) & 1U) != 0) {
+            cpus.push_back(static_cast<int>(cpu));
+        }
+    }
+    return cpus;
+}
+
+struct Placed {
+    std::tuple<unsigned, unsigned, unsigned> place;  // on the PCI bus
+    FoundGpu gpu;
+};
+
+Result<Placed> describe(const Functions& nvml, unsigned index) {
+    const auto failed = [&](const char* what, Return code) {
+        return Error{Errc::unavailable,
+                     "GPU " + std::to_string(index) + ": " + what + ": " + nvml.error_string(code)};
+    };
+    Device device = nullptr;
+    std::array<char, kTextBytes> uuid{};
+    std::array<char, kTextBytes> name{};
+    PciInfo pci{};
+    if (const auto code = nvml.device_by_index(index, &device); code != kSuccess) {
+        return failed("handle", code);
+    }
+    if (const auto code = nvml.uuid(device, uuid.data(), kTextBytes); code != kSuccess) {
+        return failed("UUID", code);
+    }
+    if (const auto code = nvml.name(device, name.data(), kTextBytes); code != kSuccess) {
+        return failed("name", code);
+    }
+    if (const auto code = nvml.pci_info(device, &pci); code != kSuccess) {
+        return failed("PCI information", code);
+    }
+    // A board whose memory is the machine's does not know its amount.
+    Memory memory{};
+    const bool has_memory = nvml.memory(device, &memory) == kSuccess;
+    return Placed{.place = {pci.domain, pci.bus, pci.device},
+                  .gpu = {.index = 0,
+                          .uuid = uuid.data(),
+                          .name = name.data(),
+                          .memory_bytes = has_memory ? memory.total : 0,
+                          .near_cpus = near_cpus(nvml, device)}};
+}
+
+Result<std::vector<FoundGpu>> list_with(const Functions& nvml) {
+    unsigned count = 0;
+    if (const auto code = nvml.device_count(&count); code != kSuccess) {
+        return Error{Errc::unavailable, std::string("device count: ") + nvml.error_string(code)};
+    }
+    std::vector<Placed> placed;
+    for (unsigned index = 0; index < count; ++index) {
+        HVD_TRY(auto gpu, describe(nvml, index));
+        placed.push_back(std::move(gpu));
+    }
+    std::ranges::stable_sort(placed, {}, &Placed::place);
+    std::vector<FoundGpu> gpus;
+    for (auto& entry : placed) {
+        entry.gpu.index = static_cast<int>(gpus.size());
+        gpus.push_back(std::move(entry.gpu));
+    }
+    return gpus;
+}
+
+}  // namespace
+
+Result<std::vector<FoundGpu>> list_gpus(const std::string& library_name) {
+    const std::unique_ptr<void, LibraryCloser> library(::dlopen(library_name.c_str(), RTLD_NOW));
+    if (!library) {
+        const char* why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): one thread
+        return Error{Errc::unavailable, why == nullptr ? library_name : why};
+    }
+    Functions nvml;
+    if (const auto missing = load_all(library.get(), nvml); !missing.empty()) {
+        return Error{Errc::unavailable, library_name + ": it has no " + missing};
+    }
+    if (const auto code = nvml.init(); code != kSuccess) {
+        return Error{Errc::unavailable, library_name + ": " + nvml.error_string(code)};
+    }
+    auto gpus = list_with(nvml);
+    (void)nvml.shutdown();
+    return gpus ? std::move(gpus) : std::move(gpus).error().context(library_name);
+}
+
+}  // namespace hvd::gpu_probe

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/result.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hvd::gpu_probe {
+
+/// One GPU, as the driver's management library describes it.
+struct FoundGpu {
+    int index = 0;  // in PCI bus order
+    std::string uuid;
+    std::string name;
+    std::uint64_t memory_bytes = 0;
+    std::vector<int> near_cpus;  // empty when unknown
+};
+
+/// Loads the library (NVML: libnvidia-ml.so.1 or another that speaks like it) and asks for all
+/// GPUs. May hang in the driver: run it in a process that can be killed. Errors: unavailable, with
+/// the library and what failed.
+[[nodiscard]] Result<std::vector<FoundGpu>> list_gpus(const std::string& library);
+
+}  // namespace hvd::gpu_probe
