@@ -91,6 +91,32 @@ private:
     std::size_t next_ = 0;
 };
 
+/// The pointers of a call, typed and out of reach of what the loop writes. A count of 0 means that
+/// it is known only at run time.
+template <class Stored, class Byte, int kCount>
+struct Pointers {
+    Pointers(Byte* const* from, int) {
+        for (int index = 0; index < kCount; ++index) {
+            all[index] = reinterpret_cast<Stored*>(from[index]);
+        }
+    }
+    [[nodiscard]] static constexpr int count() { return kCount; }
+    [[nodiscard]] HWY_INLINE Stored* operator[](int index) const { return all[index]; }
+
+    Stored* all[kCount];
+};
+template <class Stored, class Byte>
+struct Pointers<Stored, Byte, 0> {
+    Pointers(Byte* const* from, int count) : all(from), size(count) {}
+    [[nodiscard]] int count() const { return size; }
+    [[nodiscard]] HWY_INLINE Stored* operator[](int index) const {
+        return reinterpret_cast<Stored*>(all[index]);
+    }
+
+    Byte* const* all;
+    int size;
+};
+
 /// `kIsScaled` is for floating point only: factors of 1 change no bit, but cost time.
 template <class Element, bool kIsScaled>
 struct SumLoop {
@@ -99,9 +125,8 @@ struct SumLoop {
     using Value = hn::TFromD<Tag>;
     using Vector = hn::Vec<Tag>;
 
-    HWY_INLINE static Vector load(const ReduceArgs& args, int rank, std::size_t index) {
-        const auto value =
-            Element::load(reinterpret_cast<const Stored*>(args.inputs[rank]) + index);
+    HWY_INLINE static Vector load(const ReduceArgs& args, const Stored* from) {
+        const auto value = Element::load(from);
         if constexpr (kIsScaled) {
             return hn::Mul(value, hn::Set(Tag(), static_cast<Value>(args.prescale)));
         } else {
@@ -109,46 +134,70 @@ struct SumLoop {
         }
     }
 
-    HWY_INLINE static void store(const ReduceArgs& args, std::size_t index, Vector sum) {
+    HWY_INLINE static Vector finish(const ReduceArgs& args, Vector sum) {
         if constexpr (kIsScaled) {
             sum = hn::Div(sum, hn::Set(Tag(), static_cast<Value>(args.divisor)));
             sum = hn::Mul(sum, hn::Set(Tag(), static_cast<Value>(args.postscale)));
         }
-        for (int target = 0; target < args.output_count; ++target) {
-            Element::store(sum, reinterpret_cast<Stored*>(args.outputs[target]) + index);
-        }
+        return sum;
     }
 
-    static std::size_t run(const ReduceArgs& args) {
+    template <int kInputs, int kOutputs>
+    static std::size_t run_counted(const ReduceArgs& args) {
+        const Pointers<const Stored, const std::byte, kInputs> in(args.inputs, args.input_count);
+        const Pointers<Stored, std::byte, kOutputs> out(args.outputs, args.output_count);
         const std::size_t lanes = hn::Lanes(Tag());
         const std::size_t whole = args.count / lanes * lanes;
         Taker taker(args, whole * sizeof(Stored));
         std::size_t index = 0;
         for (; index + 4 * lanes <= whole; index += 4 * lanes) {
             taker.advance(index * sizeof(Stored));
-            Vector sum0 = load(args, 0, index);
-            Vector sum1 = load(args, 0, index + lanes);
-            Vector sum2 = load(args, 0, index + 2 * lanes);
-            Vector sum3 = load(args, 0, index + 3 * lanes);
-            for (int rank = 1; rank < args.input_count; ++rank) {
-                sum0 = hn::Add(sum0, load(args, rank, index));
-                sum1 = hn::Add(sum1, load(args, rank, index + lanes));
-                sum2 = hn::Add(sum2, load(args, rank, index + 2 * lanes));
-                sum3 = hn::Add(sum3, load(args, rank, index + 3 * lanes));
+            const Stored* from = in[0] + index;
+            Vector sum0 = load(args, from);
+            Vector sum1 = load(args, from + lanes);
+            Vector sum2 = load(args, from + 2 * lanes);
+            Vector sum3 = load(args, from + 3 * lanes);
+            for (int rank = 1; rank < in.count(); ++rank) {
+                from = in[rank] + index;
+                sum0 = hn::Add(sum0, load(args, from));
+                sum1 = hn::Add(sum1, load(args, from + lanes));
+                sum2 = hn::Add(sum2, load(args, from + 2 * lanes));
+                sum3 = hn::Add(sum3, load(args, from + 3 * lanes));
             }
-            store(args, index, sum0);
-            store(args, index + lanes, sum1);
-            store(args, index + 2 * lanes, sum2);
-            store(args, index + 3 * lanes, sum3);
+            sum0 = finish(args, sum0);
+            sum1 = finish(args, sum1);
+            sum2 = finish(args, sum2);
+            sum3 = finish(args, sum3);
+            for (int target = 0; target < out.count(); ++target) {
+                Stored* to = out[target] + index;
+                Element::store(sum0, to);
+                Element::store(sum1, to + lanes);
+                Element::store(sum2, to + 2 * lanes);
+                Element::store(sum3, to + 3 * lanes);
+            }
         }
         for (; index < whole; index += lanes) {
-            Vector sum = load(args, 0, index);
-            for (int rank = 1; rank < args.input_count; ++rank) {
-                sum = hn::Add(sum, load(args, rank, index));
+            Vector sum = load(args, in[0] + index);
+            for (int rank = 1; rank < in.count(); ++rank) {
+                sum = hn::Add(sum, load(args, in[rank] + index));
             }
-            store(args, index, sum);
+            sum = finish(args, sum);
+            for (int target = 0; target < out.count(); ++target) {
+                Element::store(sum, out[target] + index);
+            }
         }
         return whole;
+    }
+
+    /// Two ranks are common, and then counting costs as much as adding.
+    static std::size_t run(const ReduceArgs& args) {
+        if (args.input_count == 2 && args.output_count == 1) {
+            return run_counted<2, 1>(args);
+        }
+        if (args.input_count == 2 && args.output_count == 2) {
+            return run_counted<2, 2>(args);
+        }
+        return run_counted<0, 0>(args);
     }
 };
 

@@ -6,7 +6,10 @@
 namespace hvd::coll::shm {
 
 Arena::Arena(LocalGroup& group, std::size_t segment)
-    : group_(group), rank_(group.rank()), size_(group.size()) {
+    : addresses(static_cast<std::size_t>(group.size())),
+      group_(group),
+      rank_(group.rank()),
+      size_(group.size()) {
     const auto memory = group.segment(segment);
     HVD_ASSERT(memory.size() >= sizeof(RankArea) * static_cast<std::size_t>(size_),
                "the segment is as large as segment_bytes said");

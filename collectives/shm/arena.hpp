@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace hvd::coll::shm {
 
@@ -111,6 +112,9 @@ public:
 
     Sequences sequences;
     std::optional<Error> cause;  // why everything fails, once it does
+
+    /// One address for each rank, for whoever reduces: room, so that no operation allocates it.
+    std::vector<const std::byte*> addresses;
 
 private:
     LocalGroup& group_;

@@ -93,7 +93,7 @@ private:
     }
 
     void reduce() const {
-        std::vector<const std::byte*> inputs(static_cast<std::size_t>(arena_.size()));
+        auto& inputs = arena_.addresses;
         std::size_t offset = 0;
         for (const auto& segment : task_.segments) {
             for (int rank = 0; rank < arena_.size(); ++rank) {

@@ -45,7 +45,6 @@ public:
         chunks_ = divide_up(input_.bytes(), chunk_bytes_);
         base_ = arena.sequences.swap;
         arena.sequences.swap += chunks_;
-        inputs_.resize(static_cast<std::size_t>(arena.size()));
         outputs_.resize(static_cast<std::size_t>(arena.size()));
         fill();
     }
@@ -140,14 +139,14 @@ private:
         for (int rank = 0; rank < arena_.size(); ++rank) {
             const auto index = static_cast<std::size_t>(rank);
             if (rank == arena_.rank()) {
-                inputs_[index] = in;
+                arena_.addresses[index] = in;
             } else {
-                inputs_[index] = slot(rank, reduced_) + at;
+                arena_.addresses[index] = slot(rank, reduced_) + at;
                 outputs_[taken++] = slot(rank, reduced_) + at;
             }
         }
         outputs_[taken] = out;
-        reducer_.run(inputs_, outputs_, bytes / element_bytes_, static_cast<int>(taken));
+        reducer_.run(arena_.addresses, outputs_, bytes / element_bytes_, static_cast<int>(taken));
     }
 
     void drain() {
@@ -180,8 +179,7 @@ private:
     std::size_t reduced_ = 0;
     std::size_t drained_ = 0;
 
-    std::vector<const std::byte*> inputs_;  // for reduce_piece
-    std::vector<std::byte*> outputs_;
+    std::vector<std::byte*> outputs_;  // for reduce_piece
 };
 
 }  // namespace
