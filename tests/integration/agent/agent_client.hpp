@@ -18,6 +18,8 @@ namespace hvd::test {
 
 namespace wire = launch::wire;
 
+inline constexpr const char* kJobId = "0123456789abcdef0123456789abcdef";
+
 /// How one rank ended, and all that it wrote.
 struct RankStory {
     std::optional<wire::Started> started;

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rank for the tests of the agent's socket. MODE is exchange, report or ask.
+#include "collectives/base/env.hpp"
+#include "collectives/rendezvous/agent_store.hpp"
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <unistd.h>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace hvd;
+
+int exchange(coll::AgentStore& store, const coll::Topology& topology) {
+    const auto own = "value of " + std::to_string(topology.rank);
+    const auto put = store.put(std::to_string(topology.rank), std::as_bytes(std::span(own)));
+    if (!put) {
+        std::cerr << put.error().message << '\n';
+        return 1;
+    }
+    for (int rank = 0; rank < topology.size; ++rank) {
+        const auto value = store.get(std::to_string(rank), Deadline::in(10s));
+        if (!value) {
+            std::cerr << value.error().message << '\n';
+            return 1;
+        }
+        std::cout << std::string_view(reinterpret_cast<const char*>(value->data()), value->size())
+                  << ", ";
+    }
+    const auto refused = store.put("refused", {});
+    const auto& why = refused ? std::string("nothing") : refused.error().message;
+    std::cout << "refused: " << why.substr(why.rfind(": ") + 2) << '\n';
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::string_view mode = argc == 2 ? argv[1] : "";
+    const auto contract = coll::decode_launch_contract(current_environment());
+    if (!contract) {
+        std::cerr << contract.error().message << '\n';
+        return 1;
+    }
+    auto store = coll::AgentStore::connect(*contract, Deadline::in(10s));
+    if (!store) {
+        std::cerr << store.error().message << '\n';
+        return 1;
+    }
+    if (mode == "exchange") {
+        return exchange(**store, contract->topology);
+    }
+    if (mode == "report") {
+        const std::string text(60'000, 't');
+        (void)(*store)->report(coll::ReportKind::exception, -1, text);
+        ::_exit(1);
+    }
+    (void)(*store)->get("never there", Deadline::in(200ms));
+    return 0;
+}
