@@ -113,7 +113,7 @@ def test_horovodrun_starts_ranks_with_nothing_else_on_the_path(environment):
 
 
 def test_hvd_bench_finds_its_library(environment):
-    assert "usage" in run_inside(environment, "hvd-bench", "--help").lower()
+    assert "--collective" in run_inside(environment, "hvd-bench", "--help")
 
 
 def test_check_build_works_without_any_framework(environment):
