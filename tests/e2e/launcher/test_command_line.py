@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command line, the config file and the host file may say, and what refuses them."""
+
+from __future__ import annotations
+
+import re
+import socket
+import sys
+
+import pytest
+
+USAGE = 2
+
+
+def refusal(job) -> str:
+    """The one sentence with which a command line was refused, before anything was started."""
+    assert job.code == USAGE
+    assert job.out == b""
+    (sentence,) = job.said
+    return sentence.removeprefix("horovodrun: ")
+
+
+@pytest.mark.parametrize("flag", ["-v", "--version"])
+def test_the_version_is_printed_alone(launcher, flag):
+    job = launcher.run(flag)
+
+    assert job.code == 0
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", job.out.decode())
+    assert job.err == b""
+
+
+def test_help_fits_a_terminal(launcher):
+    job = launcher.run("--help")
+
+    assert job.code == 0
+    assert job.err == b""
+    assert job.lines[0] == "Usage: horovodrun [flags] command [argument...]"
+    assert max(map(len, job.lines)) <= 80
+
+
+@pytest.mark.parametrize("flag", ["-cb", "--check-build"])
+def test_check_build_has_the_layout_of_the_original(launcher, flag):
+    job = launcher.run(flag)
+
+    assert job.code == 0
+    assert re.fullmatch(
+        r"Horovod v[\d.]+:\n\n"
+        r"Available Frameworks:\n"
+        r"    \[[ X]\] TensorFlow\n    \[[ X]\] PyTorch\n    \[ \] MXNet\n\n"
+        r"Available Controllers:\n"
+        r"    \[[ X]\] MPI\n    \[X\] Gloo\n\n"
+        r"Available Tensor Operations:\n"
+        r"    \[[ X]\] NCCL\n    \[ \] DDL\n    \[ \] CCL\n    \[[ X]\] MPI\n    \[X\] Gloo\n",
+        job.out.decode(),
+    )
+
+
+def test_check_build_finds_frameworks_without_running_their_code(launcher, tmp_path):
+    for name in ("torch", "tensorflow"):
+        package = tmp_path / name
+        package.mkdir()
+        (package / "__init__.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n")
+
+    job = launcher.run("-cb", env={"PYTHONPATH": str(tmp_path)})
+
+    assert "    [X] TensorFlow" in job.lines
+    assert "    [X] PyTorch" in job.lines
+    assert not (tmp_path / "imported").exists()
+
+
+def test_the_commands_own_arguments_reach_it_untouched(launcher):
+    show = "import sys; print(sys.argv[1:])"
+    words = ["-np", "7", "--help", "", "a b", "--", "$HOME", "*", "-x'\""]
+
+    job = launcher.run("-np", 1, sys.executable, "-c", show, *words)
+
+    assert job.lines == [f"[0]<stdout>:{words}"]
+
+
+def test_np_2_of_four_slots_runs_2(launcher):
+    job = launcher.run("-np", 2, "-H", "localhost:4", "echo", "here")
+
+    assert job.code == 0
+    assert sorted(job.lines) == ["[0]<stdout>:here", "[1]<stdout>:here"]
+
+
+def test_hosts_without_np_run_a_rank_in_every_slot(launcher, tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text(
+        f"# this machine under two names\nlocalhost slots=2\n{socket.gethostname()}:1\n"
+    )
+
+    assert len(launcher.run("-H", "localhost:3", "echo").lines) == 3
+    assert len(launcher.run("-hostfile", hosts, "echo").lines) == 3
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["true"], "say how many ranks to start: -np N"),
+        (["-np", "2"], "there is no command"),
+        (["-np", "zwei", "true"], "-np zwei: must be a whole number from 1 to 1048576"),
+        (["-np", "2", "--gpu-bin", "env", "true"], "did you mean --gpu-bind?"),
+        (["-np", "5", "-H", "localhost:4", "true"], "-np 5 is more than the 4 slots"),
+        (["-np", "2", "-H", "localhos", "true"], "did you mean 'localhost'?"),
+        (["-np", "2", "-H", "192.0.2.7", "true"], "'192.0.2.7' is not this machine"),
+        (["-np", "2", "--min-np", "1", "true"], "--min-np 1: elastic jobs are not part of"),
+        (["-np", "2", "--mpi", "true"], "--mpi: starting through mpirun"),
+        (["-np", "10000", "--no-oversubscribe", "true"], "10000 ranks on the "),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(launcher, arguments, sentence):
+    assert sentence in refusal(launcher.run(*arguments))
+
+
+def test_a_bad_line_of_a_host_file_is_named_with_its_place(launcher, tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost slots=1\nlocalhost slots=many\n")
+
+    job = launcher.run("-hostfile", hosts, "true")
+
+    assert refusal(job) == f"{hosts}:2:17: slots=many must be from 1 to 65536"
+
+
+def test_settings_of_flags_and_config_file_reach_the_ranks_and_flags_win(launcher, tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "params: {cycle_time_ms: 9, cache_capacity: 5}\nlogging: {hide_timestamp: on}\n"
+    )
+    script = "echo $HOROVOD_CYCLE_TIME $HOROVOD_CACHE_CAPACITY $HOROVOD_LOG_HIDE_TIME"
+
+    job = launcher.run("-np", 1, "--cycle-time-ms", 2, "--config-file", config, "sh", "-c", script)
+
+    assert job.lines == ["[0]<stdout>:2 5 1"]
+
+
+def test_an_unknown_key_of_the_config_file_is_an_error_with_its_line(launcher, tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text("params:\n  cycle_time: 9\n")
+
+    job = launcher.run("-np", 1, "--config-file", config, "true")
+
+    assert refusal(job) == (
+        f"{config}:2: unknown key 'cycle_time' in 'params'; did you mean 'cycle_time_ms'?"
+    )
+
+
+def test_a_missing_python_names_python3(launcher, tmp_path):
+    python3 = tmp_path / "python3"
+    python3.write_text("#!/bin/sh\n")
+    python3.chmod(0o755)
+
+    job = launcher.run("-np", 1, "python", "train.py", env={"PATH": str(tmp_path)})
+
+    assert job.code == 127
+    assert any("'python3' is there, write that" in line for line in job.said)
+
+
+def test_more_ranks_than_cpus_are_a_warning(launcher):
+    job = launcher.run("-np", 3, "true", prefix=("taskset", "-c", "0"))
+
+    assert job.code == 0
+    assert job.said == [
+        "horovodrun: 3 ranks on the 1 CPU of localhost will be slow: "
+        + "they share them, none is pinned"
+    ]
