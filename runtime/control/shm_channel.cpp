@@ -393,8 +393,7 @@ std::optional<Channel::Trouble> ShmChannel::find_dead() {
         }
         pollfd ended{.fd = group_.peer_pidfd(peer), .events = POLLIN, .revents = 0};
         if (::poll(&ended, 1, 0) == 1 && (ended.revents & POLLIN) != 0 &&
-            page(peer).left.load(std::memory_order_acquire) ==
-                static_cast<std::uint32_t>(Left::no)) {
+            page(peer).left.load(std::memory_order_acquire) == 0) {
             lost_ = Trouble{.peer = peer,
                             .error = {Errc::unavailable, "rank " + std::to_string(peer) + " (pid " +
                                                              std::to_string(group_.pid(peer)) +
@@ -409,27 +408,41 @@ std::optional<Channel::Trouble> ShmChannel::trouble() {
     if (lost_) {
         return lost_;
     }
+    // The first to leave is the cause; the others may have left because of it.
+    int first = -1;
+    std::uint32_t order = 0;
+    bool all_finished = true;
     for (int peer = 0; peer < size_; ++peer) {
-        const auto left = static_cast<Left>(page(peer).left.load(std::memory_order_acquire));
-        if (peer == rank_ || left == Left::no) {
+        const auto word = page(peer).left.load(std::memory_order_acquire);
+        if (peer == rank_ || word == 0) {
             continue;
         }
-        // A rank that gives up may only be the victim of one that has died.
-        if (auto dead = left == Left::unfinished ? find_dead() : std::nullopt) {
-            return dead;
+        const auto departure = Departure::from(word);
+        all_finished = all_finished && departure.finished;
+        if (first < 0 || departure.order < order) {
+            first = peer;
+            order = departure.order;
         }
-        return Trouble{.peer = peer,
-                       .error = {Errc::aborted, "rank " + std::to_string(peer) + " (pid " +
-                                                    std::to_string(group_.pid(peer)) + " on host " +
-                                                    host_ + ") has shut down"},
-                       .in_flight = left == Left::unfinished};
     }
-    return std::nullopt;
+    if (first < 0) {
+        return std::nullopt;
+    }
+    // Who left may be the victim of a rank that has died.
+    if (auto dead = find_dead()) {
+        return dead;
+    }
+    return Trouble{.peer = first,
+                   .error = {Errc::aborted, "rank " + std::to_string(first) + " (pid " +
+                                                std::to_string(group_.pid(first)) + " on host " +
+                                                host_ + ") has shut down"},
+                   .in_flight = !all_finished};
 }
 
 void ShmChannel::leave(bool finished) noexcept {
-    page(rank_).left.store(static_cast<std::uint32_t>(finished ? Left::finished : Left::unfinished),
-                           std::memory_order_release);
+    const Departure departure{
+        .finished = finished,
+        .order = shared_.departures.fetch_add(1, std::memory_order_acq_rel) + 1};
+    page(rank_).left.store(departure.word(), std::memory_order_release);
     group_.notify_others();
 }
 

@@ -28,14 +28,23 @@ struct alignas(128) Head {
 struct alignas(4096) RankPage {
     std::array<Head, 2> heads;                         // of odd and even rounds
     alignas(128) std::atomic<std::uint64_t> consumed;  // log entries
-    alignas(128) std::atomic<std::uint32_t> left;      // Left
+    alignas(128) std::atomic<std::uint32_t> left;      // 0, or how: see Departure
     std::atomic<std::uint32_t> has_cpus;
     cpu_set_t cpus;           // where it may run; valid once has_cpus is set
     ByteRing to_coordinator;  // announcements
     ByteRing from_coordinator;
 };
 
-enum class Left : std::uint32_t { no, finished, unfinished };
+/// How and when a rank left, in one word.
+struct Departure {
+    bool finished = false;    // it had done its part of everything that was agreed
+    std::uint32_t order = 0;  // from 1: who left earlier has the lower one
+
+    [[nodiscard]] std::uint32_t word() const noexcept { return (order << 1) | (finished ? 1 : 0); }
+    [[nodiscard]] static Departure from(std::uint32_t word) noexcept {
+        return {.finished = (word & 1) != 0, .order = word >> 1};
+    }
+};
 
 /// The execution log: a ring of entries that all ranks read in the same order and any may append
 /// to.
@@ -46,6 +55,7 @@ struct SharedLog {
 
 struct alignas(4096) SharedControl {
     SharedLog log;
+    alignas(128) std::atomic<std::uint32_t> departures;  // ranks that have left
     alignas(
         128) std::array<std::atomic<std::uint32_t>, kSharedIds> marks;  // ranks that marked an id
 };

@@ -260,7 +260,7 @@ void Engine::drive(const Done& done, Deadline deadline) {
     channel_->about_to_sleep();
     // What came between the last look and the announcement, or was left behind, is for the
     // engine's thread.
-    const bool more = step(Urgency::background);
+    const bool more = step(Urgency::background) || gather_until_;
     lay_down();
     if (more) {
         inbox_.wake();
@@ -268,8 +268,9 @@ void Engine::drive(const Done& done, Deadline deadline) {
 }
 
 void Engine::loop(const std::stop_token& stop) {
+    auto until = Deadline::never();
     while (true) {
-        (void)reactor_->wait(Deadline::never());
+        (void)reactor_->wait(until);
         wakeups_.fetch_add(1, std::memory_order_relaxed);
         baton_.lock();
         wake_up();
@@ -297,6 +298,7 @@ void Engine::loop(const std::stop_token& stop) {
             wake_up();
             spinner.reset();
         }
+        until = Deadline(gather_until_);
         lay_down();
     }
 }
@@ -314,7 +316,10 @@ bool Engine::step(Urgency urgency) {
             break_with(negotiated.error());
         }
         moved = executor_.step() || moved;
-        look_for_trouble(moved);
+        if (executor_.broken() && !broken_) {
+            break_with(*executor_.broken());
+        }
+        moved = moved || look_for_trouble();
     } catch (const Exception& exception) {
         break_with(exception.error());
     } catch (const std::bad_alloc&) {
@@ -338,11 +343,29 @@ bool Engine::take(Urgency urgency) {
     }
     if (broken_) {
         fail(taken_, *broken_);
+    } else if (may_gather(urgency)) {
+        return false;
     } else {
         negotiator_.submit(taken_, urgency);
     }
     taken_.clear();
+    gather_until_.reset();
     return true;
+}
+
+bool Engine::may_gather(Urgency urgency) {
+    if (config_.cycle_time.count() == 0 || urgency == Urgency::awaited) {
+        return false;
+    }
+    std::size_t bytes = 0;
+    for (const Operation* head : taken_) {
+        for (const Operation* member = head; member != nullptr; member = member->next) {
+            bytes += byte_count(member->signature);
+        }
+    }
+    const auto now = Deadline::Clock::now();
+    gather_until_ = gather_until_.value_or(now + config_.cycle_time);
+    return bytes < executor_.fusion_bytes() && now < *gather_until_;
 }
 
 Result<bool> Engine::negotiate() {
@@ -361,32 +384,28 @@ Result<bool> Engine::negotiate() {
     return moved;
 }
 
-void Engine::look_for_trouble(bool moved) {
+bool Engine::look_for_trouble() {
     if (broken_) {
-        return;
+        return false;
     }
-    if (executor_.broken()) {
-        break_with(*executor_.broken());
-        return;
-    }
-    if (leaving_ && !moved && !executor_.busy()) {
+    if (leaving_ && !executor_.busy()) {
         // The peer had finished all that was agreed, and so have we: the rest will never come.
         break_with(*leaving_);
-        return;
+        return true;
     }
-    if (leaving_) {
-        return;
+    const auto trouble = channel_->trouble();
+    if (!trouble) {
+        return false;
     }
-    if (const auto trouble = channel_->trouble()) {
-        if (!trouble->in_flight) {
-            leaving_ = trouble->error;
-            return;
-        }
-        if (on_peer_lost_ && trouble->error.code == Errc::unavailable) {
-            on_peer_lost_(trouble->peer, trouble->error.message);
-        }
-        break_with(trouble->error);
+    if (!trouble->in_flight) {
+        // What was agreed before it left may still be on its way: look for it once more.
+        return !std::exchange(leaving_, trouble->error);
     }
+    if (on_peer_lost_ && trouble->error.code == Errc::unavailable) {
+        on_peer_lost_(trouble->peer, trouble->error.message);
+    }
+    break_with(trouble->error);
+    return true;
 }
 
 void Engine::break_with(const Error& cause) {
@@ -394,6 +413,7 @@ void Engine::break_with(const Error& cause) {
         return;
     }
     broken_ = cause;
+    cut_off_ = executor_.busy();
     negotiator_.fail_open(cause);
     executor_.abort(cause);
     fail(std::exchange(taken_, {}), cause);
@@ -428,7 +448,7 @@ void Engine::leave() {
             reactor_->dispatch();
         }
     }
-    channel_->leave(!executor_.busy() && !broken_);
+    channel_->leave(!executor_.busy() && !cut_off_);
     break_with(shut_down_error());
     inbox_.take(taken_);
     fail(std::exchange(taken_, {}), *broken_);

@@ -132,7 +132,8 @@ private:
     [[nodiscard]] bool step(Urgency urgency);
     [[nodiscard]] bool take(Urgency urgency);
     [[nodiscard]] Result<bool> negotiate();
-    void look_for_trouble(bool moved);
+    [[nodiscard]] bool look_for_trouble();
+    [[nodiscard]] bool may_gather(Urgency urgency);
     void break_with(const Error& cause);
     void fail(std::span<Operation* const> heads, const Error& cause);
     void leave();
@@ -153,8 +154,10 @@ private:
     Negotiator negotiator_;
     std::vector<Operation*> taken_;  // heads on their way to the negotiator
     std::vector<Operation*> ready_;  // scratch
-    std::optional<Error> leaving_;   // a peer left in order: nothing new will be agreed
+    std::optional<Deadline::Clock::time_point> gather_until_;  // what is taken waits for company
+    std::optional<Error> leaving_;  // a peer left in order: nothing new will be agreed
     std::optional<Error> broken_;
+    bool cut_off_ = false;                        // broken while a collective was in flight
     Deadline stop_deadline_ = Deadline::never();  // written before the thread is asked to stop
     // ... to here.
 

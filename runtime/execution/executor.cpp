@@ -44,7 +44,7 @@ void Executor::enqueue(std::span<Operation* const> heads) {
             items.push_back(item_of(*member));
         }
     }
-    for (const auto& indices : plan_fusion(items, limit_bytes())) {
+    for (const auto& indices : plan_fusion(items, fusion_bytes())) {
         Group group;
         group.reserve(indices.size());
         for (const auto index : indices) {
@@ -102,7 +102,7 @@ void Executor::abort(const Error& cause) {
     }
 }
 
-std::size_t Executor::limit_bytes() const {
+std::size_t Executor::fusion_bytes() const {
     return setup_.fusion_bytes.value_or(setup_.backends.front()->fusion_bytes());
 }
 

@@ -55,6 +55,9 @@ public:
     /// Set when a collective failed: the world cannot go on.
     [[nodiscard]] const std::optional<Error>& broken() const noexcept { return broken_; }
 
+    /// The largest fused message.
+    [[nodiscard]] std::size_t fusion_bytes() const;
+
     [[nodiscard]] const Totals& totals() const noexcept { return totals_; }
 
 private:
@@ -68,7 +71,6 @@ private:
     void fill_task(const Group& group);
     void pack();
     void unpack();
-    [[nodiscard]] std::size_t limit_bytes() const;
 
     Setup setup_;
     TicketTable& tickets_;
