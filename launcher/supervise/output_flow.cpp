@@ -14,25 +14,32 @@ namespace {
 /// A console that takes nothing for this long is said to be stuck.
 constexpr auto kConsolePatience = std::chrono::seconds(10);
 
+/// When all that came was written, an agent has credit: what a rank wrote before its end is here
+/// after this time.
+constexpr auto kLastOutput = std::chrono::milliseconds(200);
+
 /// Small enough that an agent never has to wait for credit while the console keeps up.
 constexpr std::uint64_t kCreditStep = wire::kOutputWindow / 4;
 
 }  // namespace
 
-OutputFlow::OutputFlow(IoThread& io, Agents& agents, Events events)
+OutputFlow::OutputFlow(IoThread& io, Agents& agents, int ranks, Events events)
     : io_(io),
       agents_(agents),
+      ranks_(ranks),
       events_(std::move(events)),
       received_bytes_(agents.size()),
       credited_bytes_(agents.size()),
       console_timer_(io),
+      ended_timer_(io),
       limit_timer_(io) {}
 
 Result<std::unique_ptr<OutputFlow>> OutputFlow::create(IoThread& io,
                                                        Agents& agents,
                                                        const OutputOptions& options,
                                                        Events events) {
-    auto flow = std::unique_ptr<OutputFlow>(new OutputFlow(io, agents, std::move(events)));
+    auto flow =
+        std::unique_ptr<OutputFlow>(new OutputFlow(io, agents, options.ranks, std::move(events)));
     auto* self = flow.get();
     HVD_TRY(self->output_,
             JobOutput::create(
@@ -59,7 +66,35 @@ void OutputFlow::submit(std::size_t host, Chunk chunk) {
 }
 
 void OutputFlow::rank_ended(int rank) {
-    output_->rank_ended(rank);
+    if (!has_begun()) {
+        return;
+    }
+    if (ended_ranks_.empty()) {
+        ended_timer_.set(Deadline::in(kLastOutput), [this] { end_lines(); });
+    }
+    ended_ranks_.push_back(rank);
+}
+
+void OutputFlow::end_lines() {
+    if (output_->pending_bytes() != 0) {
+        // Its agent may be without credit.
+        ended_timer_.set(Deadline::in(kLastOutput), [this] { end_lines(); });
+        return;
+    }
+    for (const int rank : std::exchange(ended_ranks_, {})) {
+        output_->rank_ended(rank);
+    }
+}
+
+void OutputFlow::all_ended() {
+    ended_timer_.cancel();
+    for (int rank = 0; rank < ranks_ && has_begun(); ++rank) {
+        output_->rank_ended(rank);  // also those whose agent was lost
+    }
+}
+
+bool OutputFlow::has_begun() const noexcept {
+    return std::ranges::any_of(received_bytes_, [](auto bytes) { return bytes != 0; });
 }
 
 void OutputFlow::say(std::string_view sentence) {

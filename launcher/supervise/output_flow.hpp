@@ -35,7 +35,13 @@ public:
                                                                     Events events);
 
     void submit(std::size_t host, Chunk chunk);
+
+    /// Some of its output may still come, where an agent had no credit left. Once that is over its
+    /// last line is printed, even without a line end.
     void rank_ended(int rank);
+
+    /// No output comes any more, from any rank.
+    void all_ended();
 
     /// A line of horovodrun's own; its prefix and line end are added.
     void say(std::string_view sentence);
@@ -57,23 +63,30 @@ public:
     [[nodiscard]] const std::vector<std::string>& losses() const noexcept { return losses_; }
 
 private:
-    OutputFlow(IoThread& io, Agents& agents, Events events);
+    OutputFlow(IoThread& io, Agents& agents, int ranks, Events events);
+
+    /// Whether any rank has written anything.
+    [[nodiscard]] bool has_begun() const noexcept;
 
     void progress();
     void give_credit();
     void watch_console();
+    void end_lines();
     void console_failed(OutputStream stream, int error_number);
     void file_failed(const std::string& text);
 
     IoThread& io_;
     Agents& agents_;
+    int ranks_;
     Events events_;
     std::vector<std::uint64_t> received_bytes_;  // by host
     std::vector<std::uint64_t> credited_bytes_;
     std::vector<std::string> losses_;
+    std::vector<int> ended_ranks_;  // whose last line may still be open
     bool is_watching_ = false;
     bool is_abandoned_ = false;
     Timer console_timer_;
+    Timer ended_timer_;
     Timer limit_timer_;
     std::unique_ptr<JobOutput> output_;  // last: its threads call into what is above
 };

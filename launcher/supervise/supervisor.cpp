@@ -205,6 +205,7 @@ void Supervisor::begin_draining() {
     start_timer_.cancel();
     job_timer_.cancel();
     input_.reset();
+    output_->all_ended();
     agents_.close();
     grace_timer_.set(Deadline::in(kAgentPatience), [this] {
         has_given_up_agents_ = true;

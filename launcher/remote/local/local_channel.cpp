@@ -6,8 +6,11 @@
 #include <string>
 #include <utility>
 
+#include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace hvd::launch {
 namespace {
@@ -38,7 +41,13 @@ LocalChannel::LocalChannel(IoThread& io, Parts parts)
       patience_(io),
       pid_(parts.pid) {}
 
-LocalChannel::~LocalChannel() = default;
+LocalChannel::~LocalChannel() {
+    if (!process_over_) {
+        // It was given its time; with its guard gone the agent ends too, with all it has.
+        (void)::syscall(SYS_pidfd_send_signal, process_.fd(), SIGKILL, nullptr, 0);
+        (void)::waitpid(pid_, nullptr, 0);
+    }
+}
 
 void LocalChannel::open(Handlers handlers) {
     handlers_ = std::move(handlers);
@@ -94,8 +103,14 @@ void LocalChannel::reap() {
 }
 
 void LocalChannel::finish_if_over() {
-    if (stream_over_ && process_over_ && !std::exchange(told_, true)) {
+    if (stream_over_ && process_over_) {
         patience_.cancel();
+        tell();
+    }
+}
+
+void LocalChannel::tell() {
+    if (!std::exchange(told_, true)) {
         handlers_.on_end(std::move(error_));
     }
 }

@@ -23,6 +23,8 @@ public:
     };
 
     LocalChannel(IoThread& io, Parts parts);
+
+    /// Kills a child that has not ended.
     ~LocalChannel() override;
     LocalChannel(const LocalChannel&) = delete;
     LocalChannel& operator=(const LocalChannel&) = delete;
@@ -36,6 +38,7 @@ private:
     void stream_ended(std::optional<Error> error);
     void reap();
     void finish_if_over();
+    void tell();
 
     PipeWriter writer_;
     PipeReader reader_;

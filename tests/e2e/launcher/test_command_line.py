@@ -104,7 +104,10 @@ def test_hosts_without_np_run_a_rank_in_every_slot(launcher, tmp_path):
         (["-np", "5", "-H", "localhost:4", "true"], "-np 5 is more than the 4 slots"),
         (["-np", "2", "-H", "localhos", "true"], "did you mean 'localhost'?"),
         (["-np", "2", "-H", "192.0.2.7", "true"], "'192.0.2.7' is not this machine"),
-        (["-np", "2", "--min-np", "1", "true"], "--min-np 1: elastic jobs are not part of"),
+        (
+            ["-np", "2", "--min-np", "1", "true"],
+            "--min-np 1: elastic jobs are not part of",
+        ),
         (["-np", "2", "--mpi", "true"], "--mpi: starting through mpirun"),
         (["-np", "10000", "--no-oversubscribe", "true"], "10000 ranks on the "),
     ],

@@ -36,7 +36,17 @@ def without_job(variables: dict[str, str]) -> dict[str, str]:
     "flags, clean",
     [
         ([], False),
-        (["--bind-to", "none", "--env", 'MINE=it\'s a "test"', "--cycle-time-ms", "3"], False),
+        (
+            [
+                "--bind-to",
+                "none",
+                "--env",
+                'MINE=it\'s a "test"',
+                "--cycle-time-ms",
+                "3",
+            ],
+            False,
+        ),
         (["--env-clean", "--env-pass", "PATH", "--env", "OMP_NUM_THREADS=7"], True),
     ],
 )

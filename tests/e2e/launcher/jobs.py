@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs as values: what was printed, how they ended, and how long that took."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+TIMEOUT = 60  # seconds; a loaded machine may be slow, a hanging one is found
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: bytes
+    err: bytes
+    seconds: float
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.decode(errors="replace").splitlines()
+
+    @property
+    def said(self) -> list[str]:
+        """What horovodrun itself wrote to standard error."""
+        lines = self.err.decode(errors="replace").splitlines()
+        return [line for line in lines if line.startswith("horovodrun: ")]
+
+
+class Running:
+    """A job under way. Its output is read as it comes, unless the test does not want that."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.began = time.monotonic()
+        self.text = {"out": bytearray(), "err": bytearray()}
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def wait_for(self, text: bytes, stream: str = "out") -> bytes:
+        """Reads until `text` is there."""
+        self.wait_until(lambda: text in self.text[stream], f"{text!r} in {stream}")
+        return bytes(self.text[stream])
+
+    def end(self) -> Ended:
+        self.wait_until(lambda: False, "its end")
+        code = self.process.wait(TIMEOUT)
+        seconds = time.monotonic() - self.began
+        return Ended(code, bytes(self.text["out"]), bytes(self.text["err"]), seconds)
+
+    def wait_until(self, is_enough: Callable[[], bool], what: str) -> None:
+        """Reads until that is so, or until the end."""
+        deadline = time.monotonic() + TIMEOUT
+        with selectors.DefaultSelector() as selector:
+            for name in ("out", "err"):
+                pipe = getattr(self.process, "std" + name)
+                if pipe is not None and not pipe.closed:
+                    selector.register(pipe, selectors.EVENT_READ, name)
+            while not is_enough() and selector.get_map():
+                left = deadline - time.monotonic()
+                assert left > 0, f"no {what} within {TIMEOUT} s, but {self.text}"
+                for key, _ in selector.select(left):
+                    data = os.read(key.fd, 1 << 20)
+                    self.text[key.data] += data
+                    if not data:
+                        selector.unregister(key.fileobj)
+                        key.fileobj.close()
+
+
+class Launcher:
+    def __init__(self, program: Path) -> None:
+        self.program = program
+
+    def command(self, *arguments: object) -> list[str]:
+        return [str(self.program), *map(str, arguments)]
+
+    def run(self, *arguments: object, **options: object) -> Ended:
+        with self.start(*arguments, **options) as job:
+            return job.end()
+
+    @contextlib.contextmanager
+    def start(
+        self,
+        *arguments: object,
+        prefix: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
+        **options: object,
+    ) -> Iterator[Running]:
+        """Starts `horovodrun ARGUMENTS`. What is left of it is killed when the block ends."""
+        settings: dict[str, object] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "env": {**os.environ, **(env or {})},
+            **options,
+        }
+        process = subprocess.Popen([*prefix, *self.command(*arguments)], **settings)
+        try:
+            yield Running(process)
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                process.wait(TIMEOUT)
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
+
+
+def only_rank(rank: int, script: str, others: str = "sleep 60") -> tuple[str, ...]:
+    """A command for /bin/sh in which one rank does something else than the others."""
+    return (
+        "sh",
+        "-c",
+        f'if [ "$HOROVOD_RANK" = {rank} ]; then {script}; else {others}; fi',
+    )

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whoever is killed with -9, nothing of the job is left a second later.
+
+The job runs as PID 1's descendants in a PID namespace of its own, where a script counts what is
+left by looking at all of /proc: never by what the product believes.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+# Each rank has a child, and a grandchild that hides: double-forked, in a session of its own, with
+# an empty environment, deaf to TERM.
+RANK = """
+import os, signal, subprocess, time
+subprocess.Popen(["sleep", "1000"])
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.execve("/bin/sleep", ["sleep", "2000"], {})
+    os._exit(0)
+os.wait()
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+# Kills one process by its place in the tree, waits a second, lists what is left.
+SCRIPT = r"""
+import os, signal, subprocess, sys, time
+
+def table():
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                text = open(f"/proc/{name}/stat").read()
+            except OSError:
+                continue
+            state, parent = text[text.rindex(")") + 2:].split()[:2]
+            name_of = text[text.index("(") + 1:text.rindex(")")]
+            found[int(name)] = (name_of, int(parent), state)
+    return found
+
+def child_of(parent, wanted):
+    return next(pid for pid, (name, above, _) in table().items()
+                if above == parent and name == wanted)
+
+victim, limit, *command = sys.argv[1:]
+job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+for _ in range(3):
+    line = job.stdout.readline()
+    assert b"ready" in line, (line, job.stderr.read())
+deadline = time.monotonic() + 20
+while sum(name == "sleep" for name, _, _ in table().values()) < 6:
+    assert time.monotonic() < deadline, table()
+    time.sleep(0.02)
+guard = child_of(job.pid, "hvd-agent")
+agent = child_of(guard, "hvd-agent")
+began = time.monotonic()
+os.kill({"launcher": job.pid, "guard": guard, "agent": agent}[victim], signal.SIGKILL)
+
+def left():
+    return {pid: row for pid, row in table().items()
+            if pid not in (os.getpid(), job.pid) and row[2] != "Z"}
+
+while left() and time.monotonic() - began < float(limit):
+    time.sleep(0.02)
+print("left:", left(), "after %.2f s" % (time.monotonic() - began))
+try:
+    print("code:", job.wait(20))
+except subprocess.TimeoutExpired:
+    print("code: none")
+print(job.stderr.read().decode())
+sys.exit(bool(left()))
+"""
+
+
+@pytest.mark.parametrize("victim, code", [("launcher", -9), ("agent", 125), ("guard", 125)])
+def test_nothing_is_left_a_second_after_kill_9(launcher, own_pids, tmp_path, victim, code):
+    (tmp_path / "count.py").write_text(SCRIPT)
+    (tmp_path / "rank.py").write_text(RANK)
+    python = (sys.executable, "-S", "-E")
+
+    result = subprocess.run(
+        [
+            *own_pids,
+            *python,
+            tmp_path / "count.py",
+            victim,
+            "1.0",
+            *launcher.command("-np", 3, "--bind-to", "none", *python, tmp_path / "rank.py"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "left: {}" in result.stdout
+    assert f"code: {code}\n" in result.stdout
+    if victim != "launcher":
+        assert "horovodrun: lost the agent on host localhost: " in result.stdout
+
+
+def test_a_job_that_ends_leaves_nothing(launcher, own_pids, tmp_path):
+    (tmp_path / "rank.py").write_text(RANK.replace("time.sleep(1000)", "time.sleep(0.3)"))
+    program = (sys.executable, "-S", "-E", tmp_path / "rank.py")
+    command = [str(word) for word in launcher.command("-np", 2, *program)]
+
+    # The shell is PID 1: it and `ps` are all that may be there.
+    result = subprocess.run(
+        [*own_pids, "sh", "-c", '"$@"; echo code $?; ps -e -o comm=', "sh", *command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    lines = result.stdout.splitlines()
+    assert lines[lines.index("code 0") + 1 :] == ["sh", "ps"], result

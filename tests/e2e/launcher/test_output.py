@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every byte that a rank writes arrives, in whole lines, at its place."""
+
+from __future__ import annotations
+
+import calendar
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from jobs import only_rank
+
+
+def python(script: str) -> tuple[str, ...]:
+    return (sys.executable, "-S", "-E", "-c", script)
+
+
+def written(file: Path, folder: Path) -> bytes:
+    return (folder / file).read_bytes()
+
+
+def test_each_line_has_its_rank_and_stream(launcher):
+    job = launcher.run("-np", 2, "sh", "-c", "echo out; echo err >&2")
+
+    assert sorted(job.lines) == ["[0]<stdout>:out", "[1]<stdout>:out"]
+    ranks_err = [line for line in job.err.splitlines() if b"<stderr>" in line]
+    assert sorted(ranks_err) == [b"[0]<stderr>:err", b"[1]<stderr>:err"]
+
+
+def test_a_last_line_without_its_end_gets_one_on_the_console_only(launcher, tmp_path):
+    job = launcher.run("-np", 1, "--output-filename", tmp_path, "printf", "a\\nb")
+
+    assert job.out == b"[0]<stdout>:a\n[0]<stdout>:b\n"
+    assert written(Path("rank.0/stdout"), tmp_path) == b"a\nb"
+
+
+def test_progress_bars_keep_their_carriage_returns(launcher):
+    job = launcher.run("-np", 1, "printf", "10%%\\r20%%\\rdone\\n")
+
+    assert job.out == b"[0]<stdout>:10%\r[0]<stdout>:20%\r[0]<stdout>:done\n"
+
+
+def test_any_bytes_pass_unchanged(launcher, tmp_path):
+    data = random.Random(7).randbytes(3_000_000) + b"\0\xff\xfe\n\xc3"
+    source = tmp_path / "data"
+    source.write_bytes(data)
+
+    job = launcher.run("-np", 2, "--output-filename", tmp_path / "out", "cat", source)
+
+    assert job.code == 0
+    for rank in (0, 1):
+        assert written(Path(f"rank.{rank}/stdout"), tmp_path / "out") == data
+    # On the console: cut at \n and \r, with a prefix each, and an end for the last piece.
+    for rank in (b"0", b"1"):
+        pieces = re.findall(rb"\[%s\]<stdout>:([^\r\n]*(?:\r\n|\r|\n))" % rank, job.out)
+        assert b"".join(pieces) == data + b"\n"
+
+
+def test_lines_of_four_ranks_are_never_torn(launcher):
+    lines = 100_000
+    script = f"import os; r = os.environ['HOROVOD_RANK']\nfor i in range({lines}): print(r, i)"
+
+    job = launcher.run("-np", 4, *python(script))
+
+    assert job.code == 0
+    expected = Counter(f"[{r}]<stdout>:{r} {i}" for r in range(4) for i in range(lines))
+    assert Counter(job.lines) == expected
+    own = [line for line in job.lines if line.startswith("[2]")]
+    assert own == [f"[2]<stdout>:2 {i}" for i in range(lines)]
+
+
+def test_both_streams_in_one_pipe_are_not_torn(launcher):
+    script = (
+        "import sys\nfor i in range(20000):\n"
+        " sys.stdout.write('out %d\\n' % i); sys.stderr.write('err %d\\n' % i)"
+    )
+
+    job = launcher.run("-np", 3, *python(script), stderr=subprocess.STDOUT)
+
+    lines = [line for line in job.lines if not line.startswith("horovodrun: ")]
+    assert len(lines) == 120_000
+    whole = re.compile(r"\[[012]\]<std(out>:out|err>:err) \d+")
+    assert all(whole.fullmatch(line) for line in lines)
+
+
+def test_timestamps_are_utc_and_directly_in_front(launcher):
+    before = time.time()
+    job = launcher.run("-np", 1, "-prefix-timestamp", "echo", "hi")
+
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)\[0\]<stdout>:hi", job.lines[0])
+    assert match
+    stamp = time.strptime(match[1][:19], "%Y-%m-%dT%H:%M:%S")
+    assert int(before) <= calendar.timegm(stamp) <= time.time()
+
+
+def test_files_are_padded_and_hold_what_the_console_does_not_show(launcher, tmp_path):
+    job = launcher.run(
+        *("-np", 11, "--output-filename", tmp_path, "--show", "3", "--bind-to", "none"),
+        *("sh", "-c", "echo $HOROVOD_RANK; echo e >&2"),
+    )
+
+    assert job.out == b"[3]<stdout>:3\n"
+    names = sorted(entry.name for entry in tmp_path.iterdir())
+    assert names == [f"rank.{rank:02}" for rank in range(11)]
+    for rank in range(11):
+        assert written(Path(f"rank.{rank:02}/stdout"), tmp_path) == f"{rank}\n".encode()
+        assert written(Path(f"rank.{rank:02}/stderr"), tmp_path) == b"e\n"
+
+
+def test_what_a_rank_wrote_before_it_died_is_delivered(launcher, tmp_path):
+    script = "import os; os.write(1, b'x' * 60000); os.kill(os.getpid(), 9)"
+
+    job = launcher.run("-np", 1, "--output-filename", tmp_path, *python(script))
+
+    assert job.code == 137
+    assert written(Path("rank.0/stdout"), tmp_path) == b"x" * 60000
+    assert job.out == b"[0]<stdout>:" + b"x" * 60000 + b"\n"
+
+
+def test_output_of_a_descendant_after_its_rank_is_forwarded(launcher):
+    script = only_rank(0, "(sleep 0.5; echo late) & printf early", others="sleep 3")
+
+    job = launcher.run("-np", 2, *script)
+
+    assert job.lines == ["[0]<stdout>:early", "[0]<stdout>:late"]
+
+
+def test_a_slow_reader_loses_nothing(launcher):
+    lines = 300_000
+    script = f"for i in range({lines}): print('x' * 50, i)"
+
+    with launcher.start("-np", 1, *python(script)) as job:
+        time.sleep(1)  # the pipe and the window are full by then
+        ended = job.end()
+
+    assert ended.code == 0
+    assert ended.lines == [f"[0]<stdout>:{'x' * 50} {i}" for i in range(lines)]
+
+
+def test_a_reader_who_does_not_read_delays_neither_ends_nor_signals(launcher, tmp_path):
+    script = only_rank(0, "yes", others=f"sleep 1; touch {tmp_path}/gone; exit 4")
+    with launcher.start("-np", 2, *script) as job:
+        deadline = time.monotonic() + 30
+        while descendants(job.process.pid, "yes") or not (tmp_path / "gone").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        ended = job.end()
+
+    assert ended.code == 4
+
+
+def descendants(pid: int, name: str) -> list[int]:
+    """The processes called `name` below `pid`."""
+    parents: dict[int, int] = {}
+    names: dict[int, str] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                text = (entry / "stat").read_text()
+            except OSError:
+                continue
+            own = int(entry.name)
+            names[own] = text[text.index("(") + 1 : text.rindex(")")]
+            parents[own] = int(text[text.rindex(")") + 2 :].split()[1])
+    found = []
+    for own in parents:
+        ancestor = own
+        while ancestor in parents and ancestor != pid:
+            ancestor = parents[ancestor]
+        if ancestor == pid and names[own] == name:
+            found.append(own)
+    return found
+
+
+def test_a_stuck_console_is_said_after_ten_seconds_and_can_be_left(launcher):
+    with launcher.start("-np", 1, "yes") as job:
+        os.set_blocking(job.process.stderr.fileno(), True)
+        text = job.process.stderr.readline()
+        assert text.startswith(b"horovodrun: standard output is not being read")
+        assert time.monotonic() - job.began > 9
+        job.signal(signal.SIGINT)
+        assert b"Ctrl-C again" in job.process.stderr.readline()
+        time.sleep(0.3)
+        job.signal(signal.SIGINT)
+
+        assert job.process.wait(20) == 130
+
+
+def test_a_full_disk_is_said_once_and_the_job_goes_on(launcher, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    script = "import os\nfor i in range(100): os.write(1, b'x' * 10000 + b'\\n')"
+    arguments = ("-np", 1, "--output-filename", tmp_path, *python(script))
+    prefix = (
+        *("unshare", "--mount", "sh", "-c"),
+        f'mount -t tmpfs -o size=64k none {tmp_path} && exec "$@"',
+        "sh",
+    )
+
+    job = launcher.run(*arguments, prefix=prefix)
+
+    if b"mount:" in job.err:
+        pytest.skip("no tmpfs can be mounted here")
+    assert len(job.lines) == 100
+    assert sum("No space left" in line for line in job.said) == 1
+    assert job.code == 125
+
+
+def test_standard_input_is_empty_unless_asked_for(launcher):
+    script = ("sh", "-c", "wc -c")
+
+    assert launcher.run("-np", 1, *script, stdin=subprocess.PIPE).out == b"[0]<stdout>:0\n"
+
+
+@pytest.mark.parametrize("which, expected", [("all", [9, 9]), ("1", [0, 9])])
+def test_standard_input_goes_to_the_ranks_that_want_it(launcher, tmp_path, which, expected):
+    source = tmp_path / "input"
+    source.write_bytes(b"some text")
+
+    with source.open() as stdin:
+        job = launcher.run("-np", 2, "--stdin", which, "wc", "-c", stdin=stdin)
+
+    assert sorted(job.lines) == [f"[{rank}]<stdout>:{size}" for rank, size in enumerate(expected)]
+
+
+def test_standard_input_stays_blocking_for_those_who_share_it(launcher):
+    read, write = os.pipe()
+    try:
+        with launcher.start("-np", 1, "--stdin", "all", "cat", stdin=read) as job:
+            os.write(write, b"hello\n")
+            job.wait_for(b"hello")
+            assert os.get_blocking(read)
+            os.close(write)
+            write = -1
+            assert job.end().code == 0
+    finally:
+        os.close(read)
+        if write >= 0:
+            os.close(write)
+
+
+def test_sixty_four_ranks(launcher):
+    job = launcher.run("-np", 64, "--bind-to", "none", "sh", "-c", "echo $HOROVOD_RANK")
+
+    assert job.code == 0
+    assert sorted(job.lines) == sorted(f"[{rank}]<stdout>:{rank}" for rank in range(64))

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals to horovodrun: asked once, killed at the second time, and what is only passed on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import signal
+import subprocess
+import time
+
+import pytest
+from jobs import TIMEOUT
+
+HINT = "horovodrun: stopping, Ctrl-C again to kill"
+
+
+def trapping(action: str) -> tuple[str, ...]:
+    """A rank that says "ready", does `action` on any of the usual signals, and else waits."""
+    names = "INT TERM HUP QUIT USR1 USR2"
+    traps = "; ".join(f"trap '{action.replace('NAME', name)}' {name}" for name in names.split())
+    return ("sh", "-c", f"{traps}; echo ready; while :; do sleep 0.1; done")
+
+
+def start_ready(launcher, stack, *arguments, ranks=2, **options):
+    job = stack.enter_context(launcher.start("-np", ranks, *arguments, **options))
+    while job.text["out"].count(b"ready\n") < ranks:
+        job.wait_until(lambda: job.text["out"].count(b"ready\n") >= ranks, "ready")
+    return job
+
+
+@pytest.fixture
+def stack():
+    with contextlib.ExitStack() as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT"])
+def test_ranks_that_end_well_when_asked_make_it_a_success(launcher, stack, name):
+    job = start_ready(launcher, stack, *trapping("echo got NAME; exit 0"))
+
+    job.signal(getattr(signal, f"SIG{name}"))
+    ended = job.end()
+
+    assert ended.code == 0
+    assert sorted(ended.lines)[0] == f"[0]<stdout>:got {name}"
+    assert ended.out.count(b"got " + name.encode()) == 2
+    assert ended.said == [HINT]
+
+
+@pytest.mark.parametrize("name, number", [("INT", 2), ("TERM", 15), ("HUP", 1), ("QUIT", 3)])
+def test_else_it_is_128_and_the_signal(launcher, stack, name, number):
+    job = start_ready(launcher, stack, *trapping("exit 7"))
+
+    job.signal(number)
+    ended = job.end()
+
+    assert ended.code == 128 + number
+    assert ended.said == [
+        HINT,
+        f"horovodrun: stopped by SIG{name}",
+        "horovodrun: stopped: ranks 0-1",
+    ]
+
+
+def test_a_second_request_kills_at_once(launcher, stack):
+    job = start_ready(launcher, stack, "--grace", 50, *trapping("echo no"))
+
+    job.signal(signal.SIGINT)
+    job.wait_for(b"Ctrl-C again", "err")
+    time.sleep(0.5)
+    job.signal(signal.SIGINT)
+    ended = job.end()
+
+    assert ended.code == 130
+    assert ended.seconds < 30
+
+
+def test_two_signals_at_once_are_one_request(launcher, stack):
+    job = start_ready(launcher, stack, *trapping("echo got NAME; sleep 0.5; echo saved; exit 0"))
+
+    job.signal(signal.SIGTERM)
+    job.signal(signal.SIGTERM)
+    ended = job.end()
+
+    assert ended.code == 0
+    assert ended.out.count(b"saved") == 2
+
+
+def test_who_does_not_react_is_killed_after_the_grace_time(launcher, stack):
+    job = start_ready(launcher, stack, "--grace", 1, *trapping("echo no"))
+
+    job.signal(signal.SIGTERM)
+    ended = job.end()
+
+    assert ended.code == 143
+    assert ended.seconds < 30
+
+
+@pytest.mark.parametrize("name", ["USR1", "USR2"])
+def test_user_signals_are_passed_on_and_stop_nothing(launcher, stack, name):
+    job = start_ready(launcher, stack, *trapping("echo got NAME; test NAME = TERM && exit 0"))
+
+    job.signal(getattr(signal, f"SIG{name}"))
+    job.wait_until(lambda: job.text["out"].count(b"got " + name.encode()) == 2, f"got {name}")
+    job.signal(signal.SIGTERM)
+    ended = job.end()
+
+    assert ended.out.count(b"got " + name.encode()) == 2
+    assert ended.code == 0
+
+
+def test_ignored_signals_stay_ignored(launcher, stack):
+    job = start_ready(
+        launcher,
+        stack,
+        "sh",
+        "-c",
+        "echo ready; sleep 1; echo done",
+        prefix=("nohup",),
+        ranks=1,
+    )
+
+    job.signal(signal.SIGHUP)
+    ended = job.end()
+
+    assert (ended.code, ended.lines) == (0, ["[0]<stdout>:ready", "[0]<stdout>:done"])
+
+
+def state_of(pid: int) -> str:
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().rsplit(")", 1)[1].split()[0]
+
+
+def wait_for_state(pid: int, states: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while state_of(pid) not in states:
+        assert time.monotonic() < deadline, f"{pid} is {state_of(pid)}, not {states}"
+        time.sleep(0.02)
+
+
+def test_a_terminal_stop_stops_all_and_continues_all(launcher, stack):
+    job = start_ready(launcher, stack, "sh", "-c", "echo ready; echo $$; exec sleep 60")
+    ranks: list[int] = []
+    while len(ranks) < 2:
+        job.wait_until(lambda: bytes(job.text["out"]).count(b"\n") == 4, "pids")
+        ranks = [
+            int(line.rpartition(":")[2])
+            for line in bytes(job.text["out"]).decode().split()
+            if line.rpartition(":")[2].isdigit()
+        ]
+
+    job.signal(signal.SIGTSTP)
+    for pid in (*ranks, job.process.pid):
+        wait_for_state(pid, "T")
+    job.signal(signal.SIGCONT)
+    for pid in (*ranks, job.process.pid):
+        wait_for_state(pid, "RSD")
+    job.signal(signal.SIGTERM)
+
+    assert job.end().code == 143
+
+
+def test_ctrl_c_at_a_terminal_reaches_each_rank_once(launcher, tmp_path):
+    script = (
+        f"trap 'echo INT >> {tmp_path}/rank.$HOROVOD_RANK' INT; echo ready; "
+        "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done; exit 0"
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:
+        command = launcher.command("-np", "2", "sh", "-c", script)
+        os.execv(command[0], command)
+    shown = b""
+    try:
+        while shown.count(b"ready") < 2:
+            shown += os.read(terminal, 4096)
+        os.write(terminal, b"\x03")
+        try:
+            while data := os.read(terminal, 4096):
+                shown += data
+        except OSError:
+            pass  # the terminal's other side is closed
+        _, status = os.waitpid(pid, 0)
+    finally:
+        os.close(terminal)
+
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert HINT.encode() in shown
+    for rank in (0, 1):
+        assert (tmp_path / f"rank.{rank}").read_text() == "INT\n"
+
+
+def test_timeout_1_is_one_request(launcher):
+    ended = subprocess.run(
+        [
+            "timeout",
+            "1",
+            *launcher.command("-np", 2, *trapping("sleep 0.5; echo saved; exit 0")),
+        ],
+        capture_output=True,
+        timeout=TIMEOUT,
+    )
+
+    assert ended.stdout.count(b"saved") == 2
