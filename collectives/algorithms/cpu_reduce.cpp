@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include <cpuid.h>
+
 namespace hvd::coll {
 namespace {
 
@@ -18,10 +20,18 @@ namespace {
            __builtin_cpu_supports("avx512cd") != 0;
 }
 
+/// clang 14's __builtin_cpu_supports does not know it.
+[[nodiscard]] bool has_f16c() noexcept {
+    unsigned eax = 0;
+    unsigned ebx = 0;
+    unsigned ecx = 0;
+    unsigned edx = 0;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 [[nodiscard]] bool has_avx2() noexcept {
     return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-           __builtin_cpu_supports("bmi") != 0 && __builtin_cpu_supports("bmi2") != 0 &&
-           __builtin_cpu_supports("f16c") != 0;
+           __builtin_cpu_supports("bmi") != 0 && __builtin_cpu_supports("bmi2") != 0 && has_f16c();
 }
 
 using Chooser = kernels::VectorKernel (*)(DataType, ReduceOp) noexcept;

@@ -148,7 +148,7 @@ void allreduce_of_every_type(ContractRank& self) {
                 continue;
             }
             const ExactCase what{.type = type, .op = op, .size = self.size};
-            for (const std::size_t count : {1, 5, 67, 1501, 20'003}) {
+            for (const std::size_t count : {1U, 5U, 67U, 1501U, 20'003U}) {
                 check_allreduce(self, what, {count}, Place::out_of_place);
             }
         }
@@ -277,7 +277,7 @@ void many_random_tasks(ContractRank& self) {
 void ranks_that_sleep_are_woken(ContractRank& self) {
     const ExactCase what{.size = self.size};
     for (int round = 0; round < 5; ++round) {
-        for (const std::size_t count : {1, 500, 5000, 100'000}) {
+        for (const std::size_t count : {1U, 500U, 5000U, 100'000U}) {
             check_allreduce(self, what, {count}, Place::in_place, &run_task_asleep);
             check_broadcast(self, self.size - 1, {count}, Place::in_place, &run_task_asleep);
             check_allgather(
