@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/engine/config.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <string>
+
+using hvd::Environment;
+using hvd::rt::config_variables;
+using hvd::rt::EngineConfig;
+using hvd::rt::read_config;
+using hvd::rt::unknown_variables;
+
+TEST_CASE("every variable sets its field") {
+    const auto config = read_config({{"HOROVOD_FUSION_THRESHOLD", "0"},
+                                     {"HOROVOD_CYCLE_TIME", "2.5"},
+                                     {"HOROVOD_CACHE_CAPACITY", "64"},
+                                     {"HOROVOD_LOG_LEVEL", "DEBUG"},
+                                     {"HOROVOD_LOG_HIDE_TIME", "1"},
+                                     {"HOROVOD_START_TIMEOUT", "7"}});
+
+    REQUIRE(config);
+    CHECK(*config == EngineConfig{.fusion_bytes = 0,
+                                  .cycle_time = std::chrono::microseconds(2500),
+                                  .cache_capacity = 64,
+                                  .log_level = hvd::LogLevel::debug,
+                                  .log_time = false,
+                                  .start_timeout = std::chrono::seconds(7)});
+}
+
+TEST_CASE("unset and empty variables leave the defaults") {
+    CHECK(*read_config({}) == EngineConfig{});
+    CHECK(*read_config({{"HOROVOD_CYCLE_TIME", ""}}) == EngineConfig{});
+}
+
+TEST_CASE("a wrong value is an error that names the variable and the value") {
+    for (const auto& variable : config_variables()) {
+        const std::string name(variable.name);
+        CAPTURE(name);
+
+        const auto config = read_config({{name, "nonsense"}});
+
+        REQUIRE_FALSE(config);
+        CHECK(config.error().code == hvd::Errc::invalid_argument);
+        CHECK(config.error().message.starts_with(name + "='nonsense': "));
+    }
+    CHECK_FALSE(read_config({{"HOROVOD_FUSION_THRESHOLD", "-1"}}));
+    CHECK_FALSE(read_config({{"HOROVOD_CYCLE_TIME", "nan"}}));
+    CHECK_FALSE(read_config({{"HOROVOD_START_TIMEOUT", "0"}}));
+}
+
+TEST_CASE("unknown variables are named with the nearest known one; the original's are not") {
+    CHECK(unknown_variables({{"HOROVOD_FUSION_TRESHOLD", "1"}}) ==
+          std::vector<std::string>{"the variable HOROVOD_FUSION_TRESHOLD is unknown and has no "
+                                   "effect: did you mean HOROVOD_FUSION_THRESHOLD?"});
+    CHECK(unknown_variables({{"HOROVOD_RANK", "0"},
+                             {"HOROVOD_TIMELINE", "f"},
+                             {"HOROVOD_WITH_PYTORCH", "1"},
+                             {"PATH", "/bin"}})
+              .empty());
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/fusion/planner.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <vector>
+
+using hvd::coll::DataType;
+using hvd::coll::Op;
+using hvd::rt::FusionGroup;
+using hvd::rt::FusionItem;
+using hvd::rt::plan_fusion;
+
+namespace {
+
+FusionItem item(std::size_t bytes, DataType type = DataType::f32, Op op = Op::allreduce) {
+    return {.bytes = bytes, .kind = {.op = op, .type = type}};
+}
+
+using Groups = std::vector<FusionGroup>;
+
+}  // namespace
+
+TEST_CASE("tensors travel together up to the limit") {
+    const std::vector items{item(40), item(40), item(30), item(20)};
+
+    CHECK(plan_fusion(items, 100) == Groups{{0, 1}, {2, 3}});
+}
+
+TEST_CASE("a tensor above the limit travels alone, and one that fills it too") {
+    const std::vector items{item(10), item(101), item(20), item(100)};
+
+    CHECK(plan_fusion(items, 100) == Groups{{0, 2}, {1}, {3}});
+}
+
+TEST_CASE("limit 0 switches fusion off") {
+    const std::vector items{item(0), item(4), item(4)};
+
+    CHECK(plan_fusion(items, 0) == Groups{{0}, {1}, {2}});
+}
+
+TEST_CASE("kinds never mix, but look back for their own") {
+    const std::vector items{item(8), item(8, DataType::f16), item(8),
+                            item(8, DataType::f32, Op::broadcast)};
+
+    CHECK(plan_fusion(items, 100) == Groups{{0, 2}, {1}, {3}});
+}
+
+TEST_CASE("scales and roots are part of the kind") {
+    auto scaled = item(8);
+    scaled.kind.postscale = 0.5;
+    auto rooted = item(8, DataType::f32, Op::broadcast);
+    auto other_root = rooted;
+    other_root.kind.root = 1;
+    const std::vector items{item(8), scaled, rooted, other_root};
+
+    CHECK(plan_fusion(items, 100).size() == 4);
+}
+
+TEST_CASE("allgathers and barriers travel alone") {
+    const std::vector items{item(8, DataType::f32, Op::allgather),
+                            item(8, DataType::f32, Op::allgather),
+                            item(0, DataType::f32, Op::barrier)};
+
+    CHECK(plan_fusion(items, 100) == Groups{{0}, {1}, {2}});
+}
+
+TEST_CASE("sizes near the end of the range do not wrap") {
+    const auto most = static_cast<std::size_t>(-1);
+    const std::vector items{item(most), item(most), item(1)};
+
+    CHECK(plan_fusion(items, most) == Groups{{0}, {1}, {2}});
+}
