@@ -135,23 +135,40 @@ struct Words {
     std::vector<std::string> command;
 };
 
+Error missing_value(std::string_view spelled, const Flag& flag) {
+    return wrong(std::string(spelled) + ": its value is missing; write " + std::string(spelled) +
+                 " " + std::string(flag.value_name));
+}
+
 /// The first word that is neither a flag nor the value of one starts the user's command, and so
 /// does "--". From there on nothing is ours, even when it looks like one of our flags.
 Result<Words> split_words(const FlagTable& table, const std::vector<std::string>& arguments) {
     Words words;
     auto next = arguments.begin();
     while (next != arguments.end() && next->starts_with('-') && *next != "--") {
+        const auto spelled = without_value(*next);
+        const bool has_value = spelled.size() != next->size();
         const auto* flag = table.find_word(*next);
         if (flag == nullptr) {
             return unknown_flag(table, *next);
         }
-        words.spellings.emplace_back(without_value(*next));
-        const bool value_follows =
-            !flag->value_name.empty() && next->find('=') == std::string::npos;
-        words.flags.push_back(*next++);
-        if (value_follows && next != arguments.end()) {
-            words.flags.push_back(*next++);
+        if (has_value && flag->value_name.empty()) {
+            return wrong(std::string(spelled) + " takes no value, but got " +
+                         next->substr(spelled.size()));
         }
+        if (has_value && spelled.size() + 1 == next->size()) {
+            return missing_value(spelled, *flag);
+        }
+        words.spellings.emplace_back(spelled);
+        words.flags.push_back(*next++);
+        if (has_value || flag->value_name.empty()) {
+            continue;
+        }
+        if (next == arguments.end() ||
+            (next->starts_with('-') && table.find_word(*next) != nullptr)) {
+            return missing_value(spelled, *flag);
+        }
+        words.flags.push_back(*next++);
     }
     if (next != arguments.end() && *next == "--") {
         ++next;
@@ -254,6 +271,10 @@ Status read_config(Draft& draft) {
     auto exported = export_tunables(draft.tunables, config, draft.environment);
     draft.request.tunables.merge(exported.variables);
     draft.request.notes = std::move(exported.notes);
+    if (!draft.request.env_pass.empty() && !draft.request.env_clean) {
+        draft.request.notes.emplace_back(
+            "--env-pass has no effect without --env-clean: every variable is passed on");
+    }
     for (const auto& flag : draft.without_effect) {
         draft.request.notes.push_back(flag + " has no effect: every host is this machine");
     }
