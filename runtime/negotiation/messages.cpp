@@ -39,6 +39,8 @@ Member read_member(ByteReader& reader, bool& valid) {
     signature.shape = read_numbers(reader);
     signature.strides = read_numbers(reader);
     valid = valid && std::ranges::all_of(signature.shape, [](auto extent) { return extent >= 0; });
+    // Whoever joins first dimensions may rely on there being one.
+    valid = valid && (signature.op != coll::Op::allgather || !signature.shape.empty());
     return member;
 }
 
