@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -51,16 +52,18 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def images_per_second(args: argparse.Namespace, model: str, ranks: int, engine: str) -> float:
+def measure(args: argparse.Namespace, model: str, ranks: int, engine: str) -> tuple[float, float]:
+    """Images per second of all ranks, and microseconds of CPU time for an image of rank 0."""
     command = [args.horovodrun, "-np", str(ranks), sys.executable, str(WORKER), engine, model]
     command += [str(args.batch_size), str(args.seconds)]
     result = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S
     )
-    _, found, after = result.stdout.partition("images_per_second ")
-    if result.returncode != 0 or not found:
+    rate = re.search(r"images_per_second ([\d.]+)", result.stdout)
+    cpu = re.search(r"cpu_us_per_image ([\d.]+)", result.stdout)
+    if result.returncode != 0 or rate is None or cpu is None:
         sys.exit(f"{' '.join(command)}\n{result.stdout}\n{result.stderr}")
-    return float(after.split()[0])
+    return float(rate[1]), float(cpu[1])
 
 
 def main() -> None:
@@ -70,18 +73,26 @@ def main() -> None:
     report: dict[str, object] = {"batch_size": args.batch_size, "rounds": args.rounds}
     for model in args.models:
         rates: dict[str, list[float]] = {name: [] for name, _, _ in CONTESTANTS}
+        cpu_us: dict[str, list[float]] = {name: [] for name, _, _ in CONTESTANTS}
         for _ in range(args.rounds):
             for name, ranks, engine in CONTESTANTS:
-                rates[name].append(images_per_second(args, model, ranks, engine))
-        print(f"{model}: images/s, median of {args.rounds}")
-        for name, values in rates.items():
-            print(f"  {name:10} {statistics.median(values):10.1f}")
+                rate, cpu = measure(args, model, ranks, engine)
+                rates[name].append(rate)
+                cpu_us[name].append(cpu)
+        print(f"{model}: images/s, CPU us for an image of rank 0; median of {args.rounds}")
+        for name, _, _ in CONTESTANTS:
+            medians = statistics.median(rates[name]), statistics.median(cpu_us[name])
+            print(f"  {name:10} {medians[0]:10.1f} {medians[1]:10.1f}")
         ratios = {}
         for label, ours, theirs, goal in RATIOS:
             pairs = zip(rates[ours], rates[theirs], strict=True)
             ratios[label] = statistics.median(one / other for one, other in pairs)
             print(f"  {label:20} {ratios[label]:.3f}  (goal: at least {goal})", flush=True)
-        report[model] = {"images_per_second": rates, "ratios": ratios}
+        report[model] = {
+            "images_per_second": rates,
+            "cpu_us_per_image": cpu_us,
+            "ratios": ratios,
+        }
     if args.json is not None:
         args.json.write_text(json.dumps(report, indent=2) + "\n")
 

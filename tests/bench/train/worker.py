@@ -105,9 +105,13 @@ def main() -> None:
     elif engine == "ddp":
         distributed.all_reduce(step_seconds, distributed.ReduceOp.MAX)
     steps = max(3, int(float(seconds) / step_seconds.item()))
-    rate = steps * int(batch_size) * size / seconds_of(steps)
+    cpu_begin = time.process_time()
+    seconds_taken = seconds_of(steps)
+    cpu_taken = time.process_time() - cpu_begin
+    images_here = steps * int(batch_size)
     if rank == 0:
-        print(f"images_per_second {rate:.2f}", flush=True)
+        print(f"images_per_second {images_here * size / seconds_taken:.2f}")
+        print(f"cpu_us_per_image {cpu_taken / images_here * 1e6:.2f}", flush=True)
     if engine == "ddp":
         distributed.destroy_process_group()
 

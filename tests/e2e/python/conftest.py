@@ -27,7 +27,7 @@ def run_ranks(horovodrun: Path) -> RunRanks:
         np: int,
         program: str | Path,
         *arguments: str,
-        timeout: float = 120,
+        timeout: float = 240,
         env: dict[str, str] | None = None,
         flags: tuple[str, ...] = (),
     ) -> Job:

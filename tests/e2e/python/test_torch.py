@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -82,14 +86,40 @@ def test_an_exit_code_makes_its_rank_the_culprit(run_ranks: RunRanks) -> None:
     assert "horovodrun: culprit: rank 1 " in job.stderr, str(job)
 
 
-def test_a_killed_rank_fails_the_others_within_a_second_and_is_named(run_ranks: RunRanks) -> None:
-    job = run_ranks(3, "torch_failure.py", "kill")
+def moment(what: str, output: str) -> float:
+    """When a rank wrote that it was killed or failed, on the clock that all ranks share."""
+    return float(re.search(rf"{what} at ([\d.]+)", output)[1])
+
+
+@pytest.mark.parametrize("how", ["kill", "kill-with-workers"])
+def test_a_killed_rank_fails_the_others_and_is_named(run_ranks: RunRanks, how: str) -> None:
+    job = run_ranks(3, "torch_failure.py", how)
 
     assert job.exit_code == 128 + 9, str(job)
     assert "horovodrun: culprit: rank 1 " in job.stderr, str(job)
     for rank in (0, 2):
-        (line,) = [line for line in job.lines(rank) if line.startswith("after")]
-        assert float(line.split()[1]) < 1.0 and "rank 1" in line, str(job)
+        output = "\n".join(job.lines(rank))
+        assert re.search(r"failed at [\d.]+: .*rank 1 ", output), str(job)
+        assert moment("failed", output) - moment("killed", "\n".join(job.lines(1))) < 1.0, str(job)
+
+
+def test_ctrl_c_ends_ranks_that_wait_for_another(horovodrun: Path) -> None:
+    command = [horovodrun, "-np", "2", sys.executable, PROGRAMS / "torch_failure.py", "never"]
+    job = subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert job.stdout is not None
+        assert any("waiting" in line for line in job.stdout)
+        begin = time.monotonic()
+        job.send_signal(signal.SIGINT)
+        _, errors = job.communicate(timeout=60)
+    finally:
+        job.kill()
+
+    assert time.monotonic() - begin < 8, errors  # the grace is 10 s
+    assert job.returncode == 128 + signal.SIGINT, errors
+    assert "KeyboardInterrupt" in errors
 
 
 def accuracy_of(job: Job) -> float:
@@ -100,20 +130,17 @@ def accuracy_of(job: Job) -> float:
 
 def test_four_ranks_learn_as_much_as_one(run_ranks: RunRanks, root: Path) -> None:
     example = root / "examples/torch_fashion_mnist.py"
-    steps = ["--epochs", "1", "--batches-per-epoch", "250"]
+    steps = ["--epochs", "1", "--batches-per-epoch", "150"]
 
     one = run_ranks(1, example, *steps, "--batch-size", "64", "--base-lr", "0.04")
     four = run_ranks(4, example, *steps, "--batch-size", "16", "--base-lr", "0.01")
 
-    assert accuracy_of(one) > 0.78, str(one)
-    assert abs(accuracy_of(one) - accuracy_of(four)) < 0.03, f"{one}\n{four}"
+    assert accuracy_of(one) > 0.72, str(one)
+    assert abs(accuracy_of(one) - accuracy_of(four)) < 0.04, f"{one}\n{four}"
     assert any(re.fullmatch(r"Images/sec: [\d.]+", line) for line in four.lines(0)), str(four)
 
 
 def test_a_missing_framework_is_one_clear_sentence(tmp_path: Path) -> None:
-    import os
-    import subprocess
-
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')\n")
     result = subprocess.run(
         [sys.executable, "-c", "import horovod.torch"],

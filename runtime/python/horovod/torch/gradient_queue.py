@@ -60,7 +60,7 @@ class GradientSlot:
         self.ticket = 0
         self._name = name
         self._reduction = reduction
-        self._travelling = torch.empty(0)
+        self._travelling: torch.Tensor | None = None  # whose memory the library uses
         self._context: torch.dtype | None = None
         self._dtype: torch.dtype | None = None
         self._strides = _dense_strides(parameter)
@@ -105,13 +105,15 @@ class GradientSlot:
     def store(self) -> None:
         """Puts the result where the optimizer reads it."""
         gradient = self.parameter.grad
+        if gradient is None or self._travelling is None:
+            return
         result = self._reduction.compression.decompress(self._travelling, self._context)
-        if gradient is not None and result.data_ptr() != gradient.data_ptr():
+        if result.data_ptr() != gradient.data_ptr():
             gradient.copy_(result)
-        self._travelling = result
 
     def clear(self) -> None:
         self.ticket = 0
+        self._travelling = None
         self.is_ready = self.is_taken = False
 
 
@@ -176,6 +178,9 @@ class GradientQueue:
     def finish(self, store: bool = True) -> None:
         """Waits for everything; raises the first failure, after all have ended."""
         self.flush()
+        self._flushes_at_end = False
+        if not self._in_flight:
+            return
         errors = []
         for slot in self._in_flight:
             error = operations.wait(slot.ticket)
@@ -183,11 +188,10 @@ class GradientQueue:
                 errors.append(error)
             elif store:
                 slot.store()
-        for slot in self._in_flight:
+        in_flight, self._in_flight = self._in_flight, []
+        for slot in in_flight:
             operations.release(slot.ticket)
             slot.clear()
-        self._in_flight = []
-        self._flushes_at_end = False
         if errors:
             raise errors[0]
 

@@ -10,10 +10,17 @@ import sys
 import time
 
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 import horovod.torch as hvd
 
 FAILING_RANK = 1
+
+
+def kill_self() -> None:
+    time.sleep(0.5)  # until the others wait
+    print(f"killed at {time.monotonic()}", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def fail(how: str) -> None:
@@ -28,23 +35,30 @@ def fail(how: str) -> None:
     if how == "exit":
         sys.exit(9)
     if how == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
+        kill_self()
+    if how == "kill-with-workers":  # they are forked from the rank and live on for a while
+        data = TensorDataset(torch.zeros(1000, 1))
+        batches = iter(DataLoader(data, num_workers=2, persistent_workers=True))
+        next(batches)
+        kill_self()
+    if how == "never":
+        time.sleep(3600)
     raise ValueError(how)
 
 
 def main() -> None:
     hvd.init()
     hvd.allreduce(torch.ones(10), name="warm")
-    if sys.argv[1] == "kill":
+    if sys.argv[1].startswith("kill"):
         # The launcher asks the others to stop at once; they are to live until they see the error.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if hvd.rank() == FAILING_RANK:
         fail(sys.argv[1])
-    begin = time.monotonic()
+    print("waiting", flush=True)
     try:
         hvd.allreduce(torch.ones(10), name="never")
     except hvd.HorovodInternalError as error:
-        print(f"after {time.monotonic() - begin:.3f} s: {error}", flush=True)
+        print(f"failed at {time.monotonic()}: {error}", flush=True)
         raise
 
 

@@ -306,7 +306,7 @@ def a_pending_name_is_a_value_error() -> None:
 @case
 def init_and_shutdown_may_be_repeated() -> None:
     size = hvd.size()
-    for number in range(5):
+    for number in range(30):
         hvd.init()  # changes nothing while there is a world
         hvd.shutdown()
         assert not hvd.is_initialized()
