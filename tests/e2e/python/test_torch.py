@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,6 +139,34 @@ def test_four_ranks_learn_as_much_as_one(run_ranks: RunRanks, root: Path) -> Non
     assert accuracy_of(one) > 0.72, str(one)
     assert abs(accuracy_of(one) - accuracy_of(four)) < 0.04, f"{one}\n{four}"
     assert any(re.fullmatch(r"Images/sec: [\d.]+", line) for line in four.lines(0)), str(four)
+
+
+MPI_LAUNCHERS = {
+    "openmpi": ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"],
+    "mpich": ["mpiexec.hydra"],
+}
+
+
+@pytest.mark.parametrize("launcher", MPI_LAUNCHERS)
+def test_ranks_find_each_other_under_mpirun(launcher: str) -> None:
+    command = MPI_LAUNCHERS[launcher]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    cases = ["sums_are_exact_for_every_type_and_shape", "init_and_shutdown_may_be_repeated"]
+    result = subprocess.run(
+        [*command, "-np", "2", sys.executable, str(PROGRAMS / "torch_ops.py"), *cases],
+        env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    for line in ("world 0 2", "world 1 2"):
+        assert result.stdout.count(line) == 1, result.stdout
+    for case in cases:
+        assert result.stdout.count(f"ok {case}") == 2, result.stdout
 
 
 def test_a_missing_framework_is_one_clear_sentence(tmp_path: Path) -> None:
