@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/gpu_facts.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <string>
+
+namespace hvd::launch::agent {
+namespace {
+
+TEST_CASE("what the probe prints is read back") {
+    const auto found = parse_probe(
+        "gpu\t0\tGPU-a\t150754820096\t0-1,4\tNVIDIA H200\ngpu\t1\tGPU-b\t0\t\tNVIDIA GH200\n");
+
+    REQUIRE(found);
+    CHECK(
+        found->gpus ==
+        std::vector<Gpu>{
+            {.index = 0,
+             .uuid = "GPU-a",
+             .name = "NVIDIA H200",
+             .memory_bytes = 150'754'820'096,
+             .cpus = {0, 1, 4}},
+            {.index = 1, .uuid = "GPU-b", .name = "NVIDIA GH200", .memory_bytes = 0, .cpus = {}}});
+    CHECK(parse_probe("note\tno driver\n") == GpuFindings{.gpus = {}, .note = "no driver"});
+    CHECK(parse_probe("") == GpuFindings{});
+}
+
+TEST_CASE("anything else than the probe's lines is refused") {
+    const auto text =
+        GENERATE(as<std::string>(), "hello", "gpu\t0\tGPU-a\t1\t0", "gpu\t-1\tGPU-a\t1\t0\tname",
+                 "gpu\t0\tGPU-a\tmuch\t0\tname", "gpu\t0\tGPU-a\t1\t3-1\tname",
+                 "gpu\t0\tGPU-a\t1\t0\tname\tmore", "note");
+    CAPTURE(text);
+
+    CHECK_FALSE(parse_probe(text));
+}
+
+TEST_CASE("the driver's file gives model and UUID") {
+    const auto gpu = parse_driver_information(
+        "Model: \t\t NVIDIA H200\nIRQ:   \t\t 154\n"
+        "GPU UUID: \t GPU-6bdd3c6b-ac04-4a4c-9d6a-0d0d8a5fa7ab\nVideo BIOS: \t 96.00.A3.00.01\n"
+        "Bus Type: \t PCIe\nBus Location: \t 0000:1b:00.0\nDevice Minor: \t 0\n");
+
+    REQUIRE(gpu);
+    CHECK(gpu->name == "NVIDIA H200");
+    CHECK(gpu->uuid == "GPU-6bdd3c6b-ac04-4a4c-9d6a-0d0d8a5fa7ab");
+}
+
+TEST_CASE("a device that nobody has opened has no UUID yet") {
+    CHECK_FALSE(
+        parse_driver_information("Model: \t\t Unknown\nGPU UUID: \t GPU-\?\?\?\?-\?\?\?\?\n"));
+    CHECK_FALSE(parse_driver_information(""));
+}
+
+TEST_CASE("nvidia-smi's table is read, memory in MiB") {
+    const auto gpus =
+        parse_nvidia_smi("0, GPU-a, 143771, NVIDIA H200\n1, GPU-b, [N/A], NVIDIA GB10\n");
+
+    REQUIRE(gpus);
+    CHECK(*gpus ==
+          std::vector<Gpu>{
+              {.index = 0,
+               .uuid = "GPU-a",
+               .name = "NVIDIA H200",
+               .memory_bytes = std::uint64_t{143'771} << 20U,
+               .cpus = {}},
+              {.index = 1, .uuid = "GPU-b", .name = "NVIDIA GB10", .memory_bytes = 0, .cpus = {}}});
+    CHECK_FALSE(parse_nvidia_smi("No devices were found\n"));
+}
+
+}  // namespace
+}  // namespace hvd::launch::agent

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/command_path.hpp"
+#include "launcher/agent/ending.hpp"
+#include "launcher/agent/facts.hpp"
+#include "launcher/agent/oom_watch.hpp"
+#include "launcher/agent/process_table.hpp"
+#include "launcher/agent/spawner.hpp"
+#include "tests/support/temp_dir.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <string>
+
+namespace hvd::launch::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using Action = Ending::Action;
+
+// ---- the end ----
+
+constexpr Ending::TimePoint kStart{1000s};
+
+TEST_CASE("a stop asks, kills after the grace time, repeats, and gives up") {
+    Ending ending;
+
+    CHECK(ending.stop(300ms, kStart) == Action::term_ranks);
+    CHECK(ending.deadline() == kStart + 300ms);
+    CHECK(ending.time_passed(kStart + 299ms) == Action::none);
+    CHECK(ending.time_passed(kStart + 300ms) == Action::kill);
+    CHECK(ending.time_passed(kStart + 301ms) == Action::none);
+    CHECK(ending.time_passed(kStart + 320ms) == Action::kill);
+    CHECK(ending.time_passed(kStart + 1301ms) == Action::give_up);
+    CHECK(ending.deadline() == std::nullopt);
+    CHECK(ending.time_passed(kStart + 9s) == Action::none);
+}
+
+TEST_CASE("a stop without grace kills at once") {
+    Ending ending;
+
+    CHECK(ending.stop(0ms, kStart) == Action::kill);
+    CHECK(ending.stop(1s, kStart) == Action::none);
+}
+
+TEST_CASE("a later stop can only bring the kill forward") {
+    Ending ending;
+    CHECK(ending.stop(10s, kStart) == Action::term_ranks);
+
+    CHECK(ending.stop(60s, kStart + 1s) == Action::none);
+    CHECK(ending.deadline() == kStart + 10s);
+    CHECK(ending.stop(500ms, kStart + 1s) == Action::none);
+    CHECK(ending.deadline() == kStart + 1500ms);
+    CHECK(ending.stop(0ms, kStart + 1s) == Action::kill);
+}
+
+TEST_CASE("leftovers are asked once, for a short time") {
+    Ending ending;
+
+    CHECK(ending.leftovers(10s, kStart) == Action::term_leftovers);
+    CHECK(ending.leftovers(10s, kStart) == Action::none);
+    CHECK(ending.deadline() == kStart + Ending::kLeftoverGrace);
+    CHECK(ending.time_passed(kStart + Ending::kLeftoverGrace) == Action::kill);
+}
+
+TEST_CASE("leftovers never outlive the grace time of a stop") {
+    Ending ending;
+    CHECK(ending.stop(500ms, kStart) == Action::term_ranks);
+
+    CHECK(ending.leftovers(10s, kStart + 100ms) == Action::term_leftovers);
+    CHECK(ending.deadline() == kStart + 500ms);
+    CHECK(Ending().leftovers(0ms, kStart) == Action::kill);
+}
+
+// ---- processes ----
+
+TEST_CASE("a process is read whatever it calls itself") {
+    const auto name = GENERATE(as<std::string>(), "sh", "a b", ") S 1 1 1", "((", "", "x) R 7");
+    CAPTURE(name);
+    const auto stat =
+        "4711 (" + name +
+        ") D 17 4700 4690 0 -1 4194304 87 0 0 0 0 0 0 0 20 0 1 0 98765 6422528 1 18\n";
+
+    CHECK(parse_process(stat) ==
+          Process{.pid = 4711, .parent = 17, .session = 4690, .state = 'D', .start_time = 98765});
+}
+
+TEST_CASE("what is no process is refused") {
+    CHECK_FALSE(parse_process(""));
+    CHECK_FALSE(parse_process("4711 (sh"));
+    CHECK_FALSE(parse_process("4711 (sh) S 1 2"));
+    CHECK_FALSE(parse_process("x (sh) D 17 4700 4690 0 -1 4 87 0 0 0 0 0 0 0 20 0 1 0 98765 6"));
+}
+
+TEST_CASE("descendants are found in any order of numbers") {
+    const auto process = [](pid_t pid, pid_t parent) {
+        return Process{.pid = pid, .parent = parent};
+    };
+    const std::vector<Process> all{process(2, 90), process(5, 1), process(90, 100), process(100, 1),
+                                   process(101, 100)};
+
+    auto found = descendants(all, 100);
+
+    std::ranges::sort(found, {}, &Process::pid);
+    CHECK(found == std::vector{process(2, 90), process(90, 100), process(101, 100)});
+    CHECK(descendants(all, 7).empty());
+}
+
+TEST_CASE("ancestry follows the parents up to the first process") {
+    CHECK(descends_from(::getpid(), ::getpid()));
+    CHECK(descends_from(::getpid(), ::getppid()));
+    CHECK_FALSE(descends_from(::getppid(), ::getpid()));
+    CHECK_FALSE(descends_from(0, 0));
+}
+
+// ---- out of memory ----
+
+TEST_CASE("the counter is looked for in the own cgroup first") {
+    CHECK(oom_counter_files("0::/user.slice/job\n") ==
+          std::vector<std::string>{"/sys/fs/cgroup/user.slice/job/memory.events",
+                                   "/sys/fs/cgroup/memory.events", "/proc/vmstat"});
+    CHECK(oom_counter_files("5:cpu,memory:/job:7\n4:pids:/\n0::/\n") ==
+          std::vector<std::string>{"/sys/fs/cgroup/memory/job:7/memory.oom_control",
+                                   "/sys/fs/cgroup/memory/memory.oom_control",
+                                   "/sys/fs/cgroup/memory.events", "/proc/vmstat"});
+    CHECK(oom_counter_files("") == std::vector<std::string>{"/proc/vmstat"});
+}
+
+TEST_CASE("the count is read from each kind of file") {
+    CHECK(parse_oom_count("low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n") == 2U);
+    CHECK(parse_oom_count("oom_kill_disable 0\nunder_oom 0\noom_kill 17\n") == 17U);
+    CHECK(parse_oom_count("nr_free_pages 1\noom_kill 0\ndrop_pagecache 0\n") == 0U);
+    CHECK_FALSE(parse_oom_count("oom_kill_disable 0\nunder_oom 0\n"));
+    CHECK_FALSE(parse_oom_count("oom_kill many\n"));
+}
+
+// ---- ports ----
+
+TEST_CASE("a port range is two numbers in order") {
+    CHECK(parse_port_range("32768\t60999\n") == std::pair(32768, 60999));
+    CHECK_FALSE(parse_port_range("32768"));
+    CHECK_FALSE(parse_port_range("60999 32768"));
+    CHECK_FALSE(parse_port_range("1 70000"));
+}
+
+TEST_CASE("a port is never one that the kernel may give to a connection") {
+    const auto range = GENERATE(values<std::pair<int, int>>(
+        {{32768, 60999}, {1024, 60000}, {10000, 20000}, {50000, 65535}, {1, 9999}}));
+    CAPTURE(range.first, range.second);
+
+    for (unsigned number = 0; number < 200'000; number += 97) {
+        const int port = pick_port(range, number);
+        REQUIRE(port >= 10'000);
+        REQUIRE(port <= 65'535);
+        REQUIRE((port < range.first || port > range.second));
+    }
+}
+
+TEST_CASE("where every port is ephemeral, one is still given") {
+    CHECK(pick_port({1024, 65535}, 5) >= 10'000);
+}
+
+// ---- commands and their environment ----
+
+TEST_CASE("a command is found where the shell would find it") {
+    const test::TempDir folder;
+    const auto make = [&](const std::string& name, bool is_program) {
+        std::filesystem::create_directories((folder.path() / name).parent_path());
+        const auto file = folder.write(name, "#!/bin/sh\n");
+        std::filesystem::permissions(
+            file, is_program ? std::filesystem::perms(0755) : std::filesystem::perms(0644));
+    };
+    make("one/tool", false);
+    make("two/tool", true);
+    make("here", true);
+    make("plain", false);
+    std::filesystem::create_directories(folder.path() / "one/folder");
+    const auto cwd = folder.path().string();
+    const auto find = [&](const std::string& name, const std::string& path) {
+        return find_command(name, path, cwd);
+    };
+    using Found = std::variant<std::string, int>;
+
+    CHECK(find("tool", cwd + "/one:" + cwd + "/two") == Found(cwd + "/two/tool"));
+    CHECK(find("tool", "one:two") == Found("two/tool"));
+    CHECK(find("tool", "one") == Found(EACCES));
+    CHECK(find("folder", "one") == Found(EACCES));
+    CHECK(find("missing", "one:two") == Found(ENOENT));
+    CHECK(find("here", ":/nonexistent") == Found("./here"));
+    CHECK(find("here", "/nonexistent") == Found(ENOENT));
+    CHECK(find("./here", "") == Found("./here"));
+    CHECK(find("./plain", "") == Found(EACCES));
+    CHECK(find("two/../two/tool", "") == Found("two/../two/tool"));
+    CHECK(find("plain/x", "") == Found(ENOTDIR));
+    CHECK(find("", "one") == Found(ENOENT));
+    CHECK(find_command("sh", std::nullopt, "/") == Found("/bin/sh"));
+}
+
+TEST_CASE("own variables take the place of shared ones, and both stay sorted") {
+    EnvironmentBlock shared({{"A", "1"}, {"B", "1"}, {"D", ""}});
+    EnvironmentBlock own({{"AA", "2"}, {"B", "2"}, {"E", "x=y"}});
+
+    std::vector<std::string> texts;
+    for (const char* text : shared.with(own)) {
+        texts.emplace_back(text == nullptr ? "(end)" : text);
+    }
+
+    CHECK(texts == std::vector<std::string>{"A=1", "AA=2", "B=2", "D=", "E=x=y", "(end)"});
+    CHECK(shared.find("A") == "1");
+    CHECK(shared.find("D") == "");
+    CHECK_FALSE(shared.find("AA"));
+    CHECK(own.find("E") == "x=y");
+}
+
+}  // namespace
+}  // namespace hvd::launch::agent
