@@ -37,7 +37,7 @@ TABLE: dict[str, set[str]] = {
     | {"collectives", "runtime/tensor", "runtime/negotiation"}
     | {"runtime/control", "runtime/fusion", "runtime/execution"},
     "runtime/bootstrap": STORE
-    | {"collectives", "collectives/selector", "runtime/control", "runtime/engine", "runtime/tensor"},
+    | {"collectives/selector", "runtime/control", "runtime/engine", "runtime/tensor"},
     "runtime/c_api": BASE
     | {"collectives", "runtime/include", "runtime/tensor", "runtime/engine", "runtime/bootstrap"},
     "runtime/tensorflow": {"runtime/include"},

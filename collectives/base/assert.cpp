@@ -6,10 +6,7 @@
 
 namespace hvd {
 
-void assertion_failed(const char* file,
-                      int line,
-                      const char* condition,
-                      const char* why) noexcept {
+void assertion_failed(const char* file, int line, const char* condition, const char* why) noexcept {
     (void)std::fprintf(stderr, "horovod: %s:%d: %s does not hold: %s\n", file, line, condition,
                        why);
     std::abort();

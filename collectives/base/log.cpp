@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/base/log.hpp"
 
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <string>
 #include <utility>
-
-#include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 
 namespace hvd {
 namespace {
