@@ -36,8 +36,9 @@ Code to_tf(hvd_status status) {
     switch (status) {
         case HVD_OK: return Code::ok;
         case HVD_INVALID_ARGUMENT: return Code::invalid_argument;
-        case HVD_UNAVAILABLE: return Code::unavailable;
         case HVD_TIMED_OUT: return Code::deadline_exceeded;
+        // Not "unavailable": in graphs TensorFlow makes an internal error of that.
+        case HVD_UNAVAILABLE:
         case HVD_ABORTED: return Code::aborted;
         case HVD_MISMATCH: return Code::failed_precondition;
         case HVD_UNSUPPORTED: return Code::unimplemented;

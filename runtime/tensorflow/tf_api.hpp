@@ -54,7 +54,6 @@ enum class Code : int {
     aborted = 10,
     unimplemented = 12,
     internal = 13,
-    unavailable = 14,
 };
 
 /// TF_StringView: not terminated.

@@ -31,8 +31,7 @@ def _load() -> Any:
 
 
 def _is_peer_lost(error: BaseException) -> bool:
-    is_lost = isinstance(error, (tf.errors.UnavailableError, tf.errors.AbortedError))
-    return is_lost and "Horovod: " in str(error)
+    return isinstance(error, tf.errors.AbortedError) and "Horovod: " in str(error)
 
 
 lib = _load()
