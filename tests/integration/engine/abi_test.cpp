@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shared library as programs use it, in processes that a launcher has started.
+#include "tests/support/proc_group.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <string>
+
+#include <unistd.h>
+
+using hvd::test::failures;
+using hvd::test::run_ranks;
+
+namespace {
+
+/// `launchers` launchers at once, each of `ranks` ranks; what failed.
+std::string launch(const std::string& name, int ranks, int launchers = 1) {
+    const auto ends = run_ranks(launchers, [&](int) {
+        (void)::execl(HVD_ABI_WORKER, HVD_ABI_WORKER, "launch", std::to_string(ranks).c_str(),
+                      name.c_str(), nullptr);
+        return 127;
+    });
+    return failures(ends);
+}
+
+}  // namespace
+
+TEST_CASE("every operation of the C++ API, at 1, 2 and 3 ranks") {
+    const int ranks = GENERATE(1, 2, 3);
+    CAPTURE(ranks);
+
+    CHECK(launch("all_operations", ranks) == "");
+}
+
+TEST_CASE("init, shutdown and init again work a hundred times") {
+    CHECK(launch("leave_and_join", 2) == "");
+}
+
+TEST_CASE("several inits give the same context, from several threads too") {
+    CHECK(launch("join_twice", 2) == "");
+}
+
+TEST_CASE("a forked child knows its topology and harms nothing") {
+    CHECK(launch("fork_children", 2) == "");
+}
+
+TEST_CASE("jobs of one user that start at once never meet") {
+    CHECK(launch("meet_own_job", 2, 4) == "");
+}

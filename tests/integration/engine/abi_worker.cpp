@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Processes for abi_test.cpp, through the C ABI alone:
+//   abi_worker launch N CASE    starts N ranks as mpiexec.hydra would, and waits for them
+//   abi_worker rank CASE        is one of them
+#include "runtime/include/hvd/hvd.h"
+#include "runtime/include/hvd/hvd.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char** environ;
+
+namespace {
+
+void require(bool condition, const std::string& message) {
+    if (!condition) {
+        throw std::runtime_error(message + " (" + hvd_last_error() + ")");
+    }
+}
+
+void require_sum(hvd::World& world, const std::string& name) {
+    std::vector<float> data(100, static_cast<float>(world.rank() + 1));
+    world.allreduce(name, std::span(data), {.op = hvd::ReduceOp::sum});
+    const auto size = static_cast<float>(world.size());
+    require(data.front() == size * (size + 1) / 2, "wrong sum");
+}
+
+void leave_and_join() {
+    for (int round = 0; round < 100; ++round) {
+        auto world = hvd::init();
+        require_sum(world, "x");
+        require_sum(world, "x");
+    }
+    require(hvd_current() == nullptr, "still in a world");
+}
+
+void join_twice() {
+    std::vector<hvd_context*> contexts(4);
+    std::vector<std::jthread> threads;
+    for (auto& context : contexts) {
+        threads.emplace_back([&context] { (void)hvd_init(nullptr, &context); });
+    }
+    threads.clear();
+    for (auto* context : contexts) {
+        require(context != nullptr && context == hvd_current(), "another context");
+    }
+    auto world = hvd::init();
+    require_sum(world, "x");
+}
+
+/// A data loader: forked while the engine lives, it asks for its rank and goes.
+void fork_children() {
+    auto world = hvd::init();
+    require_sum(world, "before");
+    std::vector<pid_t> children;
+    for (int child = 0; child < 2; ++child) {
+        const pid_t pid = ::fork();
+        if (pid != 0) {
+            children.push_back(pid);
+            continue;
+        }
+        hvd_topology topology{};
+        topology.struct_size = sizeof topology;
+        const bool knows = hvd_topology_of(world.context(), &topology) == HVD_OK &&
+                           topology.rank == world.rank() && topology.size == world.size();
+        hvd_ticket ticket = 0;
+        const hvd_request request{.struct_size = sizeof request,
+                                  .name = "child",
+                                  .in = nullptr,
+                                  .out = nullptr,
+                                  .prescale = 1,
+                                  .postscale = 1,
+                                  .group = 0,
+                                  .op = HVD_BARRIER,
+                                  .reduce_op = HVD_SUM,
+                                  .root = 0,
+                                  .process_set = 0};
+        const bool refused = hvd_submit(world.context(), &request, 1, &ticket) == HVD_UNAVAILABLE &&
+                             hvd_shutdown(world.context()) == HVD_UNAVAILABLE;
+        std::exit(knows && refused ? 0 : 1);  // with all destructors of a process
+    }
+    for (int round = 0; round < 100; ++round) {
+        require_sum(world, "during");
+    }
+    for (const auto child : children) {
+        int status = 0;
+        require(::waitpid(child, &status, 0) == child && status == 0, "a child failed");
+    }
+    require_sum(world, "after");
+}
+
+/// The ranks of one job see its launcher alone.
+void meet_own_job() {
+    auto world = hvd::init();
+    const std::vector<std::int64_t> mine{::getppid()};
+    for (const auto parent : world.allgather("launcher", std::span(mine))) {
+        require(parent == ::getppid(), "met a rank of another job");
+    }
+}
+
+void all_operations() {
+    auto world = hvd::init();
+    const int rank = world.rank();
+    const int size = world.size();
+    std::vector<std::int32_t> rows(static_cast<std::size_t>(rank) + 1, rank);
+    const auto all = world.allgather("rows", std::span(rows));
+    require(all.size() == static_cast<std::size_t>(size * (size + 1) / 2), "rows");
+    require(all.back() == size - 1, "order of ranks");
+    std::vector<double> values(3, rank);
+    world.broadcast("values", std::span(values), size - 1);
+    require(values.front() == size - 1, "broadcast");
+    std::vector<std::int64_t> average{rank * 2};
+    world.allreduce("average", std::span(average));
+    require(average.front() == size - 1, "average");
+    world.barrier();
+
+    // One unit of two types and two operations of its own.
+    std::vector<float> a{1};
+    std::vector<double> b{2};
+    const hvd::Request group[] = {
+        hvd::Request::allreduce("a", std::span(a), {.op = hvd::ReduceOp::sum}),
+        hvd::Request::allreduce("b", std::span(b), {.op = hvd::ReduceOp::sum, .postscale = 0.5})};
+    world.run(group);
+    require(a.front() == static_cast<float>(size) && b.front() == size, "group");
+
+    hvd_ticket stale = 12345;
+    require(hvd_wait(world.context(), stale, 0) == HVD_INVALID_ARGUMENT, "unknown ticket");
+    const auto late =
+        world.submit(hvd::Request::barrier("rank " + std::to_string(rank) + " alone"));
+    require(size == 1 || !late.wait(std::chrono::milliseconds(20)), "a barrier of one rank");
+    world.barrier();  // nobody leaves while another still waits in vain
+}
+
+const std::map<std::string, void (*)()> kCases{
+    {"leave_and_join", leave_and_join}, {"join_twice", join_twice},
+    {"fork_children", fork_children},   {"meet_own_job", meet_own_job},
+    {"all_operations", all_operations},
+};
+
+int launch(int ranks, const std::string& name) {
+    std::vector<pid_t> pids;
+    for (int rank = 0; rank < ranks; ++rank) {
+        std::vector<std::string> entries{
+            "PMI_RANK=" + std::to_string(rank), "PMI_SIZE=" + std::to_string(ranks),
+            "MPI_LOCALRANKID=" + std::to_string(rank), "MPI_LOCALNRANKS=" + std::to_string(ranks)};
+        std::vector<char*> environment;
+        for (auto& entry : entries) {
+            environment.push_back(entry.data());
+        }
+        for (char** entry = environ; *entry != nullptr; ++entry) {
+            environment.push_back(*entry);
+        }
+        environment.push_back(nullptr);
+        std::vector<std::string> words{"abi_worker", "rank", name};
+        std::vector<char*> argv;
+        for (auto& word : words) {
+            argv.push_back(word.data());
+        }
+        argv.push_back(nullptr);
+        pid_t pid = 0;
+        if (posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, argv.data(),
+                        environment.data()) != 0) {
+            return 1;
+        }
+        pids.push_back(pid);
+    }
+    int failed = 0;
+    for (const auto pid : pids) {
+        int status = 0;
+        failed += ::waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1;
+    }
+    return failed;
+}
+
+int be_rank(const std::string& name) {
+    try {
+        kCases.at(name)();
+        return 0;
+    } catch (const std::exception& exception) {
+        std::fprintf(stderr, "%s: %s\n", name.c_str(), exception.what());
+        return 1;
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    if (words.size() == 3 && words[0] == "launch") {
+        return launch(std::stoi(words[1]), words[2]);
+    }
+    if (words.size() == 2 && words[0] == "rank") {
+        return be_rank(words[1]);
+    }
+    return 2;
+}
