@@ -36,7 +36,7 @@ constexpr std::size_t kRanksPerWord = 64;
 void ring(int bell) noexcept {
     const std::uint64_t one = 1;
     // Fails only when the counter is full, and then the bell is ringing already.
-    (void)!::write(bell, &one, sizeof one);
+    [[maybe_unused]] const auto written = ::write(bell, &one, sizeof one);
 }
 
 }  // namespace
@@ -131,9 +131,9 @@ int LocalGroup::bell() const noexcept {
     return parts_->members[index_of(parts_->rank)].bell.get();
 }
 
-void LocalGroup::hush() noexcept {
+void LocalGroup::hush() const noexcept {
     std::uint64_t rings = 0;
-    (void)!::read(bell(), &rings, sizeof rings);
+    [[maybe_unused]] const auto size = ::read(bell(), &rings, sizeof rings);
 }
 
 // Sleeping and ringing are two sides of one agreement: the sleeper sets its bit and then looks for
@@ -175,7 +175,7 @@ void LocalGroup::notify_others() noexcept {
     }
 }
 
-void LocalGroup::ring_self() noexcept {
+void LocalGroup::ring_self() const noexcept {
     ring(bell());
 }
 

@@ -72,7 +72,7 @@ public:
 
     /// Readable when somebody rang for this rank; `hush` resets it.
     [[nodiscard]] int bell() const noexcept;
-    void hush() noexcept;
+    void hush() const noexcept;
 
     /// Before sleeping on the bell: announces it, so that peers ring. The caller then looks for
     /// work once more, and only then sleeps. `awake` ends it.
@@ -85,7 +85,7 @@ public:
     void notify_others() noexcept;
 
     /// Rings the own bell whether anybody sleeps or not.
-    void ring_self() noexcept;
+    void ring_self() const noexcept;
 
 private:
     explicit LocalGroup(std::unique_ptr<LocalGroupParts> parts);

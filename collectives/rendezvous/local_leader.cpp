@@ -22,7 +22,12 @@ namespace hvd::coll {
 namespace {
 
 using namespace std::chrono_literals;
-using namespace local_message;
+using local_message::decode;
+using local_message::encode;
+using local_message::Go;
+using local_message::Hello;
+using local_message::Members;
+using local_message::Refused;
 
 constexpr auto kGuestLimit = 5s;
 constexpr std::size_t kMaxGuests = 256;

@@ -23,7 +23,14 @@ namespace hvd::coll {
 namespace {
 
 using namespace std::chrono_literals;
-using namespace local_message;
+using local_message::decode;
+using local_message::encode;
+using local_message::Go;
+using local_message::Hello;
+using local_message::Members;
+using local_message::Message;
+using local_message::Received;
+using local_message::Refused;
 
 // Nothing tells when an abstract name comes into being.
 constexpr std::chrono::microseconds kFirstPause = 200us;

@@ -10,7 +10,14 @@
 namespace hvd::coll {
 namespace {
 
-using namespace agent_message;
+using agent_message::Done;
+using agent_message::Failed;
+using agent_message::Get;
+using agent_message::Hello;
+using agent_message::Put;
+using agent_message::Report;
+using agent_message::Value;
+using agent_message::Welcome;
 
 constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 

@@ -57,7 +57,7 @@ struct Address {
         return {};
     }
     const int left_ms = std::max(1, deadline.poll_timeout_ms());  // 0 would mean for ever
-    return {.tv_sec = left_ms / 1000, .tv_usec = (left_ms % 1000) * 1000};
+    return {.tv_sec = left_ms / 1000, .tv_usec = (left_ms % 1000) * 1000L};
 }
 
 [[nodiscard]] bool would_block(int error_number) noexcept {
@@ -158,16 +158,33 @@ Status await_socket(int socket, short poll_events, Deadline deadline) {
     }
 }
 
+namespace {
+
+/// After a call that failed with errno: waits until it is worth another try, or says why not.
+[[nodiscard]] Status await_retry(int socket,
+                                 short poll_events,
+                                 const char* what,
+                                 Deadline deadline) {
+    if (would_block(errno)) {
+        return await_socket(socket, poll_events, deadline);
+    }
+    if (errno == EINTR) {
+        return ok();
+    }
+    if (errno == ETOOMANYREFS) {
+        return unavailable("too many descriptors on their way (see `ulimit -n`)", errno);
+    }
+    return unavailable(what, errno);
+}
+
+}  // namespace
+
 Status send_all(int socket, std::span<const std::byte> bytes, Deadline deadline) {
     while (!bytes.empty()) {
         const auto sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-        if (sent >= 0) {
-            bytes = bytes.subspan(static_cast<std::size_t>(sent));
-        } else if (would_block(errno)) {
-            HVD_TRY_STATUS(await_socket(socket, POLLOUT, deadline));
-        } else if (errno != EINTR) {
-            return unavailable("send", errno);
-        }
+        auto again = sent < 0 ? await_retry(socket, POLLOUT, "send", deadline) : ok();
+        HVD_TRY_STATUS(again);
+        bytes = bytes.subspan(static_cast<std::size_t>(std::max<ssize_t>(sent, 0)));
     }
     return ok();
 }
@@ -193,13 +210,7 @@ Status send_packet(int socket,
         std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
     }
     while (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {
-        if (would_block(errno)) {
-            HVD_TRY_STATUS(await_socket(socket, POLLOUT, deadline));
-        } else if (errno == ETOOMANYREFS) {
-            return unavailable("too many descriptors on their way (see `ulimit -n`)", errno);
-        } else if (errno != EINTR) {
-            return unavailable("sendmsg", errno);
-        }
+        HVD_TRY_STATUS(await_retry(socket, POLLOUT, "sendmsg", deadline));
     }
     return ok();
 }
@@ -208,32 +219,26 @@ Result<Packet> receive_packet(int socket, Deadline deadline) {
     Packet packet;
     packet.bytes.resize(kMaxPacketBytes);
     ControlBuffer control{};
-    while (true) {
-        iovec part{packet.bytes.data(), packet.bytes.size()};
-        msghdr message{};
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.bytes.data();
-        message.msg_controllen = control.bytes.size();
-        const auto size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-        if (size > 0) {
-            packet.fds = take_fds(message);
-            packet.bytes.resize(static_cast<std::size_t>(size));
-            if ((static_cast<unsigned>(message.msg_flags) & MSG_CTRUNC) != 0) {
-                return Error{Errc::unavailable,
-                             "descriptors were lost on their way (see `ulimit -n`)"};
-            }
-            return packet;
-        }
-        if (size == 0) {
-            return Error{Errc::unavailable, "the other end closed the connection"};
-        }
-        if (would_block(errno)) {
-            HVD_TRY_STATUS(await_socket(socket, POLLIN, deadline));
-        } else if (errno != EINTR) {
-            return unavailable("recvmsg", errno);
-        }
+    iovec part{packet.bytes.data(), packet.bytes.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes.data();
+    message.msg_controllen = control.bytes.size();
+    ssize_t size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    while (size < 0) {
+        HVD_TRY_STATUS(await_retry(socket, POLLIN, "recvmsg", deadline));
+        size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     }
+    packet.fds = take_fds(message);
+    packet.bytes.resize(static_cast<std::size_t>(size));
+    if (size == 0) {
+        return Error{Errc::unavailable, "the other end closed the connection"};
+    }
+    if ((static_cast<unsigned>(message.msg_flags) & MSG_CTRUNC) != 0) {
+        return Error{Errc::unavailable, "descriptors were lost on their way (see `ulimit -n`)"};
+    }
+    return packet;
 }
 
 }  // namespace hvd::coll

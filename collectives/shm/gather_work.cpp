@@ -16,7 +16,9 @@ namespace {
 class GatherWork final : public Work {
 public:
     GatherWork(Arena& arena, const Task& task, std::size_t bytes)
-        : arena_(arena), chunks_((bytes + kChunkBytes - 1) / kChunkBytes) {
+        : arena_(arena),
+          chunks_((bytes + kChunkBytes - 1) / kChunkBytes),
+          base_(arena.sequences.gather) {
         outputs_.resize(static_cast<std::size_t>(arena.size()));
         const std::size_t element_bytes = size_of(task.type);
         for (const auto& segment : task.segments) {
@@ -26,7 +28,6 @@ public:
                 append_allgather(segment, element_bytes);
             }
         }
-        base_ = arena.sequences.gather;
         arena.sequences.gather += chunks_;
     }
 
@@ -130,7 +131,7 @@ private:
     InStrip input_;
     std::vector<OutStrip> outputs_;  // where each rank's input goes
     std::size_t chunks_;             // of the largest input
-    std::uint64_t base_ = 0;         // sequence number before the first chunk
+    std::uint64_t base_;             // sequence number before the first chunk
 
     // Chunks that this rank has done with.
     std::size_t filled_ = 0;

@@ -31,19 +31,25 @@ struct Range {
     return (value + by - 1) / by;
 }
 
+/// The size, in whole lines, that cuts `bytes` into as few chunks as can be, all but equal.
+[[nodiscard]] constexpr std::size_t equal_chunk(std::size_t bytes) noexcept {
+    const std::size_t chunks = divide_up(bytes, kChunkBytes);
+    return divide_up(divide_up(bytes, chunks), kLineBytes) * kLineBytes;
+}
+
 class SwapWork final : public Work {
 public:
     SwapWork(Arena& arena, const Task& task)
-        : arena_(arena), reducer_(task, arena.size()), element_bytes_(size_of(task.type)) {
+        : arena_(arena),
+          reducer_(task, arena.size()),
+          element_bytes_(size_of(task.type)),
+          chunk_bytes_(equal_chunk(input_bytes(task))),
+          chunks_(divide_up(input_bytes(task), chunk_bytes_)),
+          base_(arena.sequences.swap) {
         for (const auto& segment : task.segments) {
             input_.append(segment.in, segment.count * element_bytes_);
             output_.append(segment.out, segment.count * element_bytes_);
         }
-        // Chunks of equal size, in whole lines.
-        chunks_ = divide_up(input_.bytes(), kChunkBytes);
-        chunk_bytes_ = divide_up(divide_up(input_.bytes(), chunks_), kLineBytes) * kLineBytes;
-        chunks_ = divide_up(input_.bytes(), chunk_bytes_);
-        base_ = arena.sequences.swap;
         arena.sequences.swap += chunks_;
         outputs_.resize(static_cast<std::size_t>(arena.size()));
         fill();
@@ -170,9 +176,9 @@ private:
     std::size_t element_bytes_;
     InStrip input_;
     OutStrip output_;
-    std::size_t chunks_ = 0;
-    std::size_t chunk_bytes_ = 0;
-    std::uint64_t base_ = 0;  // sequence number before the first chunk
+    std::size_t chunk_bytes_;
+    std::size_t chunks_;
+    std::uint64_t base_;  // sequence number before the first chunk
 
     // Chunks that this rank has done with, each at most the one above.
     std::size_t filled_ = 0;
