@@ -14,6 +14,7 @@ namespace hvd::launch::agent {
 namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
+constexpr std::size_t kMaxSentKept = std::size_t{1} << 20;  // in a queue that is never empty
 
 void append(std::vector<std::byte>& queue, std::span<const std::byte> bytes) {
     queue.insert(queue.end(), bytes.begin(), bytes.end());
@@ -80,6 +81,9 @@ void ControlStream::write(std::span<const std::byte> header, std::span<const std
     }
     if (old.empty()) {
         queue_.clear();
+        sent_ = 0;
+    } else if (sent_ >= kMaxSentKept) {
+        queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(sent_));
         sent_ = 0;
     }
     append(queue_, header);

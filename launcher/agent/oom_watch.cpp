@@ -65,12 +65,12 @@ void OomWatch::start() {
     file_.reset();
 }
 
-bool OomWatch::has_risen() {
+bool OomWatch::take_kill() {
     const auto count = read_count();
     if (!count || *count <= count_) {
         return false;
     }
-    count_ = *count;
+    ++count_;
     return true;
 }
 

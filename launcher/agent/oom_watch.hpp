@@ -25,8 +25,8 @@ public:
     /// Finds the counter and remembers where it stands.
     void start();
 
-    /// Whether the counter has risen since it was last looked at.
-    [[nodiscard]] bool has_risen();
+    /// Whether the counter stands higher than the kills that were accounted for; accounts for one.
+    [[nodiscard]] bool take_kill();
 
 private:
     [[nodiscard]] std::optional<std::uint64_t> read_count() const;

@@ -35,16 +35,20 @@ OutputPump::OutputPump(EventLoop& loop, ControlStream& control)
     }
 }
 
-OutputPump::Ends OutputPump::open(int rank) {
+std::optional<OutputPump::Ends> OutputPump::open(int rank) {
     listen();
     auto out = open_pipe(rank, wire::Stream::out);
-    return {.out = std::move(out), .err = open_pipe(rank, wire::Stream::err)};
+    auto err = out ? open_pipe(rank, wire::Stream::err) : UniqueFd();
+    if (!err) {
+        return std::nullopt;
+    }
+    return Ends{.out = std::move(out), .err = std::move(err)};
 }
 
 UniqueFd OutputPump::open_pipe(int rank, wire::Stream stream) {
     std::array<int, 2> ends{-1, -1};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        throw Exception(system_error("pipe", errno));
+        return {};
     }
     UniqueFd write_end(ends[1]);
     auto pipe = std::make_unique<Pipe>();
@@ -55,7 +59,7 @@ UniqueFd OutputPump::open_pipe(int rank, wire::Stream stream) {
     event.events = EPOLLIN;
     event.data.ptr = pipe.get();
     if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, ends[0], &event) != 0) {
-        throw Exception(system_error("epoll_ctl", errno));
+        return {};
     }
     pipes_.push_back(std::move(pipe));
     ++open_pipes_;

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace hvd::launch::agent {
@@ -22,12 +23,12 @@ class OutputPump final {
 public:
     OutputPump(EventLoop& loop, ControlStream& control);
 
-    /// The write ends for a new rank. Throws Exception when the process is out of descriptors.
+    /// The write ends for a new rank, or nothing, with errno: the process is out of descriptors.
     struct Ends {
         UniqueFd out;
         UniqueFd err;
     };
-    [[nodiscard]] Ends open(int rank);
+    [[nodiscard]] std::optional<Ends> open(int rank);
 
     /// Forwards what the rank had written when it ended, as far as there is credit. Its pipes stay
     /// open for what its descendants write.

@@ -61,13 +61,17 @@ void Ranks::start(Rank& rank) {
         return;
     }
     auto ends = to_.output.open(spec.rank);
+    if (!ends) {
+        fail("pipe", errno);
+        return;
+    }
     const auto input = to_.input.take_read_end(spec.rank);
     SpawnOrder order{.argv = spec.argv,
                      .cpus = spec.cpus,
                      .cwd = spec.cwd,
                      .in = input ? input.get() : null_input_.get(),
-                     .out = ends.out.get(),
-                     .err = ends.err.get()};
+                     .out = ends->out.get(),
+                     .err = ends->err.get()};
     auto spawned = spawner_.spawn(std::move(order), environment, std::get<std::string>(program));
     if (auto* failure = std::get_if<SpawnFailure>(&spawned)) {
         fail(std::move(failure->step), failure->error_number);
@@ -124,7 +128,7 @@ bool Ranks::reap() {
                          .time_ns = wall_clock_ns(),
                          .wait_status = status,
                          .induced = found->is_induced,
-                         .oom = was_killed && !found->is_induced && to_.oom.has_risen(),
+                         .oom = was_killed && !found->is_induced && to_.oom.take_kill(),
                          .max_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * kRssUnit});
     }
 }

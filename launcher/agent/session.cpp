@@ -73,7 +73,8 @@ int Session::run() {
     while (true) {
         settle();
         control_.flush();
-        const bool is_over = has_told_all_gone_ || (control_.has_ended() && !ranks_);
+        const bool is_over =
+            has_told_all_gone_ || (!ranks_ && (control_.has_ended() || ending_.is_stopping()));
         if (is_over && control_.is_flushed()) {
             return 0;
         }
@@ -138,46 +139,53 @@ void Session::settle() {
     }
     ranks_->start_some();
     if (std::exchange(is_child_change_, false)) {
-        has_children_ = ranks_->reap();
+        reap();
     }
     if (const auto progress = input_.take_progress(); progress > 0) {
         control_.send(wire::InputTaken{.bytes = progress});
     }
     perform(ending_.time_passed(std::chrono::steady_clock::now()));
-    if (!ranks_->has_to_start() && !ranks_->is_any_running() && !has_told_all_gone_) {
+    if (!all_gone_ && !ranks_->has_to_start() && !ranks_->is_any_running()) {
         settle_ending();
+    }
+    if (all_gone_ && !has_told_all_gone_) {
+        tell_all_gone();
     }
 }
 
+void Session::reap() {
+    has_children_ = ranks_->reap();
+}
+
 void Session::settle_ending() {
-    if (has_children_ && !ranks_->reap()) {
-        has_children_ = false;
-    }
+    reap();
     // Without a child there is no descendant: we are their subreaper. Only a KILL is worth the look
     // at every process for those that somebody else started for a rank.
     if (has_children_ || (was_killed_ && !others().empty())) {
         perform(ending_.leftovers(grace_, std::chrono::steady_clock::now()));
-        return;
+    } else {
+        all_gone_.emplace();
     }
-    tell_all_gone({});
 }
 
-void Session::tell_all_gone(std::vector<wire::Survivor> survivors) {
+void Session::tell_all_gone() {
     output_.finish();
     if (output_.is_finished() || control_.has_ended()) {
-        control_.send(wire::AllGone{.survivors = std::move(survivors)});
+        control_.send(*all_gone_);
         has_told_all_gone_ = true;
     }
 }
 
 void Session::perform(Ending::Action action) {
+    if (action == Ending::Action::none || !ranks_) {
+        return;
+    }
+    reap();  // who has ended already was not ended by us
     switch (action) {
         case Ending::Action::none: return;
         case Ending::Action::term_ranks:
-            if (ranks_) {
-                ranks_->signal(SIGTERM);
-                ranks_->signal(SIGCONT);  // a stopped process hears nothing else
-            }
+            ranks_->signal(SIGTERM);
+            ranks_->signal(SIGCONT);  // a stopped process hears nothing else
             return;
         case Ending::Action::term_leftovers:
             for (const auto& process : others()) {
@@ -187,21 +195,17 @@ void Session::perform(Ending::Action action) {
             return;
         case Ending::Action::kill:
             was_killed_ = true;
-            if (ranks_) {
-                ranks_->mark_induced();
-            }
+            ranks_->mark_induced();
             for (const auto& process : others()) {
                 send_signal(process, SIGKILL);
             }
             return;
-        case Ending::Action::give_up: {
-            std::vector<wire::Survivor> survivors;
+        case Ending::Action::give_up:
+            all_gone_.emplace();
             for (const auto& process : others()) {
-                survivors.push_back(describe_survivor(process));
+                all_gone_->survivors.push_back(describe_survivor(process));
             }
-            tell_all_gone(std::move(survivors));
             return;
-        }
     }
 }
 

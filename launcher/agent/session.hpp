@@ -35,7 +35,8 @@ private:
     void settle();
     void settle_ending();
     void perform(Ending::Action action);
-    void tell_all_gone(std::vector<wire::Survivor> survivors);
+    void reap();
+    void tell_all_gone();
     void note(std::string text);
     [[nodiscard]] std::vector<Process> others() const;
 
@@ -58,10 +59,11 @@ private:
     UniqueFd signals_;
     std::optional<RankSocket> socket_;
     std::optional<Ranks> ranks_;
-    std::chrono::milliseconds grace_{0};  // of the plan
-    bool has_children_ = true;            // as far as we know
-    bool is_child_change_ = false;        // a child has ended since we looked
-    bool was_killed_ = false;             // we have sent a KILL
+    std::chrono::milliseconds grace_{0};     // of the plan
+    bool has_children_ = true;               // as far as we know
+    bool is_child_change_ = false;           // a child has ended since we looked
+    bool was_killed_ = false;                // we have sent a KILL
+    std::optional<wire::AllGone> all_gone_;  // once nobody is left, or nothing more can be done
     bool has_told_all_gone_ = false;
 };
 

@@ -235,8 +235,11 @@ std::variant<pid_t, SpawnFailure> Spawner::spawn(SpawnOrder order,
     if (child.failed != Step::none) {
         while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
         }
-        return SpawnFailure{.step = describe(child.failed, order, order.argv.front()),
-                            .error_number = child.error_number};
+        auto step = describe(child.failed, order, order.argv.front());
+        if (child.failed == Step::exec && child.error_number == ENOENT) {
+            step += ": its interpreter or loader";  // the file itself was found
+        }
+        return SpawnFailure{.step = std::move(step), .error_number = child.error_number};
     }
     return pid;
 }
