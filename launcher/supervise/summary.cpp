@@ -4,7 +4,7 @@
 #include "collectives/base/unique_fd.hpp"
 
 #include <cerrno>
-#include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <string_view>
 #include <system_error>
@@ -29,7 +29,8 @@ Json optional_number(const std::optional<int>& value) {
 
 /// To the microsecond: more digits than that are noise.
 Json seconds(double value) {
-    return std::round(value * 1e6) / 1e6;
+    constexpr double kMicroseconds = 1e6;
+    return static_cast<double>(static_cast<std::int64_t>(value * kMicroseconds)) / kMicroseconds;
 }
 
 Json to_json(const Culprit& culprit) {
