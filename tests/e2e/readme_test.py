@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""README.md names what is there: files, flags and variables."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def readme(root) -> str:
+    return (root / "README.md").read_text()
+
+
+def test_every_path_of_the_repository_exists(readme, root):
+    places = set(
+        re.findall(r"\b(?:apps|launcher|runtime|collectives|scripts|examples)/[\w./]*\w", readme)
+    )
+
+    assert len(places) > 20
+    assert {place for place in places if not (root / place).exists()} == set()
+
+
+def test_every_flag_of_horovodrun_is_in_its_help(readme, prefix):
+    commands = "\n".join(
+        line for line in readme.splitlines() if "horovodrun" in line or "`--" in line
+    )
+    flags = {
+        flag
+        for line in commands.splitlines()
+        for flag in re.findall(r"(?<![\w-])--[a-z-]+", line.split("python")[0].split("cmake")[0])
+    }
+    text = subprocess.run(
+        [prefix / "bin/horovodrun", "--help"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    ).stdout
+
+    assert "--dry-run" in flags
+    assert {flag for flag in flags if flag not in text} == set()
+
+
+def test_every_variable_of_the_engine_is_described(readme, root):
+    table = (root / "runtime/engine/config.cpp").read_text()
+    variables = re.findall(r'\{"(HOROVOD_\w+)", parse_', table)
+
+    assert len(variables) > 4
+    assert [name for name in variables if f"`{name}`" not in readme] == []
