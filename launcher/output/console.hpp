@@ -33,7 +33,7 @@ public:
 
 private:
     struct Place {
-        int fd;
+        int fd = -1;
         RankPrinter printer;
         bool is_broken = false;
     };

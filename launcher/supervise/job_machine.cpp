@@ -4,38 +4,42 @@
 #include "collectives/base/assert.hpp"
 
 #include <algorithm>
-#include <iterator>
+#include <array>
 #include <utility>
 
 namespace hvd::launch {
 
-struct JobMachine::Transition {
+namespace {
+
+struct Transition {
     JobState state;
-    Event event;
+    JobEvent event;
     JobState next;
     JobAction action;
 };
 
 // The whole story. What is not listed changes nothing.
-constexpr JobMachine::Transition JobMachine::kLife[] = {
-    {JobState::starting, Event::all_started, JobState::running, JobAction::none},
-    {JobState::starting, Event::trouble, JobState::stopping, JobAction::stop},
-    {JobState::starting, Event::request, JobState::asked, JobAction::ask},
-    {JobState::starting, Event::all_gone, JobState::done, JobAction::finish},
+constexpr std::array<Transition, 13> kLife{{
+    {JobState::starting, JobEvent::all_started, JobState::running, JobAction::none},
+    {JobState::starting, JobEvent::trouble, JobState::stopping, JobAction::stop},
+    {JobState::starting, JobEvent::request, JobState::asked, JobAction::ask},
+    {JobState::starting, JobEvent::all_gone, JobState::done, JobAction::finish},
 
-    {JobState::running, Event::trouble, JobState::stopping, JobAction::stop},
-    {JobState::running, Event::request, JobState::asked, JobAction::ask},
-    {JobState::running, Event::all_gone, JobState::done, JobAction::finish},
+    {JobState::running, JobEvent::trouble, JobState::stopping, JobAction::stop},
+    {JobState::running, JobEvent::request, JobState::asked, JobAction::ask},
+    {JobState::running, JobEvent::all_gone, JobState::done, JobAction::finish},
 
-    {JobState::stopping, Event::request, JobState::asked, JobAction::say_hint},
-    {JobState::stopping, Event::all_gone, JobState::done, JobAction::finish},
+    {JobState::stopping, JobEvent::request, JobState::asked, JobAction::say_hint},
+    {JobState::stopping, JobEvent::all_gone, JobState::done, JobAction::finish},
 
-    {JobState::asked, Event::request, JobState::killing, JobAction::kill},
-    {JobState::asked, Event::grace_over, JobState::killing, JobAction::kill},
-    {JobState::asked, Event::all_gone, JobState::done, JobAction::finish},
+    {JobState::asked, JobEvent::request, JobState::killing, JobAction::kill},
+    {JobState::asked, JobEvent::grace_over, JobState::killing, JobAction::kill},
+    {JobState::asked, JobEvent::all_gone, JobState::done, JobAction::finish},
 
-    {JobState::killing, Event::all_gone, JobState::done, JobAction::finish},
-};
+    {JobState::killing, JobEvent::all_gone, JobState::done, JobAction::finish},
+}};
+
+}  // namespace
 
 JobMachine::JobMachine(const LaunchPlan& plan)
     : waiting_to_start_(static_cast<std::size_t>(plan.np)) {
@@ -97,11 +101,11 @@ JobAction JobMachine::on_stop_signal(int signal, TimePoint now) {
     if (record_.cause.kind == Cause::Kind::none) {
         record_.cause = {.kind = Cause::Kind::interrupted, .signal = signal, .host = {}, .why = {}};
     }
-    return step(Event::request);
+    return step(JobEvent::request);
 }
 
 JobAction JobMachine::on_grace_over() {
-    return step(Event::grace_over);
+    return step(JobEvent::grace_over);
 }
 
 JobAction JobMachine::on_time_limit() {
@@ -121,7 +125,7 @@ JobAction JobMachine::on_console_closed() {
 }
 
 JobAction JobMachine::on_all_gone() {
-    return step(Event::all_gone);
+    return step(JobEvent::all_gone);
 }
 
 bool JobMachine::knows(int rank) const noexcept {
@@ -133,11 +137,11 @@ RankRecord& JobMachine::rank(int number) {
     return record_.ranks[static_cast<std::size_t>(number)];
 }
 
-JobAction JobMachine::step(Event event) {
+JobAction JobMachine::step(JobEvent event) {
     const auto* row = std::ranges::find_if(kLife, [&](const Transition& transition) {
         return transition.state == state_ && transition.event == event;
     });
-    if (row == std::end(kLife)) {
+    if (row == kLife.end()) {
         return JobAction::none;
     }
     state_ = row->next;
@@ -148,12 +152,12 @@ JobAction JobMachine::trouble(Cause::Kind kind, std::string host, std::string wh
     if (record_.cause.kind == Cause::Kind::none) {
         record_.cause = {.kind = kind, .signal = 0, .host = std::move(host), .why = std::move(why)};
     }
-    return step(Event::trouble);
+    return step(JobEvent::trouble);
 }
 
 JobAction JobMachine::count_start() {
     --waiting_to_start_;
-    return waiting_to_start_ == 0 ? step(Event::all_started) : JobAction::none;
+    return waiting_to_start_ == 0 ? step(JobEvent::all_started) : JobAction::none;
 }
 
 }  // namespace hvd::launch

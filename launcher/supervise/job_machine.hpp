@@ -24,6 +24,14 @@ enum class JobState : std::uint8_t {
     done,
 };
 
+enum class JobEvent : std::uint8_t {
+    all_started,
+    trouble,     // something of the job failed: no rank is needed any more
+    request,     // a person wants the end
+    grace_over,  // the time that was given with it is over
+    all_gone,    // no process of the job is left
+};
+
 enum class JobAction : std::uint8_t {
     none,
     stop,        // TERM to all ranks, KILL after the grace time
@@ -51,7 +59,7 @@ public:
     JobAction on_start_failed(const wire::StartFailed& event);
     JobAction on_report(const wire::RankReport& event);
     JobAction on_exited(const wire::Exited& event);
-    JobAction on_teardown_over(int rank);
+    JobAction on_teardown_over(int number);
     JobAction on_stop_signal(int signal, TimePoint now);
     JobAction on_grace_over();
     JobAction on_time_limit();
@@ -67,12 +75,8 @@ public:
     [[nodiscard]] bool knows(int rank) const noexcept;
 
 private:
-    enum class Event : std::uint8_t { all_started, trouble, request, grace_over, all_gone };
-    struct Transition;
-    static const Transition kLife[];  // NOLINT(modernize-avoid-c-arrays): sized where it is defined
-
     [[nodiscard]] RankRecord& rank(int number);
-    JobAction step(Event event);
+    JobAction step(JobEvent event);
     JobAction trouble(Cause::Kind kind, std::string host = {}, std::string why = {});
     JobAction count_start();
 

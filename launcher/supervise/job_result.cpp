@@ -3,7 +3,7 @@
 
 #include "collectives/base/text.hpp"
 
-#include <string.h>
+#include <cstring>
 
 namespace hvd::launch {
 namespace {

@@ -5,6 +5,7 @@
 
 namespace hvd::launch {
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): moved from, unless the key is there
 KeyStore::Stored KeyStore::put(const std::string& key, std::vector<std::byte> value) {
     const auto [entry, is_new] = values_.try_emplace(key, std::move(value));
     if (!is_new && entry->second != value) {

@@ -3,10 +3,9 @@
 
 #include "launcher/net/descriptors.hpp"
 
+#include <csignal>
 #include <functional>
 #include <memory>
-
-#include <signal.h>
 
 namespace hvd::launch {
 
@@ -18,6 +17,7 @@ class IoThread;
 class BlockedSignals final {
 public:
     BlockedSignals();
+    ~BlockedSignals() = default;
     BlockedSignals(const BlockedSignals&) = delete;
     BlockedSignals& operator=(const BlockedSignals&) = delete;
 
