@@ -6,6 +6,7 @@
 #include <string_view>
 
 /// Whatever a config file holds, reading it ends in values or in an error that names the file.
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer calls it by this name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view text(reinterpret_cast<const char*>(data), size);
     const auto values = hvd::launch::parse_config(text, "c.yaml");

@@ -8,6 +8,7 @@
 #include <string_view>
 
 /// Whatever a facts file holds, it is an error or can be planned for.
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer calls it by this name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace hvd::launch;  // NOLINT(google-build-using-namespace): the tested one
     const std::string_view text(reinterpret_cast<const char*>(data), size);

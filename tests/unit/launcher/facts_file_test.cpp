@@ -8,7 +8,6 @@
 #include <vector>
 
 using hvd::launch::describe_hosts;
-using hvd::launch::Gpu;
 using hvd::launch::Host;
 using hvd::launch::HostFacts;
 using hvd::launch::parse_facts;

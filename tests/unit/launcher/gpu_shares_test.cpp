@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,22 +22,21 @@ using hvd::launch::share_gpus;
 namespace {
 
 std::vector<Gpu> four_gpus() {
-    std::vector<Gpu> gpus;
+    std::vector<Gpu> gpus(4);
     for (int index = 0; index < 4; ++index) {
-        gpus.push_back({.index = index,
-                        .uuid = "GPU-" + std::string(1, static_cast<char>('a' + index)) + "000",
-                        .name = "H200",
-                        .memory_bytes = 1,
-                        .cpus = {}});
+        gpus[static_cast<std::size_t>(index)] = {
+            .index = index,
+            .uuid = "GPU-" + std::string(1, static_cast<char>('a' + index)) + "000",
+            .name = "H200",
+            .memory_bytes = 1,
+            .cpus = {}};
     }
     return gpus;
 }
 
 std::vector<int> indices(const std::vector<Gpu>& gpus) {
     std::vector<int> found;
-    for (const auto& gpu : gpus) {
-        found.push_back(gpu.index);
-    }
+    std::ranges::transform(gpus, std::back_inserter(found), &Gpu::index);
     return found;
 }
 
@@ -50,7 +51,7 @@ std::vector<int> visible(const std::optional<std::string>& mask) {
 /// What the ranks of a host with four GPUs get.
 hvd::Result<std::vector<GpuShare>> share(int ranks,
                                          const std::optional<std::string>& mask,
-                                         PlanRequest request = {},
+                                         const PlanRequest& request = {},
                                          Environment present = {}) {
     HostFacts facts;
     facts.hostname = "h";
