@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Culprit and victims are told apart by what is known, not by who exited first.
+
+The ranks are scripts that speak to their agent as the runtime does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+RANK = """
+import os, socket, struct, sys, time
+
+rank = int(os.environ["HOROVOD_RANK"])
+agent = socket.socket(socket.AF_UNIX)
+agent.connect("\\0" + os.environ["HOROVOD_AGENT_SOCKET"])
+
+def send(kind, body):
+    agent.sendall(struct.pack("<IB", 1 + len(body), kind) + body)
+
+def text(value):
+    return struct.pack("<I", len(value)) + value.encode()
+
+send(1, struct.pack("<H", 1) + text(os.environ["HOROVOD_JOB_ID"]) + struct.pack("<i", rank))
+agent.recv(100)
+
+def raised(message):
+    send(4, struct.pack("<Bi", 0, -1) + text("Traceback (most recent call last):\\n" + message))
+
+def lost(peer):
+    send(4, struct.pack("<Bi", 1, peer) + text(f"lost rank {peer}"))
+
+def put(key, value):
+    send(2, struct.pack("<I", 7) + text(key) + text(value))
+
+def get(key):
+    send(3, struct.pack("<I", 8) + text(key))
+
+def read():
+    size, kind = struct.unpack("<IB", agent.recv(5, socket.MSG_WAITALL))
+    return kind, agent.recv(size - 1, socket.MSG_WAITALL)
+"""
+
+
+@pytest.fixture
+def judged(launcher, tmp_path):
+    """judged(np, script): how a job of such ranks ended, and its summary."""
+
+    def run(np: int, script: str):
+        program = tmp_path / "rank.py"
+        program.write_text(RANK + script)
+        summary = tmp_path / "summary.json"
+        job = launcher.run(
+            *("-np", np, "--bind-to", "none", "--summary", summary),
+            *(sys.executable, "-S", "-E", program),
+        )
+        return job, json.loads(summary.read_text())
+
+    return run
+
+
+def classes(summary: dict) -> list[str]:
+    return [rank["class"] for rank in summary["ranks"]]
+
+
+def test_an_exception_is_to_blame_even_when_its_victims_exit_first(judged):
+    job, summary = judged(
+        3,
+        """
+if rank == 1:
+    raised("ValueError: boom")
+    time.sleep(1)
+    sys.exit(1)
+time.sleep(0.3)
+lost(1)
+sys.exit(9)
+""",
+    )
+
+    assert job.code == 1
+    assert summary["culprit"]["rank"] == 1
+    assert summary["culprit"]["message"] == "ValueError: boom"
+    assert classes(summary) == ["lost", "culprit", "lost"]
+    assert job.said[-1] == "horovodrun: lost a peer: ranks 0,2"
+    assert "horovodrun: it reported: ValueError: boom" in job.said
+
+
+def test_a_rank_that_hangs_after_its_exception_is_ended(judged):
+    job, summary = judged(
+        2,
+        """
+if rank == 0:
+    raised("RuntimeError: stuck")
+time.sleep(50)
+""",
+    )
+
+    assert job.code == 1
+    assert job.seconds < 30
+    assert summary["culprit"]["rank"] == 0
+    assert classes(summary) == ["culprit", "stopped"]
+
+
+def test_victims_that_exit_before_the_crash_is_over_are_victims(judged):
+    job, summary = judged(
+        2,
+        """
+import signal
+if rank == 0:
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGSEGV))
+    time.sleep(50)
+time.sleep(0.3)
+lost(0)
+sys.exit(1)
+""",
+    )
+
+    assert job.code == 139
+    assert classes(summary) == ["culprit", "lost"]
+
+
+def test_a_clean_exit_that_others_waited_for_is_left_early(judged):
+    job, summary = judged(
+        3,
+        """
+if rank == 2:
+    sys.exit(0)
+time.sleep(0.5)
+lost(2)
+sys.exit(5)
+""",
+    )
+
+    assert job.code == 1
+    assert summary["reason"] == "left_early"
+    assert summary["culprit"]["rank"] == 2
+    assert classes(summary) == ["lost", "lost", "culprit"]
+
+
+def test_ranks_leave_each_other_values(judged):
+    job, _ = judged(
+        2,
+        """
+if rank == 0:
+    get("world/1")  # asked before it is there
+    kind, body = read()
+    print("got", body[-7:].decode())
+else:
+    time.sleep(0.5)
+    put("world/1", "address")
+    read()
+    time.sleep(0.3)
+""",
+    )
+
+    assert (job.code, job.out) == (0, b"[0]<stdout>:got address\n")
