@@ -29,7 +29,7 @@ list() { git ls-files -z --cached --others --exclude-standard -- "$@" | sort -zu
 existing() { while IFS= read -r -d '' file; do [[ ! -f $file ]] || printf '%s\0' "$file"; done; }
 
 readarray -d '' -t cpp < <(list '*.hpp' '*.cpp' '*.h' '*.cu' '*.cuh')
-readarray -d '' -t python < <(list '*.py')
+readarray -d '' -t python < <(list '*.py' tests/bench/launch)
 readarray -d '' -t shell < <(list '*.sh' .ci/run)
 
 failed=0
