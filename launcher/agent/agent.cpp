@@ -3,9 +3,8 @@
 
 #include "launcher/agent/session.hpp"
 
-#include <cerrno>
-#include <cstddef>
-#include <string>
+#include <cstdio>
+#include <exception>
 #include <string_view>
 
 #include <unistd.h>
@@ -17,14 +16,17 @@ constexpr int kFailed = 125;
 
 }  // namespace
 
+void complain(std::string_view text) noexcept {
+    (void)::dprintf(STDERR_FILENO, "hvd-agent: %.*s\n", static_cast<int>(text.size()), text.data());
+}
+
 int run_agent(const AgentSetup& setup) {
     try {
         Session session(setup);
         return session.run();
     } catch (const std::exception& exception) {
         // The guard ends what we started.
-        const auto text = std::string("hvd-agent: ") + exception.what() + "\n";
-        (void)!::write(STDERR_FILENO, text.data(), text.size());
+        complain(exception.what());
         return kFailed;
     }
 }

@@ -4,6 +4,7 @@
 #include "launcher/agent/spawner.hpp"
 
 #include <csignal>
+#include <string_view>
 
 #include <sys/types.h>
 
@@ -18,6 +19,9 @@ struct AgentSetup {
     pid_t guard = 0;  // our parent
     Inheritance given;
 };
+
+/// To a person, on standard error: what cannot be told to the launcher.
+void complain(std::string_view text) noexcept;
 
 /// One session with a launcher, from Hello to AllGone. All signals are blocked by the caller.
 /// Returns the exit code.

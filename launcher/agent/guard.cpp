@@ -28,6 +28,7 @@ Inheritance take_over() {
     Inheritance given;
     sigset_t all;
     ::sigfillset(&all);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): called in a program of one thread
     (void)::sigprocmask(SIG_SETMASK, &all, &given.signal_mask);
     struct sigaction child {};
     (void)::sigaction(SIGCHLD, nullptr, &child);

@@ -20,7 +20,6 @@ namespace hvd::launch::agent {
 namespace {
 
 constexpr std::size_t kDefaultPipeBytes = std::size_t{64} << 10;
-constexpr std::size_t kBusyPipeBytes = std::size_t{256} << 10;  // also what one read takes
 constexpr int kPipesPerRound = 64;
 
 }  // namespace
@@ -29,7 +28,7 @@ OutputPump::OutputPump(EventLoop& loop, ControlStream& control)
     : loop_(loop),
       control_(control),
       ready_(::epoll_create1(EPOLL_CLOEXEC)),
-      buffer_(std::make_unique_for_overwrite<std::byte[]>(kBusyPipeBytes)) {
+      buffer_(std::make_unique_for_overwrite<std::array<std::byte, kBusyPipeBytes>>()) {
     if (!ready_) {
         throw Exception(system_error("epoll_create", errno));
     }
@@ -89,7 +88,7 @@ std::size_t OutputPump::read(Pipe& pipe, std::size_t limit) {
     if (wanted == 0) {
         return 0;
     }
-    const auto count = ::read(pipe.fd.get(), buffer_.get(), wanted);
+    const auto count = ::read(pipe.fd.get(), buffer_->data(), wanted);
     if (count < 0 && errno == EINTR) {
         return 0;
     }
@@ -101,7 +100,7 @@ std::size_t OutputPump::read(Pipe& pipe, std::size_t limit) {
     const auto size = static_cast<std::size_t>(count);
     const auto header = wire::encode_output_header(
         {.rank = pipe.rank, .stream = pipe.stream, .time_ns = wall_clock_ns(), .bytes = {}}, size);
-    control_.send_output(header, std::span(buffer_.get(), size));
+    control_.send_output(header, std::span(*buffer_).first(size));
     if (size >= kDefaultPipeBytes && !std::exchange(pipe.is_enlarged, true)) {
         // A rank that fills its pipe; an unprivileged user may be refused, which only costs speed.
         (void)::fcntl(pipe.fd.get(), F_SETPIPE_SZ, kBusyPipeBytes);

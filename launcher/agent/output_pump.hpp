@@ -64,7 +64,9 @@ private:
     std::size_t open_pipes_ = 0;
     std::uint64_t credit_ = wire::kOutputWindow;
     bool is_listening_ = false;
-    std::unique_ptr<std::byte[]> buffer_;  // NOLINT(modernize-avoid-c-arrays): never initialised
+    static constexpr std::size_t kBusyPipeBytes = std::size_t{256}
+                                                  << 10;  // also what one read takes
+    std::unique_ptr<std::array<std::byte, kBusyPipeBytes>> buffer_;
 };
 
 }  // namespace hvd::launch::agent

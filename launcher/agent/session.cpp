@@ -8,12 +8,12 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
 #include <variant>
 
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -122,8 +122,7 @@ void Session::hear_signals() {
 
 void Session::on_launcher_gone(const std::optional<Error>& error) {
     if (error) {
-        const auto text = "hvd-agent: " + error->message + "\n";
-        (void)!::write(STDERR_FILENO, text.data(), text.size());
+        complain(error->message);
     }
     // Nobody reads what the ranks write, and they must be able to write it to end in order.
     output_.grant(std::numeric_limits<std::uint32_t>::max());

@@ -25,7 +25,6 @@
 namespace hvd::launch::agent {
 namespace {
 
-constexpr std::size_t kStackBytes = std::size_t{64} << 10;
 constexpr int kFirstFreeFd = 3;
 
 enum class Step : std::uint8_t {
@@ -79,7 +78,9 @@ void make_room(Inheritance& given, std::size_t descriptors) {
 EnvironmentBlock::EnvironmentBlock(const Environment& environment) {
     entries_.reserve(environment.size());
     for (const auto& [name, value] : environment) {
-        entries_.push_back({.text = name + "=" + value, .name_size = name.size()});
+        Entry entry{.text = name, .name_size = name.size()};
+        entry.text.append("=").append(value);
+        entries_.push_back(std::move(entry));
     }
 }
 
@@ -135,9 +136,7 @@ struct Spawner::Child {
 };
 
 Spawner::Spawner(const Inheritance& given)
-    : given_(given),
-      agent_(::getpid()),
-      stack_(std::make_unique_for_overwrite<std::byte[]>(kStackBytes)) {}
+    : given_(given), agent_(::getpid()), stack_(std::make_unique_for_overwrite<Stack>()) {}
 
 // Between here and the program only async-signal-safe calls: our memory is borrowed.
 HVD_UNCHECKED int Spawner::run_child(void* argument) {
@@ -175,6 +174,7 @@ HVD_UNCHECKED int Spawner::run_child(void* argument) {
         ignore.sa_handler = SIG_IGN;
         (void)::sigaction(SIGCHLD, &ignore, nullptr);
     }
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread, here and in the agent
     if (::sigprocmask(SIG_SETMASK, &child.given->signal_mask, nullptr) != 0) {
         fail(Step::signals);
     }
@@ -227,7 +227,7 @@ std::variant<pid_t, SpawnFailure> Spawner::spawn(SpawnOrder order,
     child.open_files = given_.open_files ? &*given_.open_files : nullptr;
 
     // vfork with a stack of the child's own: it cannot overwrite what the compiler keeps on ours.
-    std::byte* const top = stack_.get() + kStackBytes;
+    std::byte* const top = stack_->data() + stack_->size();
     const pid_t pid = ::clone(&Spawner::run_child, top, CLONE_VM | CLONE_VFORK | SIGCHLD, &child);
     if (pid < 0) {
         return SpawnFailure{.step = "vfork", .error_number = errno};

@@ -6,6 +6,8 @@
 #include "collectives/base/env.hpp"
 #include "collectives/base/unique_fd.hpp"
 
+#include <array>
+#include <csignal>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -13,7 +15,6 @@
 #include <variant>
 #include <vector>
 
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -80,11 +81,13 @@ public:
 
 private:
     struct Child;
-    static int run_child(void* child);
+    static int run_child(void* argument);
 
     Inheritance given_;
     pid_t agent_;
-    std::unique_ptr<std::byte[]> stack_;  // NOLINT(modernize-avoid-c-arrays): never initialised
+    static constexpr std::size_t kStackBytes = std::size_t{64} << 10;
+    using Stack = std::array<std::byte, kStackBytes>;
+    std::unique_ptr<Stack> stack_;  // of the child, until it executes its program
 };
 
 }  // namespace hvd::launch::agent
