@@ -15,7 +15,11 @@ from ranks import PROGRAMS, Job, RunRanks
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 
 PROGRAM = "keras_training.py"
-CASES = re.findall(r"^@case\ndef (\w+)\(", (PROGRAMS / PROGRAM).read_text(), re.MULTILINE)
+CASES = [
+    case
+    for source in (PROGRAM, "keras_callbacks.py")
+    for case in re.findall(r"^@case\ndef (\w+)\(", (PROGRAMS / source).read_text(), re.MULTILINE)
+]
 JOBS = [("keras", 2), ("keras", 3), ("tf_keras", 2)]
 
 

@@ -7,102 +7,34 @@ With TF_USE_LEGACY_KERAS=1 it runs on tf_keras. argv[1] is a folder that the ran
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
-
+import keras_callbacks  # noqa: F401  (its cases)
 import numpy as np
-import tensorflow as tf
 from cases import case, raises, run
+from keras_support import (
+    BATCH,
+    alone,
+    check_close,
+    check_same_everywhere,
+    data_of,
+    fit,
+    is_keras_3,
+    joined_data,
+    keras,
+    make_loss,
+    make_model,
+    sgd,
+    trained,
+)
 
 import horovod.keras as hvd
 import horovod.tensorflow.keras as tensorflow_hvd
 from horovod.common.basics import basics
 
-keras = tf.keras
-is_keras_3 = hasattr(keras, "ops")
 folder = Path(sys.argv.pop(1))
-BATCH = 8
-FEATURES = 6
-
-
-def make_model(seed: int = 0, policy: str | None = None) -> Any:
-    """A model without batch statistics and dropout."""
-    keras.utils.set_random_seed(seed)
-    if policy is not None:
-        keras.mixed_precision.set_global_policy(policy)
-    model = keras.Sequential(
-        [
-            keras.layers.Input((FEATURES,)),
-            keras.layers.Dense(16, activation="tanh"),
-            keras.layers.Dense(3),
-        ]
-    )
-    keras.mixed_precision.set_global_policy("float32")
-    return model
-
-
-def make_loss() -> Any:
-    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-
-def data_of(rank: int, steps: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(rank)
-    x = random.normal(size=(steps * BATCH, FEATURES)).astype(np.float32)
-    return x, random.integers(0, 3, size=steps * BATCH).astype(np.int32)
-
-
-def joined_data(steps: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Batch by batch, the batches of all ranks one after another."""
-    parts = [data_of(rank, steps) for rank in range(hvd.size())]
-    x, y = (np.stack([part[i] for part in parts]) for i in range(2))
-    x = x.reshape(hvd.size(), steps, BATCH, FEATURES).swapaxes(0, 1)
-    y = y.reshape(hvd.size(), steps, BATCH).swapaxes(0, 1)
-    return x.reshape(-1, FEATURES), y.reshape(-1)
-
-
-def fit(model: Any, data: tuple[np.ndarray, np.ndarray], batch: int, **kwargs: Any) -> Any:
-    return model.fit(*data, batch_size=batch, shuffle=False, verbose=0, **kwargs)
-
-
-def trained(optimizer: Any, callbacks: Any = (), model: Any = None, **kwargs: Any) -> Any:
-    """A model after an epoch on this rank's data, from weights that differ between ranks."""
-    model = model or make_model(seed=hvd.rank())
-    model.compile(optimizer, loss=make_loss(), metrics=["accuracy"], **kwargs)
-    fit(
-        model,
-        data_of(hvd.rank()),
-        BATCH,
-        callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0), *callbacks],
-    )
-    return model
-
-
-def alone(optimizer: Any, steps: int = 3) -> Any:
-    """The same training in a single process, on the joined batches."""
-    model = make_model(seed=0)
-    model.compile(optimizer, loss=make_loss())
-    fit(model, joined_data(steps), BATCH * hvd.size())
-    return model
-
-
-def check_same_everywhere(model: Any) -> None:
-    everybodys = hvd.allgather_object([weight.tolist() for weight in model.get_weights()])
-    assert all(weights == everybodys[0] for weights in everybodys)
-    assert all(np.isfinite(weight).all() for weight in model.get_weights())
-
-
-def check_close(model: Any, expected: Any, tolerance: float = 1e-5) -> None:
-    for actual, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
-        np.testing.assert_allclose(actual, wanted, rtol=tolerance, atol=tolerance)
-
-
-def sgd(**kwargs: Any) -> Any:
-    return keras.optimizers.SGD(0.1, momentum=0.9, **kwargs)
 
 
 @case
@@ -323,103 +255,6 @@ def a_saved_model_is_loaded_with_its_optimizer_distributed_again() -> None:
     check_same_everywhere(loaded)
     fit(model, data_of(hvd.rank() + 10), BATCH)
     check_close(loaded, model)
-
-
-class Seen(keras.callbacks.Callback):
-    """What a callback sees."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rates: list[float] = []
-        self.logs: list[dict[str, float]] = []
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
-        self.rates.append(float(np.asarray(optimizer.learning_rate)))
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self.logs.append(dict(logs))
-
-
-@case
-def metrics_are_averaged_for_those_who_follow() -> None:
-    before, after = Seen(), Seen()
-    model = make_model(seed=0)
-    model.compile(hvd.DistributedOptimizer(sgd()), loss=make_loss(), metrics=["accuracy"])
-    average = hvd.callbacks.MetricAverageCallback()
-    own = data_of(hvd.rank())
-    history = fit(
-        model, own, BATCH, epochs=2, callbacks=[before, average, after], validation_data=own
-    )
-    everybodys = hvd.allgather_object(before.logs)
-    for epoch in range(2):
-        for key in ("loss", "accuracy", "val_loss", "val_accuracy"):
-            mean = np.mean([logs[epoch][key] for logs in everybodys])
-            np.testing.assert_allclose(after.logs[epoch][key], mean, rtol=1e-6)
-            np.testing.assert_allclose(history.history[key][epoch], mean, rtol=1e-6)
-
-
-@case
-def the_warm_up_reaches_the_rate() -> None:
-    size = hvd.size()
-    for callback in (
-        hvd.callbacks.LearningRateWarmupCallback(warmup_epochs=2),
-        hvd.callbacks.LRWarmupCallback(warmup_epochs=2, verbose=1),
-        hvd.callbacks.LearningRateWarmupCallback(0.1, 2),
-        hvd.callbacks.LearningRateWarmupCallback(initial_lr=0.1, warmup_epochs=2, verbose=0),
-    ):
-        seen = Seen()
-        model = make_model(seed=0)
-        model.compile(hvd.DistributedOptimizer(sgd()), loss=make_loss())
-        fit(model, data_of(hvd.rank()), BATCH, epochs=3, callbacks=[callback, seen])
-        expected = [0.1 * (1 + (size - 1) * min(1, step / 6)) / size for step in range(1, 10)]
-        np.testing.assert_allclose(seen.rates, expected, rtol=1e-5)
-        np.testing.assert_allclose([logs["lr"] for logs in seen.logs], expected[2::3], rtol=1e-5)
-        check_same_everywhere(model)
-
-
-@case
-def the_schedule_sets_the_rate_and_corrects_the_momentum() -> None:
-    callbacks = hvd.callbacks
-    seen = Seen()
-    model = make_model(seed=0)
-    model.compile(hvd.DistributedOptimizer(sgd()), loss=make_loss())
-    steps = [
-        callbacks.LearningRateScheduleCallback(0.1, multiplier=0.5, start_epoch=1, end_epoch=2),
-        callbacks.LearningRateScheduleCallback(
-            initial_lr=0.1,
-            multiplier=lambda epoch: epoch,
-            start_epoch=2,
-            staircase=False,
-            momentum_correction=False,
-        ),
-        seen,
-    ]
-    fit(model, data_of(hvd.rank()), BATCH, epochs=3, callbacks=steps)
-    expected = [0.1] * 3 + [0.05] * 3 + [0.2, 0.1 * (2 + 1 / 3), 0.1 * (2 + 2 / 3)]
-    np.testing.assert_allclose(seen.rates, expected, rtol=1e-5)
-
-    model = make_model(seed=0)
-    model.compile(hvd.DistributedOptimizer(sgd()), loss=make_loss())
-    fit(model, data_of(hvd.rank()), BATCH)
-    momentum = np.asarray(model.optimizer.momentums[0])
-    half = callbacks.LearningRateScheduleCallback(multiplier=0.5)
-    half.set_model(model)
-    half.on_train_begin()
-    half.on_epoch_begin(0)
-    half.on_train_batch_begin(0)
-    np.testing.assert_allclose(np.asarray(model.optimizer.momentums[0]), momentum / 2, rtol=1e-6)
-    assert "multiplier" in raises(ValueError, callbacks.LearningRateScheduleCallback)
-
-
-@case
-def values_are_reduced() -> None:
-    size, rank = hvd.size(), hvd.rank()
-    assert float(hvd.allreduce(float(rank))) == (size - 1) / 2
-    assert int(tensorflow_hvd.allreduce(rank, op=hvd.Sum)) == size * (size - 1) // 2
-    assert hvd.allgather([rank]).tolist() == list(range(size))
-    assert hvd.broadcast(np.array([rank, 7]), size - 1).tolist() == [size - 1, 7]
-    raises(NotImplementedError, lambda: hvd.reducescatter([1.0]))
 
 
 if __name__ == "__main__":
