@@ -33,7 +33,7 @@ constexpr std::size_t kRanksPerWord = 64;
     return parts.memory->sleepers()[index_of(rank) / kRanksPerWord];
 }
 
-void ring(int bell) noexcept {
+void ring_bell(int bell) noexcept {
     const std::uint64_t one = 1;
     // Fails only when the counter is full, and then the bell is ringing already.
     [[maybe_unused]] const auto written = ::write(bell, &one, sizeof one);
@@ -157,7 +157,7 @@ void LocalGroup::notify(int rank) noexcept {
     }
     // Who takes the bit away rings, so that many ringers cost one system call.
     if ((word.fetch_and(~bit_of(rank), std::memory_order_acq_rel) & bit_of(rank)) != 0) {
-        ring(parts_->members[index_of(rank)].bell.get());
+        ring_bell(parts_->members[index_of(rank)].bell.get());
     }
 }
 
@@ -175,8 +175,12 @@ void LocalGroup::notify_others() noexcept {
     }
 }
 
+void LocalGroup::ring(int rank) const noexcept {
+    ring_bell(parts_->members[index_of(rank)].bell.get());
+}
+
 void LocalGroup::ring_self() const noexcept {
-    ring(bell());
+    ring_bell(bell());
 }
 
 }  // namespace hvd::coll

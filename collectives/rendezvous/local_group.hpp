@@ -84,7 +84,10 @@ public:
     void notify(int rank) noexcept;
     void notify_others() noexcept;
 
-    /// Rings the own bell whether anybody sleeps or not.
+    /// Rings a bell whether its rank has announced that it sleeps or not: for what must also reach
+    /// a rank that expects nothing. Costs a system call.
+    void ring(int rank) const noexcept;
+    /// The same for the own bell.
     void ring_self() const noexcept;
 
 private:

@@ -89,9 +89,10 @@ public:
     /// the channel's use.
     virtual void watch(coll::Reactor& reactor) = 0;
 
-    /// Between these two nobody looks at the channel, so that peers must ring the bell. After
-    /// `about_to_sleep` the caller looks once more before it sleeps.
-    virtual void about_to_sleep() noexcept = 0;
+    /// Between these two nobody looks at the channel. A rank that `expects` something, because it
+    /// is open or in flight, is woken by its peers; another one only for what it has to coordinate.
+    /// After `about_to_sleep` the caller looks once more before it sleeps.
+    virtual void about_to_sleep(bool expects) noexcept = 0;
     virtual void awake() noexcept = 0;
 
     /// Why this world cannot go on, if a peer is gone.

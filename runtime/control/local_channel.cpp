@@ -55,7 +55,7 @@ void LocalChannel::invalidate(std::uint32_t id) {
 
 // Nobody else is there: nothing wakes this rank but its own callers.
 void LocalChannel::watch(coll::Reactor& /*reactor*/) {}
-void LocalChannel::about_to_sleep() noexcept {}
+void LocalChannel::about_to_sleep(bool /*expects*/) noexcept {}
 void LocalChannel::awake() noexcept {}
 
 std::optional<Channel::Trouble> LocalChannel::trouble() {

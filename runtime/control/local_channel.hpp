@@ -21,7 +21,7 @@ public:
     void decide(std::vector<std::byte> message, std::uint32_t id, bool more) override;
     void invalidate(std::uint32_t id) override;
     void watch(coll::Reactor& reactor) override;
-    void about_to_sleep() noexcept override;
+    void about_to_sleep(bool expects) noexcept override;
     void awake() noexcept override;
     [[nodiscard]] std::optional<Trouble> trouble() override;
     void leave(bool finished) noexcept override;

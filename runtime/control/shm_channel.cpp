@@ -176,7 +176,11 @@ bool ShmChannel::append(std::span<const std::uint32_t> entries) {
     auto position = log.reserved.load(std::memory_order_relaxed);
     do {
         if (!has_room(position, entries.size())) {
-            return false;
+            // Either who reads on sees that we starve, or we see the room it has made.
+            log.starved.store(1, std::memory_order_seq_cst);
+            if (!has_room(position, entries.size())) {
+                return false;
+            }
         }
     } while (!log.reserved.compare_exchange_weak(position, position + entries.size(),
                                                  std::memory_order_acq_rel));
@@ -221,6 +225,17 @@ bool ShmChannel::flush_ready() {
     return moved;
 }
 
+void ShmChannel::wake_starved() noexcept {
+    if (!std::exchange(made_room_, false)) {
+        return;
+    }
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (shared_.log.starved.load(std::memory_order_relaxed) != 0 &&
+        shared_.log.starved.exchange(0, std::memory_order_acq_rel) != 0) {
+        group_.notify_others();
+    }
+}
+
 Result<std::optional<ChannelEvent>> ShmChannel::poll() {
     auto& log = shared_.log;
     while (true) {
@@ -234,9 +249,11 @@ Result<std::optional<ChannelEvent>> ShmChannel::poll() {
         }
         const auto word = log.entries[position_ % kLogEntries].load(std::memory_order_acquire);
         if ((word & ~std::uint64_t{0xffffffff}) != lap_of(position_)) {
+            wake_starved();
             return std::optional<ChannelEvent>{};
         }
         page(rank_).consumed.store(++position_, std::memory_order_release);
+        made_room_ = true;
         const auto each = static_cast<std::uint32_t>(word);
         switch (each >> kKindShift) {
             case kDecision: deciding_ = each; break;
@@ -259,10 +276,7 @@ void ShmChannel::announce(std::vector<std::byte> message) {
         own_announcements_.push_back(std::move(message));
         return;
     }
-    announcements_.put(message);
-    if (announcements_.flush()) {
-        group_.notify(0);
-    }
+    announcements_.put(message);  // sent by the next flush, many at once
 }
 
 bool ShmChannel::flush() {
@@ -274,7 +288,7 @@ bool ShmChannel::flush() {
         return (!verdicts_.empty() && flush_verdicts()) || moved;
     }
     if (announcements_.flush()) {
-        group_.notify(0);
+        group_.ring(0);  // who coordinates may expect nothing for itself
         moved = true;
     }
     return moved;
@@ -372,14 +386,23 @@ void ShmChannel::watch(coll::Reactor& reactor) {
     }
 }
 
-void ShmChannel::about_to_sleep() noexcept {
+void ShmChannel::about_to_sleep(bool expects) noexcept {
+    // Who expects nothing need not be rung, and saves itself and its peers two trips of the line
+    // in which sleepers are noted.
+    if (!expects && late_ready_.empty() && verdicts_.empty()) {
+        return;
+    }
     if (proposed_) {
         page(rank_).heads[round_ & 1].asleep.store(1, std::memory_order_relaxed);
     }
+    sleep_announced_ = true;
     group_.about_to_sleep();
 }
 
 void ShmChannel::awake() noexcept {
+    if (!std::exchange(sleep_announced_, false)) {
+        return;
+    }
     if (proposed_) {
         page(rank_).heads[round_ & 1].asleep.store(0, std::memory_order_relaxed);
     }

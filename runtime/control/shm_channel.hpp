@@ -55,7 +55,7 @@ public:
     void decide(std::vector<std::byte> message, std::uint32_t id, bool more) override;
     void invalidate(std::uint32_t id) override;
     void watch(coll::Reactor& reactor) override;
-    void about_to_sleep() noexcept override;
+    void about_to_sleep(bool expects) noexcept override;
     void awake() noexcept override;
     [[nodiscard]] std::optional<Trouble> trouble() override;
     void leave(bool finished) noexcept override;
@@ -77,6 +77,7 @@ private:
     [[nodiscard]] bool coordinates() const noexcept { return rank_ == 0; }
     [[nodiscard]] bool append(std::span<const std::uint32_t> entries);
     [[nodiscard]] bool has_room(std::uint64_t position, std::size_t count);
+    void wake_starved() noexcept;
     void speak(std::uint64_t tag, std::uint64_t fingerprint);
     void publish_background();
     [[nodiscard]] bool flush_verdicts();
@@ -96,7 +97,10 @@ private:
     bool proposed_ = false;  // and wait for the outcome
     std::uint64_t proposed_fingerprint_ = 0;
 
+    bool sleep_announced_ = false;  // peers ring
+
     std::uint64_t position_ = 0;             // in the log
+    bool made_room_ = false;                 // in the log
     std::uint64_t slowest_ = 0;              // a rank's position, not beyond the real one
     std::vector<std::uint32_t> ready_;       // of a batch whose end has not been read
     std::optional<std::uint32_t> deciding_;  // an entry whose message has not come

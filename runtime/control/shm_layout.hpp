@@ -50,6 +50,7 @@ struct Departure {
 /// to.
 struct SharedLog {
     alignas(128) std::atomic<std::uint64_t> reserved;  // entries, ever
+    alignas(128) std::atomic<std::uint32_t> starved;   // somebody waits for room
     alignas(128) std::array<std::atomic<std::uint64_t>, kLogEntries> entries;
 };
 

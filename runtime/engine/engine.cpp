@@ -59,7 +59,6 @@ Engine::Engine(Setup setup, TicketTable& tickets)
       completed_before_(tickets.completed()) {
     reactor_->watch(inbox_.descriptor(), EPOLLIN, [this](std::uint32_t) { inbox_.hush(); });
     channel_->watch(*reactor_);
-    channel_->about_to_sleep();
     inbox_.set_asleep(true);
     thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
 }
@@ -232,6 +231,15 @@ void Engine::wake_up() {
     crowded_.store(channel_->crowded(), std::memory_order_relaxed);
 }
 
+/// From here on whoever has news wakes the engine's thread. Looks once more for what came before;
+/// true if there was something, or is: then the engine must go on.
+bool Engine::announce_sleep() {
+    const bool expects = negotiator_.has_open() || executor_.busy();
+    inbox_.set_asleep(true);
+    channel_->about_to_sleep(expects);
+    return expects ? step(Urgency::background) : inbox_.is_full();
+}
+
 void Engine::lay_down() {
     owner_.store({}, std::memory_order_relaxed);
     baton_.unlock();
@@ -256,11 +264,7 @@ void Engine::drive(const Done& done, Deadline deadline) {
             break;
         }
     }
-    inbox_.set_asleep(true);
-    channel_->about_to_sleep();
-    // What came between the last look and the announcement, or was left behind, is for the
-    // engine's thread.
-    const bool more = step(Urgency::background) || gather_until_;
+    const bool more = announce_sleep() || gather_until_;
     lay_down();
     if (more) {
         inbox_.wake();
@@ -290,9 +294,7 @@ void Engine::loop(const std::stop_token& stop) {
             if (executor_.busy() && spinner.pause()) {
                 continue;
             }
-            inbox_.set_asleep(true);
-            channel_->about_to_sleep();
-            if (!step(Urgency::background)) {
+            if (!announce_sleep()) {
                 break;
             }
             wake_up();
@@ -373,13 +375,14 @@ Result<bool> Engine::negotiate() {
     while (!broken_) {
         ready_.clear();
         HVD_TRY(const bool again, negotiator_.step(ready_));
+        moved = moved || again;
         if (!ready_.empty()) {
             executor_.enqueue(ready_);
+            break;  // first things first: they are what somebody waits for
         }
         if (!again) {
             break;
         }
-        moved = true;
     }
     return moved;
 }
@@ -440,7 +443,7 @@ void Engine::leave() {
         if (executor_.step()) {
             spinner.reset();
         } else if (!spinner.pause()) {
-            channel_->about_to_sleep();
+            channel_->about_to_sleep(true);
             if (!executor_.step()) {
                 (void)reactor_->wait(stop_deadline_);
             }

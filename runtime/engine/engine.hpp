@@ -128,6 +128,7 @@ private:
     template <class Done>
     void drive(const Done& done, Deadline deadline);
     void wake_up();
+    [[nodiscard]] bool announce_sleep();
     void lay_down();
     [[nodiscard]] bool step(Urgency urgency);
     [[nodiscard]] bool take(Urgency urgency);

@@ -53,6 +53,8 @@ public:
         items_.clear();
     }
 
+    [[nodiscard]] bool is_full() const noexcept { return full_.load(std::memory_order_seq_cst); }
+
     /// Whether nobody will look into the inbox before it is woken.
     void set_asleep(bool asleep) noexcept { asleep_.store(asleep, std::memory_order_seq_cst); }
 

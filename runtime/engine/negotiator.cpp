@@ -130,15 +130,15 @@ Result<bool> Negotiator::settle_proposal(std::vector<Operation*>& ready) {
     if (outcome == Proposal::waiting) {
         return false;
     }
-    const auto proposed = std::exchange(proposed_, {});
     if (outcome == Proposal::accepted) {
-        for (Operation* head : proposed) {
+        for (Operation* head : proposed_) {
             totals_.by_bit += member_count(*head);
             accept(*head, ready);
         }
+        proposed_.clear();
     } else {
         open_ = 0;
-        say(proposed);
+        say(std::exchange(proposed_, {}));
     }
     if (!held_.empty()) {
         const auto held = std::exchange(held_, {});

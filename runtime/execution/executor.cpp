@@ -31,7 +31,11 @@ void Executor::enqueue(std::span<Operation* const> heads) {
     // The common case, and the one where a few hundred nanoseconds count.
     if (heads.size() == 1 && heads.front()->next == nullptr) {
         heads.front()->left = 1;
-        queue_.push_back({heads.front()});
+        if (!busy()) {
+            group_.push_back(heads.front());
+        } else {
+            queue_.push_back({heads.front()});
+        }
         return;
     }
     std::vector<Operation*> members;
@@ -59,12 +63,14 @@ bool Executor::step() {
     // Several small ones in a row: the caller's loop has other things to look at now and then.
     for (int round = 0; round < 16; ++round) {
         if (!running_) {
-            if (queue_.empty()) {
+            if (group_.empty() && queue_.empty()) {
                 return moved;
             }
-            Group next = std::move(queue_.front());
-            queue_.pop_front();
-            start(std::move(next));
+            if (group_.empty()) {
+                group_ = std::move(queue_.front());
+                queue_.pop_front();
+            }
+            start();
             moved = true;
             if (!running_) {
                 continue;
@@ -74,7 +80,7 @@ bool Executor::step() {
         if (!progress) {
             broken_ = broken_.value_or(progress.error());
             running_.reset();
-            fail(std::exchange(group_, {}), *broken_);
+            fail(group_, *broken_);
             return true;
         }
         if (*progress == coll::Work::Progress::pending) {
@@ -95,8 +101,8 @@ void Executor::abort(const Error& cause) {
         // An aborted Work ends at its next poll, when no peer can touch the buffers any more.
         (void)running_->poll();
         running_.reset();
-        fail(std::exchange(group_, {}), cause);
     }
+    fail(group_, cause);
     for (auto& group : std::exchange(queue_, {})) {
         fail(group, cause);
     }
@@ -122,8 +128,8 @@ void Executor::prepare(Operation& operation) {
     }
 }
 
-void Executor::fill_task(const Group& group) {
-    const auto& first = group.front()->signature;
+void Executor::fill_task() {
+    const auto& first = group_.front()->signature;
     task_.op = first.op;
     task_.reduce = first.reduce;
     task_.type = first.type;
@@ -135,7 +141,7 @@ void Executor::fill_task(const Group& group) {
     if (first.op == coll::Op::barrier) {
         return;
     }
-    for (const Operation* operation : group) {
+    for (const Operation* operation : group_) {
         coll::Segment segment{.in = operation->in,
                               .out = operation->out,
                               .count = element_count(operation->signature.shape),
@@ -151,19 +157,19 @@ void Executor::fill_task(const Group& group) {
     }
 }
 
-void Executor::start(Group group) {
+void Executor::start() {
     if (broken_) {
-        fail(group, *broken_);
+        fail(group_, *broken_);
         return;
     }
-    for (Operation* operation : group) {
+    for (Operation* operation : group_) {
         prepare(*operation);
     }
-    fill_task(group);
+    fill_task();
     coll::Backend* backend = setup_.select(setup_.backends, task_);
     if (backend == nullptr) {
         broken_ = Error{Errc::unsupported, "no backend can run this collective"};
-        fail(group, *broken_);
+        fail(group_, *broken_);
         return;
     }
     ++totals_.collectives;
@@ -174,7 +180,7 @@ void Executor::start(Group group) {
         workspace_ = backend->workspace(bytes);
         if (workspace_.size() < bytes) {
             broken_ = Error{Errc::internal, "a backend has no workspace for a fused message"};
-            fail(group, *broken_);
+            fail(group_, *broken_);
             return;
         }
         pack();
@@ -182,11 +188,10 @@ void Executor::start(Group group) {
     auto work = backend->start(task_);
     if (!work) {
         broken_ = work.error();
-        fail(group, *broken_);
+        fail(group_, *broken_);
         return;
     }
     running_ = std::move(work).value();
-    group_ = std::move(group);
 }
 
 void Executor::pack() {
@@ -221,18 +226,19 @@ void Executor::finish() {
     if (!workspace_.empty()) {
         unpack();
     }
-    const Group group = std::exchange(group_, {});
-    for (Operation* operation : group) {
+    for (Operation* operation : group_) {
         complete_member(*operation);
     }
+    group_.clear();
 }
 
-void Executor::fail(const Group& group, const Error& error) {
+void Executor::fail(Group& group, const Error& error) {
     for (Operation* operation : group) {
         operation->failed = true;
         operation->error = error;
         complete_member(*operation);
     }
+    group.clear();
 }
 
 void Executor::complete_member(Operation& operation) {

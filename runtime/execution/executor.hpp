@@ -47,7 +47,9 @@ public:
     /// Does what can be done now. True if something moved.
     [[nodiscard]] bool step();
 
-    [[nodiscard]] bool busy() const noexcept { return running_ != nullptr || !queue_.empty(); }
+    [[nodiscard]] bool busy() const noexcept {
+        return running_ != nullptr || !group_.empty() || !queue_.empty();
+    }
 
     /// Fails what runs and everything later with `cause`.
     void abort(const Error& cause);
@@ -63,19 +65,19 @@ public:
 private:
     using Group = std::vector<Operation*>;
 
-    void start(Group group);
+    void start();
     void finish();
-    void fail(const Group& group, const Error& error);
+    void fail(Group& group, const Error& error);
     void complete_member(Operation& operation);
     void prepare(Operation& operation);
-    void fill_task(const Group& group);
+    void fill_task();
     void pack();
     void unpack();
 
     Setup setup_;
     TicketTable& tickets_;
     std::deque<Group> queue_;
-    Group group_;                     // of running_
+    Group group_;                     // runs, or is about to
     coll::Task task_;                 // of running_
     std::span<std::byte> workspace_;  // where it is packed, if it is
     std::unique_ptr<coll::Work> running_;
