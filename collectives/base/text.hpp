@@ -15,7 +15,7 @@ namespace hvd {
 
 /// The whole text as a number, or nothing: no blanks, no sign on unsigned types, no overflow.
 template <class T>
-    requires std::integral<T> || std::floating_point<T>
+requires std::integral<T> || std::floating_point<T>
 [[nodiscard]] std::optional<T> parse_number(std::string_view text) noexcept {
     T value{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -131,12 +131,12 @@ typedef struct hvd_request {
     const char* name; /* the same on every rank; not while an operation of that name is pending */
     const hvd_tensor* in;
     const hvd_tensor* out;
-    double prescale;  /* every input is multiplied by it; 1 leaves it alone */
-    double postscale; /* the result is multiplied by it; 1 leaves it alone */
-    uint64_t group;   /* not 0: requests of one call with this number complete as a unit */
-    int32_t op;        /* hvd_op */
-    int32_t reduce_op; /* hvd_reduce_op, for allreduce */
-    int32_t root;      /* broadcast: the rank whose tensor everybody gets */
+    double prescale;     /* every input is multiplied by it; 1 leaves it alone */
+    double postscale;    /* the result is multiplied by it; 1 leaves it alone */
+    uint64_t group;      /* not 0: requests of one call with this number complete as a unit */
+    int32_t op;          /* hvd_op */
+    int32_t reduce_op;   /* hvd_reduce_op, for allreduce */
+    int32_t root;        /* broadcast: the rank whose tensor everybody gets */
     int32_t process_set; /* 0, the world */
 } hvd_request;
 
@@ -167,7 +167,8 @@ HVD_API int32_t hvd_feature_value(int32_t feature);
 /* Joins the world that the launcher made: finds the other ranks, starts the engine. Without a
  * launcher it is a world of one. A second call returns the same context. `options` may be NULL.
  * After hvd_shutdown it may be called again, by all ranks. Blocks up to options->timeout_ms.
- * Errors: HVD_INVALID_ARGUMENT (an impossible environment), HVD_TIMED_OUT (names what is missing). */
+ * Errors: HVD_INVALID_ARGUMENT (an impossible environment), HVD_TIMED_OUT (names what is missing).
+ */
 HVD_API hvd_status hvd_init(const hvd_init_options* options, hvd_context** context);
 
 /* The context of the last successful hvd_init that was not shut down, or NULL. */
@@ -187,8 +188,8 @@ HVD_API hvd_status hvd_submit(hvd_context* context,
                               size_t count,
                               hvd_ticket* tickets);
 
-/* hvd_submit and hvd_wait for all of them in one call, which is the fastest way when nothing is to be
- * done meanwhile. The status is that of the first that failed, or HVD_IN_PROGRESS when the limit
+/* hvd_submit and hvd_wait for all of them in one call, which is the fastest way when nothing is to
+ * be done meanwhile. The status is that of the first that failed, or HVD_IN_PROGRESS when the limit
  * passed first; the tickets are valid then, and in every case where `tickets[0]` is not 0. */
 HVD_API hvd_status hvd_run(hvd_context* context,
                            const hvd_request* requests,
@@ -213,8 +214,9 @@ HVD_API hvd_status hvd_wait_any(hvd_context* context,
                                 size_t* index);
 
 /* Calls `done(argument, status, message)` once when the ticket ends, on the engine's thread or, if
- * it has ended already, on this one. `message` is valid during the call. The callback must not block
- * and must not call hvd_wait; it may submit, and it may release the ticket. One callback a ticket. */
+ * it has ended already, on this one. `message` is valid during the call. The callback must not
+ * block and must not call hvd_wait; it may submit, and it may release the ticket. One callback a
+ * ticket. */
 typedef void (*hvd_callback)(void* argument, hvd_status status, const char* message);
 HVD_API hvd_status hvd_on_complete(hvd_context* context,
                                    hvd_ticket ticket,

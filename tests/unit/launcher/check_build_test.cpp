@@ -29,7 +29,7 @@ void write_python(const TempDir& folder, const std::string& script) {
 
 }  // namespace
 
-TEST_CASE("--check-build has the original's layout") {
+TEST_CASE("flag --check-build has the original's layout") {
     const BuildFacts facts{.version = "1.2.3",
                            .frameworks = {{"TensorFlow", true, "/site/tensorflow"},
                                           {"PyTorch", false, "not there"},

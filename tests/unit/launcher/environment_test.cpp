@@ -43,7 +43,7 @@ TEST_CASE("ranks share the caller's environment, but not the contract of a job a
           Environment{{"HOME", "/root"}, {"HOROVOD_FUSION_THRESHOLD", "0"}});
 }
 
-TEST_CASE("--env-clean passes on only what --env-pass selects") {
+TEST_CASE("flag --env-clean passes on only what --env-pass selects") {
     PlanRequest request;
     request.caller_env = {{"HOME", "/root"}, {"NCCL_DEBUG", "1"}, {"NCCL", "2"}, {"PATH", "/bin"}};
     request.env_clean = true;
@@ -84,7 +84,7 @@ TEST_CASE("the job's own variables replace those of a launcher around it") {
     CHECK_FALSE(environment.contains("MASTER_PORT"));  // none was found free
 }
 
-TEST_CASE("--env wins over tunables, defaults and torch's variables") {
+TEST_CASE("flag --env wins over tunables, defaults and torch's variables") {
     PlanRequest request;
     request.tunables = {{"HOROVOD_CYCLE_TIME", "5"}, {"HOROVOD_CACHE_CAPACITY", "1"}};
     request.env_set = {{"HOROVOD_CYCLE_TIME", "9"},
@@ -110,7 +110,7 @@ TEST_CASE("a rank's own GPUs are a part of the mask that --env gives") {
     CHECK(planned(request, rank).at("CUDA_VISIBLE_DEVICES") == "3");
 }
 
-TEST_CASE("--env may not break the contract between launcher and rank") {
+TEST_CASE("flag --env may not break the contract between launcher and rank") {
     const auto refused = check_env_set({{"HOROVOD_RANK", "3"}});
 
     REQUIRE_FALSE(refused);

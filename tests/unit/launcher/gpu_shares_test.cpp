@@ -168,7 +168,7 @@ TEST_CASE("several GPUs per rank are neighbours") {
     CHECK((*shares)[1].env.at("CUDA_VISIBLE_DEVICES") == "2,3");
 }
 
-TEST_CASE("--share-gpus deals GPUs out in turn") {
+TEST_CASE("flag --share-gpus deals GPUs out in turn") {
     const auto shares = share(6, "0,1", with(GpuVisibility::env, 1, true));
 
     REQUIRE(shares);
@@ -223,7 +223,7 @@ TEST_CASE("a mask that the ranks would not inherit is given to them") {
     CHECK((*shares)[0].env.at("CUDA_VISIBLE_DEVICES") == "2");
 }
 
-TEST_CASE("--env of a mask takes the place of the one that was there") {
+TEST_CASE("flag --env of a mask takes the place of the one that was there") {
     PlanRequest request = with(GpuVisibility::env);
     request.env_set.emplace("CUDA_VISIBLE_DEVICES", "3,2");
 

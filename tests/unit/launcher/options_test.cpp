@@ -132,12 +132,12 @@ TEST_CASE("a value that looks like the name of a flag is a value") {
     CHECK(request("-np 2 --summary env --output-filename verbose a").summary == "env");
 }
 
-TEST_CASE("--env-pass without --env-clean selects nothing, and says so") {
+TEST_CASE("flag --env-pass without --env-clean selects nothing, and says so") {
     CHECK(request("-np 2 --env-pass A a").notes ==
           Words{"--env-pass has no effect without --env-clean: every variable is passed on"});
 }
 
-TEST_CASE("--env NAME takes the value that the variable has here") {
+TEST_CASE("flag --env NAME takes the value that the variable has here") {
     CHECK(request("-np 1 --env A a", {{"A", "7"}}).env_set == Environment{{"A", "7"}});
     CHECK(error("-np 1 --env A a") == "--env A: A is not set here; write A=VALUE");
     CHECK(error("-np 1 --env =1 a") == "--env =1: write NAME=VALUE");

@@ -73,7 +73,7 @@ std::vector<std::string> warnings(const PlanRequest& request, const std::vector<
 
 }  // namespace
 
-TEST_CASE("-np 2 of four written slots starts two ranks") {
+TEST_CASE("flag -np 2 of four written slots starts two ranks") {
     const auto planned = make_plan(request(2, {{"localhost", 4}}), std::vector{facts("h", 8)});
 
     REQUIRE(planned);
@@ -121,7 +121,7 @@ TEST_CASE("counted slots may be exceeded with a warning, unless that was forbidd
     CHECK(error(three, {facts("h", 3)}).empty());
 }
 
-TEST_CASE("-np above written slots is refused with both numbers") {
+TEST_CASE("flag -np above written slots is refused with both numbers") {
     CHECK(error(request(5, {{"h", 4}}), {facts("h", 64)}) ==
           "-np 5 is more than the 4 slots that were given (h:4); write more slots for a host, or a "
           "smaller -np");

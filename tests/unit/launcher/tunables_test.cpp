@@ -121,7 +121,7 @@ TEST_CASE("details of autotuner and timeline go out only when these are on") {
     CHECK(from_environment.tunables == Environment{{"HOROVOD_AUTOTUNE_LOG", "log"}});
 }
 
-TEST_CASE("--no-autotune turns off what the environment turns on") {
+TEST_CASE("flag --no-autotune turns off what the environment turns on") {
     CHECK(request({"--no-autotune"}, {{"HOROVOD_AUTOTUNE", "1"}}).tunables ==
           Environment{{"HOROVOD_AUTOTUNE", "0"}});
 }
