@@ -1,116 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C ABI. This file may not contain logic: check the arguments, call the runtime, turn the
-// Result into a status. Nothing may throw out of here.
+// The C ABI, but for plans and memory. This file may not contain logic: check the arguments, call
+// the runtime, turn the Result into a status. Nothing may throw out of here.
 #include "runtime/include/hvd/hvd.h"
 
 #include "collectives/base/result.hpp"
 #include "runtime/bootstrap/context.hpp"
 #include "runtime/c_api/convert.hpp"
+#include "runtime/c_api/guarded.hpp"
 #include "runtime/engine/engine.hpp"
 
-#include <new>
+#include <chrono>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-using hvd::Deadline;
 using hvd::Errc;
 using hvd::Error;
 using hvd::Result;
-using hvd::Status;
 using hvd::rt::Context;
 using hvd::rt::Operation;
-using hvd::rt::Outcome;
 using hvd::rt::TicketTable;
+using namespace hvd::rt::abi;  // NOLINT(google-build-using-namespace): the other half of this file
 
-struct hvd_plan {
-    hvd::rt::Plan plan;
-};
-
-namespace {
-
-thread_local std::string last_error;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-
-hvd_status fail(Error error) noexcept {
-    last_error = std::move(error.message);
-    return static_cast<hvd_status>(static_cast<int>(error.code) + 1);
+std::string& hvd::rt::abi::last_error() noexcept {
+    thread_local std::string sentence;
+    return sentence;
 }
-
-hvd_status end(Result<hvd_status> outcome) noexcept {
-    return outcome ? *outcome : fail(std::move(outcome).error());
-}
-
-/// Runs `body`, which returns a Result<hvd_status>, and maps every way it can end to a status.
-template <class Body>
-hvd_status guarded(Body&& body) noexcept {
-    try {
-        return end(std::forward<Body>(body)());
-    } catch (const hvd::Exception& exception) {
-        return fail(exception.error());
-    } catch (const std::bad_alloc&) {
-        return fail({Errc::internal, "out of memory"});
-    } catch (const std::exception& exception) {
-        return fail({Errc::internal, exception.what()});
-    } catch (...) {
-        return fail({Errc::internal, "unexpected exception"});
-    }
-}
-
-Error invalid(std::string message) {
-    return {Errc::invalid_argument, std::move(message)};
-}
-
-Result<Context*> checked(hvd_context* context) {
-    auto* const mine = &Context::process();
-    if (reinterpret_cast<Context*>(context) != mine) {
-        return invalid("not the context that hvd_init gave");
-    }
-    return mine;
-}
-
-hvd_context* handle() {
-    return reinterpret_cast<hvd_context*>(&Context::process());
-}
-
-Deadline deadline_in(std::int64_t timeout_ms) {
-    return timeout_ms < 0 ? Deadline::never() : Deadline::in(std::chrono::milliseconds(timeout_ms));
-}
-
-Result<hvd_status> status_of(const Status& status) {
-    return status ? Result<hvd_status>(HVD_OK) : Result<hvd_status>(status.error());
-}
-
-Result<hvd_status> status_of(Result<Outcome> outcome) {
-    if (!outcome) {
-        return std::move(outcome).error();
-    }
-    return *outcome == Outcome::finished ? HVD_OK : HVD_IN_PROGRESS;
-}
-
-void write_tickets(std::span<Operation* const> operations, hvd_ticket* tickets) {
-    for (std::size_t index = 0; index < operations.size(); ++index) {
-        tickets[index] = TicketTable::ticket_of(*operations[index]);
-    }
-}
-
-Result<Operation*> find(hvd_context* context, hvd_ticket ticket) {
-    HVD_TRY(auto* const mine, checked(context));
-    HVD_TRY(const auto* const tickets, mine->tickets());
-    return tickets->find(ticket);
-}
-
-/// Waits only in a world: outside of one every operation has ended.
-Result<hvd_status> wait_for(hvd_context* context,
-                            std::span<Operation* const> operations,
-                            std::int64_t timeout_ms) {
-    HVD_TRY(auto* const mine, checked(context));
-    HVD_TRY(auto world, mine->use());
-    return status_of(world->engine().wait(operations, deadline_in(timeout_ms)));
-}
-
-}  // namespace
 
 const char* hvd_version(void) {
     return HVD_VERSION_TEXT;
@@ -293,98 +211,6 @@ hvd_status hvd_release(hvd_context* context, hvd_ticket ticket) {
     });
 }
 
-hvd_status hvd_plan_create(hvd_context* context,
-                           const hvd_request* requests,
-                           size_t count,
-                           hvd_plan** plan) {
-    return guarded([&]() -> Result<hvd_status> {
-        if (plan == nullptr) {
-            return invalid("hvd_plan_create: no place for the plan");
-        }
-        *plan = nullptr;
-        HVD_TRY(auto* const mine, checked(context));
-        HVD_TRY(auto world, mine->use());
-        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
-        HVD_TRY(auto* const tickets, mine->tickets());
-        HVD_TRY(auto operations, tickets->create(read));
-        *plan = new hvd_plan{hvd::rt::make_plan(std::move(operations))};
-        return HVD_OK;
-    });
-}
-
-hvd_status hvd_plan_start(hvd_context* context, hvd_plan* plan) {
-    return guarded([&]() -> Result<hvd_status> {
-        HVD_TRY(auto* const mine, checked(context));
-        HVD_TRY(auto world, mine->use());
-        if (plan == nullptr) {
-            return invalid("hvd_plan_start: no plan");
-        }
-        return status_of(world->engine().start(plan->plan));
-    });
-}
-
-hvd_status hvd_plan_wait(hvd_context* context, hvd_plan* plan, int64_t timeout_ms) {
-    return guarded([&]() -> Result<hvd_status> {
-        if (plan == nullptr) {
-            return invalid("hvd_plan_wait: no plan");
-        }
-        return wait_for(context, plan->plan.operations, timeout_ms);
-    });
-}
-
-hvd_status hvd_plan_run(hvd_context* context, hvd_plan* plan, int64_t timeout_ms) {
-    return guarded([&]() -> Result<hvd_status> {
-        HVD_TRY(auto* const mine, checked(context));
-        HVD_TRY(auto world, mine->use());
-        if (plan == nullptr) {
-            return invalid("hvd_plan_run: no plan");
-        }
-        return status_of(world->engine().run(plan->plan, deadline_in(timeout_ms)));
-    });
-}
-
-hvd_status hvd_plan_result(hvd_context* context, hvd_plan* plan, size_t index, hvd_tensor* tensor) {
-    return guarded([&]() -> Result<hvd_status> {
-        HVD_TRY_STATUS(checked(context));
-        if (plan == nullptr || index >= plan->plan.operations.size()) {
-            return invalid("hvd_plan_result: no such operation");
-        }
-        return status_of(hvd::rt::write_result(*plan->plan.operations[index], tensor));
-    });
-}
-
-hvd_status hvd_plan_free(hvd_context* context, hvd_plan* plan) {
-    return guarded([&]() -> Result<hvd_status> {
-        if (plan == nullptr) {
-            return HVD_OK;
-        }
-        HVD_TRY(auto* const mine, checked(context));
-        HVD_TRY(auto* const tickets, mine->tickets());
-        HVD_TRY_STATUS(tickets->discard(plan->plan.operations));
-        delete plan;
-        return HVD_OK;
-    });
-}
-
-hvd_status hvd_alloc(hvd_context* context, size_t bytes, void** memory) {
-    return guarded([&]() -> Result<hvd_status> {
-        HVD_TRY_STATUS(checked(context));
-        if (memory == nullptr) {
-            return invalid("hvd_alloc: no place for the memory");
-        }
-        *memory = hvd::rt::allocate_aligned(bytes).release();
-        return HVD_OK;
-    });
-}
-
-hvd_status hvd_free(hvd_context* context, void* memory) {
-    return guarded([&]() -> Result<hvd_status> {
-        HVD_TRY_STATUS(checked(context));
-        const hvd::rt::OwnedBytes owner(static_cast<std::byte*>(memory));
-        return HVD_OK;
-    });
-}
-
 hvd_status hvd_counters_of(hvd_context* context, hvd_counters* counters) {
     return guarded([&]() -> Result<hvd_status> {
         HVD_TRY(auto* const mine, checked(context));
@@ -418,5 +244,5 @@ hvd_status hvd_report(int32_t kind, int32_t peer, const char* text) {
 }
 
 const char* hvd_last_error(void) {
-    return last_error.c_str();
+    return last_error().c_str();
 }

@@ -7,14 +7,11 @@
 #include <string>
 #include <utility>
 
+#include <pthread.h>
 #include <sys/epoll.h>
 
 namespace hvd::rt {
 namespace {
-
-Error shut_down_error() {
-    return {Errc::aborted, "this rank has shut its runtime down"};
-}
 
 std::vector<Operation*> heads_of(std::span<Operation* const> operations) {
     std::vector<Operation*> heads;
@@ -272,6 +269,7 @@ void Engine::drive(const Done& done, Deadline deadline) {
 }
 
 void Engine::loop(const std::stop_token& stop) {
+    (void)pthread_setname_np(pthread_self(), "hvd-engine");
     auto until = Deadline::never();
     while (true) {
         (void)reactor_->wait(until);
@@ -302,170 +300,6 @@ void Engine::loop(const std::stop_token& stop) {
         }
         until = Deadline(gather_until_);
         lay_down();
-    }
-}
-
-// ---- the loop's body ----------------------------------------------------------------------------
-
-bool Engine::step(Urgency urgency) {
-    bool moved = false;
-    try {
-        moved = take(urgency);
-        auto negotiated = negotiate();
-        if (negotiated) {
-            moved = *negotiated || moved;
-        } else {
-            break_with(negotiated.error());
-        }
-        moved = executor_.step() || moved;
-        if (executor_.broken() && !broken_) {
-            break_with(*executor_.broken());
-        }
-        moved = moved || look_for_trouble();
-    } catch (const Exception& exception) {
-        break_with(exception.error());
-    } catch (const std::bad_alloc&) {
-        break_with({Errc::internal, "out of memory"});
-    }
-    tickets_.wake_any();
-    if (moved) {
-        publish_totals();
-    }
-    return moved;
-}
-
-bool Engine::take(Urgency urgency) {
-    // While a collective runs, what arrives is left to gather: it then travels together.
-    if (executor_.busy()) {
-        return false;
-    }
-    inbox_.take(taken_);
-    if (taken_.empty()) {
-        return false;
-    }
-    if (broken_) {
-        fail(taken_, *broken_);
-    } else if (may_gather(urgency)) {
-        return false;
-    } else {
-        negotiator_.submit(taken_, urgency);
-    }
-    taken_.clear();
-    gather_until_.reset();
-    return true;
-}
-
-bool Engine::may_gather(Urgency urgency) {
-    if (config_.cycle_time.count() == 0 || urgency == Urgency::awaited) {
-        return false;
-    }
-    std::size_t bytes = 0;
-    for (const Operation* head : taken_) {
-        for (const Operation* member = head; member != nullptr; member = member->next) {
-            bytes += byte_count(member->signature);
-        }
-    }
-    const auto now = Deadline::Clock::now();
-    gather_until_ = gather_until_.value_or(now + config_.cycle_time);
-    return bytes < executor_.fusion_bytes() && now < *gather_until_;
-}
-
-Result<bool> Engine::negotiate() {
-    bool moved = false;
-    while (!broken_) {
-        ready_.clear();
-        HVD_TRY(const bool again, negotiator_.step(ready_));
-        moved = moved || again;
-        if (!ready_.empty()) {
-            executor_.enqueue(ready_);
-            break;  // first things first: they are what somebody waits for
-        }
-        if (!again) {
-            break;
-        }
-    }
-    return moved;
-}
-
-bool Engine::look_for_trouble() {
-    if (broken_) {
-        return false;
-    }
-    if (leaving_ && !executor_.busy()) {
-        // The peer had finished all that was agreed, and so have we: the rest will never come.
-        break_with(*leaving_);
-        return true;
-    }
-    const auto trouble = channel_->trouble();
-    if (!trouble) {
-        return false;
-    }
-    if (!trouble->in_flight) {
-        // What was agreed before it left may still be on its way: look for it once more.
-        return !std::exchange(leaving_, trouble->error);
-    }
-    if (on_peer_lost_ && trouble->error.code == Errc::unavailable) {
-        on_peer_lost_(trouble->peer, trouble->error.message);
-    }
-    break_with(trouble->error);
-    return true;
-}
-
-void Engine::break_with(const Error& cause) {
-    if (broken_) {
-        return;
-    }
-    broken_ = cause;
-    cut_off_ = executor_.busy();
-    negotiator_.fail_open(cause);
-    executor_.abort(cause);
-    fail(std::exchange(taken_, {}), cause);
-}
-
-void Engine::fail(std::span<Operation* const> heads, const Error& cause) {
-    for (Operation* head : heads) {
-        for (Operation* member = head; member != nullptr;) {
-            Operation* next = member->next;  // read first: the member may be released at once
-            member->failed = true;
-            member->error = cause;
-            tickets_.complete(*member);
-            member = next;
-        }
-    }
-}
-
-void Engine::leave() {
-    // What is not agreed fails; what all ranks have begun may finish, so that the peers' part of it
-    // does too.
-    negotiator_.fail_open(shut_down_error());
-    Spinner spinner(crowded_.load(std::memory_order_relaxed));
-    while (executor_.busy() && !broken_ && !stop_deadline_.has_passed()) {
-        if (executor_.step()) {
-            spinner.reset();
-        } else if (!spinner.pause()) {
-            channel_->about_to_sleep(true);
-            if (!executor_.step()) {
-                (void)reactor_->wait(stop_deadline_);
-            }
-            channel_->awake();
-            reactor_->dispatch();
-        }
-    }
-    channel_->leave(!executor_.busy() && !cut_off_);
-    break_with(shut_down_error());
-    inbox_.take(taken_);
-    fail(std::exchange(taken_, {}), *broken_);
-    tickets_.wake_any();
-    publish_totals();
-}
-
-void Engine::publish_totals() noexcept {
-    const auto& agreed = negotiator_.totals();
-    const auto& run = executor_.totals();
-    const std::uint64_t totals[] = {agreed.by_name, agreed.by_bit, agreed.names_bytes,
-                                    run.collectives, run.bytes};
-    for (std::size_t index = 0; index < published_.size(); ++index) {
-        published_[index].store(totals[index], std::memory_order_relaxed);
     }
 }
 

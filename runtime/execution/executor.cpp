@@ -22,6 +22,23 @@ FusionItem item_of(const Operation& operation) {
                      .root = signature.root}};
 }
 
+/// What must be known before the operation can run: the result's shape, and its memory.
+void prepare(Operation& operation) {
+    const auto& signature = operation.signature;
+    operation.result_shape = signature.shape;
+    std::size_t bytes = byte_count(signature);
+    if (signature.op == coll::Op::allgather) {
+        const auto all =
+            std::accumulate(operation.rows.begin(), operation.rows.end(), std::int64_t{0});
+        operation.result_shape.front() = all;
+        bytes = element_count(operation.result_shape) * coll::size_of(signature.type);
+    }
+    if (operation.allocates) {
+        operation.owned = allocate_aligned(bytes);
+        operation.out = operation.owned.get();
+    }
+}
+
 }  // namespace
 
 Executor::Executor(Setup setup, TicketTable& tickets)
@@ -110,22 +127,6 @@ void Executor::abort(const Error& cause) {
 
 std::size_t Executor::fusion_bytes() const {
     return setup_.fusion_bytes.value_or(setup_.backends.front()->fusion_bytes());
-}
-
-void Executor::prepare(Operation& operation) {
-    const auto& signature = operation.signature;
-    operation.result_shape = signature.shape;
-    std::size_t bytes = byte_count(signature);
-    if (signature.op == coll::Op::allgather) {
-        const auto all =
-            std::accumulate(operation.rows.begin(), operation.rows.end(), std::int64_t{0});
-        operation.result_shape.front() = all;
-        bytes = element_count(operation.result_shape) * coll::size_of(signature.type);
-    }
-    if (operation.allocates) {
-        operation.owned = allocate_aligned(bytes);
-        operation.out = operation.owned.get();
-    }
 }
 
 void Executor::fill_task() {

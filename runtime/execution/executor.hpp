@@ -69,7 +69,6 @@ private:
     void finish();
     void fail(Group& group, const Error& error);
     void complete_member(Operation& operation);
-    void prepare(Operation& operation);
     void fill_task();
     void pack();
     void unpack();

@@ -4,6 +4,7 @@
 #include "collectives/base/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <functional>
 #include <string_view>
@@ -13,9 +14,9 @@ namespace hvd::rt {
 namespace {
 
 std::string describe(double value) {
-    char text[32];
-    const auto end = std::to_chars(std::begin(text), std::end(text), value).ptr;
-    return {text, end};
+    std::array<char, 32> text{};
+    char* const end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+    return {text.data(), end};
 }
 
 std::string describe_ranks(const std::vector<int>& ranks) {
@@ -54,7 +55,7 @@ bool is_reduction(const Signature& signature) {
 }
 
 // In this order: an earlier difference explains the later ones.
-constexpr Aspect kAspects[] = {
+constexpr auto kAspects = std::to_array<Aspect>({
     {"the operation", [](const Signature& s) { return std::string(to_string(s.op)); }, always},
     {"the dtype", [](const Signature& s) { return std::string(to_string(s.type)); }, has_tensor},
     {"the shape", [](const Signature& s) { return rt::describe(s.shape); }, has_whole_shape},
@@ -75,7 +76,7 @@ constexpr Aspect kAspects[] = {
      is_reduction},
     {"the root rank", [](const Signature& s) { return std::to_string(s.root); },
      [](const Signature& s) { return s.op == coll::Op::broadcast; }},
-};
+});
 
 /// Values in words with the ranks that have them, in the order of their first rank.
 using Sides = std::vector<std::pair<std::string, std::vector<int>>>;
@@ -88,7 +89,7 @@ Sides sides_of(const std::vector<Announcement>& said,
         const auto side =
             std::ranges::find(sides, text, [](const auto& known) { return known.first; });
         if (side == sides.end()) {
-            sides.push_back({std::move(text), {static_cast<int>(rank)}});
+            sides.emplace_back(std::move(text), std::vector<int>{static_cast<int>(rank)});
         } else {
             side->second.push_back(static_cast<int>(rank));
         }

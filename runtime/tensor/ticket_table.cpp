@@ -64,11 +64,11 @@ OwnedBytes allocate_aligned(std::size_t bytes) {
 }
 
 TicketTable::TicketTable()
-    : chunks_(std::make_unique<std::array<std::atomic<Operation*>, kMaxChunks>>()) {}
+    : chunks_(std::make_unique<std::array<std::atomic<Chunk*>, kMaxChunks>>()) {}
 
 TicketTable::~TicketTable() {
     for (std::size_t index = 0; index < chunk_count_; ++index) {
-        delete[](*chunks_)[index].load(std::memory_order_relaxed);
+        const std::unique_ptr<Chunk> owner((*chunks_)[index].load(std::memory_order_relaxed));
     }
 }
 
@@ -79,11 +79,11 @@ Operation& TicketTable::take_free() {
                 {Errc::unavailable, "more than " + std::to_string(kMaxChunks * kChunk) +
                                         " operations are not released: hvd_release is missing"});
         }
-        auto chunk = std::make_unique<Operation[]>(kChunk);
+        auto chunk = std::make_unique<Chunk>();
         free_.reserve((chunk_count_ + 1) * kChunk);
         for (std::size_t place = kChunk; place-- > 0;) {
-            chunk[place].index = static_cast<std::uint32_t>(chunk_count_ * kChunk + place);
-            free_.push_back(&chunk[place]);
+            (*chunk)[place].index = static_cast<std::uint32_t>(chunk_count_ * kChunk + place);
+            free_.push_back(&(*chunk)[place]);
         }
         (*chunks_)[chunk_count_++].store(chunk.release(), std::memory_order_release);
     }
@@ -192,9 +192,9 @@ Result<Operation*> TicketTable::find(Ticket ticket) const {
     const auto place = static_cast<std::uint32_t>(ticket);
     const auto generation = static_cast<std::uint32_t>(ticket >> 32);
     if (place != 0 && (place - 1) / kChunk < kMaxChunks) {
-        Operation* chunk = (*chunks_)[(place - 1) / kChunk].load(std::memory_order_acquire);
+        Chunk* chunk = (*chunks_)[(place - 1) / kChunk].load(std::memory_order_acquire);
         if (chunk != nullptr) {
-            Operation& operation = chunk[(place - 1) % kChunk];
+            Operation& operation = (*chunk)[(place - 1) % kChunk];
             if (operation.generation.load(std::memory_order_acquire) == generation) {
                 return &operation;
             }

@@ -92,6 +92,7 @@ public:
 private:
     static constexpr std::size_t kChunk = 256;
     static constexpr std::size_t kMaxChunks = 16384;
+    using Chunk = std::array<Operation, kChunk>;
 
     Operation& take_free();                // needs mutex_
     Name& intern(std::string&& text);      // needs mutex_
@@ -102,7 +103,7 @@ private:
     std::unordered_map<std::string_view, std::unique_ptr<Name>> names_;  // guarded by mutex_
     std::vector<Operation*> free_;                                       // guarded by mutex_
     std::size_t chunk_count_ = 0;                                        // guarded by mutex_
-    std::unique_ptr<std::array<std::atomic<Operation*>, kMaxChunks>> chunks_;
+    std::unique_ptr<std::array<std::atomic<Chunk*>, kMaxChunks>> chunks_;
 
     std::atomic<std::uint64_t> completed_{0};
     std::uint64_t announced_ = 0;  // completed_ at the last wake_any. Thread: baton

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every function of the C ABI is made of: one way in, one way out.
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "runtime/bootstrap/context.hpp"
+#include "runtime/engine/engine.hpp"
+#include "runtime/include/hvd/hvd.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace hvd::rt::abi {
+
+/// The last failure on this thread, in words.
+[[nodiscard]] std::string& last_error() noexcept;
+
+inline hvd_status fail(Error error) noexcept {
+    last_error() = std::move(error.message);
+    return static_cast<hvd_status>(static_cast<int>(error.code) + 1);
+}
+
+inline hvd_status end(Result<hvd_status> outcome) noexcept {
+    return outcome ? *outcome : fail(std::move(outcome).error());
+}
+
+/// Runs `body`, which returns a Result<hvd_status>, and maps every way it can end to a status.
+template <class Body>
+inline hvd_status guarded(Body&& body) noexcept {
+    try {
+        return end(std::forward<Body>(body)());
+    } catch (const hvd::Exception& exception) {
+        return fail(exception.error());
+    } catch (const std::bad_alloc&) {
+        return fail({Errc::internal, "out of memory"});
+    } catch (const std::exception& exception) {
+        return fail({Errc::internal, exception.what()});
+    } catch (...) {
+        return fail({Errc::internal, "unexpected exception"});
+    }
+}
+
+inline Error invalid(std::string message) {
+    return {Errc::invalid_argument, std::move(message)};
+}
+
+inline Result<Context*> checked(hvd_context* context) {
+    auto* const mine = &Context::process();
+    if (reinterpret_cast<Context*>(context) != mine) {
+        return invalid("not the context that hvd_init gave");
+    }
+    return mine;
+}
+
+inline hvd_context* handle() {
+    return reinterpret_cast<hvd_context*>(&Context::process());
+}
+
+inline Deadline deadline_in(std::int64_t timeout_ms) {
+    return timeout_ms < 0 ? Deadline::never() : Deadline::in(std::chrono::milliseconds(timeout_ms));
+}
+
+inline Result<hvd_status> status_of(const Status& status) {
+    return status ? Result<hvd_status>(HVD_OK) : Result<hvd_status>(status.error());
+}
+
+inline Result<hvd_status> status_of(Result<Outcome> outcome) {
+    if (!outcome) {
+        return std::move(outcome).error();
+    }
+    return *outcome == Outcome::finished ? HVD_OK : HVD_IN_PROGRESS;
+}
+
+inline void write_tickets(std::span<Operation* const> operations, hvd_ticket* tickets) {
+    for (std::size_t index = 0; index < operations.size(); ++index) {
+        tickets[index] = TicketTable::ticket_of(*operations[index]);
+    }
+}
+
+inline Result<Operation*> find(hvd_context* context, hvd_ticket ticket) {
+    HVD_TRY(auto* const mine, checked(context));
+    HVD_TRY(const auto* const tickets, mine->tickets());
+    return tickets->find(ticket);
+}
+
+/// Waits only in a world: outside of one every operation has ended.
+inline Result<hvd_status> wait_for(hvd_context* context,
+                                   std::span<Operation* const> operations,
+                                   std::int64_t timeout_ms) {
+    HVD_TRY(auto* const mine, checked(context));
+    HVD_TRY(auto world, mine->use());
+    return status_of(world->engine().wait(operations, deadline_in(timeout_ms)));
+}
+
+}  // namespace hvd::rt::abi

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C ABI's plans and memory. As in hvd.cpp there is no logic here.
+#include "collectives/base/result.hpp"
+#include "runtime/bootstrap/context.hpp"
+#include "runtime/c_api/convert.hpp"
+#include "runtime/c_api/guarded.hpp"
+#include "runtime/engine/engine.hpp"
+#include "runtime/include/hvd/hvd.h"
+
+#include <cstddef>
+#include <utility>
+
+using hvd::Errc;
+using hvd::Error;
+using hvd::Result;
+using hvd::rt::Context;
+using hvd::rt::Operation;
+using hvd::rt::TicketTable;
+using namespace hvd::rt::abi;  // NOLINT(google-build-using-namespace): the other half of this file
+
+struct hvd_plan {
+    hvd::rt::Plan plan;
+};
+
+hvd_status hvd_plan_create(hvd_context* context,
+                           const hvd_request* requests,
+                           size_t count,
+                           hvd_plan** plan) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (plan == nullptr) {
+            return invalid("hvd_plan_create: no place for the plan");
+        }
+        *plan = nullptr;
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto world, mine->use());
+        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
+        HVD_TRY(auto* const tickets, mine->tickets());
+        HVD_TRY(auto operations, tickets->create(read));
+        *plan = new hvd_plan{hvd::rt::make_plan(std::move(operations))};
+        return HVD_OK;
+    });
+}
+
+hvd_status hvd_plan_start(hvd_context* context, hvd_plan* plan) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto world, mine->use());
+        if (plan == nullptr) {
+            return invalid("hvd_plan_start: no plan");
+        }
+        return status_of(world->engine().start(plan->plan));
+    });
+}
+
+hvd_status hvd_plan_wait(hvd_context* context, hvd_plan* plan, int64_t timeout_ms) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (plan == nullptr) {
+            return invalid("hvd_plan_wait: no plan");
+        }
+        return wait_for(context, plan->plan.operations, timeout_ms);
+    });
+}
+
+hvd_status hvd_plan_run(hvd_context* context, hvd_plan* plan, int64_t timeout_ms) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto world, mine->use());
+        if (plan == nullptr) {
+            return invalid("hvd_plan_run: no plan");
+        }
+        return status_of(world->engine().run(plan->plan, deadline_in(timeout_ms)));
+    });
+}
+
+hvd_status hvd_plan_result(hvd_context* context, hvd_plan* plan, size_t index, hvd_tensor* tensor) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(checked(context));
+        if (plan == nullptr || index >= plan->plan.operations.size()) {
+            return invalid("hvd_plan_result: no such operation");
+        }
+        return status_of(hvd::rt::write_result(*plan->plan.operations[index], tensor));
+    });
+}
+
+hvd_status hvd_plan_free(hvd_context* context, hvd_plan* plan) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (plan == nullptr) {
+            return HVD_OK;
+        }
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto* const tickets, mine->tickets());
+        HVD_TRY_STATUS(tickets->discard(plan->plan.operations));
+        delete plan;
+        return HVD_OK;
+    });
+}
+
+hvd_status hvd_alloc(hvd_context* context, size_t bytes, void** memory) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(checked(context));
+        if (memory == nullptr) {
+            return invalid("hvd_alloc: no place for the memory");
+        }
+        *memory = hvd::rt::allocate_aligned(bytes).release();
+        return HVD_OK;
+    });
+}
+
+hvd_status hvd_free(hvd_context* context, void* memory) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(checked(context));
+        const hvd::rt::OwnedBytes owner(static_cast<std::byte*>(memory));
+        return HVD_OK;
+    });
+}
