@@ -207,7 +207,7 @@ TEST_CASE("every cut and every extended frame is refused") {
         announce();
         CHECK_THAT(complaint<ToAgent>(frame), Catch::Contains("unexpected"));
 
-        frame.resize(frame.size() - 2);
+        frame.erase(frame.end() - 2, frame.end());
         announce();
         CHECK_FALSE(complaint<ToAgent>(frame).empty());
     }
