@@ -36,6 +36,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=128, help="of each rank")
     parser.add_argument("--val-batch-size", type=int, default=512, help="of each rank")
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--batches-per-epoch", type=int, help="of each rank; ends an epoch early")
     parser.add_argument("--base-lr", type=float, default=0.05, help="for one rank")
     parser.add_argument("--warmup-epochs", type=int, default=1, help="to reach the scaled rate")
     parser.add_argument("--wd", type=float, default=0.0005, help="weight decay")
@@ -170,9 +171,10 @@ def make_callbacks(args: argparse.Namespace, images_per_epoch: int) -> list[Any]
         hvd.callbacks.BroadcastGlobalVariablesCallback(0),
         # Horovod: metrics are averaged before any other callback looks at them.
         hvd.callbacks.MetricAverageCallback(),
-        # Horovod: the scaled rate is reached gradually.
-        hvd.callbacks.LearningRateWarmupCallback(warmup_epochs=args.warmup_epochs),
     ]
+    # Horovod: the scaled rate is reached gradually.
+    if args.warmup_epochs > 0:
+        callbacks.append(hvd.callbacks.LearningRateWarmupCallback(warmup_epochs=args.warmup_epochs))
     if args.target_accuracy is not None:
         callbacks.append(StopAtAccuracy(args.target_accuracy, args.patience, hvd.rank() == 0))
 
@@ -202,7 +204,7 @@ def main() -> None:
     test = read_part(args.data_dir, "t10k", hvd.rank(), hvd.size())
 
     # Horovod: an epoch is shared, so each rank takes its part of the steps.
-    steps = max(1, len(train[0]) // args.batch_size)
+    steps = args.batches_per_epoch or max(1, len(train[0]) // args.batch_size)
 
     # Horovod: a step sees the images of all ranks, so the rate grows with them; the optimizer
     # averages the gradients over the ranks.
