@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # clang-tidy 14 with the profile of .clang-tidy.
 #   scripts/tidy.sh             files changed since the merge base with origin/main (uncommitted ones
-#                               too); where HEAD is that merge base, the whole tree
+#                               too); where HEAD is that merge base, those of the last commit
 #   scripts/tidy.sh --all       the whole tree
 #   scripts/tidy.sh FILE...     these files
 # A header is checked through the sources that include it.
@@ -37,7 +37,10 @@ affected() {
 changed() {
     local base
     base=$(git merge-base HEAD origin/main 2>/dev/null || true)
-    if [[ -z $base || ($base == "$(git rev-parse HEAD)" && -z $(git status --porcelain)) ]]; then
+    if [[ $base == "$(git rev-parse HEAD)" && -z $(git status --porcelain) ]]; then
+        base=$(git rev-parse --verify --quiet HEAD~1 || true)
+    fi
+    if [[ -z $base ]]; then
         sources
     else
         { git diff --name-only --diff-filter=d "$base" && git ls-files --others --exclude-standard; } | affected
