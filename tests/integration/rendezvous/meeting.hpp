@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/rendezvous/local_group.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace hvd::coll {
+
+inline constexpr auto kLimit = std::chrono::seconds(10);
+
+inline void expect(bool holds, const std::string& what) {
+    if (!holds) {
+        throw std::runtime_error(what);
+    }
+}
+
+inline LocalMeeting meeting(const std::string& socket, int rank, int size) {
+    return {.local_rank = rank,
+            .local_size = size,
+            .socket = socket,
+            .key = std::vector<std::byte>(32, std::byte{7}),
+            .segments = {100, 5000}};
+}
+
+inline std::unique_ptr<LocalGroup> meet(const LocalMeeting& where, Deadline deadline) {
+    auto group = LocalGroup::meet(where, deadline);
+    if (!group) {
+        throw std::runtime_error(group.error().message);
+    }
+    return std::move(group).value();
+}
+
+inline std::unique_ptr<LocalGroup> meet(const std::string& socket, int rank, int size) {
+    return meet(meeting(socket, rank, size), Deadline::in(kLimit));
+}
+
+inline std::atomic<std::uint64_t>& number(const LocalGroup& group, std::size_t index) {
+    return reinterpret_cast<std::atomic<std::uint64_t>*>(group.segment(1).data())[index];
+}
+
+/// Everybody reaches it before anybody passes.
+inline void meet_again(const LocalGroup& group, std::size_t counter) {
+    number(group, counter).fetch_add(1);
+    const auto deadline = Deadline::in(kLimit);
+    while (number(group, counter).load() < static_cast<std::uint64_t>(group.size())) {
+        expect(!deadline.has_passed(), "the others did not come");
+        std::this_thread::yield();
+    }
+}
+
+inline std::string error_of(const LocalMeeting& where, Deadline deadline, Errc code) {
+    const auto group = LocalGroup::meet(where, deadline);
+    expect(!group.has_value(), "they met");
+    expect(group.error().code == code,
+           "code " + std::string(to_string(group.error().code)) + ": " + group.error().message);
+    return group.error().message;
+}
+
+inline void expect_contains(const std::string& text, const std::string& part) {
+    expect(text.find(part) != std::string::npos, "\"" + text + "\" does not say \"" + part + "\"");
+}
+
+}  // namespace hvd::coll
