@@ -137,7 +137,10 @@ sys.exit(5)
     assert job.code == 1
     assert summary["reason"] == "left_early"
     assert summary["culprit"]["rank"] == 2
-    assert classes(summary) == ["lost", "lost", "culprit"]
+    *waiting, leaver = classes(summary)
+    assert leaver == "culprit"
+    # The first of them ends the job, perhaps before the other could say what it lost.
+    assert "lost" in waiting and set(waiting) <= {"lost", "stopped"}
 
 
 def test_ranks_leave_each_other_values(judged):

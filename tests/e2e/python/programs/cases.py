@@ -22,7 +22,8 @@ def run(wanted: list[str] | None = None) -> None:
     """Runs the cases named on the command line, or all."""
     for name in wanted or sys.argv[1:] or names():
         _cases[name]()
-        print("ok", name, flush=True)
+        # One write: unbuffered, print writes piece by piece, and mpirun mixes the ranks' pieces.
+        print(f"ok {name}\n", end="", flush=True)
 
 
 def raises(kind: type[BaseException], function: Callable[[], object]) -> str:
