@@ -327,5 +327,5 @@ def process_sets_are_refused_in_words() -> None:
 
 if __name__ == "__main__":
     hvd.init()
-    print("world", hvd.rank(), hvd.size(), flush=True)
+    print(f"world {hvd.rank()} {hvd.size()}\n", end="", flush=True)
     run()

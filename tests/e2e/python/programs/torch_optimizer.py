@@ -435,5 +435,5 @@ def one_rank_has_no_hooks() -> None:
 if __name__ == "__main__":
     hvd.init()
     torch.set_num_threads(1)
-    print("world", hvd.rank(), hvd.size(), flush=True)
+    print(f"world {hvd.rank()} {hvd.size()}\n", end="", flush=True)
     run()
