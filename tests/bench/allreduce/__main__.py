@@ -4,7 +4,8 @@
 python3 tests/bench/allreduce --bin build/release --json FILE
 
 Both programs are started by the same mpirun with the same binding and take turns, so that a busy
-machine slows both. Prints for each size the median time of both and the median of the rounds' ratios.
+machine slows both. Prints for each size the median time of both and the median of the rounds'
+ratios.
 """
 
 from __future__ import annotations
@@ -25,41 +26,27 @@ GOAL_BYTES = 1 << 20
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument(
-        "--bin", type=Path, default=Path("build/release"), help="the build folder"
-    )
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--bin", type=Path, default=Path("build/release"), help="the build folder")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--modes", nargs="+", default=["loop", "touch"], choices=["loop", "touch"]
-    )
+    parser.add_argument("--modes", nargs="+", default=["loop", "touch"], choices=["loop", "touch"])
     parser.add_argument("--min", type=int, default=4)
     parser.add_argument("--max", type=int, default=4 << 20)
     parser.add_argument("--factor", type=int, default=4)
     parser.add_argument("--mpirun", default=shutil.which("mpirun.openmpi") or "mpirun")
-    parser.add_argument(
-        "--bind-to", default="core", help="core, or none for more ranks than CPUs"
-    )
+    parser.add_argument("--bind-to", default="core", help="core, or none for more ranks than CPUs")
     return parser.parse_args()
 
 
-def run(
-    arguments: argparse.Namespace, command: list[str], result: Path
-) -> dict[int, float]:
+def run(arguments: argparse.Namespace, command: list[str], result: Path) -> dict[int, float]:
     """Time in us by bytes."""
     mpirun = [arguments.mpirun, "--allow-run-as-root", "--oversubscribe"]
     mpirun += ["--bind-to", arguments.bind_to, "-np", str(arguments.ranks)]
-    subprocess.run(
-        mpirun + command, check=True, timeout=TIMEOUT_S, stdout=subprocess.DEVNULL
-    )
+    subprocess.run(mpirun + command, check=True, timeout=TIMEOUT_S, stdout=subprocess.DEVNULL)
     with result.open(newline="") as file:
-        return {
-            int(row["bytes"]): float(row["time_us"]) for row in csv.DictReader(file)
-        }
+        return {int(row["bytes"]): float(row["time_us"]) for row in csv.DictReader(file)}
 
 
 def compare(arguments: argparse.Namespace, mode: str, folder: Path) -> list[dict]:
@@ -81,9 +68,7 @@ def compare(arguments: argparse.Namespace, mode: str, folder: Path) -> list[dict
     ]
     rounds = []
     for _ in range(arguments.rounds):
-        rounds.append(
-            (run(arguments, ours, ours_csv), run(arguments, theirs, theirs_csv))
-        )
+        rounds.append((run(arguments, ours, ours_csv), run(arguments, theirs, theirs_csv)))
     rows = []
     for size in rounds[0][0]:
         rows.append(
@@ -93,9 +78,7 @@ def compare(arguments: argparse.Namespace, mode: str, folder: Path) -> list[dict
                 "ranks": arguments.ranks,
                 "horovod_us": statistics.median(mine[size] for mine, _ in rounds),
                 "openmpi_us": statistics.median(mpi[size] for _, mpi in rounds),
-                "ratio": statistics.median(
-                    mine[size] / mpi[size] for mine, mpi in rounds
-                ),
+                "ratio": statistics.median(mine[size] / mpi[size] for mine, mpi in rounds),
             }
         )
     return rows
@@ -104,9 +87,7 @@ def compare(arguments: argparse.Namespace, mode: str, folder: Path) -> list[dict
 def main() -> int:
     arguments = parse_arguments()
     rows = []
-    print(
-        f"{'bytes':>10} {'mode':>6} {'horovod us':>12} {'openmpi us':>12} {'ratio':>7}"
-    )
+    print(f"{'bytes':>10} {'mode':>6} {'horovod us':>12} {'openmpi us':>12} {'ratio':>7}")
     with tempfile.TemporaryDirectory() as folder:
         for mode in arguments.modes:
             for row in compare(arguments, mode, Path(folder)):
@@ -118,9 +99,7 @@ def main() -> int:
                 )
     missed = [row for row in rows if row["bytes"] <= GOAL_BYTES and row["ratio"] > GOAL]
     if arguments.json:
-        arguments.json.write_text(
-            json.dumps({"goal": GOAL, "rows": rows}, indent=2) + "\n"
-        )
+        arguments.json.write_text(json.dumps({"goal": GOAL, "rows": rows}, indent=2) + "\n")
     print(
         f"above {GOAL} times Open MPI up to {GOAL_BYTES} bytes: {len(missed)} of {len(rows)} lines"
     )
