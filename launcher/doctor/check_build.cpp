@@ -14,7 +14,7 @@
 namespace hvd::launch {
 namespace {
 
-constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::seconds kPatience{30};  // a cold file system under load
 constexpr std::string_view kNcclLibrary = "libnccl.so.2";
 constexpr const char* kNcclFile = "nvidia/nccl/lib/libnccl.so.2";
 
