@@ -72,6 +72,7 @@ void Ranks::start(Rank& rank) {
                      .in = input ? input.get() : null_input_.get(),
                      .out = ends->out.get(),
                      .err = ends->err.get()};
+    const auto time_ns = wall_clock_ns();
     auto spawned = spawner_.spawn(std::move(order), environment, std::get<std::string>(program));
     if (auto* failure = std::get_if<SpawnFailure>(&spawned)) {
         fail(std::move(failure->step), failure->error_number);
@@ -80,7 +81,7 @@ void Ranks::start(Rank& rank) {
     rank.pid = std::get<pid_t>(spawned);
     rank.is_running = true;
     ++running_;
-    to_.control.send(wire::Started{.rank = spec.rank, .pid = *rank.pid});
+    to_.control.send(wire::Started{.rank = spec.rank, .pid = *rank.pid, .time_ns = time_ns});
 }
 
 std::variant<std::string, int> Ranks::find_program(const ProcessSpec& spec,

@@ -54,10 +54,8 @@ JobMachine::JobMachine(const LaunchPlan& plan)
     }
 }
 
-JobAction JobMachine::on_started(const wire::Started& event, std::int64_t now_ns) {
-    auto& entry = rank(event.rank);
-    entry.started = event;
-    entry.started_ns = now_ns;
+JobAction JobMachine::on_started(const wire::Started& event) {
+    rank(event.rank).started = event;
     return count_start();
 }
 

@@ -55,7 +55,7 @@ public:
 
     explicit JobMachine(const LaunchPlan& plan);
 
-    JobAction on_started(const wire::Started& event, std::int64_t now_ns);
+    JobAction on_started(const wire::Started& event);
     JobAction on_start_failed(const wire::StartFailed& event);
     JobAction on_report(const wire::RankReport& event);
     JobAction on_exited(const wire::Exited& event);

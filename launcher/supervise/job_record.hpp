@@ -17,7 +17,6 @@ struct RankRecord {
     int rank = 0;
     int local_rank = 0;
     std::string host;
-    std::int64_t started_ns = 0;
     std::optional<wire::Started> started;
     std::optional<wire::StartFailed> start_failed;
     std::optional<wire::Exited> exited;

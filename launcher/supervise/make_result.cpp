@@ -23,7 +23,7 @@ RankResult rank_result(const RankRecord& rank, RankClass rank_class) {
                       .exit_code = {},
                       .signal = {},
                       .rank_class = rank_class};
-    if (!rank.exited) {
+    if (!rank.exited || !rank.started) {
         return result;
     }
     const int status = rank.exited->wait_status;
@@ -33,7 +33,7 @@ RankResult rank_result(const RankRecord& rank, RankClass rank_class) {
         result.signal = WTERMSIG(status);
     }
     constexpr double kNanosecond = 1e-9;
-    const auto lived_ns = std::max<std::int64_t>(0, rank.exited->time_ns - rank.started_ns);
+    const auto lived_ns = std::max<std::int64_t>(0, rank.exited->time_ns - rank.started->time_ns);
     result.seconds = static_cast<double>(lived_ns) * kNanosecond;
     result.max_rss_bytes = rank.exited->max_rss_bytes;
     return result;

@@ -44,6 +44,12 @@ bool cannot_be_ours(const wire::Exited& exited) {
     return exited.oom || (signal != SIGTERM && signal != SIGKILL);
 }
 
+/// It went without a failure of its own, perhaps so slowly that we had to end it.
+bool has_left(const RankRecord& rank) {
+    return ended_well(rank) || (rank.exited && rank.exited->induced && !rank.exception &&
+                                !rank.peer_lost && !cannot_be_ours(*rank.exited));
+}
+
 /// When the failure of this rank began, or nothing when it has no failure of its own.
 std::optional<std::int64_t> own_failure(const RankRecord& rank) {
     if (rank.start_failed) {
@@ -85,7 +91,7 @@ std::optional<int> find_culprit(const JobRecord& record) {
     auto earliest = std::numeric_limits<std::int64_t>::max();
     for (const auto& rank : record.ranks) {
         auto since = own_failure(rank);
-        if (!since && ended_well(rank) && is_missed_by_a_peer(record, rank.rank)) {
+        if (!since && has_left(rank) && is_missed_by_a_peer(record, rank.rank)) {
             since = rank.exited->time_ns;
         }
         if (since && *since < earliest) {
@@ -113,7 +119,7 @@ Blame blame(const RankRecord& culprit) {
     if (culprit.start_failed) {
         return blame_for_start(*culprit.start_failed);
     }
-    if (ended_well(culprit)) {
+    if (has_left(culprit)) {
         return {Reason::left_early, kLeftEarlyExit};
     }
     const auto& exited = *culprit.exited;
@@ -190,7 +196,9 @@ std::string describe_failure(const RankRecord& rank, const Verdict& verdict) {
             return "cannot start: " +
                    system_error(rank.start_failed->step, rank.start_failed->error_number).message;
         case Reason::oom: return "out of memory";
-        case Reason::left_early: return "exit 0, while other ranks still waited for it";
+        case Reason::left_early:
+            return std::string(ended_well(rank) ? "exit 0" : "shut down") +
+                   ", while other ranks still waited for it";
         case Reason::signal: return "signal " + signal_name(WTERMSIG(rank.exited->wait_status));
         case Reason::exit: return "exit " + std::to_string(verdict.exit_code);
         case Reason::none:

@@ -55,7 +55,7 @@ void fields(auto& io, Is<Facts> auto& facts) {
 }
 
 void fields(auto& io, Is<Started> auto& started) {
-    io(started.rank, started.pid);
+    io(started.rank, started.pid, started.time_ns);
 }
 
 void fields(auto& io, Is<StartFailed> auto& failed) {

@@ -42,6 +42,7 @@ struct Facts {
 struct Started {
     std::int32_t rank = 0;
     std::int32_t pid = 0;
+    std::int64_t time_ns = 0;  // since 1970 (UTC)
     friend bool operator==(const Started&, const Started&) = default;
 };
 

@@ -34,9 +34,12 @@ Context& Context::process() {
 }
 
 Context::Context() {
-    // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): a flag, set where no lock can be held
+    // Only flags here: a lock may be held by a thread that the child does not have. Where there was
+    // no world, the child may join one of its own.
     (void)pthread_atfork(nullptr, nullptr, [] {
-        Context::process().is_forked_child_.store(true, std::memory_order_relaxed);
+        auto& self = Context::process();
+        self.is_forked_child_.store(self.engaged_.load(std::memory_order_relaxed),
+                                    std::memory_order_relaxed);
     });
 }
 
@@ -48,11 +51,13 @@ Status Context::init(std::optional<std::chrono::milliseconds> timeout) {
     if (owned_) {
         return ok();
     }
+    engaged_.store(true, std::memory_order_relaxed);
     auto world = World::join(
         {.environment = current_environment(), .timeout = timeout, .generation = generation_},
         tickets_);
     ++generation_;  // a failed attempt counts too: every rank has made it
     if (!world) {
+        engaged_.store(false, std::memory_order_relaxed);
         return std::move(world).error();
     }
     owned_ = std::move(world).value();
@@ -82,6 +87,7 @@ Status Context::shutdown() {
         users_.wait(users);
     }
     owned_.reset();
+    engaged_.store(false, std::memory_order_relaxed);
     return ok();
 }
 

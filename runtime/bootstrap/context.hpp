@@ -82,7 +82,8 @@ private:
     std::atomic<int> users_{0};  // calls that are inside the world
     coll::Topology topology_;    // written before has_topology_
     std::atomic<bool> has_topology_{false};
-    std::atomic<bool> is_forked_child_{false};
+    std::atomic<bool> engaged_{false};          // from the start of init to the end of shutdown
+    std::atomic<bool> is_forked_child_{false};  // of a rank
 };
 
 }  // namespace hvd::rt

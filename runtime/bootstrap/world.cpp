@@ -63,9 +63,6 @@ Result<Place> place_by_agent(const World::Options& options, Deadline deadline) {
     HVD_TRY_STATUS(check_one_host(contract.topology));
     Place place{
         .topology = contract.topology, .host = contract.hostname, .meeting = {}, .agent = {}};
-    if (contract.agent_socket.empty()) {
-        return place;
-    }
     HVD_TRY(place.agent, coll::AgentStore::connect(contract, deadline));
     if (place.topology.size == 1) {
         return place;

@@ -79,7 +79,11 @@ hvd_status hvd_plan_result(hvd_context* context, hvd_plan* plan, size_t index, h
         if (plan == nullptr || index >= plan->plan.operations.size()) {
             return invalid("hvd_plan_result: no such operation");
         }
-        return status_of(hvd::rt::write_result(*plan->plan.operations[index], tensor));
+        const auto& operation = *plan->plan.operations[index];
+        if (!TicketTable::is_done(operation) || operation.failed) {
+            return invalid("hvd_plan_result: the operation has not ended with HVD_OK");
+        }
+        return status_of(hvd::rt::write_result(operation, tensor));
     });
 }
 

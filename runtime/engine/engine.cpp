@@ -62,6 +62,9 @@ Engine::Engine(Setup setup, TicketTable& tickets)
 
 Engine::~Engine() {
     stop(Deadline::in(std::chrono::seconds(0)));
+    // A caller may have come in before the end and submitted after it.
+    inbox_.take(taken_);
+    fail(taken_, *broken_);
 }
 
 void Engine::stop(Deadline deadline) {
@@ -185,6 +188,7 @@ Status Engine::help(const Done& done, Deadline deadline) {
             if (!force_hand_over_) {
                 break;
             }
+            std::this_thread::yield();
         } else if (!spinner.pause()) {
             break;
         }

@@ -135,6 +135,8 @@ private:
     [[nodiscard]] Result<bool> negotiate();
     [[nodiscard]] bool look_for_trouble();
     [[nodiscard]] bool may_gather(Urgency urgency);
+    void lose(const Channel::Trouble& trouble);
+    void tell_loss();
     void break_with(const Error& cause);
     void fail(std::span<Operation* const> heads, const Error& cause);
     void leave();
@@ -156,7 +158,8 @@ private:
     std::vector<Operation*> taken_;  // heads on their way to the negotiator
     std::vector<Operation*> ready_;  // scratch
     std::optional<Deadline::Clock::time_point> gather_until_;  // what is taken waits for company
-    std::optional<Error> leaving_;  // a peer left in order: nothing new will be agreed
+    std::optional<Channel::Trouble> leaving_;  // a peer left in order: nothing new will be agreed
+    std::optional<Channel::Trouble> lost_;     // who is gone, until somebody misses it
     std::optional<Error> broken_;
     bool cut_off_ = false;                        // broken while a collective was in flight
     Deadline stop_deadline_ = Deadline::never();  // written before the thread is asked to stop

@@ -37,7 +37,8 @@ public:
         // Either we see `asleep`, or the consumer, who looks once more after it said so, sees
         // `full`.
         full_.store(true, std::memory_order_seq_cst);
-        if (asleep_.load(std::memory_order_seq_cst)) {
+        // Of many producers the first one rings.
+        if (asleep_.load(std::memory_order_seq_cst) && asleep_.exchange(false)) {
             wake();
         }
     }

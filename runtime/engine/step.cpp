@@ -54,6 +54,7 @@ bool Engine::take(Urgency urgency) {
         return false;
     }
     if (broken_) {
+        tell_loss();
         fail(taken_, *broken_);
     } else if (may_gather(urgency)) {
         return false;
@@ -103,7 +104,7 @@ bool Engine::look_for_trouble() {
     }
     if (leaving_ && !executor_.busy()) {
         // The peer had finished all that was agreed, and so have we: the rest will never come.
-        break_with(*leaving_);
+        lose(*std::exchange(leaving_, std::nullopt));
         return true;
     }
     const auto trouble = channel_->trouble();
@@ -112,13 +113,27 @@ bool Engine::look_for_trouble() {
     }
     if (!trouble->in_flight) {
         // What was agreed before it left may still be on its way: look for it once more.
-        return !std::exchange(leaving_, trouble->error);
+        return !std::exchange(leaving_, trouble);
     }
-    if (on_peer_lost_ && trouble->error.code == Errc::unavailable) {
-        on_peer_lost_(trouble->peer, trouble->error.message);
-    }
-    break_with(trouble->error);
+    lose(*trouble);
     return true;
+}
+
+void Engine::lose(const Channel::Trouble& trouble) {
+    const bool has_died = trouble.error.code == Errc::unavailable;
+    const bool is_missed = negotiator_.has_open() || executor_.busy() || !taken_.empty();
+    lost_ = trouble;
+    if (has_died || is_missed) {
+        tell_loss();
+    }
+    break_with(trouble.error);
+}
+
+void Engine::tell_loss() {
+    if (lost_ && on_peer_lost_) {
+        on_peer_lost_(lost_->peer, lost_->error.message);
+    }
+    lost_.reset();
 }
 
 void Engine::break_with(const Error& cause) {

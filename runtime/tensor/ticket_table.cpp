@@ -205,7 +205,7 @@ Result<Operation*> TicketTable::find(Ticket ticket) const {
 }
 
 bool TicketTable::is_done(const Operation& operation) noexcept {
-    return (operation.state.load(std::memory_order_acquire) & kDone) != 0;
+    return (operation.state.load(std::memory_order_acquire) & (kDone | kIdle)) != 0;
 }
 
 void TicketTable::complete(Operation& operation) {
@@ -295,7 +295,7 @@ Status TicketTable::release(Operation& operation) {
 
 Status TicketTable::discard(std::span<Operation* const> operations) {
     for (const Operation* operation : operations) {
-        if ((operation->state.load(std::memory_order_acquire) & (kDone | kIdle)) == 0) {
+        if (!is_done(*operation)) {
             return Error{Errc::invalid_argument,
                          "'" + operation->name->text + "' is still pending: wait for it first"};
         }

@@ -49,6 +49,7 @@ public:
     /// Errors: invalid_argument for what is no ticket, or no longer one.
     [[nodiscard]] Result<Operation*> find(Ticket ticket) const;
 
+    /// Also true of an operation that was never submitted.
     [[nodiscard]] static bool is_done(const Operation& operation) noexcept;
 
     /// Ends one operation: success, or failure if `operation.failed`. The name may be used again

@@ -87,6 +87,13 @@ def test_an_exit_code_makes_its_rank_the_culprit(run_ranks: RunRanks) -> None:
     assert "horovodrun: culprit: rank 1 " in job.stderr, str(job)
 
 
+def test_a_rank_that_leaves_while_others_wait_is_the_culprit(run_ranks: RunRanks) -> None:
+    job = run_ranks(3, "torch_failure.py", "leave")
+
+    assert job.exit_code == 1, str(job)
+    assert re.search(r"culprit: rank 1 .*while other ranks still waited for it", job.stderr), str(job)
+
+
 def moment(what: str, output: str) -> float:
     """When a rank wrote that it was killed or failed, on the clock that all ranks share."""
     return float(re.search(rf"{what} at ([\d.]+)", output)[1])

@@ -43,7 +43,9 @@ TEST_CASE("an exit is told while the launcher takes no output") {
 
     client.start(
         AgentClient::plan({{"head", "-c", "10000000", "/dev/zero"}, shell("sleep 0.2; exit 4")}));
-    client.read_until([&] { return client.ranks[1].exited.has_value(); });
+    client.read_until([&] {
+        return client.ranks[1].exited && client.ranks[0].out.size() >= wire::kOutputWindow;
+    });
 
     CHECK(client.ranks[0].out.size() == wire::kOutputWindow);
     CHECK(WEXITSTATUS(client.ranks[1].exited->wait_status) == 4);

@@ -217,7 +217,7 @@ TEST_CASE("a rank that shuts down in order lets finish what was agreed, and noth
         require(error.message.starts_with("rank 2 (pid ") &&
                     error.message.ends_with(" on host testhost) has shut down"),
                 error.message);
-        require(self->lost_peer == -1, "nobody was lost");
+        require(self->lost_peer == 2, "who is missed is reported");
         return 0;
     });
 

@@ -50,7 +50,7 @@ wire::RankReport report(int rank, ReportKind kind) {
 JobMachine running(int ranks) {
     JobMachine machine(plan(ranks));
     for (int rank = 0; rank < ranks; ++rank) {
-        CHECK(machine.on_started({.rank = rank, .pid = 100 + rank}, 0) == JobAction::none);
+        CHECK(machine.on_started({.rank = rank, .pid = 100 + rank}) == JobAction::none);
     }
     CHECK(machine.state() == JobState::running);
     return machine;
@@ -63,9 +63,9 @@ const JobMachine::TimePoint kStart{};
 TEST_CASE("a job runs once its last rank has started") {
     JobMachine machine(plan(2));
 
-    machine.on_started({.rank = 1, .pid = 1}, 0);
+    machine.on_started({.rank = 1, .pid = 1});
     CHECK(machine.state() == JobState::starting);
-    machine.on_started({.rank = 0, .pid = 2}, 0);
+    machine.on_started({.rank = 0, .pid = 2});
 
     CHECK(machine.state() == JobState::running);
     CHECK(machine.on_start_limit() == JobAction::none);

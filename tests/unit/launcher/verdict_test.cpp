@@ -183,6 +183,28 @@ TEST_CASE("a clean exit that others waited for is leaving early") {
                              .classes = {culprit, lost}});
 }
 
+TEST_CASE("who left in order and was missed is the culprit, however slowly it ends") {
+    const auto record =
+        job({Rank(0).stopped(SIGTERM, 12), Rank(1).lost(0, 8).ends(exit_status(1), 9)});
+
+    const auto verdict = judge(record);
+
+    CHECK(verdict == Verdict{.exit_code = 1,
+                             .reason = Reason::left_early,
+                             .culprit = 0,
+                             .classes = {culprit, lost}});
+    CHECK(describe_failure(record.ranks[0], verdict) ==
+          "shut down, while other ranks still waited for it");
+}
+
+TEST_CASE("who was missed only because we stopped it is no culprit") {
+    const auto verdict = judge(job({Rank(0).ends(exit_status(3), 5), Rank(1).stopped(SIGTERM, 7),
+                                    Rank(2).lost(1, 8).ends(exit_status(1), 9)}));
+
+    CHECK(verdict.culprit == 0);
+    CHECK(verdict.exit_code == 3);
+}
+
 TEST_CASE("a clean exit that nobody misses is no failure of others") {
     const auto verdict = judge(job({Rank(0).ends(0, 5), Rank(1).ends(exit_status(9), 9)}));
 

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the supervisor does with each message of an agent.
+#include "launcher/supervise/supervisor.hpp"
+
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace hvd::launch {
+
+void Supervisor::on_message(std::size_t host, wire::FromAgent message) {
+    const bool is_first_talk = std::holds_alternative<wire::Hello>(message) ||
+                               std::holds_alternative<wire::Facts>(message);
+    if (is_first_talk != (phase_ == Phase::linking) &&
+        !std::holds_alternative<wire::Note>(message)) {
+        return;  // it was dismissed, or repeats itself
+    }
+    std::visit([&](auto& event) { on(host, event); }, message);
+}
+
+void Supervisor::on_agent_end(std::size_t host) {
+    const auto& error = agents_.end_of(host);
+    const auto why = error ? error->message : std::string("it ended without a word");
+    switch (phase_) {
+        case Phase::linking:
+            fail_link({Errc::unavailable,
+                       "the agent on host " + agents_.host(host) + " did not report: " + why});
+            return;
+        case Phase::running:
+            if (!gone_[host]) {
+                gone_[host] = true;
+                perform(machine_->on_host_lost(agents_.host(host), why));
+            }
+            finish_if_all_gone();
+            return;
+        case Phase::draining: continue_draining(); return;
+        case Phase::over:
+            if (agents_.all_ended()) {
+                io_.stop();
+            }
+            return;
+    }
+}
+
+bool Supervisor::knows(std::size_t host, int rank) {
+    if (machine_->knows(rank)) {
+        return true;
+    }
+    agents_.refuse(host, {Errc::internal, "it spoke of rank " + std::to_string(rank) +
+                                              ", which is not in the plan"});
+    return false;
+}
+
+void Supervisor::on(std::size_t host, const wire::Started& event) {
+    if (!knows(host, event.rank)) {
+        return;
+    }
+    if (options_.verbose) {
+        output_->say("rank " + std::to_string(event.rank) + " started on " + agents_.host(host) +
+                     ", pid " + std::to_string(event.pid));
+    }
+    perform(machine_->on_started(event));
+    if (machine_->state() != JobState::starting) {
+        start_timer_.cancel();
+    }
+}
+
+void Supervisor::on(std::size_t host, const wire::StartFailed& event) {
+    if (knows(host, event.rank)) {
+        perform(machine_->on_start_failed(event));
+    }
+}
+
+void Supervisor::on(std::size_t host, wire::Output& event) {
+    if (!knows(host, event.rank)) {
+        return;
+    }
+    Chunk chunk{.stream = event.stream == wire::Stream::out ? OutputStream::out : OutputStream::err,
+                .rank = event.rank,
+                .time_ns = event.time_ns,
+                .bytes = std::move(event.bytes)};
+    if (chunk.stream == OutputStream::err) {
+        tails_[static_cast<std::size_t>(event.rank)].add(chunk.text());
+    }
+    output_->submit(host, std::move(chunk));
+}
+
+void Supervisor::on(std::size_t host, const wire::RankReport& event) {
+    if (knows(host, event.rank) && machine_->on_report(event) == JobAction::watch_exit) {
+        watch_exit(event.rank);
+    }
+}
+
+void Supervisor::on(std::size_t host, const wire::Exited& event) {
+    if (!knows(host, event.rank)) {
+        return;
+    }
+    output_->rank_ended(event.rank);
+    if (options_.verbose) {
+        output_->say("rank " + std::to_string(event.rank) + " ended");
+    }
+    perform(machine_->on_exited(event));
+}
+
+void Supervisor::on(std::size_t host, wire::Put& event) {
+    const auto value = event.value;
+    auto stored = keys_.put(event.key, std::move(event.value));
+    agents_.send(
+        host, wire::PutDone{
+                  .rank = event.rank, .request = event.request, .error = std::move(stored.error)});
+    for (const auto& asker : stored.now_served) {
+        agents_.send(asker.host,
+                     wire::GetValue{.rank = asker.rank, .request = asker.request, .value = value});
+    }
+}
+
+void Supervisor::on(std::size_t host, const wire::Get& event) {
+    const auto* value =
+        keys_.get(event.key, {.host = host, .rank = event.rank, .request = event.request});
+    if (value != nullptr) {
+        agents_.send(host,
+                     wire::GetValue{.rank = event.rank, .request = event.request, .value = *value});
+    }
+}
+
+void Supervisor::on(std::size_t host, const wire::Note& event) {
+    const auto text = "horovodrun: host " + agents_.host(host) + ": " + event.text + "\n";
+    if (output_) {
+        output_->say_as_is(text);
+    } else {
+        notes_ += text;
+    }
+}
+
+void Supervisor::on(std::size_t host, const wire::AllGone& event) {
+    gone_[host] = true;
+    survivors_.insert(survivors_.end(), event.survivors.begin(), event.survivors.end());
+    finish_if_all_gone();
+}
+
+void Supervisor::on(std::size_t host, const wire::InputTaken& event) {
+    if (input_) {
+        input_->taken(host, event.bytes);
+    }
+}
+
+}  // namespace hvd::launch
