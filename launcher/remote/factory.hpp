@@ -3,11 +3,10 @@
 
 #include "launcher/remote/starter.hpp"
 
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <optional>
-
-#include <signal.h>
 
 namespace hvd::launch {
 

@@ -4,12 +4,12 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@ int become_agent(const char* path, int child_stdin, int child_stdout, const sigs
     // the standard ones are open, so no pipe has their numbers.)
     if (::setsid() < 0 || ::dup2(child_stdin, STDIN_FILENO) < 0 ||
         ::dup2(child_stdout, STDOUT_FILENO) < 0 ||
-        ::sigprocmask(SIG_SETMASK, &mask, nullptr) != 0) {
+        ::pthread_sigmask(SIG_SETMASK, &mask, nullptr) != 0) {
         return errno;
     }
     ::execve(path, argv.data(), environ);
