@@ -20,7 +20,9 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 
 def cases_of(program: str) -> list[str]:
     """The names of a program's cases, without running it."""
-    return re.findall(r"^@case\ndef (\w+)\(", (PROGRAMS / program).read_text(), re.MULTILINE)
+    return re.findall(
+        r"^@case\ndef (\w+)\(", (PROGRAMS / program).read_text(), re.MULTILINE
+    )
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,9 @@ def job_of(run_ranks: RunRanks):
 
     def job(program: str, ranks: int) -> Job:
         if (program, ranks) not in jobs:
-            jobs[program, ranks] = run_ranks(ranks, program, env={"OMP_NUM_THREADS": "1"})
+            jobs[program, ranks] = run_ranks(
+                ranks, program, env={"OMP_NUM_THREADS": "1"}
+            )
         return jobs[program, ranks]
 
     return job
@@ -67,11 +71,15 @@ def test_a_script_of_the_original_runs_unchanged(run_ranks: RunRanks) -> None:
     assert job.exit_code == 0, str(job)
     for rank in range(2):
         assert f"rank {rank} of 2 same True" in job.lines(rank), str(job)
-    assert any(line.startswith("epoch 2 batches 7 loss") for line in job.lines(0)), str(job)
+    assert any(line.startswith("epoch 2 batches 7 loss") for line in job.lines(0)), str(
+        job
+    )
 
 
 @pytest.mark.parametrize("how", ["exception", "replaced-hook", "slow-exception"])
-def test_an_uncaught_exception_makes_its_rank_the_culprit(run_ranks: RunRanks, how: str) -> None:
+def test_an_uncaught_exception_makes_its_rank_the_culprit(
+    run_ranks: RunRanks, how: str
+) -> None:
     job = run_ranks(3, "torch_failure.py", how)
 
     assert job.exit_code == 1, str(job)
@@ -87,11 +95,15 @@ def test_an_exit_code_makes_its_rank_the_culprit(run_ranks: RunRanks) -> None:
     assert "horovodrun: culprit: rank 1 " in job.stderr, str(job)
 
 
-def test_a_rank_that_leaves_while_others_wait_is_the_culprit(run_ranks: RunRanks) -> None:
+def test_a_rank_that_leaves_while_others_wait_is_the_culprit(
+    run_ranks: RunRanks,
+) -> None:
     job = run_ranks(3, "torch_failure.py", "leave")
 
     assert job.exit_code == 1, str(job)
-    assert re.search(r"culprit: rank 1 .*while other ranks still waited for it", job.stderr), str(job)
+    assert re.search(r"culprit: rank 1 .*while other ranks still waited", job.stderr), (
+        str(job)
+    )
 
 
 def moment(what: str, output: str) -> float:
@@ -100,7 +112,9 @@ def moment(what: str, output: str) -> float:
 
 
 @pytest.mark.parametrize("how", ["kill", "kill-with-workers"])
-def test_a_killed_rank_fails_the_others_and_is_named(run_ranks: RunRanks, how: str) -> None:
+def test_a_killed_rank_fails_the_others_and_is_named(
+    run_ranks: RunRanks, how: str
+) -> None:
     job = run_ranks(3, "torch_failure.py", how)
 
     assert job.exit_code == 128 + 9, str(job)
@@ -108,13 +122,25 @@ def test_a_killed_rank_fails_the_others_and_is_named(run_ranks: RunRanks, how: s
     for rank in (0, 2):
         output = "\n".join(job.lines(rank))
         assert re.search(r"failed at [\d.]+: .*rank 1 ", output), str(job)
-        assert moment("failed", output) - moment("killed", "\n".join(job.lines(1))) < 1.0, str(job)
+        assert (
+            moment("failed", output) - moment("killed", "\n".join(job.lines(1))) < 1.0
+        ), str(job)
 
 
 def test_ctrl_c_ends_ranks_that_wait_for_another(horovodrun: Path) -> None:
-    command = [horovodrun, "-np", "2", sys.executable, PROGRAMS / "torch_failure.py", "never"]
+    command = [
+        horovodrun,
+        "-np",
+        "2",
+        sys.executable,
+        PROGRAMS / "torch_failure.py",
+        "never",
+    ]
     job = subprocess.Popen(
-        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         assert job.stdout is not None
@@ -145,7 +171,9 @@ def test_four_ranks_learn_as_much_as_one(run_ranks: RunRanks, root: Path) -> Non
 
     assert accuracy_of(one) > 0.72, str(one)
     assert abs(accuracy_of(one) - accuracy_of(four)) < 0.04, f"{one}\n{four}"
-    assert any(re.fullmatch(r"Images/sec: [\d.]+", line) for line in four.lines(0)), str(four)
+    assert any(re.fullmatch(r"Images/sec: [\d.]+", line) for line in four.lines(0)), (
+        str(four)
+    )
 
 
 MPI_LAUNCHERS = {
@@ -159,10 +187,17 @@ def test_ranks_find_each_other_under_mpirun(launcher: str) -> None:
     command = MPI_LAUNCHERS[launcher]
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
-    cases = ["sums_are_exact_for_every_type_and_shape", "init_and_shutdown_may_be_repeated"]
+    cases = [
+        "sums_are_exact_for_every_type_and_shape",
+        "init_and_shutdown_may_be_repeated",
+    ]
     result = subprocess.run(
         [*command, "-np", "2", sys.executable, str(PROGRAMS / "torch_ops.py"), *cases],
-        env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+        env={
+            **os.environ,
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -180,14 +215,19 @@ def test_a_missing_framework_is_one_clear_sentence(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')\n")
     result = subprocess.run(
         [sys.executable, "-c", "import horovod.torch"],
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
+        },
         capture_output=True,
         text=True,
         timeout=60,
     )
 
     last = result.stderr.strip().splitlines()[-1]
-    assert last.startswith("ImportError: horovod.torch needs PyTorch, which "), result.stderr
+    assert last.startswith("ImportError: horovod.torch needs PyTorch, which "), (
+        result.stderr
+    )
 
 
 def test_neither_torch_distributed_nor_mpi4py_is_imported(run_ranks: RunRanks) -> None:
