@@ -20,9 +20,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 
 def cases_of(program: str) -> list[str]:
     """The names of a program's cases, without running it."""
-    return re.findall(
-        r"^@case\ndef (\w+)\(", (PROGRAMS / program).read_text(), re.MULTILINE
-    )
+    return re.findall(r"^@case\ndef (\w+)\(", (PROGRAMS / program).read_text(), re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +30,7 @@ def job_of(run_ranks: RunRanks):
 
     def job(program: str, ranks: int) -> Job:
         if (program, ranks) not in jobs:
-            jobs[program, ranks] = run_ranks(
-                ranks, program, env={"OMP_NUM_THREADS": "1"}
-            )
+            jobs[program, ranks] = run_ranks(ranks, program, env={"OMP_NUM_THREADS": "1"})
         return jobs[program, ranks]
 
     return job
@@ -71,15 +67,11 @@ def test_a_script_of_the_original_runs_unchanged(run_ranks: RunRanks) -> None:
     assert job.exit_code == 0, str(job)
     for rank in range(2):
         assert f"rank {rank} of 2 same True" in job.lines(rank), str(job)
-    assert any(line.startswith("epoch 2 batches 7 loss") for line in job.lines(0)), str(
-        job
-    )
+    assert any(line.startswith("epoch 2 batches 7 loss") for line in job.lines(0)), str(job)
 
 
 @pytest.mark.parametrize("how", ["exception", "replaced-hook", "slow-exception"])
-def test_an_uncaught_exception_makes_its_rank_the_culprit(
-    run_ranks: RunRanks, how: str
-) -> None:
+def test_an_uncaught_exception_makes_its_rank_the_culprit(run_ranks: RunRanks, how: str) -> None:
     job = run_ranks(3, "torch_failure.py", how)
 
     assert job.exit_code == 1, str(job)
@@ -101,9 +93,7 @@ def test_a_rank_that_leaves_while_others_wait_is_the_culprit(
     job = run_ranks(3, "torch_failure.py", "leave")
 
     assert job.exit_code == 1, str(job)
-    assert re.search(r"culprit: rank 1 .*while other ranks still waited", job.stderr), (
-        str(job)
-    )
+    assert re.search(r"culprit: rank 1 .*while other ranks still waited", job.stderr), str(job)
 
 
 def moment(what: str, output: str) -> float:
@@ -112,9 +102,7 @@ def moment(what: str, output: str) -> float:
 
 
 @pytest.mark.parametrize("how", ["kill", "kill-with-workers"])
-def test_a_killed_rank_fails_the_others_and_is_named(
-    run_ranks: RunRanks, how: str
-) -> None:
+def test_a_killed_rank_fails_the_others_and_is_named(run_ranks: RunRanks, how: str) -> None:
     job = run_ranks(3, "torch_failure.py", how)
 
     assert job.exit_code == 128 + 9, str(job)
@@ -122,9 +110,7 @@ def test_a_killed_rank_fails_the_others_and_is_named(
     for rank in (0, 2):
         output = "\n".join(job.lines(rank))
         assert re.search(r"failed at [\d.]+: .*rank 1 ", output), str(job)
-        assert (
-            moment("failed", output) - moment("killed", "\n".join(job.lines(1))) < 1.0
-        ), str(job)
+        assert moment("failed", output) - moment("killed", "\n".join(job.lines(1))) < 1.0, str(job)
 
 
 def test_ctrl_c_ends_ranks_that_wait_for_another(horovodrun: Path) -> None:
@@ -171,9 +157,7 @@ def test_four_ranks_learn_as_much_as_one(run_ranks: RunRanks, root: Path) -> Non
 
     assert accuracy_of(one) > 0.72, str(one)
     assert abs(accuracy_of(one) - accuracy_of(four)) < 0.04, f"{one}\n{four}"
-    assert any(re.fullmatch(r"Images/sec: [\d.]+", line) for line in four.lines(0)), (
-        str(four)
-    )
+    assert any(re.fullmatch(r"Images/sec: [\d.]+", line) for line in four.lines(0)), str(four)
 
 
 MPI_LAUNCHERS = {
@@ -225,9 +209,7 @@ def test_a_missing_framework_is_one_clear_sentence(tmp_path: Path) -> None:
     )
 
     last = result.stderr.strip().splitlines()[-1]
-    assert last.startswith("ImportError: horovod.torch needs PyTorch, which "), (
-        result.stderr
-    )
+    assert last.startswith("ImportError: horovod.torch needs PyTorch, which "), result.stderr
 
 
 def test_neither_torch_distributed_nor_mpi4py_is_imported(run_ranks: RunRanks) -> None:
