@@ -76,6 +76,10 @@ if rank == 1:
     sys.exit(1)
 time.sleep(0.3)
 lost(1)
+put(f"lost/{rank}", "")
+read()
+get(f"lost/{2 - rank}")  # the first to exit ends the job: not before both have said it
+read()
 sys.exit(9)
 """,
     )
