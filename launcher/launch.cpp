@@ -15,7 +15,10 @@
 #include "launcher/supervise/supervisor.hpp"
 #include "launcher/wire/build_id.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -42,11 +45,11 @@ void open_missing_descriptors() {
     }
 }
 
-StarterContext starter_context(const BlockedSignals& blocked) {
+StarterContext starter_context(const sigset_t& signal_mask) {
     std::error_code unknown;  // leaves the path empty, which the starter's error then shows
     StarterContext context{.program = std::filesystem::read_symlink("/proc/self/exe", unknown),
                            .agent = {},
-                           .signal_mask = blocked.original_mask()};
+                           .signal_mask = signal_mask};
     if (auto agent = read_env("HOROVOD_AGENT"); agent && !agent->empty()) {
         context.agent = std::move(*agent);
     }
@@ -140,7 +143,23 @@ int run_plan(Supervisor& supervisor, const LaunchPlan& plan, std::optional<Summa
 
 }  // namespace
 
-int run(const LaunchRequest& request) {
+EarlyAgentPtr make_head_start(std::span<char*> argv) {
+    open_missing_descriptors();
+    static constexpr std::array kNoAgentHere{"-h",        "--help",        "-v",     "--version",
+                                             "-cb",       "--check-build", "-H",     "--hosts",
+                                             "-hostfile", "--hostfile",    "--facts"};
+    const bool is_wanted = std::ranges::none_of(argv, [](std::string_view argument) {
+        return std::ranges::find(kNoAgentHere, argument.substr(0, argument.find('='))) !=
+               kNoAgentHere.end();
+    });
+    if (argv.empty() || !is_wanted || read_env("HOROVOD_AGENT")) {
+        return nullptr;
+    }
+    // The kernel puts the arguments one behind the other.
+    return start_early_agent({argv.front(), argv.back() + std::string_view(argv.back()).size()});
+}
+
+int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     if (request.facts_file) {
         const auto plan = plan_offline(request);
         if (!plan) {
@@ -150,7 +169,6 @@ int run(const LaunchRequest& request) {
         return print_plan(request, *plan);
     }
 
-    open_missing_descriptors();
     for (const auto& note : request.notes) {
         complain(note);
     }
@@ -170,7 +188,8 @@ int run(const LaunchRequest& request) {
 
     const BlockedSignals blocked;
     IoThread io;
-    const auto starter = make_local_starter(io, starter_context(blocked));
+    const auto starter =
+        make_local_starter(io, starter_context(blocked.original_mask()), std::move(early_agent));
     Supervisor supervisor(io, blocked, supervise_options(request));
     const auto facts = supervisor.link(*starter, *hosts);
     if (!facts) {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include "launcher/cli/options.hpp"
+#include "launcher/remote/factory.hpp"
 
+#include <span>
 #include <string>
 
 namespace hvd::launch {
@@ -15,10 +17,16 @@ inline constexpr int kExitTimeLimit = 124;
 inline constexpr int kExitLauncherFailure = 125;
 inline constexpr int kExitConsoleClosed = 141;
 
+/// Begins what nearly every job needs before the command line is read: opens standard descriptors
+/// that the caller had closed, and starts the agent of this machine where no argument speaks
+/// against it. Wrong guesses cost time only. Called first of all, with main's own `argv`, which the
+/// agent overwrites in its copy of the memory.
+[[nodiscard]] EarlyAgentPtr make_head_start(std::span<char*> argv);
+
 /// Runs the job to its end and returns horovodrun's exit code. What a person must know was printed
 /// on standard error by then. Does not return, but ends the process with that code, when the
 /// console is blocked for good.
-[[nodiscard]] int run(const LaunchRequest& request);
+[[nodiscard]] int run(const LaunchRequest& request, EarlyAgentPtr early_agent);
 
 /// Prints what was built and what was found (--check-build). Returns the exit code.
 [[nodiscard]] int check_build(const CheckBuild& request);

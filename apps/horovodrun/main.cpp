@@ -5,7 +5,9 @@
 
 #include <cstdio>
 #include <exception>
+#include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -13,33 +15,36 @@ namespace {
 
 using namespace hvd::launch;  // NOLINT(google-build-using-namespace): the program of this namespace
 
-int run_parsed(const LaunchRequest& request) {
-    return run(request);
+int run_parsed(const LaunchRequest& request, EarlyAgentPtr early_agent) {
+    return run(request, std::move(early_agent));
 }
 
-int run_parsed(const PrintAndExit& page) {
+int run_parsed(const PrintAndExit& page, EarlyAgentPtr /*unused*/) {
     return print_page(page.text);
 }
 
-int run_parsed(const CheckBuild& request) {
+int run_parsed(const CheckBuild& request, EarlyAgentPtr /*unused*/) {
     return check_build(request);
 }
 
-int run_program(const std::vector<std::string>& arguments) {
+int run_program(std::span<char*> argv) {
+    auto early_agent = make_head_start(argv);
+    const std::vector<std::string> arguments(argv.begin() + 1, argv.end());
     const auto parsed = parse_command_line(arguments, hvd::current_environment());
     if (!parsed) {
         (void)std::fprintf(stderr, "horovodrun: %s\nTry 'horovodrun --help'.\n",
                            parsed.error().message.c_str());
         return kExitUsage;
     }
-    return std::visit([](const auto& request) { return run_parsed(request); }, *parsed);
+    return std::visit(
+        [&](const auto& request) { return run_parsed(request, std::move(early_agent)); }, *parsed);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
     try {
-        return run_program({argv + 1, argv + argc});
+        return run_program({argv, static_cast<std::size_t>(argc)});
     } catch (const std::exception& error) {
         (void)std::fprintf(stderr, "horovodrun: internal error: %s\n", error.what());
         return kExitLauncherFailure;

@@ -18,7 +18,8 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t max
         return system_error(path.string(), errno);
     }
     std::string text;
-    std::array<char, 65'536> chunk{};
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): read() fills what is used of it
+    std::array<char, 65'536> chunk;
     while (true) {
         const auto got = read(file.get(), chunk.data(), chunk.size());
         if (got < 0 && errno == EINTR) {

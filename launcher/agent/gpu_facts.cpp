@@ -24,11 +24,13 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr const char* kDriverFolder = "/proc/driver/nvidia/gpus";
 constexpr const char* kLibraryVariable = "HOROVOD_NVML_LIBRARY";
 
-/// The helper lies beside the agent.
+/// The helper lies beside the agent; from horovodrun, where that is the agent, in libexec.
 std::string probe_path() {
     std::error_code error;
-    const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-    return (self.parent_path() / "hvd-gpu-probe").string();
+    const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+    const auto installed = folder.parent_path() / "libexec" / "horovod" / "hvd-gpu-probe";
+    return std::filesystem::exists(installed, error) ? installed.string()
+                                                     : (folder / "hvd-gpu-probe").string();
 }
 
 std::vector<Gpu> read_driver_files() {

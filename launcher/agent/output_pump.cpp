@@ -93,8 +93,7 @@ std::size_t OutputPump::read(Pipe& pipe, std::size_t limit) {
         return 0;
     }
     if (count <= 0) {
-        pipe.fd.reset();
-        --open_pipes_;
+        close(pipe);
         return 0;
     }
     const auto size = static_cast<std::size_t>(count);
@@ -110,6 +109,14 @@ std::size_t OutputPump::read(Pipe& pipe, std::size_t limit) {
         loop_.forget(ready_.get());
     }
     return size;
+}
+
+void OutputPump::close(Pipe& pipe) {
+    // A child that has not yet executed its program holds a copy, so closing ours does not take the
+    // pipe out of the epoll set: its end would be reported again and again.
+    (void)::epoll_ctl(ready_.get(), EPOLL_CTL_DEL, pipe.fd.get(), nullptr);
+    pipe.fd.reset();
+    --open_pipes_;
 }
 
 void OutputPump::drain(Pipe& pipe) {
@@ -148,8 +155,7 @@ void OutputPump::finish() {
         drain(*pipe);
         int left = 0;
         if (pipe->fd && ::ioctl(pipe->fd.get(), FIONREAD, &left) == 0 && left == 0) {
-            pipe->fd.reset();
-            --open_pipes_;
+            close(*pipe);
         }
     }
 }

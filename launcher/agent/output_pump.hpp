@@ -54,6 +54,7 @@ private:
     void read_ready();
     /// Reads once, at most `limit` bytes; returns how many. Closes the pipe at its end.
     std::size_t read(Pipe& pipe, std::size_t limit);
+    void close(Pipe& pipe);
     void drain(Pipe& pipe);
     void listen();
 

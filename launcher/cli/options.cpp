@@ -10,7 +10,8 @@
 
 #include <boost/program_options.hpp>
 
-#include <map>
+#include <set>
+#include <unordered_map>
 #include <utility>
 
 namespace hvd::launch {
@@ -57,18 +58,24 @@ std::string_view without_value(std::string_view token) {
     return token.substr(0, token.find('='));
 }
 
-/// Declares every flag to Boost.Program_options and finds it again by its name.
+/// "--hostfile" and "-hostfile" → "hostfile": one name to the parser.
+std::string_view bare_name(std::string_view name) {
+    return name.substr(name.find_first_not_of('-'));
+}
+
+/// Finds a flag by its name.
 class FlagTable {
 public:
     explicit FlagTable(const std::vector<FlagSection>& sections) {
         for (const auto& section : sections) {
             for (const auto& flag : section.flags) {
-                declare(flag);
+                for (const auto name : flag.names) {
+                    spellings_.push_back(name);
+                    by_name_.emplace(bare_name(name), &flag);
+                }
             }
         }
     }
-
-    [[nodiscard]] const po::options_description& declared() const noexcept { return declared_; }
 
     /// By the name without dashes. nullptr: there is none.
     [[nodiscard]] const Flag* find(std::string_view bare_name) const {
@@ -89,34 +96,7 @@ public:
     }
 
 private:
-    /// A short name belongs to the first long one of its flag.
-    void declare(const Flag& flag) {
-        std::string short_name;
-        std::vector<std::string> long_names;
-        for (const auto name : flag.names) {
-            spellings_.push_back(name);
-            const auto bare = name.substr(name.find_first_not_of('-'));
-            if (!by_name_.emplace(bare, &flag).second) {
-                continue;  // "-hostfile" and "--hostfile" are one name to the parser
-            }
-            if (bare.size() == 1) {
-                short_name = "," + std::string(bare);
-            } else {
-                long_names.emplace_back(bare);
-            }
-        }
-        for (const auto& name : long_names) {
-            const auto declaration = name + std::exchange(short_name, {});
-            if (flag.value_name.empty()) {
-                declared_.add_options()(declaration.c_str(), "");
-            } else {
-                declared_.add_options()(declaration.c_str(), po::value<std::string>(), "");
-            }
-        }
-    }
-
-    po::options_description declared_;
-    std::map<std::string_view, const Flag*> by_name_;
+    std::unordered_map<std::string_view, const Flag*> by_name_;
     std::vector<std::string_view> spellings_;
 };
 
@@ -177,10 +157,45 @@ Result<Words> split_words(const FlagTable& table, const std::vector<std::string>
     return words;
 }
 
+/// To Boost.Program_options, which gives a short name to the first long one of its flag.
+void declare(const Flag& flag, po::options_description& declared) {
+    std::string short_name;
+    std::set<std::string> long_names;
+    for (const auto name : flag.names) {
+        const std::string bare(bare_name(name));
+        if (bare.size() == 1) {
+            short_name = "," + bare;
+        } else {
+            long_names.insert(bare);
+        }
+    }
+    for (const auto& name : long_names) {
+        const auto declaration = name + std::exchange(short_name, {});
+        if (flag.value_name.empty()) {
+            declared.add_options()(declaration.c_str(), "");
+        } else {
+            declared.add_options()(declaration.c_str(), po::value<std::string>(), "");
+        }
+    }
+}
+
+/// Only the flags that occur: to declare all of them takes longer than the rest of the parsing.
+po::options_description declare_used(const FlagTable& table, const Words& words) {
+    std::set<const Flag*> used;
+    for (const auto& spelled : words.spellings) {
+        used.insert(table.find_word(spelled));
+    }
+    po::options_description declared;
+    for (const auto* flag : used) {
+        declare(*flag, declared);
+    }
+    return declared;
+}
+
 Result<std::vector<po::option>> parse_flags(const FlagTable& table, const Words& words) {
     try {
-        auto parsed =
-            po::command_line_parser(words.flags).options(table.declared()).style(kStyle).run();
+        const auto declared = declare_used(table, words);
+        auto parsed = po::command_line_parser(words.flags).options(declared).style(kStyle).run();
         HVD_ASSERT(parsed.options.size() == words.spellings.size(), "each flag is read once");
         return std::move(parsed.options);
     } catch (const po::error& error) {  // this library reports by throwing; nothing above us does

@@ -34,12 +34,12 @@ std::optional<Error> describe_end(int wait_status) {
 
 }  // namespace
 
-LocalChannel::LocalChannel(IoThread& io, Parts parts)
-    : writer_(io, std::move(parts.to_agent)),
-      reader_(io, std::move(parts.from_agent)),
-      process_(io, std::move(parts.pidfd)),
+LocalChannel::LocalChannel(IoThread& io, AgentProcess agent)
+    : writer_(io, std::move(agent.to_agent)),
+      reader_(io, std::move(agent.from_agent)),
+      process_(io, std::move(agent.pidfd)),
       patience_(io),
-      pid_(parts.pid) {}
+      pid_(agent.pid) {}
 
 LocalChannel::~LocalChannel() {
     if (!process_over_) {

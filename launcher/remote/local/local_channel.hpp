@@ -3,9 +3,8 @@
 
 #include "launcher/net/descriptors.hpp"
 #include "launcher/net/timer.hpp"
+#include "launcher/remote/local/agent_process.hpp"
 #include "launcher/remote/starter.hpp"
-
-#include <cstdint>
 
 #include <sys/types.h>
 
@@ -15,14 +14,7 @@ namespace hvd::launch {
 /// lives, it may still be ending processes of the job, so the channel ends only after it.
 class LocalChannel final : public AgentChannel {
 public:
-    struct Parts {
-        UniqueFd to_agent;
-        UniqueFd from_agent;
-        UniqueFd pidfd;
-        pid_t pid = 0;
-    };
-
-    LocalChannel(IoThread& io, Parts parts);
+    LocalChannel(IoThread& io, AgentProcess agent);
 
     /// Kills a child that has not ended.
     ~LocalChannel() override;

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/remote/local/agent_process.hpp"
+
+#include "launcher/agent/guard.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvd::launch {
+namespace {
+
+constexpr int kPipeBytes = 1 << 20;
+constexpr int kUnusedAgentPatienceMs = 1'000;
+
+struct Pipe {
+    UniqueFd read;
+    UniqueFd write;
+};
+
+Result<Pipe> make_pipe() {
+    std::array<int, 2> ends{-1, -1};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return system_error("pipe", errno);
+    }
+    return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+/// Runs in the child between vfork and exec: system calls only, on memory shared with the parent.
+/// Returns errno of the call that failed.
+int become_agent(const char* path, int child_stdin, int child_stdout, const sigset_t& mask) {
+    std::array<char, 10> name{"hvd-agent"};
+    const std::array<char*, 2> argv{name.data(), nullptr};
+    // A session of its own from the start: Ctrl-C at our terminal is ours alone, and reaches the
+    // ranks once, through us. (dup2 of a descriptor onto itself would leave it close-on-exec, but
+    // the standard ones are open, so no pipe has their numbers.)
+    if (::setsid() < 0 || ::dup2(child_stdin, STDIN_FILENO) < 0 ||
+        ::dup2(child_stdout, STDOUT_FILENO) < 0 ||
+        ::pthread_sigmask(SIG_SETMASK, &mask, nullptr) != 0) {
+        return errno;
+    }
+    ::execve(path, argv.data(), environ);
+    return errno;
+}
+
+/// Not posix_spawn: glibc's leaves two real-time signals ignored in the child, and so in every
+/// rank, which is to have the dispositions that horovodrun was given.
+Result<pid_t> spawn(const std::string& path,
+                    int child_stdin,
+                    int child_stdout,
+                    const sigset_t& mask) {
+    volatile int failure = 0;
+    const auto* file = path.c_str();
+    // NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): the child only calls the kernel
+    const pid_t pid = ::vfork();
+    if (pid == 0) {
+        failure = become_agent(file, child_stdin, child_stdout, mask);
+        ::_exit(1);
+    }
+    if (pid < 0) {
+        return system_error("vfork", errno);
+    }
+    if (failure != 0) {
+        while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+        }
+        return system_error(path, failure);
+    }
+    return pid;
+}
+
+struct Pipes {
+    Pipe to_agent;
+    Pipe from_agent;
+};
+
+Result<Pipes> make_pipes() {
+    HVD_TRY(auto to_agent, make_pipe());
+    HVD_TRY(auto from_agent, make_pipe());
+    // More output per read; an unprivileged user may be refused, which only costs speed.
+    (void)::fcntl(from_agent.read.get(), F_SETPIPE_SZ, kPipeBytes);
+    return Pipes{.to_agent = std::move(to_agent), .from_agent = std::move(from_agent)};
+}
+
+Result<AgentProcess> parent_side(Pipes pipes, pid_t pid) {
+    // The child cannot be reaped before we do it, so its number is still its own.
+    UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (!pidfd) {
+        return system_error("pidfd_open", errno);
+    }
+    return AgentProcess{.to_agent = std::move(pipes.to_agent.write),
+                        .from_agent = std::move(pipes.from_agent.read),
+                        .pidfd = std::move(pidfd),
+                        .pid = pid};
+}
+
+/// What `ps` and `pkill` call this process: not the command line of horovodrun, which whoever kills
+/// that by its name would hit as well.
+void rename_process(std::span<char> command_line) {
+    static constexpr std::string_view kName = "hvd-agent";
+    (void)::prctl(PR_SET_NAME, kName.data());
+    std::ranges::fill(command_line, '\0');
+    if (command_line.size() > kName.size()) {
+        std::ranges::copy(kName, command_line.begin());
+    }
+}
+
+Result<AgentProcess> fork_agent(std::span<char> command_line) {
+    HVD_TRY(auto pipes, make_pipes());
+    const pid_t pid = ::fork();
+    if (pid < 0) {
+        return system_error("fork", errno);
+    }
+    if (pid == 0) {
+        // As for an agent that is executed: a session of its own, see become_agent.
+        if (::setsid() < 0 || ::dup2(pipes.to_agent.read.get(), STDIN_FILENO) < 0 ||
+            ::dup2(pipes.from_agent.write.get(), STDOUT_FILENO) < 0) {
+            ::_exit(1);
+        }
+        pipes = {};
+        rename_process(command_line);
+        ::_exit(agent::run_guarded_agent(STDIN_FILENO, STDOUT_FILENO));
+    }
+    return parent_side(std::move(pipes), pid);
+}
+
+[[nodiscard]] std::vector<std::string> candidates(const StarterContext& context) {
+    if (context.agent) {
+        return {context.agent->string()};
+    }
+    const auto folder = context.program.parent_path();
+    return {(folder.parent_path() / "libexec" / "horovod" / "hvd-agent").string(),
+            (folder / "hvd-agent").string()};
+}
+
+[[nodiscard]] Result<std::string> find_agent(const StarterContext& context) {
+    std::string tried;
+    for (const auto& path : candidates(context)) {
+        if (::access(path.c_str(), X_OK) == 0) {
+            return path;
+        }
+        tried += (tried.empty() ? "" : "; ") + system_error(path, errno).message;
+    }
+    return Error{Errc::unavailable,
+                 "cannot start the agent on this machine: " + tried +
+                     (context.agent ? "; HOROVOD_AGENT names this file: correct it or unset it"
+                                    : "; reinstall horovod, or name the file in HOROVOD_AGENT")};
+}
+
+}  // namespace
+
+Result<AgentProcess> spawn_agent(const StarterContext& context) {
+    HVD_TRY(const auto path, find_agent(context));
+    HVD_TRY(auto pipes, make_pipes());
+    HVD_TRY(const auto pid, spawn(path, pipes.to_agent.read.get(), pipes.from_agent.write.get(),
+                                  context.signal_mask));
+    return parent_side(std::move(pipes), pid);
+}
+
+EarlyAgent::EarlyAgent(std::span<char> command_line) {
+    if (auto forked = fork_agent(command_line)) {
+        agent_.emplace(std::move(*forked));
+    }
+}
+
+EarlyAgent::~EarlyAgent() {
+    if (!agent_) {
+        return;
+    }
+    // It ends with its control stream; it has no rank that could hold it up.
+    agent_->to_agent.reset();
+    agent_->from_agent.reset();
+    pollfd ended{.fd = agent_->pidfd.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&ended, 1, kUnusedAgentPatienceMs) <= 0) {
+        (void)::syscall(SYS_pidfd_send_signal, agent_->pidfd.get(), SIGKILL, nullptr, 0);
+    }
+    (void)::waitpid(agent_->pid, nullptr, 0);
+}
+
+}  // namespace hvd::launch
