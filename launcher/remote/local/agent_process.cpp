@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -132,6 +133,9 @@ Result<AgentProcess> fork_agent(std::span<char> command_line) {
         rename_process(command_line);
         ::_exit(agent::run_guarded_agent(STDIN_FILENO, STDOUT_FILENO));
     }
+    // Where the child was put behind us on this CPU it should go first: it only forks once more,
+    // and that child runs elsewhere while we go on.
+    (void)::sched_yield();
     return parent_side(std::move(pipes), pid);
 }
 
