@@ -14,10 +14,10 @@ inline constexpr int kMaxSlots = 65'536;  // of one host; more is a typing error
 
 /// A place for ranks, as the user wrote it.
 struct Host {
-    std::string name;                 // IPv6 literals keep their brackets: "[fe80::1]"
-    std::optional<int> slots;         // unset: as many as the host turns out to have
-    std::optional<std::string> user;  // unset: what ~/.ssh/config says, or our own
-    std::optional<int> port;          // unset: what ~/.ssh/config says, or 22
+    std::string name;                   // IPv6 literals keep their brackets: "[fe80::1]"
+    std::optional<int> slots;           // unset: as many as the host turns out to have
+    std::optional<std::string> user{};  // unset: what ~/.ssh/config says, or our own
+    std::optional<int> port{};          // unset: what ~/.ssh/config says, or 22
 
     friend bool operator==(const Host&, const Host&) = default;
 };
