@@ -216,19 +216,31 @@ Status apply(const po::option& option,
 }
 
 Status read_hosts(Draft& draft) {
-    if (draft.hosts && draft.hostfile) {
-        return wrong("-H and -hostfile: write one of them, not both");
-    }
+    HostList list;
     if (draft.hosts) {
-        auto hosts = parse_hosts(*draft.hosts);
-        if (!hosts) {
-            return std::move(hosts).error().context("-H " + *draft.hosts);
+        auto parsed = parse_host_list(*draft.hosts);
+        if (!parsed) {
+            return std::move(parsed).error().context("-H " + *draft.hosts);
         }
-        draft.request.hosts = std::move(*hosts);
+        list = std::move(*parsed);
     }
     if (draft.hostfile) {
-        HVD_TRY(draft.request.hosts, read_hostfile(*draft.hostfile));
+        if (!list.hosts.empty()) {
+            return wrong(
+                "-H and -hostfile: write one of them, not both; beside a host file -H may only "
+                "leave "
+                "hosts out, such as -H ^node3");
+        }
+        if (*draft.hostfile == "-" && (draft.request.stdin_all || draft.request.stdin_rank)) {
+            return wrong(
+                "-hostfile - and --stdin both read standard input; give the hosts in a file");
+        }
+        HVD_TRY(list.hosts, read_hostfile(*draft.hostfile));
     }
+    if (auto excluded = exclude_hosts(list.hosts, list.excluded); !excluded) {
+        return std::move(excluded).error().context("-H " + *draft.hosts);
+    }
+    draft.request.hosts = std::move(list.hosts);
     return ok();
 }
 

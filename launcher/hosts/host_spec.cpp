@@ -2,6 +2,7 @@
 #include "launcher/hosts/host_spec.hpp"
 
 #include "collectives/base/text.hpp"
+#include "launcher/hosts/host_ranges.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -45,21 +46,24 @@ bool looks_like_ipv6(std::string_view text) noexcept {
 }
 
 /// The length of the name at the start of `item`, brackets included.
-Result<std::size_t> name_length(std::string_view item) {
+Result<std::size_t> name_length(std::string_view item, std::string_view whole) {
     if (item.starts_with('[')) {
         const auto close = item.find(']');
         if (close == std::string_view::npos) {
-            return refuse(item, "the closing ']' is missing");
+            return refuse(whole, "the closing ']' is missing");
         }
         if (!looks_like_ipv6(item.substr(1, close - 1))) {
-            return refuse(item, "there is no IPv6 address between the brackets");
+            return refuse(whole, "there is no IPv6 address between the brackets");
         }
         return close + 1;
     }
     if (std::ranges::count(item, ':') > 1) {
-        return refuse(item, "an IPv6 address needs brackets, such as [fe80::1]:4");
+        return refuse(whole, "an IPv6 address needs brackets, such as [fe80::1]:4");
     }
-    const auto name = item.substr(0, item.find(':'));
+    return std::min(item.find_first_of(":/"), item.size());
+}
+
+Status check_name(std::string_view item, std::string_view name) {
     if (name.empty()) {
         return refuse(item, "the name is missing; write HOST or HOST:SLOTS");
     }
@@ -71,7 +75,49 @@ Result<std::size_t> name_length(std::string_view item) {
     if (name.front() == '-') {
         return refuse(item, "a name cannot begin with '-'");
     }
-    return name.size();
+    return ok();
+}
+
+/// "n[1-2]" → n1, n2, each checked.
+Result<std::vector<std::string>> read_names(std::string_view item, std::string_view name) {
+    if (name.starts_with('[')) {
+        return std::vector{std::string(name)};
+    }
+    auto names = expand_ranges(name);
+    if (!names) {
+        return refuse(item, names.error().message);
+    }
+    for (const auto& each : *names) {
+        HVD_TRY_STATUS(check_name(item, each));
+    }
+    return names;
+}
+
+/// Takes "me@" off the front.
+Result<std::optional<std::string>> take_user(std::string_view item, std::string_view& rest) {
+    const auto at = rest.find('@');
+    if (at == std::string_view::npos) {
+        return std::optional<std::string>{};
+    }
+    const auto user = rest.substr(0, at);
+    rest.remove_prefix(at + 1);
+    // A user that begins with '-' would be an option to ssh.
+    const bool is_good = !user.empty() && user.front() != '-' &&
+                         user.find_first_of(" \t:/'\"@") == std::string_view::npos;
+    if (!is_good) {
+        return refuse(item, "'" + std::string(user) + "' before '@' is no user name");
+    }
+    return std::optional(std::string(user));
+}
+
+Result<int> parse_port(std::string_view item, std::string_view text) {
+    constexpr int kMaxPort = 65'535;
+    const auto port = parse_number<int>(text);
+    if (!port || *port < 1 || *port > kMaxPort) {
+        return refuse(item, "the port is '" + std::string(text) + "', but it must be from 1 to " +
+                                std::to_string(kMaxPort));
+    }
+    return *port;
 }
 
 Result<int> parse_slots(std::string_view item, std::string_view text) {
@@ -86,28 +132,82 @@ Result<int> parse_slots(std::string_view item, std::string_view text) {
     return *slots;
 }
 
-}  // namespace
-
-Result<Host> parse_host(std::string_view item) {
-    HVD_TRY(const std::size_t length, name_length(item));
-    Host host{.name = std::string(item.substr(0, length)), .slots = std::nullopt};
-    const auto rest = item.substr(length);
+/// What follows the name: ":SLOTS".
+Result<std::optional<int>> read_slots(std::string_view item, std::string_view rest) {
     if (rest.empty()) {
-        return host;
+        return std::optional<int>{};
     }
     if (rest.front() != ':') {
-        return refuse(item, "after ']' only ':SLOTS' may follow");
+        return refuse(item, "after the name only ':SLOTS' may follow");
     }
-    HVD_TRY(host.slots, parse_slots(item, rest.substr(1)));
-    return host;
+    HVD_TRY(const int slots, parse_slots(item, rest.substr(1)));
+    return std::optional(slots);
+}
+
+constexpr std::string_view kScheme = "ssh://";
+
+/// What follows the name in ssh(1)'s own form: ":PORT", then "/SLOTS".
+Status read_uri_tail(std::string_view item, std::string_view rest, Host& host) {
+    const auto slash = rest.find('/');
+    const auto port = rest.substr(0, slash);
+    if (!port.empty()) {
+        if (port.front() != ':') {
+            return refuse(item, "after the name only ':PORT' and '/SLOTS' may follow");
+        }
+        HVD_TRY(host.port, parse_port(item, port.substr(1)));
+    }
+    if (slash != std::string_view::npos) {
+        HVD_TRY(host.slots, parse_slots(item, rest.substr(slash + 1)));
+    }
+    return ok();
+}
+
+bool is_same_place(const Host& a, const Host& b) noexcept {
+    return same_name(a.name, b.name) && a.port == b.port;
+}
+
+}  // namespace
+
+Result<std::vector<Host>> parse_item(std::string_view item) {
+    const bool is_uri = item.starts_with(kScheme);
+    auto rest = item.substr(is_uri ? kScheme.size() : 0);
+    Host host;
+    HVD_TRY(host.user, take_user(item, rest));
+    HVD_TRY(const std::size_t length, name_length(rest, item));
+    HVD_TRY(auto names, read_names(item, rest.substr(0, length)));
+    rest.remove_prefix(length);
+    if (is_uri) {
+        HVD_TRY_STATUS(read_uri_tail(item, rest, host));
+    } else {
+        HVD_TRY(host.slots, read_slots(item, rest));
+    }
+    std::vector<Host> hosts;
+    for (auto& name : names) {
+        host.name = std::move(name);
+        hosts.push_back(host);
+    }
+    return hosts;
+}
+
+Result<std::vector<std::string>> parse_excluded(std::string_view item) {
+    const auto name = trim(item.substr(1));
+    HVD_TRY(const std::size_t length, name_length(name, item));
+    if (length != name.size()) {
+        return refuse(item, "behind '^' stands a name alone");
+    }
+    return read_names(item, name);
 }
 
 Status add_host(std::vector<Host>& hosts, Host host) {
-    const auto known = std::ranges::find_if(
-        hosts, [&](const Host& other) { return same_name(other.name, host.name); });
+    const auto known =
+        std::ranges::find_if(hosts, [&](const Host& other) { return is_same_place(other, host); });
     if (known == hosts.end()) {
         hosts.push_back(std::move(host));
         return ok();
+    }
+    if (known->user != host.user) {
+        return refuse(host.name, "it is written with two users, " + known->user.value_or("none") +
+                                     " and " + host.user.value_or("none"));
     }
     if (known->slots.has_value() != host.slots.has_value()) {
         return refuse(host.name, "it is written once with and once without a number of slots");
@@ -122,18 +222,44 @@ Status add_host(std::vector<Host>& hosts, Host host) {
     return ok();
 }
 
-Result<std::vector<Host>> parse_hosts(std::string_view text) {
-    std::vector<Host> hosts;
-    for (const auto part : split(text, ',')) {
+Status exclude_hosts(std::vector<Host>& hosts, const std::vector<std::string>& excluded) {
+    for (const auto& name : excluded) {
+        const auto is_named = [&](const Host& host) { return same_name(host.name, name); };
+        if (std::erase_if(hosts, is_named) == 0) {
+            return refuse("^" + name, "the list has no such host to leave out");
+        }
+    }
+    if (hosts.empty() && !excluded.empty()) {
+        return refuse("^" + excluded.back(), "no host is left");
+    }
+    return ok();
+}
+
+Result<HostList> parse_host_list(std::string_view text) {
+    HostList list;
+    for (const auto part : split_host_list(text)) {
         const auto item = trim(part);
         if (item.empty()) {
             return refuse(
                 item, "the name is missing in '" + std::string(text) + "'; write HOST[:SLOTS],...");
         }
-        HVD_TRY(auto host, parse_host(item));
-        HVD_TRY_STATUS(add_host(hosts, std::move(host)));
+        if (item.front() == '^') {
+            HVD_TRY(const auto names, parse_excluded(item));
+            list.excluded.insert(list.excluded.end(), names.begin(), names.end());
+            continue;
+        }
+        HVD_TRY(auto hosts, parse_item(item));
+        for (auto& host : hosts) {
+            HVD_TRY_STATUS(add_host(list.hosts, std::move(host)));
+        }
     }
-    return hosts;
+    return list;
+}
+
+Result<std::vector<Host>> parse_hosts(std::string_view text) {
+    HVD_TRY(auto list, parse_host_list(text));
+    HVD_TRY_STATUS(exclude_hosts(list.hosts, list.excluded));
+    return std::move(list.hosts);
 }
 
 }  // namespace hvd::launch

@@ -15,22 +15,39 @@ inline constexpr int kMaxSlots = 65'536;  // of one host; more is a typing error
 /// A place for ranks, as the user wrote it.
 struct Host {
     std::string name;                   // IPv6 literals keep their brackets: "[fe80::1]"
-    std::optional<int> slots;           // unset: as many as the host turns out to have
+    std::optional<int> slots{};         // unset: as many as the host turns out to have
     std::optional<std::string> user{};  // unset: what ~/.ssh/config says, or our own
     std::optional<int> port{};          // unset: what ~/.ssh/config says, or 22
 
     friend bool operator==(const Host&, const Host&) = default;
 };
 
-/// Reads "a:4,b,[fe80::1]:2". A host written twice counts once, with its slots summed, at its first
-/// position. Errors name the item: "host 'a:': the number of slots is missing, ...".
+/// A list as it was written: the hosts in their order, and the names behind a '^'.
+struct HostList {
+    std::vector<Host> hosts;
+    std::vector<std::string> excluded;
+};
+
+/// Reads "a:4,me@b,n[01-03,07]:2,[fe80::1]:2,ssh://me@c:2222/4,^n02". Errors name the item: "host
+/// 'a:': the number of slots is missing, ...".
+[[nodiscard]] Result<HostList> parse_host_list(std::string_view text);
+
+/// The same as the hosts that remain. A host written twice counts once, with its slots summed, at
+/// its first position.
 [[nodiscard]] Result<std::vector<Host>> parse_hosts(std::string_view text);
 
-/// Reads one item of such a list: "a", "a:4", "[fe80::1]:2". Errors as above.
-[[nodiscard]] Result<Host> parse_host(std::string_view item);
+/// Reads one item of such a list, without '^'; ranges give several hosts. Errors as above.
+[[nodiscard]] Result<std::vector<Host>> parse_item(std::string_view item);
 
-/// Adds a host to a list in which each name stands once. Errors: too many slots together, or a name
-/// that is written once with and once without a number.
+/// The names that an item behind '^' stands for. Errors as above.
+[[nodiscard]] Result<std::vector<std::string>> parse_excluded(std::string_view item);
+
+/// Adds a host to a list in which each name and port stands once. Errors: too many slots together,
+/// a name that is written once with and once without a number, or with two users.
 [[nodiscard]] Status add_host(std::vector<Host>& hosts, Host host);
+
+/// Takes hosts out of a list. Errors: a name that is not in it, and an empty rest.
+[[nodiscard]] Status exclude_hosts(std::vector<Host>& hosts,
+                                   const std::vector<std::string>& excluded);
 
 }  // namespace hvd::launch

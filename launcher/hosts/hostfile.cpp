@@ -47,64 +47,99 @@ bool take_equals(std::string_view& rest) {
     return true;
 }
 
-struct Limits {
+struct Settings {
     std::optional<int> slots;
     std::optional<int> max_slots;
+    std::optional<int> port;
 };
 
-/// Reads one "key = number" into `limits`.
-Status take_setting(const Place& place, std::string_view& rest, Limits& limits) {
+/// Reads one "key = number" into `settings`.
+Status take_setting(const Place& place, std::string_view& rest, Settings& settings) {
     const auto key = take_word(rest, "= \t\r\v\f");
     if (key.empty() || !take_equals(rest)) {
         return place.error(
             key, "'" + std::string(key) + "' is not understood after a host; write slots=N");
     }
     const auto value = take_word(rest, kBlank);
-    const bool is_maximum = key == "max_slots" || key == "max-slots";
-    if (key != "slots" && !is_maximum) {
-        constexpr std::array<std::string_view, 2> kKeys{"slots", "max_slots"};
-        const auto guess = nearest(key, kKeys);
+    struct Key {
+        std::string_view name;
+        std::optional<int>& field;
+        int most;
+    };
+    constexpr int kMaxPort = 65'535;
+    const std::array keys{
+        Key{"slots", settings.slots, kMaxSlots}, Key{"max_slots", settings.max_slots, kMaxSlots},
+        Key{"max-slots", settings.max_slots, kMaxSlots}, Key{"port", settings.port, kMaxPort}};
+    const auto known = std::ranges::find(keys, key, &Key::name);
+    if (known == keys.end()) {
+        constexpr std::array<std::string_view, 3> kNames{"slots", "max_slots", "port"};
+        const auto guess = nearest(key, kNames);
         return place.error(key, "unknown key '" + std::string(key) + "'; " +
                                     (guess ? "did you mean " + std::string(*guess) + "?"
-                                           : "a host has slots=N and max_slots=N"));
+                                           : "a host has slots=N, max_slots=N and port=N"));
     }
     const auto number = parse_number<int>(value);
-    if (!number || *number < 1 || *number > kMaxSlots) {
+    if (!number || *number < 1 || *number > known->most) {
         return place.error(value.empty() ? key : value,
                            std::string(key) + "=" + std::string(value) + " must be from 1 to " +
-                               std::to_string(kMaxSlots));
+                               std::to_string(known->most));
     }
-    auto& limit = is_maximum ? limits.max_slots : limits.slots;
-    if (limit) {
+    if (known->field) {
         return place.error(key, std::string(key) + " is written twice");
     }
-    limit = number;
+    known->field = number;
     return ok();
 }
 
-Result<Host> parse_line(const Place& place, std::string_view line) {
+Result<std::vector<Host>> parse_line(const Place& place, std::string_view line) {
     auto rest = line;
     const auto word = take_word(rest, kBlank);
-    auto host = parse_host(word);
-    if (!host) {
-        return place.error(word, host.error().message);
+    auto hosts = parse_item(word);
+    if (!hosts) {
+        return place.error(word, hosts.error().message);
     }
-    Limits limits{.slots = host->slots, .max_slots = std::nullopt};
+    const auto& first = hosts->front();
+    Settings settings{.slots = first.slots, .max_slots = std::nullopt, .port = first.port};
     while (!trim(rest).empty()) {
-        HVD_TRY_STATUS(take_setting(place, rest, limits));
+        HVD_TRY_STATUS(take_setting(place, rest, settings));
     }
-    if (limits.slots && limits.max_slots && *limits.slots > *limits.max_slots) {
-        return place.error(word, "host '" + host->name + "' has " + std::to_string(*limits.slots) +
-                                     " slots, but max_slots=" + std::to_string(*limits.max_slots));
+    if (settings.slots && settings.max_slots && *settings.slots > *settings.max_slots) {
+        return place.error(word,
+                           "host '" + first.name + "' has " + std::to_string(*settings.slots) +
+                               " slots, but max_slots=" + std::to_string(*settings.max_slots));
     }
-    host->slots = limits.slots ? limits.slots : limits.max_slots;
-    return host;
+    for (auto& host : *hosts) {
+        host.slots = settings.slots ? settings.slots : settings.max_slots;
+        host.port = settings.port;
+    }
+    return hosts;
+}
+
+/// A line "^name".
+Status exclude_line(const Place& place, std::string_view content, HostList& list) {
+    const auto item = trim(content);
+    auto names = parse_excluded(item);
+    if (!names) {
+        return place.error(item, names.error().message);
+    }
+    list.excluded.insert(list.excluded.end(), names->begin(), names->end());
+    return ok();
+}
+
+Status add_line(const Place& place, std::string_view content, HostList& list) {
+    HVD_TRY(auto parsed, parse_line(place, content));
+    for (auto& host : parsed) {
+        if (auto added = add_host(list.hosts, std::move(host)); !added) {
+            return place.error(content, added.error().message);
+        }
+    }
+    return ok();
 }
 
 }  // namespace
 
 Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view file) {
-    std::vector<Host> hosts;
+    HostList list;
     Place place{.file = file, .line = 0, .text = {}};
     for (const auto line : split(text, '\n')) {
         ++place.line;
@@ -113,20 +148,22 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
         if (trim(content).empty()) {
             continue;
         }
-        HVD_TRY(auto host, parse_line(place, content));
-        if (auto added = add_host(hosts, std::move(host)); !added) {
-            return place.error(content, added.error().message);
-        }
+        HVD_TRY_STATUS(trim(content).front() == '^' ? exclude_line(place, content, list)
+                                                    : add_line(place, content, list));
     }
-    if (hosts.empty()) {
+    if (auto excluded = exclude_hosts(list.hosts, list.excluded); !excluded) {
+        return std::move(excluded).error().context(std::string(file));
+    }
+    if (list.hosts.empty()) {
         return Error{Errc::invalid_argument, std::string(file) + ": there is no host in this file"};
     }
-    return hosts;
+    return std::move(list.hosts);
 }
 
 Result<std::vector<Host>> read_hostfile(const std::filesystem::path& path) {
-    HVD_TRY(const auto text, read_file(path, kMaxFileBytes));
-    return parse_hostfile(text, path.string());
+    const bool is_standard_input = path == "-";
+    HVD_TRY(const auto text, read_file(is_standard_input ? "/dev/stdin" : path, kMaxFileBytes));
+    return parse_hostfile(text, is_standard_input ? "standard input" : path.string());
 }
 
 }  // namespace hvd::launch

@@ -27,6 +27,18 @@ TEST_CASE("parse_hosts reads names and slots") {
         {"[fe80::1%eth0]:2", {{"[fe80::1%eth0]", 2}}},
         {"[::ffff:10.0.0.1]:2", {{"[::ffff:10.0.0.1]", 2}}},
         {"10.0.0.1:8", {{"10.0.0.1", 8}}},
+        {"me@a:4", {{"a", 4, "me"}}},
+        {"DOMAIN\\me@a", {{"a", std::nullopt, "DOMAIN\\me"}}},
+        {"me@[fe80::1]:2", {{"[fe80::1]", 2, "me"}}},
+        {"ssh://a", {{"a"}}},
+        {"ssh://me@a:2222/4", {{"a", 4, "me", 2222}}},
+        {"ssh://[fe80::1]:22/1", {{"[fe80::1]", 1, std::nullopt, 22}}},
+        {"ssh://a:22,ssh://a:23", {{"a", {}, {}, 22}, {"a", {}, {}, 23}}},
+        {"n[08-10,1]:2", {{"n08", 2}, {"n09", 2}, {"n10", 2}, {"n1", 2}}},
+        {"me@r[1-2]n[3,5]x",
+         {{"r1n3x", {}, "me"}, {"r1n5x", {}, "me"}, {"r2n3x", {}, "me"}, {"r2n5x", {}, "me"}}},
+        {"n[1-4],^n[2-3]", {{"n1"}, {"n4"}}},
+        {"^b,a,b", {{"a"}}},
     }));
     CAPTURE(example.text);
 
@@ -50,7 +62,9 @@ TEST_CASE("parse_hosts refuses what it cannot read, and names it") {
     const auto* text =
         GENERATE("", ":4", "a:", "a:0", "a:-1", "a:+1", "a:4x", "a:99999999999", "a:65537",
                  "a:65536,a:1", "a,,b", "a,", "a b", "a;b", "-a", "a:1:2", "fe80::1", "[fe80::1",
-                 "[]", "[a]:2", "[fe80::1]2", "[fe80::1]:", "[fe80::1%]:2", "user@a", "a:2,a");
+                 "[]", "[a]:2", "[fe80::1]2", "[fe80::1]:", "[fe80::1%]:2", "@a", "-o@a", "a b@c",
+                 "a:2,a", "me@a,you@a", "n[1-2", "n[2-1]", "n[x]", "n[]", "n[0-99999]", "ssh://a:0",
+                 "ssh://a/0", "ssh://a:1:2", "^a", "a,^b", "a,^a:2");
     CAPTURE(text);
 
     const auto hosts = parse_hosts(text);

@@ -28,6 +28,9 @@ TEST_CASE("parse_hostfile reads every form of a line") {
         {"a max_slots=8", {{"a", 8}}},
         {"a slots=1\nb slots=2\na slots=3", {{"a", 4}, {"b", 2}}},
         {"[fe80::1] slots=2", {{"[fe80::1]", 2}}},
+        {"me@a slots=2 port=2222", {{"a", 2, "me", 2222}}},
+        {"ssh://me@a:2222/4", {{"a", 4, "me", 2222}}},
+        {"n[01-02] slots=4\n^n01\nb", {{"n02", 4}, {"b"}}},
     }));
     CAPTURE(example.text);
 
@@ -48,7 +51,7 @@ TEST_CASE("errors in a host file begin with file, line and column") {
         {"a slots=", "hosts.txt:1:3: slots= must be from 1 to 65536"},
         {"a slot=4", "hosts.txt:1:3: unknown key 'slot'; did you mean slots?"},
         {"a gpu_kind=4",
-         "hosts.txt:1:3: unknown key 'gpu_kind'; a host has slots=N and max_slots=N"},
+         "hosts.txt:1:3: unknown key 'gpu_kind'; a host has slots=N, max_slots=N and port=N"},
         {"a 4", "hosts.txt:1:3: '4' is not understood after a host; write slots=N"},
         {"a =4", "hosts.txt:1:3: '' is not understood after a host; write slots=N"},
         {"a slots=1 slots=2", "hosts.txt:1:11: slots is written twice"},
@@ -60,6 +63,11 @@ TEST_CASE("errors in a host file begin with file, line and column") {
         {"a slots=1\n a",
          "hosts.txt:2:1: host 'a': it is written once with and once without a "
          "number of slots"},
+        {"a port=70000", "hosts.txt:1:8: port=70000 must be from 1 to 65535"},
+        {"a\n b[1-x]",
+         "hosts.txt:2:2: host 'b[1-x]': in '[1-x]' 'x' is not a number; write ranges such as "
+         "[1-4,7]"},
+        {"a\n ^b", "hosts.txt: host '^b': the list has no such host to leave out"},
         {"# nothing\n", "hosts.txt: there is no host in this file"},
     }));
     CAPTURE(example.text);

@@ -190,7 +190,10 @@ TEST_CASE("a command line that cannot be right is refused with flag, value and r
         {"-np 2 --output-format json a",
          "--output-format is about the plan that --dry-run prints; add --dry-run"},
         {"-np 2 --facts f a", "--facts plans without starting anything; add --dry-run"},
-        {"-np 2 -H a -hostfile f a", "-H and -hostfile: write one of them, not both"},
+        {"-np 2 -H a -hostfile f a",
+         "-H and -hostfile: write one of them, not both; beside a host file -H may only leave "
+         "hosts "
+         "out, such as -H ^node3"},
         {"-np 2 -H a: a", "-H a:: host 'a:': the number of slots is missing, such as in 'node1:4'"},
         {"-np 2 -hostfile /nowhere/h a", "/nowhere/h: No such file or directory"},
         {"-np 2 --config-file /nowhere/c a", "/nowhere/c: No such file or directory"},
