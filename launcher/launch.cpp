@@ -3,6 +3,7 @@
 
 #include "collectives/base/env.hpp"
 #include "launcher/doctor/check_build.hpp"
+#include "launcher/host_starters.hpp"
 #include "launcher/hosts/this_machine.hpp"
 #include "launcher/net/io_thread.hpp"
 #include "launcher/output/write_all.hpp"
@@ -106,7 +107,13 @@ int link_exit_code(const Error& error, int stop_signal) {
 Result<LaunchPlan> plan_offline(const LaunchRequest& request) {
     HVD_TRY(const auto facts, read_facts_file(*request.facts_file));
     HVD_TRY(auto described, describe_hosts(request.hosts, facts));
-    HVD_TRY(const auto wishes, make_plan_request(request, std::move(described.hosts), "local"));
+    // Which of several is the machine of the launcher is not recorded.
+    std::vector<std::string> starters(described.hosts.size(), "ssh");
+    if (starters.size() == 1) {
+        starters.front() = kLocalStarter;
+    }
+    HVD_TRY(const auto wishes,
+            make_plan_request(request, std::move(described.hosts), std::move(starters)));
     HVD_TRY(auto planned, make_plan(wishes, described.facts));
     for (const auto& warning : planned.warnings) {
         complain(warning);
@@ -114,11 +121,26 @@ Result<LaunchPlan> plan_offline(const LaunchRequest& request) {
     return std::move(planned.plan);
 }
 
-Result<std::vector<Host>> choose_hosts(const LaunchRequest& request) {
+Result<std::vector<PlacedHost>> choose_hosts(const LaunchRequest& request) {
     // Without a host nothing needs to be compared with this machine's names.
-    HVD_TRY(auto host, only_this_machine(request.hosts,
-                                         request.hosts.empty() ? ThisMachine{} : this_machine()));
-    return std::vector{std::move(host)};
+    HVD_TRY(auto placed,
+            place_hosts(request.hosts, request.hosts.empty() ? ThisMachine{} : this_machine()));
+    for (const auto& place : placed) {
+        if (!place.is_here) {
+            return Error{Errc::unsupported, "'" + place.host.name +
+                                                "' is not this machine; other hosts need the SSH "
+                                                "launcher, which this version lacks"};
+        }
+    }
+    return placed;
+}
+
+std::vector<Host> hosts_of(const std::vector<PlacedHost>& placed) {
+    std::vector<Host> hosts;
+    for (const auto& place : placed) {
+        hosts.push_back(place.host);
+    }
+    return hosts;
 }
 
 /// Runs a plan and tells everybody how it ended.
@@ -181,24 +203,27 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
         }
         summary.emplace(std::move(*reserved));
     }
-    const auto hosts = choose_hosts(request);
-    if (!hosts) {
-        return fail(summary, kExitUsage, hosts.error());
+    const auto placed = choose_hosts(request);
+    if (!placed) {
+        return fail(summary, kExitUsage, placed.error());
     }
 
     const BlockedSignals blocked;
     IoThread io;
-    const auto starter =
-        make_local_starter(io, starter_context(blocked.original_mask()), std::move(early_agent));
+    HostStarters starters(
+        *placed,
+        make_local_starter(io, starter_context(blocked.original_mask()), std::move(early_agent)),
+        nullptr);
     Supervisor supervisor(io, blocked, supervise_options(request));
-    const auto facts = supervisor.link(*starter, *hosts);
+    const auto hosts = hosts_of(*placed);
+    const auto facts = supervisor.link(starters, hosts);
     if (!facts) {
         supervisor.dismiss();
         return fail(summary, link_exit_code(facts.error(), supervisor.stop_signal()),
                     facts.error());
     }
 
-    auto wishes = make_plan_request(request, *hosts, std::string(starter->name()));
+    auto wishes = make_plan_request(request, hosts, starters.names());
     auto planned = wishes ? make_plan(*wishes, *facts) : std::move(wishes).error();
     if (!planned) {
         supervisor.dismiss();

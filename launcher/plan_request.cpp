@@ -41,7 +41,7 @@ Result<std::string> make_job_id() {
 
 Result<PlanRequest> make_plan_request(const LaunchRequest& request,
                                       std::vector<Host> hosts,
-                                      std::string starter) {
+                                      std::vector<std::string> starters) {
     std::error_code failure;
     const auto directory = std::filesystem::current_path(failure);
     if (failure) {
@@ -53,7 +53,7 @@ Result<PlanRequest> make_plan_request(const LaunchRequest& request,
                        .command = request.command,
                        .cwd = directory.string(),
                        .job_id = std::move(job_id),
-                       .starter = std::move(starter),
+                       .starters = std::move(starters),
                        .gpu_visibility = visibility(request.gpu_bind),
                        .gpus_per_rank = request.gpus_per_rank,
                        .share_gpus = request.share_gpus,

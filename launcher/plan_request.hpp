@@ -14,6 +14,6 @@ namespace hvd::launch {
 /// Errors: the directory is gone.
 [[nodiscard]] Result<PlanRequest> make_plan_request(const LaunchRequest& request,
                                                     std::vector<Host> hosts,
-                                                    std::string starter);
+                                                    std::vector<std::string> starters);
 
 }  // namespace hvd::launch

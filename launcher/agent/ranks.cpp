@@ -23,13 +23,21 @@ constexpr std::array kTerminalSignals{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
 
 constexpr std::uint64_t kRssUnit = 1024;  // ru_maxrss is in KiB
 
+Environment whole_environment(const HostPlan& plan) {
+    Environment environment = plan.env;
+    if (plan.inherits_env) {
+        environment.merge(current_environment());  // keeps what is there
+    }
+    return environment;
+}
+
 }  // namespace
 
 Ranks::Ranks(HostPlan plan, const Inheritance& given, Surroundings surroundings)
     : plan_(std::move(plan)),
       to_(surroundings),
       spawner_(given),
-      shared_environment_(plan_.env),
+      shared_environment_(whole_environment(plan_)),
       null_input_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
       ranks_(plan_.ranks.size()) {
     for (std::size_t index = 0; index < ranks_.size(); ++index) {

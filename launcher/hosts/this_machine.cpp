@@ -90,17 +90,6 @@ std::vector<std::string_view> words_of(std::string_view line) {
     return words;
 }
 
-Error another_machine(const Host& host, const ThisMachine& machine) {
-    std::vector<std::string_view> names{"localhost", machine.hostname};
-    names.insert(names.end(), machine.aliases.begin(), machine.aliases.end());
-    const auto guess = nearest(host.name, names);
-    return {Errc::unsupported,
-            "'" + host.name + "' is not this machine" +
-                (machine.hostname.empty() ? "" : " (" + machine.hostname + ")") +
-                (guess ? "; did you mean '" + std::string(*guess) + "'? Other" : "; other") +
-                " hosts need the SSH launcher, which this version lacks"};
-}
-
 }  // namespace
 
 ThisMachine this_machine() {
@@ -140,15 +129,30 @@ bool is_this_machine(std::string_view name, const ThisMachine& machine) {
            std::ranges::any_of(machine.aliases, is_wanted);
 }
 
-Result<Host> only_this_machine(const std::vector<Host>& hosts, const ThisMachine& machine) {
-    std::vector<Host> merged;
-    for (const auto& host : hosts) {
-        if (!is_this_machine(host.name, machine)) {
-            return another_machine(host, machine);
-        }
-        HVD_TRY_STATUS(add_host(merged, {.name = hosts.front().name, .slots = host.slots}));
+Result<std::vector<PlacedHost>> place_hosts(const std::vector<Host>& hosts,
+                                            const ThisMachine& machine) {
+    if (hosts.empty()) {
+        return std::vector{PlacedHost{.host = {.name = "localhost"}, .is_here = true}};
     }
-    return merged.empty() ? Host{.name = "localhost", .slots = std::nullopt} : merged.front();
+    std::vector<PlacedHost> placed;
+    std::vector<Host> here;  // none, or one
+    std::size_t position = 0;
+    for (const auto& host : hosts) {
+        if (host.user || host.port || !is_this_machine(host.name, machine)) {
+            placed.push_back({.host = host});
+            continue;
+        }
+        if (here.empty()) {
+            position = placed.size();
+            placed.push_back({.host = {}, .is_here = true});
+        }
+        const auto& name = here.empty() ? host.name : here.front().name;
+        HVD_TRY_STATUS(add_host(here, {.name = name, .slots = host.slots}));
+    }
+    if (!here.empty()) {
+        placed[position].host = std::move(here.front());
+    }
+    return placed;
 }
 
 }  // namespace hvd::launch

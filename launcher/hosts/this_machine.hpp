@@ -28,9 +28,18 @@ struct ThisMachine {
 /// Whether a name, an IPv4 address or an IPv6 address in brackets means `machine`.
 [[nodiscard]] bool is_this_machine(std::string_view name, const ThisMachine& machine);
 
-/// The hosts as one: all of them are this machine, under the name that was written first. An empty
-/// list gives "localhost". Errors: unsupported, naming the first host that is another machine.
-[[nodiscard]] Result<Host> only_this_machine(const std::vector<Host>& hosts,
-                                             const ThisMachine& machine);
+/// A host, and whether it is the machine we run on.
+struct PlacedHost {
+    Host host;
+    bool is_here = false;
+
+    friend bool operator==(const PlacedHost&, const PlacedHost&) = default;
+};
+
+/// Tells which hosts are this machine; those are one, under the name that was written first, with
+/// their slots summed. A host written with a user or a port is reached as such, even here. An empty
+/// list gives "localhost". Errors: as of add_host.
+[[nodiscard]] Result<std::vector<PlacedHost>> place_hosts(const std::vector<Host>& hosts,
+                                                          const ThisMachine& machine);
 
 }  // namespace hvd::launch

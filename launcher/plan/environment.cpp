@@ -17,6 +17,47 @@ constexpr std::array kContract{
     coll::kEnvHostname,  coll::kEnvJobId,     coll::kEnvAgentSocket,
 };
 
+/// Of this machine, this login, or of a task of an outer launcher. Globs.
+constexpr std::array<std::string_view, 37> kStaysHere{
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PWD",
+    "OLDPWD",
+    "HOSTNAME",
+    "SHLVL",
+    "TERM*",
+    "DISPLAY",
+    "SSH_*",
+    "XDG_*",
+    "DBUS_*",
+    "BASH_FUNC_*",
+    "*VISIBLE_DEVICES",
+    "_",
+    "MAIL",
+    "TMUX*",
+    "STY",
+    "LS_COLORS",
+    "OMPI_*",
+    "PMIX_*",
+    "PMI_*",
+    "PRTE_*",
+    "HYDRA_*",
+    "MPI_LOCAL*",
+    "TORCHELASTIC_*",
+    "FLUX_TASK_*",
+    "JSM_*",
+    "SLURM_PROCID",
+    "SRUN_*",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_GTIDS",
+    "SLURM_TASK_PID",
+    "SLURM_STEP*",
+    "SLURM_CPU_BIND*",
+};
+
 bool is_contract(std::string_view name) noexcept {
     return std::ranges::find(kContract, name) != kContract.end();
 }
@@ -63,6 +104,16 @@ Environment shared_environment(const PlanRequest& request) {
                (request.env_clean && std::ranges::none_of(request.env_pass, matches));
     });
     return shared;
+}
+
+Environment portable_environment(const PlanRequest& request, const Environment& shared) {
+    Environment portable = shared;
+    std::erase_if(portable, [&](const auto& entry) {
+        const auto matches = [&](std::string_view glob) { return matches_glob(entry.first, glob); };
+        return std::ranges::any_of(kStaysHere, matches) &&
+               std::ranges::none_of(request.env_pass, matches);
+    });
+    return portable;
 }
 
 Environment rank_environment(const PlanRequest& request,

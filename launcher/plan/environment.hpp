@@ -16,6 +16,13 @@ namespace hvd::launch {
 /// --env-pass selects. Variables of another launcher of ours, around this one, stay behind.
 [[nodiscard]] Environment shared_environment(const PlanRequest& request);
 
+/// What of `shared` travels to another machine. What belongs to this machine, this login or a task
+/// of an outer launcher stays here: HOME, SSH_*, DISPLAY, OMPI_*, CUDA_VISIBLE_DEVICES, ... But
+/// what
+/// --env-pass names was asked for, and travels.
+[[nodiscard]] Environment portable_environment(const PlanRequest& request,
+                                               const Environment& shared);
+
 /// What differs from rank to rank, or is decided for one.
 struct RankSettings {
     coll::LaunchContract contract;

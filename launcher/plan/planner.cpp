@@ -81,11 +81,14 @@ public:
 private:
     Result<HostPlan> plan_host(std::size_t index, int local_size) {
         const auto& site = sites_[index];
+        const auto& starter = request_.starters[index];
+        const bool is_here = starter == kLocalStarter;
         HostPlan host{.host = site.host->name,
-                      .starter = request_.starter,
+                      .starter = starter,
                       .slots = 0,
                       .agent_socket = "horovod-" + request_.job_id + "-" + std::to_string(index),
-                      .env = shared_,
+                      .env = is_here ? shared_ : portable_environment(request_, shared_),
+                      .inherits_env = !is_here && !request_.env_clean,
                       .ranks = {},
                       .stdin_rank = -1,
                       .stdin_all = request_.stdin_all,
@@ -173,6 +176,9 @@ private:
             return "127.0.0.1";
         }
         const auto& name = sites_.front().host->name;
+        if (name == "localhost") {  // means another machine on each of them
+            return sites_.front().facts->hostname;
+        }
         return name.starts_with('[') ? name.substr(1, name.size() - 2) : name;
     }
 
@@ -188,8 +194,9 @@ private:
 }  // namespace
 
 Result<Planned> make_plan(const PlanRequest& request, std::span<const HostFacts> facts) {
-    HVD_ASSERT(!facts.empty() && facts.size() == request.hosts.size(),
-               "a plan needs the facts of every host");
+    HVD_ASSERT(!facts.empty() && facts.size() == request.hosts.size() &&
+                   facts.size() == request.starters.size(),
+               "a plan needs the facts and the starter of every host");
     return Planner(request, facts).plan();
 }
 

@@ -24,8 +24,8 @@ struct PlanRequest {
     std::vector<Host> hosts;  // one for each entry of the facts; no slots: we count them
     std::vector<std::string> command;
     std::string cwd;
-    std::string job_id;   // 32 hexadecimal digits
-    std::string starter;  // "local"
+    std::string job_id;                 // 32 hexadecimal digits
+    std::vector<std::string> starters;  // how the agent of each host was started: "local", "ssh"
 
     GpuVisibility gpu_visibility = GpuVisibility::index;
     int gpus_per_rank = 1;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hvd::launch {
@@ -54,13 +55,17 @@ struct ProcessSpec {
     friend bool operator==(const ProcessSpec&, const ProcessSpec&) = default;
 };
 
+/// The starter of the agent on horovodrun's own machine; every other one has a name of its own.
+inline constexpr std::string_view kLocalStarter = "local";
+
 /// Everything that one agent needs.
 struct HostPlan {
     std::string host;
     std::string starter;  // "local", "ssh", ...
     int slots = 0;
-    std::string agent_socket;  // abstract Unix socket that the agent binds for its ranks
-    Environment env;           // the whole environment that all ranks of the host share
+    std::string agent_socket;   // abstract Unix socket that the agent binds for its ranks
+    Environment env;            // what all ranks of the host share
+    bool inherits_env = false;  // on top of the agent's own environment; else it is the whole
     std::vector<ProcessSpec> ranks;
     int stdin_rank = -1;                      // which rank reads horovodrun's standard input
     bool stdin_all = false;                   // every rank gets a copy of it

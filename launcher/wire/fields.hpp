@@ -33,7 +33,7 @@ void fields(auto& io, Is<ProcessSpec> auto& spec) {
 
 void fields(auto& io, Is<HostPlan> auto& plan) {
     io(plan.host, plan.starter, plan.slots, plan.agent_socket, plan.env, plan.ranks);
-    io(plan.stdin_rank, plan.stdin_all, plan.grace);
+    io(plan.inherits_env, plan.stdin_rank, plan.stdin_all, plan.grace);
 }
 
 void fields(auto& io, Is<coll::agent_message::Report> auto& report) {

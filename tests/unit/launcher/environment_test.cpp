@@ -8,6 +8,7 @@
 using hvd::Environment;
 using hvd::launch::check_env_set;
 using hvd::launch::PlanRequest;
+using hvd::launch::portable_environment;
 using hvd::launch::rank_environment;
 using hvd::launch::RankSettings;
 using hvd::launch::shared_environment;
@@ -117,4 +118,20 @@ TEST_CASE("flag --env may not break the contract between launcher and rank") {
     CHECK(refused.error().message ==
           "--env HOROVOD_RANK=3: horovodrun sets this for each rank; leave it out");
     CHECK(check_env_set({{"HOROVOD_CYCLE_TIME", "3"}, {"RANK", "1"}}));
+}
+
+TEST_CASE("another machine gets the caller's variables but those of this login and machine") {
+    PlanRequest request;
+    request.env_pass = {"XDG_CONFIG_HOME"};
+    const Environment shared{
+        {"HOME", "/home/me"},          {"DATA", "/data"},         {"SSH_AUTH_SOCK", "/tmp/s"},
+        {"CUDA_VISIBLE_DEVICES", "0"}, {"TERM", "xterm"},         {"OMPI_COMM_WORLD_RANK", "3"},
+        {"PATH", "/usr/bin"},          {"SLURM_PROCID", "1"},     {"SLURM_JOB_ID", "7"},
+        {"HOME_OF_DATA", "/d"},        {"XDG_CONFIG_HOME", "/c"}, {"XDG_RUNTIME_DIR", "/r"}};
+
+    CHECK(portable_environment(request, shared) == Environment{{"DATA", "/data"},
+                                                               {"PATH", "/usr/bin"},
+                                                               {"SLURM_JOB_ID", "7"},
+                                                               {"HOME_OF_DATA", "/d"},
+                                                               {"XDG_CONFIG_HOME", "/c"}});
 }

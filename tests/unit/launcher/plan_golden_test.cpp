@@ -76,6 +76,7 @@ std::string plan_line(PlanRequest request, const Policy& policy, int gpus) {
     request.gpus_per_rank = policy.gpus_per_rank;
     request.share_gpus = policy.share_gpus;
     std::vector<HostFacts> facts;
+    request.starters.assign(request.hosts.size(), "local");
     for (const auto& host : request.hosts) {
         facts.push_back(describe(host, gpus));
         facts.back().gpu_mask = policy.mask;

@@ -47,7 +47,7 @@ PlanRequest request(std::optional<int> processes, std::vector<Host> hosts = {{"h
     request.command = {"python3", "train.py"};
     request.cwd = "/data";
     request.job_id = kJob;
-    request.starter = "local";
+    request.starters.assign(request.hosts.size(), "local");
     return request;
 }
 

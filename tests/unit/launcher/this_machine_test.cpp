@@ -11,7 +11,8 @@ using hvd::Errc;
 using hvd::launch::aliases_in;
 using hvd::launch::Host;
 using hvd::launch::is_this_machine;
-using hvd::launch::only_this_machine;
+using hvd::launch::place_hosts;
+using hvd::launch::PlacedHost;
 using hvd::launch::this_machine;
 using hvd::launch::ThisMachine;
 
@@ -62,28 +63,18 @@ TEST_CASE("/etc/hosts gives the names on lines of our own addresses") {
 }
 
 TEST_CASE("several names of this machine are one host, with their slots summed") {
-    const auto host = only_this_machine({{"node1", 2}, {"127.0.0.1", 3}}, node1());
-    const auto unnamed = only_this_machine({}, node1());
+    const auto placed = place_hosts(
+        {{"a", 1}, {"node1", 2}, {"b", 1}, {"127.0.0.1", 3}, {"node1", 1, "me"}}, node1());
+    const auto unnamed = place_hosts({}, node1());
 
-    REQUIRE(host);
-    CHECK(*host == Host{"node1", 5});
+    REQUIRE(placed);
+    CHECK(*placed == std::vector<PlacedHost>{{{"a", 1}, false},
+                                             {{"node1", 5}, true},
+                                             {{"b", 1}, false},
+                                             {{"node1", 1, "me"}, false}});
     REQUIRE(unnamed);
-    CHECK(*unnamed == Host{"localhost", std::nullopt});
-}
-
-TEST_CASE("another host is refused by name, and a typing error is guessed") {
-    const auto typo = only_this_machine({{"localhost", 1}, {"trainre", 1}}, node1());
-    const auto other = only_this_machine({{"192.168.7.7", 1}}, node1());
-
-    REQUIRE_FALSE(typo);
-    CHECK(typo.error().code == Errc::unsupported);
-    CHECK(typo.error().message ==
-          "'trainre' is not this machine (node1.example.com); did you mean 'trainer'? Other hosts "
-          "need the SSH launcher, which this version lacks");
-    REQUIRE_FALSE(other);
-    CHECK(other.error().message ==
-          "'192.168.7.7' is not this machine (node1.example.com); other hosts need the SSH "
-          "launcher, which this version lacks");
+    CHECK(*unnamed == std::vector<PlacedHost>{{{"localhost"}, true}});
+    CHECK_FALSE(place_hosts({{"node1", 2}, {"127.0.0.1"}}, node1()));
 }
 
 TEST_CASE("the kernel's own hostname is this machine") {
