@@ -12,9 +12,11 @@ packages=(
     libboost1.81-dev libboost-program-options1.81-dev libfmt-dev libhwy-dev libspdlog-dev
     libssh2-1-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev
     # The MPI backend's headers, and the launchers that tests and benchmarks compare with.
-    libmpich-dev libopenmpi-dev mpich openmpi-bin
+    libmpich-dev libopenmpi-dev mpich openmpi-bin pdsh
     # Tests and examples.
     catch2 dataset-fashion-mnist procps shellcheck util-linux
+    # Simulated hosts for tests, and login shells that they may have.
+    fish iproute2 nftables openssh-client openssh-server tcsh
     # Python front ends; frameworks come into .venv with pip.
     ca-certificates python3 python3-venv
 )
@@ -38,6 +40,16 @@ if ((EUID != 0)); then
     exit 1
 fi
 echo "setup: installing ${missing[*]}"
+# The SSH server is for tests, which start their own: none is to run, now or after the next boot.
+policy=/usr/sbin/policy-rc.d
+if [[ ! -e $policy ]]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
 apt-get install -y --no-install-recommends "${missing[@]}"
+if [[ " ${missing[*]} " == *" openssh-server "* ]] && command -v systemctl >/dev/null; then
+    systemctl --quiet disable ssh.service
+fi

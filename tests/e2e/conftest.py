@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from jobs import Launcher
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +17,18 @@ def prefix() -> Path:
     folder = Path(os.environ.get("HVD_TEST_PREFIX", sys.prefix))
     assert (folder / "bin/horovodrun").is_file(), f"nothing is installed below {folder}"
     return folder
+
+
+@pytest.fixture(scope="session")
+def horovodrun(request: pytest.FixtureRequest) -> Path:
+    """The program: in HVD_BIN for development builds, else the installed one."""
+    folder = os.environ.get("HVD_BIN")
+    return Path(folder or request.getfixturevalue("prefix") / "bin") / "horovodrun"
+
+
+@pytest.fixture(scope="session")
+def launcher(horovodrun: Path) -> Launcher:
+    return Launcher(horovodrun)
 
 
 @pytest.fixture(scope="session")

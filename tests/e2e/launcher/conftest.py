@@ -5,22 +5,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
-from jobs import Launcher
-
-
-@pytest.fixture(scope="session")
-def horovodrun(request: pytest.FixtureRequest) -> Path:
-    """The program: in HVD_BIN for development builds, else the installed one."""
-    folder = os.environ.get("HVD_BIN")
-    return Path(folder or request.getfixturevalue("prefix") / "bin") / "horovodrun"
-
-
-@pytest.fixture(scope="session")
-def launcher(horovodrun: Path) -> Launcher:
-    return Launcher(horovodrun)
 
 
 @pytest.fixture
