@@ -24,8 +24,7 @@ struct Draft {
     std::optional<std::filesystem::path> hostfile;
     std::optional<std::filesystem::path> config_file;
     std::optional<std::chrono::milliseconds> start_timeout;
-    TunableValues tunables;                   // from flags
-    std::vector<std::string> without_effect;  // flags about other hosts
+    TunableValues tunables;  // from flags
     bool output_format_given = false;
 };
 
@@ -43,6 +42,10 @@ struct FlagSection {
     std::vector<Flag> flags;
 };
 
+// Variables of the runtime that flags set directly; the runtime reads them where it connects.
+inline constexpr std::string_view kNetworkInterfaces = "HOROVOD_NETWORK_INTERFACES";
+inline constexpr std::string_view kPortRange = "HOROVOD_PORT_RANGE";
+
 // The sections of --help, in its order.
 [[nodiscard]] FlagSection job_flags();
 [[nodiscard]] FlagSection host_flags();
@@ -50,6 +53,8 @@ struct FlagSection {
 [[nodiscard]] FlagSection environment_flags();
 [[nodiscard]] FlagSection output_flags();
 [[nodiscard]] FlagSection time_flags();
+[[nodiscard]] FlagSection remote_flags();
+[[nodiscard]] FlagSection failure_flags();
 [[nodiscard]] std::vector<FlagSection> tunable_flags();
 [[nodiscard]] FlagSection later_flags();
 

@@ -117,14 +117,15 @@ FlagSection host_flags() {
             {{{"-H", "--hosts"},
               "HOST[:SLOTS],...",
               "where ranks may run, and at most how many on each host; without SLOTS as many as it "
-              "has GPUs, else CPUs. Other hosts than this machine are refused in this version",
+              "has GPUs, else CPUs. Also me@HOST, [IPV6], ssh://me@HOST:PORT/SLOTS, node[01-16], "
+              "and ^HOST to leave one out",
               [](Draft& draft, std::string_view value) {
                   draft.hosts = value;
                   return ok();
               }},
              {{"-hostfile", "--hostfile"},
               "FILE",
-              "the same from a file: a line is HOST slots=N, or HOST:N",
+              "the same from a file: a line is HOST slots=N, or HOST:N; - is standard input",
               [](Draft& draft, std::string_view value) { return set_file(draft.hostfile, value); }},
              {{"--no-oversubscribe"},
               "",
@@ -209,13 +210,6 @@ FlagSection time_flags() {
                       return wrong("must be more than 0 seconds");
                   }
                   draft.request.timeout = limit;
-                  return ok();
-              }},
-             {{"--grace"},
-              "SECONDS",
-              "time between asking ranks to stop (SIGTERM) and killing them (default 10)",
-              [](Draft& draft, std::string_view value) -> Status {
-                  HVD_TRY(draft.request.grace, seconds(value, 0));
                   return ok();
               }}}};
 }

@@ -26,19 +26,6 @@ Apply refuse(std::string_view why) {
     };
 }
 
-Apply no_effect(std::string_view flag) {
-    return [flag](Draft& draft, std::string_view) {
-        draft.without_effect.emplace_back(flag);
-        return ok();
-    };
-}
-
-Status set_ssh_port(Draft& draft, std::string_view value) {
-    constexpr int kMaxPort = 65'535;
-    const auto port = whole_number(value, 1, kMaxPort);
-    return port ? no_effect("--ssh-port")(draft, value) : port.error();
-}
-
 Apply set_tunable(const Tunable& tunable) {
     return [&tunable](Draft& draft, std::string_view text) -> Status {
         HVD_TRY(auto value, export_value(tunable, text));
@@ -114,18 +101,6 @@ FlagSection later_flags() {
               "",
               "accepted; no check of hosts is cached",
               [](Draft&, std::string_view) { return ok(); }},
-             {{"-p", "--ssh-port"},
-              "PORT",
-              "no effect yet: other hosts need SSH, which this version lacks",
-              set_ssh_port},
-             {{"-i", "--ssh-identity-file"},
-              "FILE",
-              "no effect yet, as above",
-              no_effect("--ssh-identity-file")},
-             {{"--network-interfaces", "--network-interface"},
-              "NAME[,...]",
-              "no effect yet: ranks of one host need no network",
-              no_effect("--network-interfaces")},
              {{"--mpi"}, "", "refused in this version", mpi},
              {{"--jsrun"}, "", "refused in this version", mpi},
              {{"--mpi-args"}, "ARGS", "", mpi},

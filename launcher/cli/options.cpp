@@ -28,6 +28,9 @@ using po::command_line_style::unix_style;
 constexpr int kStyle =
     (unix_style & ~allow_guessing & ~allow_sticky & ~short_allow_adjacent) | allow_long_disguise;
 
+/// Where sites that wrap Open MPI's ssh have its replacement; the original obeys it too.
+constexpr std::string_view kRemoteShellVariable = "OMPI_MCA_plm_rsh_agent";
+
 Error wrong(std::string message) {
     return {Errc::invalid_argument, std::move(message)};
 }
@@ -37,8 +40,9 @@ Status nothing(Draft& /*draft*/, std::string_view /*value*/) {
 }
 
 std::vector<FlagSection> all_sections() {
-    std::vector<FlagSection> sections{job_flags(),         host_flags(),   placement_flags(),
-                                      environment_flags(), output_flags(), time_flags()};
+    std::vector<FlagSection> sections{job_flags(),       host_flags(),        remote_flags(),
+                                      placement_flags(), environment_flags(), output_flags(),
+                                      time_flags(),      failure_flags()};
     for (auto& section : tunable_flags()) {
         sections.push_back(std::move(section));
     }
@@ -302,9 +306,6 @@ Status read_config(Draft& draft) {
         draft.request.notes.emplace_back(
             "--env-pass has no effect without --env-clean: every variable is passed on");
     }
-    for (const auto& flag : draft.without_effect) {
-        draft.request.notes.push_back(flag + " has no effect: every host is this machine");
-    }
     return ok();
 }
 
@@ -313,6 +314,10 @@ Status finish(Draft& draft) {
     HVD_TRY_STATUS(read_hosts(draft));
     HVD_TRY_STATUS(read_start_timeout(draft));
     HVD_TRY_STATUS(read_config(draft));
+    if (const auto agent = find(draft.environment, kRemoteShellVariable);
+        agent && draft.request.remote.shell.empty()) {
+        draft.request.remote.shell = *agent;
+    }
     const auto& request = draft.request;
     if (draft.output_format_given && !request.dry_run) {
         return wrong("--output-format is about the plan that --dry-run prints; add --dry-run");

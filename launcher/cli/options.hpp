@@ -20,12 +20,27 @@ enum class OutputFormat { text, json };
 enum class GpuBind { index, env, none };
 enum class BindTo { share, none };  // an even share of the CPUs for each rank, or no pinning
 
+/// Whether the first rank that fails ends the job, or the others go on.
+enum class FailureRule { stop, wait };
+
+/// How other hosts are reached. What is unset is ~/.ssh/config's to say.
+struct RemoteRequest {
+    std::optional<int> port;
+    std::optional<std::filesystem::path> identity;  // a private key
+    int concurrency = 512;                          // hosts that are being connected to at a time
+    std::string shell;  // a command instead of SSH, words as sh reads them; empty: SSH
+    std::string wrap;   // what the agent runs inside of, words as the host's sh reads them
+
+    friend bool operator==(const RemoteRequest&, const RemoteRequest&) = default;
+};
+
 /// Everything the user asked for, checked and typed. Sources: flag, then config file, then
 /// environment, then default.
 struct LaunchRequest {
     std::optional<int> processes;  // unset: as many as the hosts have slots
     std::vector<Host> hosts;       // empty: this machine
     std::vector<std::string> command;
+    RemoteRequest remote;
 
     bool dry_run = false;
     OutputFormat output_format = OutputFormat::text;
@@ -55,6 +70,9 @@ struct LaunchRequest {
     std::chrono::milliseconds start_timeout{30'000};
     std::optional<std::chrono::milliseconds> timeout;  // for the whole job
     std::chrono::milliseconds grace{10'000};           // between TERM and KILL
+    std::chrono::milliseconds lease{30'000};           // a host silent for so long is lost
+    FailureRule on_failure = FailureRule::stop;
+    std::optional<std::chrono::milliseconds> exit_timeout;  // from the first good end to the last
 };
 
 /// The program should print `text` and stop with success (--help, --version).

@@ -15,12 +15,14 @@ using hvd::Environment;
 using hvd::Errc;
 using hvd::launch::BindTo;
 using hvd::launch::CheckBuild;
+using hvd::launch::FailureRule;
 using hvd::launch::GpuBind;
 using hvd::launch::Host;
 using hvd::launch::LaunchRequest;
 using hvd::launch::OutputFormat;
 using hvd::launch::parse_command_line;
 using hvd::launch::PrintAndExit;
+using hvd::launch::RemoteRequest;
 using std::chrono::milliseconds;
 
 namespace {
@@ -201,6 +203,15 @@ TEST_CASE("a command line that cannot be right is refused with flag, value and r
          "--fusion-threshold-mb -1: '-1' must be a number from 0 to 1048576"},
         {"-np 2 --hierarchical-allreduce --no-hierarchical-allreduce a",
          "--no-hierarchical-allreduce: contradicts --hierarchical-allreduce"},
+        {"-np 2 --port-range 9-7 a",
+         "--port-range 9-7: must be two ports from 1 to 65535, such as 20000-20999"},
+        {"-np 2 --network-interfaces eth0,, a",
+         "--network-interfaces eth0,,: must be names, patterns or networks, such as "
+         "eth0,ib*,10.0.0.0/8"},
+        {"-np 2 --lease 0 a", "--lease 0: must be a number of seconds from 1 to 31536000"},
+        {"-np 2 --on-failure x a",
+         "--on-failure x: must be stop (the first failure ends the job) or wait (the others go "
+         "on)"},
         {"-np 2 --ssh-port 70000 a", "--ssh-port 70000: must be a whole number from 1 to 65535"},
     }));
     CAPTURE(example.text);
@@ -259,13 +270,21 @@ TEST_CASE("mpirun and jsrun are refused with what to do instead") {
     CHECK_THAT(parsed.error().message, Catch::Contains("mpirun -np N"));
 }
 
-TEST_CASE("flags about other hosts are taken, and said to have no effect") {
-    const auto one = request("-np 2 -p 2222 -i key --network-interface eth0 a");
+TEST_CASE("flags about other hosts are read") {
+    const auto one =
+        request("-np 2 -p 2222 -i key --ssh-concurrency 8 --wrap w --remote-shell r a");
+    const auto network =
+        request("-np 2 --network-interface eth0,ib* --network-interfaces 10.0.0.0/8 a");
+    const auto rules = request("-np 2 --lease 2.5 --on-failure wait --exit-timeout 0 a");
 
-    CHECK(one.notes == Words{"--ssh-port has no effect: every host is this machine",
-                             "--ssh-identity-file has no effect: every host is this machine",
-                             "--network-interfaces has no effect: every host is this machine"});
-    CHECK(request("-np 2 --gloo --disable-cache a").notes.empty());
+    CHECK(one.remote ==
+          RemoteRequest{
+              .port = 2222, .identity = "key", .concurrency = 8, .shell = "r", .wrap = "w"});
+    CHECK(network.tunables.at("HOROVOD_NETWORK_INTERFACES") == "eth0,ib*,10.0.0.0/8");
+    CHECK(request("-np 2 --port-range 7-9 a").tunables.at("HOROVOD_PORT_RANGE") == "7-9");
+    CHECK(rules.lease == milliseconds(2500));
+    CHECK(rules.on_failure == FailureRule::wait);
+    CHECK(rules.exit_timeout == milliseconds(0));
 }
 
 TEST_CASE("version, help and build check need nothing else and win over the rest") {
