@@ -3,11 +3,14 @@
 
 #include "launcher/remote/starter.hpp"
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace hvd::launch {
 
@@ -38,5 +41,27 @@ using EarlyAgentPtr = std::unique_ptr<EarlyAgent, EndEarlyAgent>;
 [[nodiscard]] std::unique_ptr<Starter> make_local_starter(IoThread& io,
                                                           StarterContext context,
                                                           EarlyAgentPtr early = nullptr);
+
+/// How hosts are reached that are not this machine. What a host's own user and port say goes first.
+struct SshOptions {
+    std::optional<std::filesystem::path> identity{};  // -i: this key and no other
+    std::optional<int> port{};                        // -p, for hosts without a port
+    std::optional<std::filesystem::path> config{};    // instead of ~/.ssh/config, as `ssh -F`
+    std::optional<std::string> remote_shell{};  // "kubectl-wrapper.sh -x": run with host, line
+    std::string wrap{};                         // starts the agent: "apptainer exec img.sif"
+    int concurrency = 512;                      // starts under way at a time
+    std::chrono::milliseconds connect_timeout{
+        30'000};  // for each step up to the agent's first word
+
+    /// Told once each, from the loop: what a host printed besides, and why it is reached otherwise
+    /// than asked. Host (as written) and sentence. May be empty.
+    std::function<void(const std::string& host, const std::string& sentence)> note{};
+};
+
+/// Brings the agent to other machines and starts it there. Errors: unavailable, where the agent's
+/// file cannot be read.
+[[nodiscard]] Result<std::unique_ptr<Starter>> make_ssh_starter(IoThread& io,
+                                                                const StarterContext& context,
+                                                                SshOptions options);
 
 }  // namespace hvd::launch

@@ -45,6 +45,10 @@ public:
     /// Ends our direction: an agent that still has ranks ends them.
     virtual void close() = 0;
 
+    /// Whether the kernel tells at once when the agent ends, and its clock is ours: such an agent
+    /// need not be asked whether it lives.
+    [[nodiscard]] virtual bool is_on_this_machine() const noexcept { return false; }
+
 protected:
     AgentChannel() = default;
 };

@@ -2,6 +2,7 @@
 #include "launcher/remote/local/agent_process.hpp"
 
 #include "launcher/agent/guard.hpp"
+#include "launcher/remote/agent_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -139,33 +139,14 @@ Result<AgentProcess> fork_agent(std::span<char> command_line) {
     return parent_side(std::move(pipes), pid);
 }
 
-[[nodiscard]] std::vector<std::string> candidates(const StarterContext& context) {
-    if (context.agent) {
-        return {context.agent->string()};
-    }
-    const auto folder = context.program.parent_path();
-    return {(folder.parent_path() / "libexec" / "horovod" / "hvd-agent").string(),
-            (folder / "hvd-agent").string()};
-}
-
-[[nodiscard]] Result<std::string> find_agent(const StarterContext& context) {
-    std::string tried;
-    for (const auto& path : candidates(context)) {
-        if (::access(path.c_str(), X_OK) == 0) {
-            return path;
-        }
-        tried += (tried.empty() ? "" : "; ") + system_error(path, errno).message;
-    }
-    return Error{Errc::unavailable,
-                 "cannot start the agent on this machine: " + tried +
-                     (context.agent ? "; HOROVOD_AGENT names this file: correct it or unset it"
-                                    : "; reinstall horovod, or name the file in HOROVOD_AGENT")};
-}
-
 }  // namespace
 
 Result<AgentProcess> spawn_agent(const StarterContext& context) {
-    HVD_TRY(const auto path, find_agent(context));
+    auto found = find_agent_file(context);
+    if (!found) {
+        return std::move(found).error().context("cannot start the agent on this machine");
+    }
+    const auto path = std::move(found).value();
     HVD_TRY(auto pipes, make_pipes());
     HVD_TRY(const auto pid, spawn(path, pipes.to_agent.read.get(), pipes.from_agent.write.get(),
                                   context.signal_mask));

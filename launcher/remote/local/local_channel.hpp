@@ -25,6 +25,7 @@ public:
     void send(std::vector<std::byte> bytes) override;
     void when_sent(std::function<void()> sent) override;
     void close() override;
+    [[nodiscard]] bool is_on_this_machine() const noexcept override { return true; }
 
 private:
     void stream_ended(std::optional<Error> error);

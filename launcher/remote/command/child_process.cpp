@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/remote/command/child_process.hpp"
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvd::launch {
+namespace {
+
+struct Pipe {
+    UniqueFd read;
+    UniqueFd write;
+};
+
+Result<Pipe> make_pipe() {
+    std::array<int, 2> ends{-1, -1};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return system_error("pipe", errno);
+    }
+    return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+/// Runs in the child between vfork and exec: system calls only, on memory shared with the parent.
+/// Returns errno of the call that failed.
+int become(const std::vector<char*>& argv,
+           const std::array<int, 3>& streams,
+           const sigset_t& signal_mask) {
+    if (::setsid() < 0) {
+        return errno;
+    }
+    for (int number = 0; number < 3; ++number) {
+        if (::dup2(streams[static_cast<std::size_t>(number)], number) < 0) {
+            return errno;
+        }
+    }
+    if (const int error = ::pthread_sigmask(SIG_SETMASK, &signal_mask, nullptr); error != 0) {
+        return error;
+    }
+    ::execvp(argv.front(), argv.data());
+    return errno;
+}
+
+}  // namespace
+
+Result<ChildProcess> spawn_child(const std::vector<std::string>& argv,
+                                 const sigset_t& signal_mask) {
+    HVD_TRY(auto input, make_pipe());
+    HVD_TRY(auto output, make_pipe());
+    HVD_TRY(auto errors, make_pipe());
+    const std::array<int, 3> streams{input.read.get(), output.write.get(), errors.write.get()};
+    std::vector<std::string> words = argv;
+    std::vector<char*> pointers;
+    for (auto& word : words) {
+        pointers.push_back(word.data());
+    }
+    pointers.push_back(nullptr);
+    volatile int failure = 0;
+    // NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): the child only calls the kernel
+    const pid_t pid = ::vfork();
+    if (pid == 0) {
+        failure = become(pointers, streams, signal_mask);
+        ::_exit(1);
+    }
+    if (pid < 0) {
+        return system_error("vfork", errno);
+    }
+    if (failure != 0) {
+        while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+        }
+        return Error{Errc::unavailable, system_error(argv.front(), failure).message};
+    }
+    // The child cannot be reaped before we do it, so its number is still its own.
+    UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (!pidfd) {
+        const int error = errno;
+        (void)::kill(-pid, SIGKILL);
+        (void)::waitpid(pid, nullptr, 0);
+        return system_error("pidfd_open", error);
+    }
+    return ChildProcess{.input = std::move(input.write),
+                        .output = std::move(output.read),
+                        .errors = std::move(errors.read),
+                        .pidfd = std::move(pidfd),
+                        .pid = pid};
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "collectives/base/unique_fd.hpp"
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace hvd::launch {
+
+/// A program with a pipe at each standard stream, in a session of its own, so that Ctrl-C at our
+/// terminal does not end it before its agent has ended the ranks.
+struct ChildProcess {
+    UniqueFd input;   // what we write it reads
+    UniqueFd output;  // what it writes to standard output
+    UniqueFd errors;  // and to standard error
+    UniqueFd pidfd;
+    pid_t pid = 0;
+};
+
+/// `argv[0]` is looked for in PATH. Errors: unavailable, with the name and the cause.
+[[nodiscard]] Result<ChildProcess> spawn_child(const std::vector<std::string>& argv,
+                                               const sigset_t& signal_mask);
+
+}  // namespace hvd::launch

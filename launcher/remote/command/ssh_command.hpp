@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/hosts/host_spec.hpp"
+#include "launcher/remote/factory.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvd::launch {
+
+/// The name without the brackets of an IPv6 literal.
+[[nodiscard]] std::string bare_name(const Host& host);
+
+/// The program and its arguments that execute `line` on the host: the system's ssh, or what
+/// --remote-shell names, which is given the host (with "user@" where it has one) and the line.
+[[nodiscard]] std::vector<std::string> remote_argv(const Host& host,
+                                                   const SshOptions& options,
+                                                   std::string_view line);
+
+}  // namespace hvd::launch
