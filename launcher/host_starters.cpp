@@ -2,16 +2,37 @@
 #include "launcher/host_starters.hpp"
 
 #include "collectives/base/assert.hpp"
+#include "launcher/output/write_all.hpp"
 
 #include <algorithm>
 #include <utility>
 
-namespace hvd::launch {
+#include <unistd.h>
 
-HostStarters::HostStarters(const std::vector<PlacedHost>& hosts,
+namespace hvd::launch {
+namespace {
+
+SshOptions ssh_options(const RemoteRequest& remote) {
+    SshOptions options{.identity = remote.identity,
+                       .port = remote.port,
+                       .wrap = remote.wrap,
+                       .concurrency = remote.concurrency,
+                       .note = [](const std::string& host, const std::string& sentence) {
+                           (void)write_all(STDERR_FILENO,
+                                           "horovodrun: " + host + ": " + sentence + "\n");
+                       }};
+    if (!remote.shell.empty()) {
+        options.remote_shell = remote.shell;
+    }
+    return options;
+}
+
+}  // namespace
+
+HostStarters::HostStarters(std::vector<PlacedHost> hosts,
                            std::unique_ptr<Starter> local,
                            std::unique_ptr<Starter> remote)
-    : hosts_(hosts), local_(std::move(local)), remote_(std::move(remote)) {}
+    : hosts_(std::move(hosts)), local_(std::move(local)), remote_(std::move(remote)) {}
 
 Starter& HostStarters::starter_of(const PlacedHost& placed) const noexcept {
     return placed.is_here ? *local_ : *remote_;
@@ -29,6 +50,19 @@ std::vector<std::string> HostStarters::names() const {
         names.emplace_back(starter_of(placed).name());
     }
     return names;
+}
+
+Result<std::unique_ptr<HostStarters>> make_host_starters(IoThread& io,
+                                                         const RemoteRequest& remote,
+                                                         const std::vector<PlacedHost>& placed,
+                                                         const StarterContext& context,
+                                                         EarlyAgentPtr early_agent) {
+    std::unique_ptr<Starter> far;
+    if (!std::ranges::all_of(placed, &PlacedHost::is_here)) {
+        HVD_TRY(far, make_ssh_starter(io, context, ssh_options(remote)));
+    }
+    return std::make_unique<HostStarters>(
+        placed, make_local_starter(io, context, std::move(early_agent)), std::move(far));
 }
 
 }  // namespace hvd::launch

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "launcher/cli/options.hpp"
 #include "launcher/hosts/this_machine.hpp"
+#include "launcher/remote/factory.hpp"
 #include "launcher/remote/starter.hpp"
 
 #include <memory>
@@ -15,7 +17,7 @@ namespace hvd::launch {
 class HostStarters final : public Starter {
 public:
     /// `remote` may be null where every host is here.
-    HostStarters(const std::vector<PlacedHost>& hosts,
+    HostStarters(std::vector<PlacedHost> hosts,
                  std::unique_ptr<Starter> local,
                  std::unique_ptr<Starter> remote);
 
@@ -32,5 +34,14 @@ private:
     std::unique_ptr<Starter> local_;
     std::unique_ptr<Starter> remote_;
 };
+
+/// Errors: as of make_ssh_starter, which is needed where a host is not here. What people should
+/// know of a host, such as its banner, goes to standard error.
+[[nodiscard]] Result<std::unique_ptr<HostStarters>> make_host_starters(
+    IoThread& io,
+    const RemoteRequest& remote,
+    const std::vector<PlacedHost>& placed,
+    const StarterContext& context,
+    EarlyAgentPtr early_agent);
 
 }  // namespace hvd::launch

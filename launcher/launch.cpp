@@ -21,6 +21,7 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -123,23 +124,12 @@ Result<LaunchPlan> plan_offline(const LaunchRequest& request) {
 
 Result<std::vector<PlacedHost>> choose_hosts(const LaunchRequest& request) {
     // Without a host nothing needs to be compared with this machine's names.
-    HVD_TRY(auto placed,
-            place_hosts(request.hosts, request.hosts.empty() ? ThisMachine{} : this_machine()));
-    for (const auto& place : placed) {
-        if (!place.is_here) {
-            return Error{Errc::unsupported, "'" + place.host.name +
-                                                "' is not this machine; other hosts need the SSH "
-                                                "launcher, which this version lacks"};
-        }
-    }
-    return placed;
+    return place_hosts(request.hosts, request.hosts.empty() ? ThisMachine{} : this_machine());
 }
 
 std::vector<Host> hosts_of(const std::vector<PlacedHost>& placed) {
     std::vector<Host> hosts;
-    for (const auto& place : placed) {
-        hosts.push_back(place.host);
-    }
+    std::ranges::transform(placed, std::back_inserter(hosts), &PlacedHost::host);
     return hosts;
 }
 
@@ -210,20 +200,22 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
 
     const BlockedSignals blocked;
     IoThread io;
-    HostStarters starters(
-        *placed,
-        make_local_starter(io, starter_context(blocked.original_mask()), std::move(early_agent)),
-        nullptr);
+    auto starters =
+        make_host_starters(io, request.remote, *placed, starter_context(blocked.original_mask()),
+                           std::move(early_agent));
+    if (!starters) {
+        return fail(summary, kExitLauncherFailure, starters.error());
+    }
     Supervisor supervisor(io, blocked, supervise_options(request));
     const auto hosts = hosts_of(*placed);
-    const auto facts = supervisor.link(starters, hosts);
+    const auto facts = supervisor.link(**starters, hosts);
     if (!facts) {
         supervisor.dismiss();
         return fail(summary, link_exit_code(facts.error(), supervisor.stop_signal()),
                     facts.error());
     }
 
-    auto wishes = make_plan_request(request, hosts, starters.names());
+    auto wishes = make_plan_request(request, hosts, (*starters)->names());
     auto planned = wishes ? make_plan(*wishes, *facts) : std::move(wishes).error();
     if (!planned) {
         supervisor.dismiss();

@@ -45,22 +45,22 @@ bool looks_like_ipv6(std::string_view text) noexcept {
            std::ranges::all_of(address, is_address_character);
 }
 
-/// The length of the name at the start of `item`, brackets included.
-Result<std::size_t> name_length(std::string_view item, std::string_view whole) {
-    if (item.starts_with('[')) {
-        const auto close = item.find(']');
+/// The length of the name at the start of `text`, brackets included. Errors name `item`.
+Result<std::size_t> name_length(std::string_view item, std::string_view text) {
+    if (text.starts_with('[')) {
+        const auto close = text.find(']');
         if (close == std::string_view::npos) {
-            return refuse(whole, "the closing ']' is missing");
+            return refuse(item, "the closing ']' is missing");
         }
-        if (!looks_like_ipv6(item.substr(1, close - 1))) {
-            return refuse(whole, "there is no IPv6 address between the brackets");
+        if (!looks_like_ipv6(text.substr(1, close - 1))) {
+            return refuse(item, "there is no IPv6 address between the brackets");
         }
         return close + 1;
     }
-    if (std::ranges::count(item, ':') > 1) {
-        return refuse(whole, "an IPv6 address needs brackets, such as [fe80::1]:4");
+    if (std::ranges::count(text, ':') > 1) {
+        return refuse(item, "an IPv6 address needs brackets, such as [fe80::1]:4");
     }
-    return std::min(item.find_first_of(":/"), item.size());
+    return std::min(text.find_first_of(":/"), text.size());
 }
 
 Status check_name(std::string_view item, std::string_view name) {
@@ -173,7 +173,7 @@ Result<std::vector<Host>> parse_item(std::string_view item) {
     auto rest = item.substr(is_uri ? kScheme.size() : 0);
     Host host;
     HVD_TRY(host.user, take_user(item, rest));
-    HVD_TRY(const std::size_t length, name_length(rest, item));
+    HVD_TRY(const std::size_t length, name_length(item, rest));
     HVD_TRY(auto names, read_names(item, rest.substr(0, length)));
     rest.remove_prefix(length);
     if (is_uri) {
@@ -191,7 +191,7 @@ Result<std::vector<Host>> parse_item(std::string_view item) {
 
 Result<std::vector<std::string>> parse_excluded(std::string_view item) {
     const auto name = trim(item.substr(1));
-    HVD_TRY(const std::size_t length, name_length(name, item));
+    HVD_TRY(const std::size_t length, name_length(item, name));
     if (length != name.size()) {
         return refuse(item, "behind '^' stands a name alone");
     }
@@ -235,6 +235,13 @@ Status exclude_hosts(std::vector<Host>& hosts, const std::vector<std::string>& e
     return ok();
 }
 
+Status add_hosts(std::vector<Host>& hosts, std::vector<Host> more) {
+    for (auto& host : more) {
+        HVD_TRY_STATUS(add_host(hosts, std::move(host)));
+    }
+    return ok();
+}
+
 Result<HostList> parse_host_list(std::string_view text) {
     HostList list;
     for (const auto part : split_host_list(text)) {
@@ -249,9 +256,7 @@ Result<HostList> parse_host_list(std::string_view text) {
             continue;
         }
         HVD_TRY(auto hosts, parse_item(item));
-        for (auto& host : hosts) {
-            HVD_TRY_STATUS(add_host(list.hosts, std::move(host)));
-        }
+        HVD_TRY_STATUS(add_hosts(list.hosts, std::move(hosts)));
     }
     return list;
 }

@@ -46,6 +46,9 @@ struct HostList {
 /// a name that is written once with and once without a number, or with two users.
 [[nodiscard]] Status add_host(std::vector<Host>& hosts, Host host);
 
+/// The same for each of `more`, in their order.
+[[nodiscard]] Status add_hosts(std::vector<Host>& hosts, std::vector<Host> more);
+
 /// Takes hosts out of a list. Errors: a name that is not in it, and an empty rest.
 [[nodiscard]] Status exclude_hosts(std::vector<Host>& hosts,
                                    const std::vector<std::string>& excluded);

@@ -128,12 +128,8 @@ Status exclude_line(const Place& place, std::string_view content, HostList& list
 
 Status add_line(const Place& place, std::string_view content, HostList& list) {
     HVD_TRY(auto parsed, parse_line(place, content));
-    for (auto& host : parsed) {
-        if (auto added = add_host(list.hosts, std::move(host)); !added) {
-            return place.error(content, added.error().message);
-        }
-    }
-    return ok();
+    auto added = add_hosts(list.hosts, std::move(parsed));
+    return added ? ok() : place.error(content, added.error().message);
 }
 
 }  // namespace
