@@ -12,4 +12,10 @@ namespace hvd::launch::agent {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
+/// Nanoseconds on a clock that is never set: the order of events on this host.
+[[nodiscard]] inline std::int64_t steady_clock_ns() noexcept {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
 }  // namespace hvd::launch::agent

@@ -108,6 +108,7 @@ void ControlStream::read() {
         end(count == 0 ? std::nullopt : std::optional(system_error("control stream", errno)));
         return;
     }
+    heard_bytes_ += static_cast<std::uint64_t>(count);
     reader_.feed(std::span(bytes).first(static_cast<std::size_t>(count)));
     while (!has_ended_) {
         auto message = reader_.next();

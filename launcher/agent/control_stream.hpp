@@ -6,10 +6,12 @@
 #include "launcher/wire/frames.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hvd::launch::agent {
@@ -38,6 +40,12 @@ public:
     /// Writes what is queued as far as the launcher takes it.
     void flush();
 
+    /// Ends the session from this side: the launcher is not heard any more.
+    void give_up(Error error) { end(std::move(error)); }
+
+    /// Counts every byte that came.
+    [[nodiscard]] std::uint64_t heard_bytes() const noexcept { return heard_bytes_; }
+
     [[nodiscard]] bool is_flushed() const noexcept { return unsent().empty(); }
     [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
 
@@ -56,6 +64,7 @@ private:
     wire::FrameReader<wire::ToAgent> reader_;
     std::vector<std::byte> queue_;
     std::size_t sent_ = 0;  // of queue_
+    std::uint64_t heard_bytes_ = 0;
     bool is_waiting_to_write_ = false;
     bool has_ended_ = false;
 };

@@ -18,19 +18,30 @@ namespace hvd::launch::agent {
 /// The N of the line "oom_kill N".
 [[nodiscard]] std::optional<std::uint64_t> parse_oom_count(std::string_view text);
 
+/// Where the limits stand that a process counted in this file is under: its cgroup's own first,
+/// then those above it.
+[[nodiscard]] std::vector<std::string> memory_limit_files(std::string_view counter_file);
+
+/// In bytes; nothing where the file says that there is none.
+[[nodiscard]] std::optional<std::uint64_t> parse_memory_limit(std::string_view text);
+
 /// Tells whether the kernel ended one of us for want of memory. A process that it killed so looks
 /// like any other that was killed with SIGKILL.
 class OomWatch final {
 public:
-    /// Finds the counter and remembers where it stands.
-    void start();
+    /// Finds the counter and remembers where it stands. `root` is put before every path.
+    void start(std::string root = {});
 
-    /// Whether the counter stands higher than the kills that were accounted for; accounts for one.
-    [[nodiscard]] bool take_kill();
+    /// Why we say that memory ran out: "its cgroup's oom_kill rose by 1 (limit 512 MiB)". Empty
+    /// when the counter stands no higher than the kills that were accounted for; accounts for one.
+    [[nodiscard]] std::string take_kill();
 
 private:
     [[nodiscard]] std::optional<std::uint64_t> read_count() const;
+    [[nodiscard]] std::string describe_limit() const;
 
+    std::string root_;
+    std::string name_;
     UniqueFd file_;
     std::uint64_t count_ = 0;
 };

@@ -186,7 +186,7 @@ void RankSocket::pass_on(ConnectionId id, coll::RankMessage& message) {
             .rank = rank, .request = remember(id, get->request), .key = std::move(get->key)});
     } else if (auto* report = std::get_if<Report>(&message)) {
         control_.send(wire::RankReport{
-            .rank = rank, .time_ns = wall_clock_ns(), .report = std::move(*report)});
+            .rank = rank, .time_ns = steady_clock_ns(), .report = std::move(*report)});
     }
 }
 

@@ -80,7 +80,7 @@ void Ranks::start(Rank& rank) {
                      .in = input ? input.get() : null_input_.get(),
                      .out = ends->out.get(),
                      .err = ends->err.get()};
-    const auto time_ns = wall_clock_ns();
+    const auto time_ns = steady_clock_ns();
     auto spawned = spawner_.spawn(std::move(order), environment, std::get<std::string>(program));
     if (auto* failure = std::get_if<SpawnFailure>(&spawned)) {
         fail(std::move(failure->step), failure->error_number);
@@ -134,10 +134,10 @@ bool Ranks::reap() {
         const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
         to_.control.send(
             wire::Exited{.rank = number,
-                         .time_ns = wall_clock_ns(),
+                         .time_ns = steady_clock_ns(),
                          .wait_status = status,
                          .induced = found->is_induced,
-                         .oom = was_killed && !found->is_induced && to_.oom.take_kill(),
+                         .oom = was_killed && !found->is_induced ? to_.oom.take_kill() : "",
                          .max_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * kRssUnit});
     }
 }

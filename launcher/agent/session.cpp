@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/session.hpp"
 
+#include "launcher/agent/clock.hpp"
 #include "launcher/agent/facts.hpp"
 #include "launcher/agent/gpu_facts.hpp"
 #include "launcher/wire/build_id.hpp"
@@ -8,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -71,6 +73,7 @@ int Session::run() {
     introduce();
     oom_.start();  // after the facts are on their way: the launcher plans meanwhile
     while (true) {
+        check_lease();
         settle();
         control_.flush();
         const bool is_over =
@@ -79,8 +82,44 @@ int Session::run() {
             return 0;
         }
         const bool is_busy = ranks_ && ranks_->has_to_start();
-        loop_.run_once(is_busy ? Deadline::in({}) : Deadline(ending_.deadline()));
+        loop_.run_once(is_busy ? Deadline::in({}) : next_deadline());
     }
+}
+
+Deadline Session::next_deadline() const {
+    const auto lease = control_.has_ended() ? std::nullopt : lease_.end();
+    const auto ending = ending_.deadline();
+    return Deadline(lease && (!ending || *lease < *ending) ? lease : ending);
+}
+
+void Session::check_lease() {
+    if (!lease_.end() || control_.has_ended()) {
+        return;
+    }
+    const auto has_been_heard = [this] {
+        const auto before = std::exchange(heard_bytes_, control_.heard_bytes());
+        return before != heard_bytes_;
+    };
+    const auto now = std::chrono::steady_clock::now();
+    if (has_been_heard()) {
+        lease_.heard(now);
+    }
+    if (!lease_.is_over(now)) {
+        return;
+    }
+    // If it was us who were stopped, the launcher's words wait to be read.
+    loop_.run_once(Deadline::in({}));
+    if (has_been_heard() || control_.has_ended()) {
+        lease_.heard(std::chrono::steady_clock::now());
+        return;
+    }
+    const auto term = std::chrono::duration<double>(lease_.term()).count();
+    std::array<char, 96> text{};
+    (void)std::snprintf(text.data(), text.size(),
+                        "the agent has heard nothing of horovodrun for %g s: ending the job", term);
+    note(text.data());
+    control_.flush();
+    control_.give_up({Errc::unavailable, text.data()});
 }
 
 void Session::introduce() {
@@ -275,6 +314,13 @@ void Session::on(const wire::GetValue& value) {
     if (socket_) {
         socket_->on(value);
     }
+}
+
+void Session::on(const wire::Ping& ping) {
+    const auto heard_ns = steady_clock_ns();
+    lease_.renew(std::chrono::milliseconds(ping.lease_ms), std::chrono::steady_clock::now());
+    control_.send(wire::Pong{
+        .asked_ns = ping.asked_ns, .heard_ns = heard_ns, .answered_ns = steady_clock_ns()});
 }
 
 }  // namespace hvd::launch::agent

@@ -6,6 +6,7 @@
 #include "launcher/agent/ending.hpp"
 #include "launcher/agent/event_loop.hpp"
 #include "launcher/agent/input_feeder.hpp"
+#include "launcher/agent/lease.hpp"
 #include "launcher/agent/oom_watch.hpp"
 #include "launcher/agent/output_pump.hpp"
 #include "launcher/agent/process_table.hpp"
@@ -14,6 +15,7 @@
 #include "launcher/wire/messages.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -32,6 +34,8 @@ private:
     void introduce();
     void hear_signals();
     void on_launcher_gone(const std::optional<Error>& error);
+    [[nodiscard]] Deadline next_deadline() const;
+    void check_lease();
     void settle();
     void settle_ending();
     void perform(Ending::Action action);
@@ -47,6 +51,7 @@ private:
     void on(const wire::Credit& credit);
     void on(const wire::PutDone& done);
     void on(const wire::GetValue& value);
+    void on(const wire::Ping& ping);
 
     AgentSetup setup_;
     EventLoop loop_;
@@ -55,6 +60,8 @@ private:
     InputFeeder input_;
     OomWatch oom_;
     Ending ending_;
+    Lease lease_;
+    std::uint64_t heard_bytes_ = 0;  // of the launcher, when the lease was looked at last
     JobMarks marks_;
     UniqueFd signals_;
     std::optional<RankSocket> socket_;

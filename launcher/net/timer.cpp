@@ -3,6 +3,7 @@
 
 #include "launcher/net/asio.hpp"
 #include "launcher/net/io_thread.hpp"
+#include "launcher/net/simulated_time.hpp"
 
 #include <cstdint>
 #include <utility>
@@ -14,10 +15,13 @@ struct Timer::State {
     // Asio cannot take back a handler that is already queued; an old number makes it void.
     std::uint64_t round = 0;
     std::function<void()> expired;
+    SimulatedTime* simulated = nullptr;
+    SimulatedTime::Entry entry;  // of simulated time
 };
 
 Timer::Timer(IoThread& io)
-    : state_(std::make_shared<State>(State{boost::asio::steady_timer(io.context()), 0, {}})) {}
+    : state_(std::make_shared<State>(
+          State{boost::asio::steady_timer(io.context()), 0, {}, io.simulated_time(), {}})) {}
 
 Timer::~Timer() {
     cancel();
@@ -26,6 +30,10 @@ Timer::~Timer() {
 void Timer::set(Deadline deadline, std::function<void()> expired) {
     cancel();
     if (deadline.is_never()) {
+        return;
+    }
+    if (state_->simulated != nullptr) {
+        state_->entry = state_->simulated->add(*deadline.end(), std::move(expired));
         return;
     }
     state_->expired = std::move(expired);
@@ -41,6 +49,10 @@ void Timer::set(Deadline deadline, std::function<void()> expired) {
 }
 
 void Timer::cancel() {
+    if (state_->simulated != nullptr) {
+        state_->simulated->remove(state_->entry);
+        return;
+    }
     ++state_->round;
     state_->expired = nullptr;
     state_->timer.cancel();

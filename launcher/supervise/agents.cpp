@@ -19,7 +19,9 @@ Status Agents::start(Starter& starter, const std::vector<Host>& hosts) {
              .on_end =
                  [this, index](std::optional<Error> error) {
                      auto& ended = *links_[index];
-                     ended.has_ended = true;
+                     if (std::exchange(ended.has_ended, true)) {
+                         return;  // it was abandoned
+                     }
                      if (!ended.error) {
                          ended.error = std::move(error);
                      }
@@ -74,10 +76,18 @@ void Agents::refuse(std::size_t index, Error error) {
     link.channel->close();
 }
 
+void Agents::abandon(std::size_t index, Error error) {
+    links_[index]->has_ended = true;
+    refuse(index, std::move(error));
+}
+
 void Agents::receive(std::size_t index, std::span<const std::byte> bytes) {
     auto& link = *links_[index];
     if (link.error) {
         return;  // refused: what it still sends means nothing
+    }
+    if (!link.channel->is_on_this_machine()) {
+        events_.on_heard(index);
     }
     link.reader.feed(bytes);
     while (!link.error) {

@@ -21,7 +21,8 @@ class Agents final {
 public:
     struct Events {
         std::function<void(std::size_t host, wire::FromAgent)> on_message;
-        std::function<void(std::size_t host)> on_end;  // see `end_of`
+        std::function<void(std::size_t host)> on_end;    // see `end_of`
+        std::function<void(std::size_t host)> on_heard;  // any byte came
     };
 
     explicit Agents(Events events) : events_(std::move(events)) {}
@@ -48,8 +49,15 @@ public:
         return links_[index]->error;
     }
 
-    /// Gives this agent up because of what it sent.
+    /// Gives this agent up because of what it sent; its end follows.
     void refuse(std::size_t index, Error error);
+
+    /// Takes this agent's end for granted: it cannot be reached. No event of it comes any more.
+    void abandon(std::size_t index, Error error);
+
+    [[nodiscard]] bool is_on_this_machine(std::size_t index) const {
+        return links_[index]->channel->is_on_this_machine();
+    }
 
 private:
     struct Link {

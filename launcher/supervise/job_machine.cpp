@@ -41,8 +41,8 @@ constexpr std::array<Transition, 13> kLife{{
 
 }  // namespace
 
-JobMachine::JobMachine(const LaunchPlan& plan)
-    : waiting_to_start_(static_cast<std::size_t>(plan.np)) {
+JobMachine::JobMachine(const LaunchPlan& plan, OnFailure on_failure)
+    : on_failure_(on_failure), waiting_to_start_(static_cast<std::size_t>(plan.np)) {
     record_.ranks.resize(static_cast<std::size_t>(plan.np));
     for (const auto& host : plan.hosts) {
         for (const auto& spec : host.ranks) {
@@ -78,17 +78,16 @@ JobAction JobMachine::on_report(const wire::RankReport& event) {
 
 JobAction JobMachine::on_exited(const wire::Exited& event) {
     rank(event.rank).exited = event;
-    if (event.wait_status == 0 || event.induced) {
-        return JobAction::none;
-    }
-    return trouble(Cause::Kind::rank_failed);
+    const bool is_failure = event.wait_status != 0 && !event.induced;
+    const auto action = is_failure ? rank_trouble() : JobAction::none;
+    return action == JobAction::none ? count_end() : action;
 }
 
 JobAction JobMachine::on_teardown_over(int number) {
     if (rank(number).has_ended()) {
         return JobAction::none;
     }
-    return trouble(Cause::Kind::rank_failed);
+    return rank_trouble();
 }
 
 JobAction JobMachine::on_stop_signal(int signal, TimePoint now) {
@@ -97,7 +96,7 @@ JobAction JobMachine::on_stop_signal(int signal, TimePoint now) {
     }
     asked_at_ = now;
     if (record_.cause.kind == Cause::Kind::none) {
-        record_.cause = {.kind = Cause::Kind::interrupted, .signal = signal, .host = {}, .why = {}};
+        record_.cause = {.kind = Cause::Kind::interrupted, .signal = signal};
     }
     return step(JobEvent::request);
 }
@@ -114,8 +113,16 @@ JobAction JobMachine::on_start_limit() {
     return state_ == JobState::starting ? trouble(Cause::Kind::start_limit) : JobAction::none;
 }
 
-JobAction JobMachine::on_host_lost(const std::string& host, const std::string& why) {
-    return trouble(Cause::Kind::host_lost, host, why);
+JobAction JobMachine::on_exit_limit() {
+    return trouble(Cause::Kind::exit_limit);
+}
+
+JobAction JobMachine::on_host_lost(HostLoss loss) {
+    record_.lost_hosts.push_back(std::move(loss));
+    // Before all have started nobody can do without the ranks of that host.
+    return on_failure_ == OnFailure::wait && state_ != JobState::starting
+               ? JobAction::none
+               : trouble(Cause::Kind::host_lost);
 }
 
 JobAction JobMachine::on_console_closed() {
@@ -146,16 +153,29 @@ JobAction JobMachine::step(JobEvent event) {
     return row->action;
 }
 
-JobAction JobMachine::trouble(Cause::Kind kind, std::string host, std::string why) {
+JobAction JobMachine::trouble(Cause::Kind kind) {
     if (record_.cause.kind == Cause::Kind::none) {
-        record_.cause = {.kind = kind, .signal = 0, .host = std::move(host), .why = std::move(why)};
+        record_.cause = {.kind = kind, .signal = 0};
     }
     return step(JobEvent::trouble);
+}
+
+JobAction JobMachine::rank_trouble() {
+    return on_failure_ == OnFailure::wait ? JobAction::none : trouble(Cause::Kind::rank_failed);
 }
 
 JobAction JobMachine::count_start() {
     --waiting_to_start_;
     return waiting_to_start_ == 0 ? step(JobEvent::all_started) : JobAction::none;
+}
+
+/// The first end that stops nobody starts the clock of --exit-timeout.
+JobAction JobMachine::count_end() {
+    const bool is_going_on = state_ == JobState::starting || state_ == JobState::running;
+    if (!is_going_on || std::exchange(is_exit_limited_, true)) {
+        return JobAction::none;
+    }
+    return JobAction::limit_exit;
 }
 
 }  // namespace hvd::launch

@@ -39,7 +39,14 @@ enum class JobAction : std::uint8_t {
     say_hint,    // say that a second signal kills
     kill,        // KILL now
     watch_exit,  // give the rank kTeardownTime to end by itself, then call on_teardown_over
+    limit_exit,  // the first rank has ended, others go on: call on_exit_limit after --exit-timeout
     finish,      // everything of the job is gone
+};
+
+/// What the failure of a rank means for the others.
+enum class OnFailure : std::uint8_t {
+    stop,  // they are stopped
+    wait,  // they go on; the job has failed all the same when the last of them has ended
 };
 
 class JobMachine final {
@@ -53,7 +60,7 @@ public:
     /// child's process group, a closing terminal sends HUP from kernel and shell.
     static constexpr auto kOneRequest = std::chrono::milliseconds(200);
 
-    explicit JobMachine(const LaunchPlan& plan);
+    explicit JobMachine(const LaunchPlan& plan, OnFailure on_failure = OnFailure::stop);
 
     JobAction on_started(const wire::Started& event);
     JobAction on_start_failed(const wire::StartFailed& event);
@@ -64,7 +71,8 @@ public:
     JobAction on_grace_over();
     JobAction on_time_limit();
     JobAction on_start_limit();
-    JobAction on_host_lost(const std::string& host, const std::string& why);
+    JobAction on_exit_limit();
+    JobAction on_host_lost(HostLoss loss);
     JobAction on_console_closed();
     JobAction on_all_gone();
 
@@ -77,12 +85,16 @@ public:
 private:
     [[nodiscard]] RankRecord& rank(int number);
     JobAction step(JobEvent event);
-    JobAction trouble(Cause::Kind kind, std::string host = {}, std::string why = {});
+    JobAction trouble(Cause::Kind kind);
+    JobAction rank_trouble();
     JobAction count_start();
+    JobAction count_end();
 
     JobState state_ = JobState::starting;
     JobRecord record_;
+    OnFailure on_failure_;
     std::size_t waiting_to_start_;
+    bool is_exit_limited_ = false;
     std::optional<TimePoint> asked_at_;
 };
 

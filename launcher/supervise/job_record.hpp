@@ -12,7 +12,7 @@
 
 namespace hvd::launch {
 
-/// What is known about one rank.
+/// What is known about one rank. All times are on the launcher's steady clock.
 struct RankRecord {
     int rank = 0;
     int local_rank = 0;
@@ -28,6 +28,15 @@ struct RankRecord {
     friend bool operator==(const RankRecord&, const RankRecord&) = default;
 };
 
+/// A host whose agent is gone before it told that nothing of the job is left there.
+struct HostLoss {
+    std::string host;
+    std::int64_t time_ns = 0;  // of our clock; when it was silent: since when
+    std::string why;
+
+    friend bool operator==(const HostLoss&, const HostLoss&) = default;
+};
+
 /// Why the job began to end. The first cause stays.
 struct Cause {
     enum class Kind : std::uint8_t {
@@ -36,20 +45,20 @@ struct Cause {
         interrupted,     // horovodrun was sent `signal`
         time_limit,      // --timeout
         start_limit,     // --start-timeout
-        host_lost,       // the agent on `host` is gone; `why`
+        exit_limit,      // --exit-timeout
+        host_lost,       // see the record
         console_closed,  // nobody reads our standard output any more
     };
 
     Kind kind = Kind::none;
     int signal = 0;
-    std::string host;
-    std::string why;
 
     friend bool operator==(const Cause&, const Cause&) = default;
 };
 
 struct JobRecord {
     std::vector<RankRecord> ranks;  // indexed by rank
+    std::vector<HostLoss> lost_hosts;
     Cause cause;
 
     friend bool operator==(const JobRecord&, const JobRecord&) = default;

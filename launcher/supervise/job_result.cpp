@@ -4,6 +4,7 @@
 #include "collectives/base/text.hpp"
 
 #include <cstring>
+#include <functional>
 
 namespace hvd::launch {
 namespace {
@@ -19,10 +20,10 @@ void add_line(std::string& text, std::string_view line) {
 void add_ranks(std::string& text,
                std::string_view what,
                const std::vector<RankResult>& ranks,
-               RankClass wanted) {
+               const std::function<bool(const RankResult&)>& is_wanted) {
     std::vector<int> numbers;
     for (const auto& rank : ranks) {
-        if (rank.rank_class == wanted) {
+        if (is_wanted(rank)) {
             numbers.push_back(rank.rank);
         }
     }
@@ -89,13 +90,24 @@ std::string format_last_words(const JobResult& result) {
         add_culprit(text, *result.culprit);
     }
     if (!result.is_success()) {
-        add_ranks(text, "stopped", result.ranks, RankClass::stopped);
-        add_ranks(text, "also failed", result.ranks, RankClass::victim);
-        add_ranks(text, "lost a peer", result.ranks, RankClass::lost);
+        const auto is = [](RankClass wanted) {
+            return [wanted](const RankResult& rank) { return rank.rank_class == wanted; };
+        };
+        add_ranks(text, "stopped", result.ranks, is(RankClass::stopped));
+        add_ranks(text, "also failed", result.ranks, is(RankClass::victim));
+        const auto is_lost = [](bool has_ended) {
+            return [has_ended](const RankResult& rank) {
+                return rank.rank_class == RankClass::lost &&
+                       (rank.exit_code || rank.signal) == has_ended;
+            };
+        };
+        add_ranks(text, "lost a peer", result.ranks, is_lost(true));
+        add_ranks(text, "lost with their host", result.ranks, is_lost(false));
     }
-    for (const auto& survivor : result.survivors) {
-        add_line(text, "process " + std::to_string(survivor.pid) + " could not be killed (state " +
-                           survivor.state + ", waiting in " + survivor.wchan + ")");
+    for (const auto& [host, process] : result.survivors) {
+        add_line(text, "process " + std::to_string(process.pid) + " on host " + host +
+                           " could not be killed (state " + process.state + ", waiting in " +
+                           process.wchan + ")");
     }
     return text;
 }

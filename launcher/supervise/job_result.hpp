@@ -21,9 +21,9 @@ enum class Reason : std::uint8_t {
     signal,       // a signal ended the culprit
     oom,          // the kernel killed the culprit for want of memory
     exec,         // the command could not be executed
-    host_lost,    // an agent is gone
+    host_lost,    // an agent is gone; the exit code is 125
     start,        // the job could not be started, or not within --start-timeout
-    timeout,      // --timeout
+    timeout,      // --timeout, --exit-timeout
     left_early,   // the culprit exited with 0 while others waited for it
     interrupted,  // horovodrun was asked to stop, or its standard output was closed
 };
@@ -33,7 +33,7 @@ enum class RankClass : std::uint8_t {
     culprit,  // failed first, by itself
     stopped,  // ended because we told it to, or never ran
     victim,   // failed by itself, after the culprit
-    lost,     // said that it failed because a peer went away
+    lost,     // said that it failed because a peer went away, or its host was lost
 };
 
 [[nodiscard]] std::string_view to_string(Reason reason) noexcept;
@@ -67,6 +67,12 @@ struct HostResult {
     std::string error;
 };
 
+/// A process that even KILL did not end.
+struct HostSurvivor {
+    std::string host;
+    wire::Survivor process;
+};
+
 struct JobResult {
     std::string job_id;
     int exit_code = 0;
@@ -74,9 +80,10 @@ struct JobResult {
     double seconds = 0;
     std::string sentence;  // what to say where no rank is to blame
     std::optional<Culprit> culprit;
+    std::optional<std::string> lost_host;  // the culprit where no rank is
     std::vector<RankResult> ranks;
     std::vector<HostResult> hosts;
-    std::vector<wire::Survivor> survivors;
+    std::vector<HostSurvivor> survivors;
     std::vector<std::string> warnings;  // output that was lost
 
     [[nodiscard]] bool is_success() const noexcept { return exit_code == 0; }

@@ -87,8 +87,27 @@ std::string missing_ranks(const JobRecord& record) {
     return format_ranges(missing);
 }
 
-std::string sentence_for(const Seen& seen, const JobResult& result) {
+/// "rank 0 had ended, but not within --exit-timeout after it: ranks 4-7".
+std::string explain_exit_limit(const JobRecord& record) {
+    const RankRecord* first = nullptr;
+    std::vector<int> late;
+    for (const auto& rank : record.ranks) {
+        const bool is_late = !rank.exited || rank.exited->induced;
+        if (is_late) {
+            late.push_back(rank.rank);
+        } else if (first == nullptr || rank.exited->time_ns < first->exited->time_ns) {
+            first = &rank;
+        }
+    }
+    return "rank " + (first == nullptr ? "?" : std::to_string(first->rank)) +
+           " had ended, but not within --exit-timeout after it: ranks " + format_ranges(late);
+}
+
+std::string sentence_for(const Seen& seen, const JobResult& result, const Verdict& verdict) {
     const auto& cause = seen.record.cause;
+    if (verdict.lost) {
+        return "lost the agent on host " + verdict.lost->host + ": " + verdict.lost->why;
+    }
     switch (cause.kind) {
         case Cause::Kind::interrupted:
             return result.is_success() ? "" : "stopped by " + signal_name(cause.signal);
@@ -96,11 +115,11 @@ std::string sentence_for(const Seen& seen, const JobResult& result) {
         case Cause::Kind::start_limit:
             return "not every rank had started within --start-timeout: missing ranks " +
                    missing_ranks(seen.record);
-        case Cause::Kind::host_lost:
-            return "lost the agent on host " + cause.host + ": " + cause.why;
+        case Cause::Kind::exit_limit: return explain_exit_limit(seen.record);
         case Cause::Kind::console_closed:
             return "standard output was closed: there is nobody to print for";
         case Cause::Kind::none:
+        case Cause::Kind::host_lost:
         case Cause::Kind::rank_failed: break;
     }
     if (result.reason != Reason::host_lost) {
@@ -128,7 +147,10 @@ JobResult make_result(Seen seen) {
     if (verdict.culprit) {
         result.culprit = make_culprit(seen, verdict);
     }
-    result.sentence = sentence_for(seen, result);
+    if (verdict.lost) {
+        result.lost_host = verdict.lost->host;
+    }
+    result.sentence = sentence_for(seen, result, verdict);
     result.hosts = std::move(seen.hosts);
     result.survivors = std::move(seen.survivors);
     result.warnings = std::move(seen.warnings);

@@ -17,7 +17,7 @@ struct Seen {
     const JobRecord& record;
     const std::vector<StderrTail>& tails;  // indexed by rank
     std::vector<HostResult> hosts;
-    std::vector<wire::Survivor> survivors;
+    std::vector<HostSurvivor> survivors;
     std::vector<std::string> warnings;
     double seconds = 0;
 };

@@ -70,7 +70,7 @@ void OutputFlow::rank_ended(int rank) {
         return;
     }
     if (ended_ranks_.empty()) {
-        ended_timer_.set(Deadline::in(kLastOutput), [this] { end_lines(); });
+        ended_timer_.set(io_.in(kLastOutput), [this] { end_lines(); });
     }
     ended_ranks_.push_back(rank);
 }
@@ -78,7 +78,7 @@ void OutputFlow::rank_ended(int rank) {
 void OutputFlow::end_lines() {
     if (output_->pending_bytes() != 0) {
         // Its agent may be without credit.
-        ended_timer_.set(Deadline::in(kLastOutput), [this] { end_lines(); });
+        ended_timer_.set(io_.in(kLastOutput), [this] { end_lines(); });
         return;
     }
     for (const int rank : std::exchange(ended_ranks_, {})) {
@@ -145,7 +145,7 @@ void OutputFlow::watch_console() {
         return;
     }
     is_watching_ = true;
-    console_timer_.set(Deadline::in(kConsolePatience), [this, before = output_->stdout_writes()] {
+    console_timer_.set(io_.in(kConsolePatience), [this, before = output_->stdout_writes()] {
         is_watching_ = false;
         if (output_->stdout_pending_bytes() != 0 && output_->stdout_writes() == before) {
             say("standard output is not being read; the ranks wait once 4 MiB are on their way");

@@ -45,6 +45,20 @@ Json to_json(const Culprit& culprit) {
             {"stderr_tail", culprit.stderr_tail}};
 }
 
+Json lost_host(const std::string& host, const std::string& why) {
+    return {{"rank", nullptr},       {"host", host},
+            {"local_rank", nullptr}, {"pid", nullptr},
+            {"exit_code", nullptr},  {"signal", nullptr},
+            {"message", why},        {"stderr_tail", Json::array()}};
+}
+
+Json culprit(const JobResult& result) {
+    if (result.culprit) {
+        return to_json(*result.culprit);
+    }
+    return result.lost_host ? lost_host(*result.lost_host, result.sentence) : Json(nullptr);
+}
+
 Json to_json(const RankResult& rank) {
     return {{"rank", rank.rank},
             {"host", rank.host},
@@ -97,7 +111,7 @@ std::string format_summary(const JobResult& result) {
         {"exit_code", result.exit_code},
         {"reason", result.reason == Reason::none ? Json(nullptr) : Json(to_string(result.reason))},
         {"seconds", seconds(result.seconds)},
-        {"culprit", result.culprit ? to_json(*result.culprit) : Json(nullptr)},
+        {"culprit", culprit(result)},
         {"ranks", Json::array()},
         {"hosts", Json::array()},
         {"survivors", Json::array()},
@@ -113,9 +127,11 @@ std::string format_summary(const JobResult& result) {
                                  {"state", host.state},
                                  {"error", host.error.empty() ? Json(nullptr) : Json(host.error)}});
     }
-    for (const auto& survivor : result.survivors) {
-        json["survivors"].push_back(
-            {{"pid", survivor.pid}, {"state", survivor.state}, {"wchan", survivor.wchan}});
+    for (const auto& [host, process] : result.survivors) {
+        json["survivors"].push_back({{"host", host},
+                                     {"pid", process.pid},
+                                     {"state", process.state},
+                                     {"wchan", process.wchan}});
     }
     // Ranks may write any bytes; JSON is UTF-8.
     constexpr int kIndent = 2;

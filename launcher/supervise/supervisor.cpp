@@ -19,25 +19,33 @@ constexpr auto kDrainPatienceAfterKill = std::chrono::seconds(2);
 /// How long an agent may take to end once its ranks are gone.
 constexpr auto kAgentPatience = std::chrono::seconds(5);
 
+/// How long Ctrl-Z waits for agents to be told: one that cannot be reached has its lease.
+constexpr auto kPausePatience = std::chrono::seconds(1);
+
 }  // namespace
 
 Supervisor::Supervisor(IoThread& io, const BlockedSignals& signals, SuperviseOptions options)
     : io_(io),
       options_(std::move(options)),
-      start_deadline_(Deadline::in(options_.start_timeout)),
+      start_deadline_(io.in(options_.start_timeout)),
       agents_(
           {.on_message = [this](std::size_t host,
                                 wire::FromAgent message) { on_message(host, std::move(message)); },
-           .on_end = [this](std::size_t host) { on_agent_end(host); }}),
+           .on_end = [this](std::size_t host) { on_agent_end(host); },
+           .on_heard = [this](std::size_t host) { pulse_->heard(host, io_.now()); }}),
       signals_(io, signals, [this](int number) { on_signal(number); }),
       start_timer_(io),
       job_timer_(io),
-      grace_timer_(io) {}
+      grace_timer_(io),
+      exit_timer_(io),
+      pulse_timer_(io),
+      pause_timer_(io) {}
 
 // ---- linking ----
 
 Result<std::vector<HostFacts>> Supervisor::link(Starter& starter, const std::vector<Host>& hosts) {
     facts_.resize(hosts.size());
+    pulse_.emplace(options_.lease, hosts.size());
     if (auto started = agents_.start(starter, hosts); !started) {
         link_error_ = std::move(started).error();
     } else {
@@ -68,7 +76,7 @@ void Supervisor::dismiss() {
     phase_ = Phase::over;
     agents_.close();
     if (!agents_.all_ended()) {
-        grace_timer_.set(Deadline::in(kAgentPatience), [this] { io_.stop(); });
+        grace_timer_.set(io_.in(kAgentPatience), [this] { io_.stop(); });
         io_.run();
     }
 }
@@ -83,6 +91,7 @@ void Supervisor::on(std::size_t host, const wire::Hello& hello) {
 
 void Supervisor::on(std::size_t host, const wire::Facts& facts) {
     facts_[host] = facts.facts;
+    listen_to(host);
     if (std::ranges::all_of(facts_, [](const auto& known) { return known.has_value(); })) {
         io_.stop();
     }
@@ -93,7 +102,7 @@ void Supervisor::on(std::size_t host, const wire::Facts& facts) {
 Result<Supervised> Supervisor::run(const LaunchPlan& plan) {
     plan_ = &plan;
     HVD_TRY_STATUS(open_output());
-    machine_.emplace(plan);
+    machine_.emplace(plan, options_.on_failure);
     tails_.resize(machine_->record().ranks.size());
     gone_.resize(agents_.size());
     phase_ = Phase::running;
@@ -116,7 +125,7 @@ Status Supervisor::open_output() {
 }
 
 void Supervisor::start_ranks() {
-    started_at_ = std::chrono::steady_clock::now();
+    started_at_ = io_.now();
     std::vector<std::size_t> readers;
     for (std::size_t host = 0; host < plan_->hosts.size(); ++host) {
         const auto& host_plan = plan_->hosts[host];
@@ -130,8 +139,7 @@ void Supervisor::start_ranks() {
     }
     start_timer_.set(start_deadline_, [this] { perform(machine_->on_start_limit()); });
     if (options_.timeout) {
-        job_timer_.set(Deadline::in(*options_.timeout),
-                       [this] { perform(machine_->on_time_limit()); });
+        job_timer_.set(io_.in(*options_.timeout), [this] { perform(machine_->on_time_limit()); });
     }
 }
 
@@ -148,7 +156,7 @@ void Supervisor::on_signal(int number) {
         case Phase::running: {
             const bool was_killing = machine_->state() == JobState::killing;
             stop_signal_ = number;
-            perform(machine_->on_stop_signal(number, std::chrono::steady_clock::now()));
+            perform(machine_->on_stop_signal(number, io_.now()));
             if (was_killing) {
                 output_->abandon_console();
             }
@@ -163,32 +171,54 @@ void Supervisor::pass_on(int number) {
     if (phase_ == Phase::running) {
         agents_.send_all(wire::Signal{.number = number});
     }
-    if (number == SIGTSTP) {
-        // The ranks are told first: once stopped, this process cannot tell them.
-        agents_.when_all_sent(stop_self);
+    if (number == SIGTSTP && !std::exchange(is_pausing_, true)) {
+        // The ranks are told first: once stopped, this process cannot tell them. Nor can it tell
+        // the agents that it lives, so their lease rests.
+        for (const auto host : pulse_->hosts()) {
+            agents_.send(host, wire::Ping{.asked_ns = 0, .lease_ms = 0});
+        }
+        pulse_->pause();
+        pause_timer_.set(io_.in(kPausePatience), [this] { stop_for_now(); });
+        agents_.when_all_sent([this] { stop_for_now(); });
     }
+}
+
+void Supervisor::stop_for_now() {
+    if (!std::exchange(is_pausing_, false)) {
+        return;
+    }
+    pause_timer_.cancel();
+    stop_self();
+    pulse_->resume(io_.now());
+    feel_pulse();
 }
 
 void Supervisor::perform(JobAction action) {
     switch (action) {
         case JobAction::none:
         case JobAction::watch_exit: return;
+        case JobAction::limit_exit:
+            if (options_.exit_timeout) {
+                exit_timer_.set(io_.in(*options_.exit_timeout),
+                                [this] { perform(machine_->on_exit_limit()); });
+            }
+            return;
         case JobAction::ask:
             agents_.send_all(wire::Signal{.number = stop_signal_});
-            grace_timer_.set(Deadline::in(options_.grace),
+            grace_timer_.set(io_.in(options_.grace),
                              [this] { perform(machine_->on_grace_over()); });
             [[fallthrough]];
         case JobAction::say_hint: output_->say("stopping, Ctrl-C again to kill"); return;
         case JobAction::stop:
             agents_.send_all(wire::Stop{.grace_ms = options_.grace.count()});
             if (machine_->record().cause.kind != Cause::Kind::rank_failed) {
-                output_->limit(Deadline::in(options_.grace + kDrainPatience));
+                output_->limit(io_.in(options_.grace + kDrainPatience));
             }
             return;
         case JobAction::kill:
             agents_.send_all(wire::Stop{.grace_ms = 0});
             // Dead ranks cannot be told from a console that holds up their last output.
-            output_->limit(Deadline::in(kDrainPatienceAfterKill));
+            output_->limit(io_.in(kDrainPatienceAfterKill));
             return;
         case JobAction::finish: begin_draining(); return;
     }
@@ -198,17 +228,18 @@ void Supervisor::begin_draining() {
     phase_ = Phase::draining;
     start_timer_.cancel();
     job_timer_.cancel();
+    exit_timer_.cancel();
     input_.reset();
     output_->all_ended();
     agents_.close();
-    grace_timer_.set(Deadline::in(kAgentPatience), [this] {
+    grace_timer_.set(io_.in(kAgentPatience), [this] {
         has_given_up_agents_ = true;
         continue_draining();
     });
     // A job that ended by itself has its output delivered, however long its reader takes.
     const auto cause = machine_->record().cause.kind;
     if (cause != Cause::Kind::none && cause != Cause::Kind::rank_failed) {
-        output_->limit(Deadline::in(kDrainPatience));
+        output_->limit(io_.in(kDrainPatience));
     }
     continue_draining();
 }
@@ -241,7 +272,7 @@ JobResult Supervisor::make_result() {
                          .state = error ? "lost" : "ok",
                          .error = error ? error->message : std::string()});
     }
-    const std::chrono::duration<double> lasted = std::chrono::steady_clock::now() - started_at_;
+    const std::chrono::duration<double> lasted = io_.now() - started_at_;
     return launch::make_result({.plan = *plan_,
                                 .record = machine_->record(),
                                 .tails = tails_,
@@ -252,7 +283,7 @@ JobResult Supervisor::make_result() {
 }
 
 void Supervisor::watch_exit(int rank) {
-    teardown_timers_.emplace_back(io_).set(Deadline::in(JobMachine::kTeardownTime), [this, rank] {
+    teardown_timers_.emplace_back(io_).set(io_.in(JobMachine::kTeardownTime), [this, rank] {
         perform(machine_->on_teardown_over(rank));
     });
 }

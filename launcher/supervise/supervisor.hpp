@@ -14,6 +14,7 @@
 #include "launcher/supervise/job_result.hpp"
 #include "launcher/supervise/key_store.hpp"
 #include "launcher/supervise/output_flow.hpp"
+#include "launcher/supervise/pulse.hpp"
 #include "launcher/supervise/signals.hpp"
 #include "launcher/supervise/stderr_tail.hpp"
 
@@ -33,6 +34,17 @@ struct SuperviseOptions {
     std::chrono::milliseconds start_timeout{30'000};
     std::optional<std::chrono::milliseconds> timeout;
     std::chrono::milliseconds grace{10'000};
+
+    /// How long a host may be silent before it is lost, and its agent without a word of us before
+    /// it ends its ranks. 0: for ever. An agent on this machine has none: the kernel tells its end.
+    std::chrono::milliseconds lease{30'000};
+
+    OnFailure on_failure = OnFailure::stop;
+
+    /// From the first end of a rank that stops nobody (exit 0; under OnFailure::wait any end) until
+    /// the others must have ended too; then the job ends as by `timeout`.
+    std::optional<std::chrono::milliseconds> exit_timeout = std::nullopt;
+
     bool verbose = false;
     OutputOptions output;  // `ranks` comes from the plan
 };
@@ -71,22 +83,34 @@ private:
 
     void on_signal(int number);
     void pass_on(int number);
+    void stop_for_now();
     void on_message(std::size_t host, wire::FromAgent message);
     void on_agent_end(std::size_t host);
     void fail_link(Error error);
+    void lose_host(std::size_t host, HostLoss loss);
+
+    // In supervisor_pulse.cpp: who is still there.
+    void listen_to(std::size_t host);
+    void wait_for_pulse();
+    void feel_pulse();
+    void give_up_silent(std::size_t host);
+    [[nodiscard]] wire::Ping question() const;
+    [[nodiscard]] std::int64_t now_ns() const;
+    [[nodiscard]] std::int64_t on_our_clock(std::size_t host, std::int64_t time_ns) const;
 
     void on(std::size_t host, const wire::Hello& hello);
     void on(std::size_t host, const wire::Facts& facts);
-    void on(std::size_t host, const wire::Started& event);
+    void on(std::size_t host, wire::Started event);
     void on(std::size_t host, const wire::StartFailed& event);
     void on(std::size_t host, wire::Output& event);
-    void on(std::size_t host, const wire::RankReport& event);
-    void on(std::size_t host, const wire::Exited& event);
+    void on(std::size_t host, wire::RankReport event);
+    void on(std::size_t host, wire::Exited event);
     void on(std::size_t host, wire::Put& event);
     void on(std::size_t host, const wire::Get& event);
     void on(std::size_t host, const wire::Note& event);
     void on(std::size_t host, const wire::AllGone& event);
     void on(std::size_t host, const wire::InputTaken& event);
+    void on(std::size_t host, const wire::Pong& event);
 
     Status open_output();
     void start_ranks();
@@ -106,6 +130,9 @@ private:
     SignalSource signals_;
     int stop_signal_ = 0;
 
+    std::optional<Pulse> pulse_;  // of the hosts that are other machines
+    bool is_pausing_ = false;     // Ctrl-Z: the agents are being told
+
     // While linking.
     std::vector<std::optional<HostFacts>> facts_;
     std::optional<Error> link_error_;
@@ -117,7 +144,7 @@ private:
     KeyStore keys_;
     std::vector<StderrTail> tails_;  // by rank
     std::vector<bool> gone_;         // by host: its AllGone came, or its agent is lost
-    std::vector<wire::Survivor> survivors_;
+    std::vector<HostSurvivor> survivors_;
     std::optional<InputPump> input_;
     std::chrono::steady_clock::time_point started_at_;
 
@@ -128,6 +155,9 @@ private:
     Timer start_timer_;
     Timer job_timer_;
     Timer grace_timer_;
+    Timer exit_timer_;
+    Timer pulse_timer_;
+    Timer pause_timer_;
     std::list<Timer> teardown_timers_;
     std::unique_ptr<OutputFlow> output_;  // last: its threads call into what is above
 };

@@ -12,14 +12,16 @@ namespace hvd::launch {
 void Supervisor::on_message(std::size_t host, wire::FromAgent message) {
     const bool is_first_talk = std::holds_alternative<wire::Hello>(message) ||
                                std::holds_alternative<wire::Facts>(message);
-    if (is_first_talk != (phase_ == Phase::linking) &&
-        !std::holds_alternative<wire::Note>(message)) {
+    const bool is_any_time =
+        std::holds_alternative<wire::Note>(message) || std::holds_alternative<wire::Pong>(message);
+    if (is_first_talk != (phase_ == Phase::linking) && !is_any_time) {
         return;  // it was dismissed, or repeats itself
     }
     std::visit([&](auto& event) { on(host, event); }, message);
 }
 
 void Supervisor::on_agent_end(std::size_t host) {
+    pulse_->remove(host);
     const auto& error = agents_.end_of(host);
     const auto why = error ? error->message : std::string("it ended without a word");
     switch (phase_) {
@@ -29,10 +31,8 @@ void Supervisor::on_agent_end(std::size_t host) {
             return;
         case Phase::running:
             if (!gone_[host]) {
-                gone_[host] = true;
-                perform(machine_->on_host_lost(agents_.host(host), why));
+                lose_host(host, {.host = agents_.host(host), .time_ns = now_ns(), .why = why});
             }
-            finish_if_all_gone();
             return;
         case Phase::draining: continue_draining(); return;
         case Phase::over:
@@ -41,6 +41,12 @@ void Supervisor::on_agent_end(std::size_t host) {
             }
             return;
     }
+}
+
+void Supervisor::lose_host(std::size_t host, HostLoss loss) {
+    gone_[host] = true;
+    perform(machine_->on_host_lost(std::move(loss)));
+    finish_if_all_gone();
 }
 
 bool Supervisor::knows(std::size_t host, int rank) {
@@ -52,10 +58,11 @@ bool Supervisor::knows(std::size_t host, int rank) {
     return false;
 }
 
-void Supervisor::on(std::size_t host, const wire::Started& event) {
+void Supervisor::on(std::size_t host, wire::Started event) {
     if (!knows(host, event.rank)) {
         return;
     }
+    event.time_ns = on_our_clock(host, event.time_ns);
     if (options_.verbose) {
         output_->say("rank " + std::to_string(event.rank) + " started on " + agents_.host(host) +
                      ", pid " + std::to_string(event.pid));
@@ -86,16 +93,18 @@ void Supervisor::on(std::size_t host, wire::Output& event) {
     output_->submit(host, std::move(chunk));
 }
 
-void Supervisor::on(std::size_t host, const wire::RankReport& event) {
+void Supervisor::on(std::size_t host, wire::RankReport event) {
+    event.time_ns = on_our_clock(host, event.time_ns);
     if (knows(host, event.rank) && machine_->on_report(event) == JobAction::watch_exit) {
         watch_exit(event.rank);
     }
 }
 
-void Supervisor::on(std::size_t host, const wire::Exited& event) {
+void Supervisor::on(std::size_t host, wire::Exited event) {
     if (!knows(host, event.rank)) {
         return;
     }
+    event.time_ns = on_our_clock(host, event.time_ns);
     output_->rank_ended(event.rank);
     if (options_.verbose) {
         output_->say("rank " + std::to_string(event.rank) + " ended");
@@ -135,7 +144,10 @@ void Supervisor::on(std::size_t host, const wire::Note& event) {
 
 void Supervisor::on(std::size_t host, const wire::AllGone& event) {
     gone_[host] = true;
-    survivors_.insert(survivors_.end(), event.survivors.begin(), event.survivors.end());
+    pulse_->remove(host);
+    for (const auto& survivor : event.survivors) {
+        survivors_.push_back({.host = agents_.host(host), .process = survivor});
+    }
     finish_if_all_gone();
 }
 

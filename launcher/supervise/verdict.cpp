@@ -7,7 +7,9 @@
 #include <csignal>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include <sys/wait.h>
 
@@ -41,7 +43,7 @@ bool cannot_be_ours(const wire::Exited& exited) {
         return false;
     }
     const int signal = WTERMSIG(exited.wait_status);
-    return exited.oom || (signal != SIGTERM && signal != SIGKILL);
+    return !exited.oom.empty() || (signal != SIGTERM && signal != SIGKILL);
 }
 
 /// It went without a failure of its own, perhaps so slowly that we had to end it.
@@ -86,9 +88,20 @@ std::optional<int> first_who_lost_a_peer(const JobRecord& record) {
     return first == nullptr ? std::nullopt : std::optional(first->rank);
 }
 
-std::optional<int> find_culprit(const JobRecord& record) {
-    std::optional<int> culprit;
+struct Blamed {
+    std::optional<int> rank;
+    std::optional<HostLoss> host;
+};
+
+Blamed find_culprit(const JobRecord& record) {
+    Blamed blamed;
     auto earliest = std::numeric_limits<std::int64_t>::max();
+    for (const auto& loss : record.lost_hosts) {
+        if (loss.time_ns < earliest) {
+            earliest = loss.time_ns;
+            blamed.host = loss;
+        }
+    }
     for (const auto& rank : record.ranks) {
         auto since = own_failure(rank);
         if (!since && has_left(rank) && is_missed_by_a_peer(record, rank.rank)) {
@@ -96,16 +109,24 @@ std::optional<int> find_culprit(const JobRecord& record) {
         }
         if (since && *since < earliest) {
             earliest = *since;
-            culprit = rank.rank;
+            blamed = {.rank = rank.rank, .host = {}};
         }
     }
-    return culprit ? culprit : first_who_lost_a_peer(record);
+    if (!blamed.rank && !blamed.host) {
+        blamed.rank = first_who_lost_a_peer(record);
+    }
+    return blamed;
 }
 
 struct Blame {
     Reason reason;
     int exit_code;
 };
+
+/// Nobody but another process sends KILL: who reads this should look for who did.
+std::string describe_signal(int number) {
+    return number == SIGKILL ? "killed by SIGKILL from outside" : "signal " + signal_name(number);
+}
 
 Blame blame_for_start(const wire::StartFailed& failed) {
     if (!std::string_view(failed.step).starts_with(kExecStep)) {
@@ -129,7 +150,7 @@ Blame blame(const RankRecord& culprit) {
     }
     if (WIFSIGNALED(exited.wait_status)) {
         const int signal = WTERMSIG(exited.wait_status);
-        return {exited.oom ? Reason::oom : Reason::signal, kSignalBase + signal};
+        return {exited.oom.empty() ? Reason::signal : Reason::oom, kSignalBase + signal};
     }
     return {Reason::exit, WEXITSTATUS(exited.wait_status)};
 }
@@ -139,7 +160,9 @@ RankClass classify(const RankRecord& rank, const JobRecord& record) {
         return RankClass::ok;
     }
     if (!rank.exited) {
-        return RankClass::stopped;
+        const bool is_host_lost = std::ranges::find(record.lost_hosts, rank.host,
+                                                    &HostLoss::host) != record.lost_hosts.end();
+        return is_host_lost ? RankClass::lost : RankClass::stopped;
     }
     if (rank.peer_lost) {
         return RankClass::lost;
@@ -160,23 +183,27 @@ Verdict judge(const JobRecord& record) {
         verdict.exit_code = exit_code;
         return verdict;
     };
-    const bool all_well = std::ranges::all_of(record.ranks, ended_well);
+    const bool all_well =
+        std::ranges::all_of(record.ranks, ended_well) && record.lost_hosts.empty();
     switch (record.cause.kind) {
-        case Cause::Kind::host_lost: return settle(Reason::host_lost, kLauncherFailure);
-        case Cause::Kind::time_limit: return settle(Reason::timeout, kTimeLimit);
+        case Cause::Kind::time_limit:
+        case Cause::Kind::exit_limit: return settle(Reason::timeout, kTimeLimit);
         case Cause::Kind::start_limit: return settle(Reason::start, kTimeLimit);
         case Cause::Kind::console_closed: return settle(Reason::interrupted, kConsoleClosed);
         case Cause::Kind::interrupted:
             return settle(Reason::interrupted, all_well ? 0 : kSignalBase + record.cause.signal);
         case Cause::Kind::none:
+        case Cause::Kind::host_lost:
         case Cause::Kind::rank_failed: break;
     }
     if (all_well) {
         return verdict;
     }
-    verdict.culprit = find_culprit(record);
+    auto blamed = find_culprit(record);
+    verdict.culprit = blamed.rank;
+    verdict.lost = std::move(blamed.host);
     if (!verdict.culprit) {
-        // Ranks were ended by somebody, yet neither by themselves nor by us.
+        // A host is gone, or ranks were ended by somebody, yet neither by themselves nor by us.
         return settle(Reason::host_lost, kLauncherFailure);
     }
     const auto index = static_cast<std::size_t>(*verdict.culprit);
@@ -195,11 +222,11 @@ std::string describe_failure(const RankRecord& rank, const Verdict& verdict) {
         case Reason::start:
             return "cannot start: " +
                    system_error(rank.start_failed->step, rank.start_failed->error_number).message;
-        case Reason::oom: return "out of memory";
+        case Reason::oom: return "out of memory: " + rank.exited->oom;
         case Reason::left_early:
             return std::string(ended_well(rank) ? "exit 0" : "shut down") +
                    ", while other ranks still waited for it";
-        case Reason::signal: return "signal " + signal_name(WTERMSIG(rank.exited->wait_status));
+        case Reason::signal: return describe_signal(WTERMSIG(rank.exited->wait_status));
         case Reason::exit: return "exit " + std::to_string(verdict.exit_code);
         case Reason::none:
         case Reason::host_lost:

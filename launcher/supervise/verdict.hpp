@@ -14,6 +14,7 @@ struct Verdict {
     int exit_code = 0;
     Reason reason = Reason::none;
     std::optional<int> culprit;      // a rank
+    std::optional<HostLoss> lost;    // the host that is to blame instead
     std::vector<RankClass> classes;  // indexed by rank
 
     friend bool operator==(const Verdict&, const Verdict&) = default;
@@ -24,7 +25,8 @@ struct Verdict {
 /// The culprit is the rank whose failure has the earliest cause. A rank that reported the loss of a
 /// peer is no candidate. An exception counts from when it was reported, however long teardown took;
 /// an exit that we induced counts only when something else than our TERM or KILL ended the rank; a
-/// clean exit counts when a peer reports that it missed that rank.
+/// clean exit counts when a peer reports that it missed that rank; the loss of a host counts from
+/// its last word.
 [[nodiscard]] Verdict judge(const JobRecord& record);
 
 /// "exit 3", "signal SIGSEGV", "out of memory", "cannot execute: ./train: No such file ...".

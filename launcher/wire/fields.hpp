@@ -95,6 +95,10 @@ void fields(auto& io, Is<InputTaken> auto& taken) {
     io(taken.bytes);
 }
 
+void fields(auto& io, Is<Pong> auto& pong) {
+    io(pong.asked_ns, pong.heard_ns, pong.answered_ns);
+}
+
 // ---- launcher → agent ----
 
 void fields(auto& io, Is<Start> auto& start) {
@@ -123,6 +127,10 @@ void fields(auto& io, Is<PutDone> auto& done) {
 
 void fields(auto& io, Is<GetValue> auto& value) {
     io(value.rank, value.request, value.value);
+}
+
+void fields(auto& io, Is<Ping> auto& ping) {
+    io(ping.asked_ns, ping.lease_ms);
 }
 
 }  // namespace hvd::launch::wire

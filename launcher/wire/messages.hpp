@@ -8,6 +8,10 @@
 // comes after it, as does that of processes which outlive their rank. AllGone follows when no
 // descendant of any rank is left and all their output was sent; the agent ends after it. The end of
 // the launcher's stream at any other time means: TERM, and KILL half a second later.
+//
+// Times of events are on the steady clock of the agent's host, those of Output on its wall clock.
+// Where a link can fall silent the launcher asks with Ping, and the agent answers each with Pong:
+// both hear of each other, and the launcher learns how the clocks differ.
 #pragma once
 
 #include "collectives/rendezvous/protocol.hpp"
@@ -42,7 +46,7 @@ struct Facts {
 struct Started {
     std::int32_t rank = 0;
     std::int32_t pid = 0;
-    std::int64_t time_ns = 0;  // since 1970 (UTC)
+    std::int64_t time_ns = 0;
     friend bool operator==(const Started&, const Started&) = default;
 };
 
@@ -75,7 +79,7 @@ struct Exited {
     std::int64_t time_ns = 0;
     std::int32_t wait_status = 0;  // as waitpid gives it
     bool induced = false;          // we had sent it a TERM or KILL before
-    bool oom = false;              // its cgroup's oom counter rose
+    std::string oom;               // why we say that memory ran out; empty: nothing says so
     std::uint64_t max_rss_bytes = 0;
     friend bool operator==(const Exited&, const Exited&) = default;
 };
@@ -119,6 +123,14 @@ struct AllGone {
 struct InputTaken {
     std::uint64_t bytes = 0;
     friend bool operator==(const InputTaken&, const InputTaken&) = default;
+};
+
+/// The answer to a Ping.
+struct Pong {
+    std::int64_t asked_ns = 0;  // as the Ping had it
+    std::int64_t heard_ns = 0;
+    std::int64_t answered_ns = 0;
+    friend bool operator==(const Pong&, const Pong&) = default;
 };
 
 // ---- launcher → agent ----
@@ -168,6 +180,14 @@ struct GetValue {
     friend bool operator==(const GetValue&, const GetValue&) = default;
 };
 
+/// Asks for a Pong. An agent that then hears nothing for the time of the lease ends its ranks; 0
+/// lifts the lease until the next Ping.
+struct Ping {
+    std::int64_t asked_ns = 0;  // on the launcher's steady clock
+    std::int64_t lease_ms = 0;
+    friend bool operator==(const Ping&, const Ping&) = default;
+};
+
 inline constexpr std::uint64_t kOutputWindow = std::uint64_t{4} << 20;
 inline constexpr std::uint64_t kInputWindow = std::uint64_t{1} << 20;
 
@@ -182,7 +202,8 @@ using FromAgent = std::variant<Hello,
                                Get,
                                Note,
                                AllGone,
-                               InputTaken>;
-using ToAgent = std::variant<Start, Signal, Stop, Input, Credit, PutDone, GetValue>;
+                               InputTaken,
+                               Pong>;
+using ToAgent = std::variant<Start, Signal, Stop, Input, Credit, PutDone, GetValue, Ping>;
 
 }  // namespace hvd::launch::wire

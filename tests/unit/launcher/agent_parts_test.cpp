@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 namespace hvd::launch::agent {
@@ -134,6 +135,40 @@ TEST_CASE("the count is read from each kind of file") {
     CHECK(parse_oom_count("nr_free_pages 1\noom_kill 0\ndrop_pagecache 0\n") == 0U);
     CHECK_FALSE(parse_oom_count("oom_kill_disable 0\nunder_oom 0\n"));
     CHECK_FALSE(parse_oom_count("oom_kill many\n"));
+}
+
+TEST_CASE("a kill for want of memory is told with the counter and the lowest limit above it") {
+    const test::TempDir root;
+    const auto put = [&](const char* name, const char* text) {
+        const auto path = root.path() / name;
+        std::filesystem::create_directories(path.parent_path());
+        std::ofstream(path) << text;
+    };
+    put("proc/self/cgroup", "0::/slurm/job_7/step_0\n");
+    const auto* counter = "sys/fs/cgroup/slurm/job_7/step_0/memory.events";
+    put(counter, "low 0\nhigh 0\nmax 3\noom 0\noom_kill 4\noom_group_kill 0\n");
+    put("sys/fs/cgroup/slurm/job_7/step_0/memory.max", "max\n");
+    put("sys/fs/cgroup/slurm/job_7/memory.max", "536870912\n");
+    OomWatch watch;
+    watch.start(root.path().string());
+
+    CHECK(watch.take_kill().empty());
+    put(counter, "low 0\nhigh 0\nmax 9\noom 1\noom_kill 5\noom_group_kill 0\n");
+
+    CHECK(watch.take_kill() == "its cgroup's oom_kill rose by 1 (limit 512 MiB)");
+    CHECK(watch.take_kill().empty());
+}
+
+TEST_CASE("limits of both versions of cgroups are read") {
+    CHECK(memory_limit_files("/sys/fs/cgroup/a/memory.events") ==
+          std::vector<std::string>{"/sys/fs/cgroup/a/memory.max", "/sys/fs/cgroup/memory.max"});
+    CHECK(memory_limit_files("/sys/fs/cgroup/memory/b/memory.oom_control") ==
+          std::vector<std::string>{"/sys/fs/cgroup/memory/b/memory.limit_in_bytes",
+                                   "/sys/fs/cgroup/memory/memory.limit_in_bytes"});
+    CHECK(memory_limit_files("/proc/vmstat").empty());
+    CHECK(parse_memory_limit("67108864\n") == 67108864U);
+    CHECK_FALSE(parse_memory_limit("max\n"));
+    CHECK_FALSE(parse_memory_limit("9223372036854771712\n"));
 }
 
 // ---- ports ----

@@ -13,6 +13,7 @@ using hvd::launch::JobAction;
 using hvd::launch::JobMachine;
 using hvd::launch::JobState;
 using hvd::launch::LaunchPlan;
+using hvd::launch::OnFailure;
 namespace wire = hvd::launch::wire;
 
 namespace {
@@ -47,8 +48,8 @@ wire::RankReport report(int rank, ReportKind kind) {
     return event;
 }
 
-JobMachine running(int ranks) {
-    JobMachine machine(plan(ranks));
+JobMachine running(int ranks, OnFailure on_failure = OnFailure::stop) {
+    JobMachine machine(plan(ranks), on_failure);
     for (int rank = 0; rank < ranks; ++rank) {
         CHECK(machine.on_started({.rank = rank, .pid = 100 + rank}) == JobAction::none);
     }
@@ -74,7 +75,7 @@ TEST_CASE("a job runs once its last rank has started") {
 TEST_CASE("a job ends well when every rank exits with 0") {
     auto machine = running(2);
 
-    CHECK(machine.on_exited(exited(0, 0)) == JobAction::none);
+    CHECK(machine.on_exited(exited(0, 0)) == JobAction::limit_exit);
     CHECK(machine.on_exited(exited(1, 0)) == JobAction::none);
     CHECK(machine.on_all_gone() == JobAction::finish);
 
@@ -103,7 +104,7 @@ TEST_CASE("a rank that cannot be started stops a job that is still starting") {
 TEST_CASE("an end that we induced is no failure") {
     auto machine = running(2);
 
-    CHECK(machine.on_exited(exited(0, SIGTERM, true)) == JobAction::none);
+    CHECK(machine.on_exited(exited(0, SIGTERM, true)) != JobAction::stop);
     CHECK(machine.state() == JobState::running);
 }
 
@@ -171,8 +172,9 @@ TEST_CASE("time limits, a lost host and a closed console stop the job") {
     CHECK(slow.record().cause.kind == Cause::Kind::start_limit);
 
     auto lost = running(1);
-    CHECK(lost.on_host_lost("here", "why") == JobAction::stop);
-    CHECK(lost.record().cause.why == "why");
+    CHECK(lost.on_host_lost({.host = "here", .time_ns = 1, .why = "why"}) == JobAction::stop);
+    CHECK(lost.record().cause.kind == Cause::Kind::host_lost);
+    CHECK(lost.record().lost_hosts.at(0).why == "why");
 
     auto unread = running(1);
     CHECK(unread.on_console_closed() == JobAction::stop);
@@ -187,6 +189,33 @@ TEST_CASE("the first cause stays") {
     CHECK(machine.on_exited(exited(0, kExit3)) == JobAction::none);
 
     CHECK(machine.record().cause.kind == Cause::Kind::time_limit);
+}
+
+TEST_CASE("the first end that stops nobody starts the time of --exit-timeout, once") {
+    auto machine = running(3);
+
+    CHECK(machine.on_exited(exited(0, 0)) == JobAction::limit_exit);
+    CHECK(machine.on_exited(exited(1, 0)) == JobAction::none);
+    CHECK(machine.on_exit_limit() == JobAction::stop);
+    CHECK(machine.record().cause.kind == Cause::Kind::exit_limit);
+}
+
+TEST_CASE("with --on-failure wait no failure of a rank or loss of a host stops the others") {
+    auto machine = running(3, OnFailure::wait);
+
+    CHECK(machine.on_exited(exited(0, kExit3)) == JobAction::limit_exit);
+    CHECK(machine.on_exited(exited(1, SIGSEGV)) == JobAction::none);
+    CHECK(machine.on_teardown_over(2) == JobAction::none);
+    CHECK(machine.on_host_lost({.host = "here", .time_ns = 1, .why = ""}) == JobAction::none);
+    CHECK(machine.state() == JobState::running);
+    CHECK(machine.on_all_gone() == JobAction::finish);
+}
+
+TEST_CASE("with --on-failure wait a rank that cannot start stops the job all the same") {
+    JobMachine machine(plan(2), OnFailure::wait);
+
+    CHECK(machine.on_start_failed({.rank = 0, .step = "execve x", .error_number = 2}) ==
+          JobAction::stop);
 }
 
 TEST_CASE("ranks outside the plan are unknown") {

@@ -46,6 +46,7 @@ JobResult failed_job() {
                     rank(2, RankClass::stopped), rank(3, RankClass::stopped),
                     rank(4, RankClass::lost),    rank(5, RankClass::victim)};
     result.ranks[0].signal = SIGTERM;
+    result.ranks[4].exit_code = 1;
     result.ranks[1].exit_code = 3;
     result.hosts = {{.host = "node1", .state = "ok", .error = ""}};
     result.culprit = Culprit{.rank = result.ranks[1],
@@ -75,6 +76,32 @@ TEST_CASE("what a rank reported is shown unless its last lines show it already")
 
     result.culprit->stderr_tail.emplace_back("ValueError: boom");
     CHECK(format_last_words(result).find("it reported") == std::string::npos);
+}
+
+TEST_CASE("a lost host is named, and its ranks apart from those that lost a peer") {
+    auto result = failed_job();
+    result.exit_code = 125;
+    result.reason = Reason::host_lost;
+    result.culprit.reset();
+    result.lost_host = "node3";
+    result.sentence = "lost the agent on host node3: silence";
+    result.ranks[1].rank_class = RankClass::lost;
+    result.ranks[1].exit_code.reset();
+    result.ranks[4].exit_code = 1;
+    result.survivors = {{.host = "node2", .process = {.pid = 7, .state = "D", .wchan = "nfs"}}};
+
+    CHECK(format_last_words(result) ==
+          "horovodrun: lost the agent on host node3: silence\n"
+          "horovodrun: stopped: ranks 0,2-3\n"
+          "horovodrun: also failed: ranks 5\n"
+          "horovodrun: lost a peer: ranks 4\n"
+          "horovodrun: lost with their host: ranks 1\n"
+          "horovodrun: process 7 on host node2 could not be killed (state D, waiting in nfs)\n");
+    const auto json = Json::parse(format_summary(result));
+    CHECK(json["culprit"]["host"] == "node3");
+    CHECK(json["culprit"]["rank"].is_null());
+    CHECK(json["survivors"] ==
+          Json::array({{{"host", "node2"}, {"pid", 7}, {"state", "D"}, {"wchan", "nfs"}}}));
 }
 
 TEST_CASE("a success has no last words") {

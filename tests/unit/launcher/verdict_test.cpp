@@ -45,7 +45,11 @@ public:
         return rank;
     }
     Rank out_of_memory() && {
-        record_.exited->oom = true;
+        record_.exited->oom = "its cgroup's oom_kill rose by 1 (limit 64 MiB)";
+        return std::move(*this);
+    }
+    Rank on(const char* host) && {
+        record_.host = host;
         return std::move(*this);
     }
     Rank raised(int at) && { return std::move(*this).reports(record_.exception, -1, at); }
@@ -87,8 +91,11 @@ using enum RankClass;
 TEST_CASE("all ranks exit with 0: success") {
     const auto verdict = judge(job({Rank(0).ends(0, 1), Rank(1).ends(0, 2)}, Cause::Kind::none));
 
-    CHECK(verdict ==
-          Verdict{.exit_code = 0, .reason = Reason::none, .culprit = {}, .classes = {ok, ok}});
+    CHECK(verdict == Verdict{.exit_code = 0,
+                             .reason = Reason::none,
+                             .culprit = {},
+                             .lost = {},
+                             .classes = {ok, ok}});
 }
 
 TEST_CASE("the first rank that fails is the culprit, with its exit code") {
@@ -98,6 +105,7 @@ TEST_CASE("the first rank that fails is the culprit, with its exit code") {
     CHECK(verdict == Verdict{.exit_code = 3,
                              .reason = Reason::exit,
                              .culprit = 1,
+                             .lost = {},
                              .classes = {stopped, culprit, victim, ok}});
 }
 
@@ -125,7 +133,8 @@ TEST_CASE("a rank that the kernel killed for memory is named so") {
 
     CHECK(verdict.reason == Reason::oom);
     CHECK(verdict.exit_code == 137);
-    CHECK(describe_failure(record.ranks[0], verdict) == "out of memory");
+    CHECK(describe_failure(record.ranks[0], verdict) ==
+          "out of memory: its cgroup's oom_kill rose by 1 (limit 64 MiB)");
 }
 
 TEST_CASE("who only lost a peer is no culprit, even when its exit came first") {
@@ -180,6 +189,7 @@ TEST_CASE("a clean exit that others waited for is leaving early") {
     CHECK(verdict == Verdict{.exit_code = 1,
                              .reason = Reason::left_early,
                              .culprit = 0,
+                             .lost = {},
                              .classes = {culprit, lost}});
 }
 
@@ -192,6 +202,7 @@ TEST_CASE("who left in order and was missed is the culprit, however slowly it en
     CHECK(verdict == Verdict{.exit_code = 1,
                              .reason = Reason::left_early,
                              .culprit = 0,
+                             .lost = {},
                              .classes = {culprit, lost}});
     CHECK(describe_failure(record.ranks[0], verdict) ==
           "shut down, while other ranks still waited for it");
@@ -254,8 +265,59 @@ TEST_CASE("the launcher's own endings have their codes") {
     };
     CHECK(code(Cause::Kind::time_limit) == 124);
     CHECK(code(Cause::Kind::start_limit) == 124);
-    CHECK(code(Cause::Kind::host_lost) == 125);
+    CHECK(code(Cause::Kind::exit_limit) == 124);
     CHECK(code(Cause::Kind::console_closed) == 141);
+}
+
+TEST_CASE("a SIGKILL without a word of the kernel came from outside") {
+    const auto record = job({Rank(0).ends(SIGKILL, 1)});
+
+    const auto verdict = judge(record);
+
+    CHECK(verdict.reason == Reason::signal);
+    CHECK(describe_failure(record.ranks[0], verdict) == "killed by SIGKILL from outside");
+}
+
+TEST_CASE("a lost host is the culprit when nothing failed before, and its ranks are lost") {
+    auto record = job({Rank(0).lost(1, 12).ends(exit_status(1), 13), Rank(1).on("node2"),
+                       Rank(2).stopped(SIGTERM, 14), Rank(3).ends(exit_status(4), 11)},
+                      Cause::Kind::host_lost);
+    record.lost_hosts = {{.host = "node2", .time_ns = 10, .why = "silence"}};
+
+    const auto verdict = judge(record);
+
+    CHECK(verdict == Verdict{.exit_code = 125,
+                             .reason = Reason::host_lost,
+                             .culprit = {},
+                             .lost = record.lost_hosts[0],
+                             .classes = {lost, lost, stopped, victim}});
+}
+
+TEST_CASE("a rank that failed before its host was lost is the culprit") {
+    auto record = job({Rank(0).ends(exit_status(3), 9), Rank(1).on("node2")});
+    record.lost_hosts = {{.host = "node2", .time_ns = 10, .why = "silence"}};
+
+    const auto verdict = judge(record);
+
+    CHECK(verdict.culprit == 0);
+    CHECK(verdict.exit_code == 3);
+    CHECK_FALSE(verdict.lost);
+    CHECK(verdict.classes == std::vector{culprit, lost});
+}
+
+TEST_CASE("of two lost hosts the one that fell silent first is to blame") {
+    auto record = job({Rank(0).on("a"), Rank(1).on("b")}, Cause::Kind::host_lost);
+    record.lost_hosts = {{.host = "a", .time_ns = 20, .why = ""},
+                         {.host = "b", .time_ns = 10, .why = ""}};
+
+    CHECK(judge(record).lost->host == "b");
+}
+
+TEST_CASE("a job whose host is lost after all ranks have exited with 0 has not succeeded") {
+    auto record = job({Rank(0).ends(0, 1)}, Cause::Kind::host_lost);
+    record.lost_hosts = {{.host = "here", .time_ns = 2, .why = ""}};
+
+    CHECK(judge(record).exit_code == 125);
 }
 
 TEST_CASE("ranks that were ended by neither us nor themselves are the launcher's failure") {

@@ -66,14 +66,15 @@ std::vector<FromAgent> all_from_agent() {
                    .time_ns = 6,
                    .wait_status = 0x8b,
                    .induced = true,
-                   .oom = false,
+                   .oom = "its cgroup's oom_kill rose by 1",
                    .max_rss_bytes = 7},
             Put{.rank = 1, .request = 9, .key = "k", .value = bytes_of("v")},
             Get{.rank = 1, .request = 0xffffffff, .key = "k"},
             Note{.text = "ü"},
             AllGone{},
             AllGone{.survivors = {{.pid = 5, .state = "D", .wchan = "nfs"}, {}}},
-            InputTaken{.bytes = 3}};
+            InputTaken{.bytes = 3},
+            Pong{.asked_ns = -1, .heard_ns = 2, .answered_ns = 3}};
 }
 
 std::vector<ToAgent> all_to_agent() {
@@ -85,7 +86,8 @@ std::vector<ToAgent> all_to_agent() {
             Input{},
             Credit{.bytes = std::uint64_t{1} << 60},
             PutDone{.rank = 1, .request = 2, .error = "no"},
-            GetValue{.rank = 1, .request = 2, .value = bytes_of("v")}};
+            GetValue{.rank = 1, .request = 2, .value = bytes_of("v")},
+            Ping{.asked_ns = 4, .lease_ms = 30'000}};
 }
 
 template <class Message>

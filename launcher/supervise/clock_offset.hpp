@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/wire/messages.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace hvd::launch {
+
+/// How far the clock of another host is ahead of ours, from questions and answers as in NTP: half
+/// the difference of the ways there and back, of the exchange that was under way for the shortest
+/// time. Only the last kSamples count, because clocks drift.
+class ClockOffset final {
+public:
+    static constexpr std::size_t kSamples = 16;
+
+    void add(const wire::Pong& pong, std::int64_t now_ns) noexcept;
+
+    [[nodiscard]] std::size_t count() const noexcept { return count_; }
+
+    /// Nothing before the first sample. It is wrong by at most half of `round_trip_ns`.
+    struct Sample {
+        std::int64_t ahead_ns = 0;
+        std::int64_t round_trip_ns = 0;
+        friend bool operator==(const Sample&, const Sample&) = default;
+    };
+    [[nodiscard]] std::optional<Sample> best() const noexcept;
+
+    /// A time of that host's clock on ours. An event is not later than the news of it; before the
+    /// first sample the time of the news is all we have.
+    [[nodiscard]] std::int64_t to_our_clock(std::int64_t time_ns,
+                                            std::int64_t news_ns) const noexcept;
+
+private:
+    std::array<Sample, kSamples> samples_{};
+    std::size_t count_ = 0;
+};
+
+}  // namespace hvd::launch
