@@ -31,6 +31,9 @@ public:
     /// Thread: any; needs no baton, changes nothing.
     [[nodiscard]] bool wait(Deadline deadline) const;
 
+    /// Readable while a watched descriptor is ready: so one reactor can watch another.
+    [[nodiscard]] int descriptor() const noexcept { return epoll_.get(); }
+
     /// Runs the handlers of what is ready now. Never blocks. Thread: baton. A handler may watch and
     /// forget descriptors.
     void dispatch();

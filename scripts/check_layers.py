@@ -15,6 +15,7 @@ import sys
 # directly in the top-level folder. Tests may include anything and are not in the table.
 BASE = {"collectives/base"}
 STORE = BASE | {"collectives", "collectives/rendezvous"}
+NET = STORE | {"collectives/net"}
 BACKEND = STORE | {"collectives/algorithms"}
 PLAN = STORE | {"launcher/hosts", "launcher/plan"}
 REMOTE = PLAN | {"launcher/wire", "launcher/net", "launcher/remote"}
@@ -26,17 +27,20 @@ TABLE: dict[str, set[str]] = {
     "collectives/algorithms": BASE | {"collectives"},
     "collectives/self": BACKEND,
     "collectives/shm": BACKEND,
-    "collectives/selector": BACKEND | {"collectives/self", "collectives/shm"},
+    "collectives/net": STORE,
+    "collectives/tcp": BACKEND | {"collectives/net"},
+    "collectives/selector": BACKEND
+    | {"collectives/net", "collectives/self", "collectives/shm", "collectives/tcp"},
     "runtime/include": set(),
     "runtime/tensor": BASE | {"collectives"},
     "runtime/negotiation": BASE | {"collectives", "runtime/tensor"},
     "runtime/fusion": BASE | {"collectives"},
-    "runtime/control": STORE | {"runtime/negotiation"},
+    "runtime/control": NET | {"runtime/negotiation"},
     "runtime/execution": BASE | {"collectives", "runtime/tensor", "runtime/fusion"},
     "runtime/engine": BASE
-    | {"collectives", "runtime/tensor", "runtime/negotiation"}
+    | {"collectives", "collectives/net", "runtime/tensor", "runtime/negotiation"}
     | {"runtime/control", "runtime/fusion", "runtime/execution"},
-    "runtime/bootstrap": STORE
+    "runtime/bootstrap": NET
     | {"collectives/selector", "runtime/control", "runtime/engine", "runtime/tensor"},
     "runtime/c_api": BASE
     | {"collectives", "runtime/include", "runtime/tensor", "runtime/engine", "runtime/bootstrap"},

@@ -10,7 +10,7 @@ packages=(
     clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev
     # Libraries, all but the shared-memory ones linked statically or used by their headers.
     libboost1.81-dev libboost-program-options1.81-dev libfmt-dev libhwy-dev libspdlog-dev
-    libssh2-1-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev
+    libsodium-dev libssh2-1-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev
     # The MPI backend's headers, and the launchers that tests and benchmarks compare with.
     libmpich-dev libopenmpi-dev mpich openmpi-bin pdsh
     # Tests and examples.

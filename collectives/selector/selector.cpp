@@ -3,6 +3,7 @@
 
 #include "collectives/self/factory.hpp"
 #include "collectives/shm/factory.hpp"
+#include "collectives/tcp/factory.hpp"
 
 namespace hvd::coll {
 
@@ -18,6 +19,9 @@ std::vector<std::unique_ptr<Backend>> create_backends(const BackendParts& parts)
     }
     if (topology.size > 1 && topology.local_size == topology.size && parts.local_group != nullptr) {
         backends.push_back(shm::create(*parts.local_group, parts.local_segment));
+    }
+    if (topology.size > 1 && parts.mesh != nullptr) {
+        backends.push_back(tcp::create(*parts.mesh));
     }
     return backends;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "collectives/backend.hpp"
+#include "collectives/net/mesh.hpp"
 #include "collectives/rendezvous/local_group.hpp"
 #include "collectives/topology.hpp"
 
@@ -21,6 +22,7 @@ struct BackendParts {
     LocalGroup* local_group = nullptr;  // the ranks of this host, where there are several; outlives
                                         // the backends
     std::size_t local_segment = 0;      // the group's segment that the backends may use
+    net::Mesh* mesh = nullptr;          // the ranks of all hosts, where there is one; outlives them
 };
 
 /// Bytes of the local group's segment that `create_backends` needs.

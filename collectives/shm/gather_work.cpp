@@ -3,7 +3,7 @@
 // Allgather and broadcast in chunks: a rank copies the next chunk of its input into a slot and says
 // so, everybody copies it out and says so, and a slot is filled again when all have. In a broadcast
 // only the root has an input.
-#include "collectives/shm/strip.hpp"
+#include "collectives/algorithms/strip.hpp"
 #include "collectives/shm/works.hpp"
 
 #include <algorithm>

@@ -11,7 +11,7 @@
 // "filled" and "reduced", so when the last chunk is drained all its slots are its own again.
 // Up to three chunks are under way, one in each step.
 #include "collectives/algorithms/cpu_reduce.hpp"
-#include "collectives/shm/strip.hpp"
+#include "collectives/algorithms/strip.hpp"
 #include "collectives/shm/transfer.hpp"
 #include "collectives/shm/works.hpp"
 

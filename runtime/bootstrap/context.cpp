@@ -34,12 +34,15 @@ Context& Context::process() {
 }
 
 Context::Context() {
-    // Only flags here: a lock may be held by a thread that the child does not have. Where there was
-    // no world, the child may join one of its own.
+    // Only flags and closes here: a lock may be held by a thread that the child does not have.
+    // Where there was no world, the child may join one of its own.
     (void)pthread_atfork(nullptr, nullptr, [] {
         auto& self = Context::process();
         self.is_forked_child_.store(self.engaged_.load(std::memory_order_relaxed),
                                     std::memory_order_relaxed);
+        if (const World* world = self.world_.load(std::memory_order_relaxed)) {
+            world->close_in_child();
+        }
     });
 }
 

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bootstrap/world.hpp"
 
+#include "collectives/base/text.hpp"
 #include "collectives/rendezvous/launch_env.hpp"
 #include "collectives/selector/selector.hpp"
 #include "runtime/bootstrap/foreign_launch.hpp"
 #include "runtime/control/local_channel.hpp"
 #include "runtime/control/shm_channel.hpp"
+#include "runtime/control/tcp_channel.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +22,17 @@
 #include <unistd.h>
 
 namespace hvd::rt {
+
+/// Where this rank stands and how it meets the others: what the environment says.
+struct WorldPlace {
+    coll::Topology topology;
+    std::string host;
+    coll::LocalMeeting meeting;  // of ranks that share memory
+    bool is_connected = false;   // the ranks meet over the network instead
+    std::string prefix;          // of this world's keys in the store
+    std::unique_ptr<coll::AgentStore> agent;
+};
+
 namespace {
 
 // The local group's segments.
@@ -27,13 +41,16 @@ constexpr std::size_t kBackendSegment = 1;
 
 constexpr std::size_t kKeyBytes = 32;
 
-/// Where this rank stands and how it meets the others: what the environment says.
-struct Place {
-    coll::Topology topology;
-    std::string host;
-    coll::LocalMeeting meeting;
-    std::unique_ptr<coll::AgentStore> agent;
-};
+using Place = WorldPlace;
+
+Place place_of(const coll::Topology& topology, std::string host) {
+    return {.topology = topology,
+            .host = std::move(host),
+            .meeting = {},
+            .is_connected = false,
+            .prefix = {},
+            .agent = {}};
+}
 
 std::string host_name() {
     std::array<char, 256> name{};
@@ -44,7 +61,8 @@ Status check_one_host(const coll::Topology& topology) {
     if (topology.local_size != topology.size) {
         return Error{Errc::unsupported, "a world of " + std::to_string(topology.size) +
                                             " ranks with " + std::to_string(topology.local_size) +
-                                            " on this host: this version runs on one host only"};
+                                            " on this host: without horovodrun this version runs "
+                                            "on one host only"};
     }
     return ok();
 }
@@ -57,17 +75,24 @@ Result<std::vector<std::byte>> random_key() {
     return key;
 }
 
-/// Under our launcher: local rank 0 leaves the key and the socket's name in the agent's store.
-Result<Place> place_by_agent(const World::Options& options, Deadline deadline) {
+/// Under our launcher: the ranks of one host share memory, and local rank 0 leaves the key for it
+/// in the agent's store; those of several hosts find each other through the store.
+Result<Place> place_by_agent(const World::Options& options,
+                             CpuOperations operations,
+                             Deadline deadline) {
     HVD_TRY(const auto contract, coll::decode_launch_contract(options.environment));
-    HVD_TRY_STATUS(check_one_host(contract.topology));
-    Place place{
-        .topology = contract.topology, .host = contract.hostname, .meeting = {}, .agent = {}};
+    auto place = place_of(contract.topology, contract.hostname);
     HVD_TRY(place.agent, coll::AgentStore::connect(contract, deadline));
     if (place.topology.size == 1) {
         return place;
     }
-    const auto key_name = "world/" + std::to_string(options.generation) + "/local";
+    place.prefix = "world/" + std::to_string(options.generation) + "/";
+    place.is_connected =
+        place.topology.local_size != place.topology.size || operations == CpuOperations::tcp;
+    if (place.is_connected) {
+        return place;
+    }
+    const auto key_name = place.prefix + "local";
     if (place.topology.local_rank == 0) {
         HVD_TRY(const auto key, random_key());
         HVD_TRY_STATUS(place.agent->put(key_name, key));
@@ -81,11 +106,19 @@ Result<Place> place_by_agent(const World::Options& options, Deadline deadline) {
 }
 
 /// Under another launcher: the launcher's process tells the jobs apart.
-Result<Place> place_by_foreign(const ForeignLaunch& launch, int generation) {
+Result<Place> place_by_foreign(const ForeignLaunch& launch,
+                               CpuOperations operations,
+                               int generation) {
     HVD_TRY_STATUS(check_one_host(launch.topology));
-    Place place{.topology = launch.topology, .host = host_name(), .meeting = {}, .agent = {}};
+    auto place = place_of(launch.topology, host_name());
     if (launch.topology.size == 1) {
         return place;
+    }
+    if (operations == CpuOperations::tcp) {
+        return Error{Errc::unsupported,
+                     "HOROVOD_CPU_OPERATIONS=tcp needs horovodrun, through which "
+                     "the ranks find each other; " +
+                         std::string(launch.launcher) + " started this one"};
     }
     HVD_TRY(const auto launcher, find_launcher(launch.mark));
     place.meeting.launcher = launcher.pid;
@@ -95,15 +128,17 @@ Result<Place> place_by_foreign(const ForeignLaunch& launch, int generation) {
     return place;
 }
 
-Result<Place> find_place(const World::Options& options, Deadline deadline) {
+Result<Place> find_place(const World::Options& options,
+                         CpuOperations operations,
+                         Deadline deadline) {
     if (coll::has_launch_contract(options.environment)) {
-        return place_by_agent(options, deadline);
+        return place_by_agent(options, operations, deadline);
     }
     HVD_TRY(const auto foreign, decode_foreign_launch(options.environment));
     if (foreign) {
-        return place_by_foreign(*foreign, options.generation);
+        return place_by_foreign(*foreign, operations, options.generation);
     }
-    return Place{.topology = {}, .host = host_name(), .meeting = {}, .agent = {}};
+    return place_of({}, host_name());
 }
 
 CacheLimits cache_limits(const EngineConfig& config) {
@@ -114,12 +149,55 @@ CacheLimits cache_limits(const EngineConfig& config) {
             .quarantine = ShmChannel::quarantine()};
 }
 
+/// Which way the connections with each other host go, as far as this rank made them.
+std::string describe_connections(const coll::net::Mesh& mesh) {
+    std::map<std::string, std::string> by_host;
+    for (int rank = 0; rank < mesh.size(); ++rank) {
+        const auto& peer = mesh.peer(rank);
+        if (!peer.address.empty()) {
+            by_host.emplace(peer.identity.host, peer.address);
+        }
+    }
+    std::vector<std::string> parts;
+    for (const auto& [host, address] : by_host) {
+        parts.push_back(host + " by " + address);
+    }
+    return join(parts, ", ");
+}
+
 }  // namespace
+
+Result<std::unique_ptr<Channel>> World::connect(WorldPlace& place,
+                                                const EngineConfig& config,
+                                                Deadline deadline) {
+    std::unique_ptr<Channel> channel;
+    if (place.topology.size == 1) {
+        channel = std::make_unique<LocalChannel>();
+    } else if (place.is_connected) {
+        HVD_TRY(mesh_, coll::net::Mesh::meet(*agent_,
+                                             {.rank = place.topology.rank,
+                                              .size = place.topology.size,
+                                              .host = place.host,
+                                              .prefix = place.prefix,
+                                              .interfaces = config.interfaces,
+                                              .ports = config.ports},
+                                             deadline));
+        channel = std::make_unique<TcpChannel>(*mesh_, place.topology.local_size);
+    } else {
+        place.meeting.local_rank = place.topology.local_rank;
+        place.meeting.local_size = place.topology.local_size;
+        place.meeting.segments = {ShmChannel::segment_bytes(place.topology.local_size),
+                                  coll::local_segment_bytes(place.topology)};
+        HVD_TRY(group_, coll::LocalGroup::meet(place.meeting, deadline));
+        channel = std::make_unique<ShmChannel>(*group_, kControlSegment, place.host);
+    }
+    return channel;
+}
 
 Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& tickets) {
     HVD_TRY(auto config, read_config(options.environment));
     const auto deadline = Deadline::in(options.timeout.value_or(config.start_timeout));
-    HVD_TRY(auto place, find_place(options, deadline));
+    HVD_TRY(auto place, find_place(options, config.cpu_operations, deadline));
     std::unique_ptr<World> world(new World);
     world->topology_ = place.topology;
     world->agent_ = std::move(place.agent);
@@ -131,46 +209,49 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
         }
     }
 
-    std::unique_ptr<Channel> channel;
-    if (place.topology.size == 1) {
-        channel = std::make_unique<LocalChannel>();
-    } else {
-        place.meeting.local_rank = place.topology.local_rank;
-        place.meeting.local_size = place.topology.local_size;
-        place.meeting.segments = {ShmChannel::segment_bytes(place.topology.local_size),
-                                  coll::local_segment_bytes(place.topology)};
-        HVD_TRY(world->group_, coll::LocalGroup::meet(place.meeting, deadline));
-        channel = std::make_unique<ShmChannel>(*world->group_, kControlSegment, place.host);
-    }
+    HVD_TRY(auto channel, world->connect(place, config, deadline));
     std::optional<Coordinator> coordinator;
     if (place.topology.rank == 0) {
         coordinator.emplace(place.topology.size, cache_limits(config));
     }
     world->engine_ = std::make_unique<Engine>(
-        Engine::Setup{
-            .reactor = std::make_unique<coll::Reactor>(),
-            .channel = std::move(channel),
-            .coordinator = std::move(coordinator),
-            .executor = {.backends = coll::create_backends({.topology = place.topology,
-                                                            .local_group = world->group_.get(),
-                                                            .local_segment = kBackendSegment}),
-                         .select = coll::select,
-                         .fusion_bytes = config.fusion_bytes,
-                         .rank = place.topology.rank},
-            .config = config,
-            .on_peer_lost =
-                [agent = world->agent_.get()](int peer, std::string_view why) {
-                    if (agent != nullptr) {
-                        // The operations that fail say the same; nothing is left to do about it.
-                        (void)agent->report(coll::ReportKind::peer_lost, peer, why);
-                    }
-                }},
+        Engine::Setup{.reactor = std::make_unique<coll::Reactor>(),
+                      .channel = std::move(channel),
+                      .coordinator = std::move(coordinator),
+                      .executor = {.backends =
+                                       coll::create_backends({.topology = place.topology,
+                                                              .local_group = world->group_.get(),
+                                                              .local_segment = kBackendSegment,
+                                                              .mesh = world->mesh_.get()}),
+                                   .select = coll::select,
+                                   .fusion_bytes = config.fusion_bytes,
+                                   .rank = place.topology.rank},
+                      .config = config,
+                      .on_peer_lost =
+                          [agent = world->agent_.get()](int peer, std::string_view why) {
+                              if (agent != nullptr) {
+                                  // The operations that fail say the same; nothing is left to do
+                                  // about it.
+                                  (void)agent->report(coll::ReportKind::peer_lost, peer, why);
+                              }
+                          }},
         tickets);
     log.info("world of " + std::to_string(place.topology.size) + " on " + place.host);
+    // Once for each host, by the rank that has connected to all others of it and of those before.
+    if (world->mesh_ && place.topology.local_rank == place.topology.local_size - 1 &&
+        place.topology.rank != 0) {
+        log.info("connected over tcp with " + describe_connections(*world->mesh_));
+    }
     return world;
 }
 
 World::~World() = default;
+
+void World::close_in_child() const noexcept {
+    if (mesh_) {
+        mesh_->close_in_child();
+    }
+}
 
 void World::leave(Deadline deadline) {
     engine_->stop(deadline);

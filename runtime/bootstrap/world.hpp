@@ -6,6 +6,7 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
+#include "collectives/net/mesh.hpp"
 #include "collectives/rendezvous/agent_store.hpp"
 #include "collectives/rendezvous/local_group.hpp"
 #include "collectives/topology.hpp"
@@ -15,6 +16,8 @@
 #include <string_view>
 
 namespace hvd::rt {
+
+struct WorldPlace;
 
 /// One membership of this process in a world, from hvd_init to hvd_shutdown.
 ///
@@ -42,15 +45,24 @@ public:
     /// Leaves in order: see Engine::stop.
     void leave(Deadline deadline);
 
+    /// In a forked child: keeps no connection of the parent open. Async-signal-safe; nothing else
+    /// of the world is of use there.
+    void close_in_child() const noexcept;
+
     /// Tells the launcher's agent, where there is one. Thread: any.
     [[nodiscard]] Status report(coll::ReportKind kind, int peer, std::string_view text);
 
 private:
     World() = default;
 
+    [[nodiscard]] Result<std::unique_ptr<Channel>> connect(WorldPlace& place,
+                                                           const EngineConfig& config,
+                                                           Deadline deadline);
+
     coll::Topology topology_;
     std::unique_ptr<coll::AgentStore> agent_;
     std::unique_ptr<coll::LocalGroup> group_;
+    std::unique_ptr<coll::net::Mesh> mesh_;
     std::unique_ptr<Engine> engine_;  // uses all of the above
 };
 

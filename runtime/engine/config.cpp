@@ -55,6 +55,27 @@ Status parse_start_timeout(std::string_view text, EngineConfig& config) {
     return ok();
 }
 
+Status parse_cpu_operations(std::string_view text, EngineConfig& config) {
+    // The names of the original's, which a user's scripts may still set, all mean: choose yourself.
+    constexpr std::string_view kAutomatic[] = {"gloo", "GLOO", "mpi", "MPI", "ccl", "CCL", "shm"};
+    if (text == "tcp") {
+        config.cpu_operations = CpuOperations::tcp;
+    } else if (std::ranges::find(kAutomatic, text) == std::end(kAutomatic)) {
+        return expected("tcp, or nothing for what suits the hosts");
+    }
+    return ok();
+}
+
+Status parse_interfaces(std::string_view text, EngineConfig& config) {
+    HVD_TRY(config.interfaces, coll::net::parse_interface_filter(text));
+    return ok();
+}
+
+Status parse_ports(std::string_view text, EngineConfig& config) {
+    HVD_TRY(config.ports, coll::net::parse_port_range(text));
+    return ok();
+}
+
 constexpr ConfigVariable kVariables[] = {
     {"HOROVOD_FUSION_THRESHOLD", parse_fusion,
      "bytes up to which small tensors travel together; 0: each alone; unset: what suits the "
@@ -65,6 +86,13 @@ constexpr ConfigVariable kVariables[] = {
      "tensors whose agreement is remembered; 0: none; unset: as many as there are"},
     {"HOROVOD_LOG_LEVEL", parse_level, "trace, debug, info, warning, error or fatal"},
     {"HOROVOD_LOG_HIDE_TIME", parse_hide_time, "1: log lines carry no time"},
+    {"HOROVOD_CPU_OPERATIONS", parse_cpu_operations,
+     "tcp: connections even between ranks of one host; unset: what suits the hosts"},
+    {"HOROVOD_NETWORK_INTERFACES", parse_interfaces,
+     "interfaces that connections between ranks may use: names, patterns, networks (eth0,ib*,"
+     "10.0.0.0/8); unset: those that work"},
+    {"HOROVOD_PORT_RANGE", parse_ports,
+     "ports A-B that ranks may listen on while they connect; unset: any"},
     {"HOROVOD_START_TIMEOUT", parse_start_timeout, "seconds in which all ranks must have started"},
 };
 
@@ -111,7 +139,6 @@ constexpr std::string_view kOtherVariables[] = {
     "HOROVOD_STALL_CHECK_TIME_SECONDS",
     "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
     "HOROVOD_CONTROLLER",
-    "HOROVOD_CPU_OPERATIONS",
     "HOROVOD_GPU_OPERATIONS",
     "HOROVOD_MPI_THREADS_DISABLE",
     "HOROVOD_GLOO_IFACE",

@@ -4,6 +4,7 @@
 #include "collectives/base/env.hpp"
 #include "collectives/base/log.hpp"
 #include "collectives/base/result.hpp"
+#include "collectives/net/address.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -15,6 +16,12 @@
 
 namespace hvd::rt {
 
+/// Which way collectives of CPU tensors go, where the user says so.
+enum class CpuOperations {
+    automatic,  // shared memory on one host, else TCP
+    tcp,
+};
+
 /// What the user may set for the runtime. Filled once, by `read_config`.
 struct EngineConfig {
     std::optional<std::size_t> fusion_bytes;    // nothing: what suits the backend; 0: off
@@ -23,6 +30,9 @@ struct EngineConfig {
     LogLevel log_level = LogLevel::warn;
     bool log_time = true;
     std::chrono::milliseconds start_timeout{30'000};
+    CpuOperations cpu_operations = CpuOperations::automatic;
+    coll::net::InterfaceFilter interfaces{};  // that connections may use
+    coll::net::PortRange ports{};             // that ranks may listen on
 
     friend bool operator==(const EngineConfig&, const EngineConfig&) = default;
 };

@@ -2,4 +2,5 @@ message(STATUS "horovod ${PROJECT_VERSION} (${CMAKE_BUILD_TYPE}), ${CMAKE_CXX_CO
 foreach(part MPI CUDA NCCL SSH)
   message(STATUS "  ${part}: ${HVD_HAVE_${part}} (HVD_WITH_${part}=${HVD_WITH_${part}})")
 endforeach()
+message(STATUS "  libsodium: ${Sodium_LIBRARY}")
 message(STATUS "  tests: ${HVD_TESTS}   sanitizers: ${HVD_SANITIZE}   clang-tidy: ${HVD_CLANG_TIDY}")

@@ -2,9 +2,14 @@
 #include "tests/integration/backend_contract/contract.hpp"
 
 #include "collectives/base/deadline.hpp"
+#include "collectives/net/mesh.hpp"
+#include "collectives/rendezvous/memory_store.hpp"
 #include "collectives/self/factory.hpp"
 #include "collectives/shm/factory.hpp"
+#include "collectives/tcp/factory.hpp"
+#include "tests/support/file_store.hpp"
 #include "tests/support/proc_group.hpp"
+#include "tests/support/temp_dir.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -13,7 +18,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include <poll.h>
+#include <sys/epoll.h>
 
 namespace hvd::test {
 namespace {
@@ -23,22 +28,58 @@ using namespace std::chrono_literals;
 constexpr std::size_t kCaseSegment = 1;
 constexpr std::size_t kCaseBytes = 4096;
 
+/// What one rank's backend is made from.
+struct Parts {
+    std::unique_ptr<coll::Reactor> own_reactor;
+    std::unique_ptr<coll::net::Mesh> mesh;
+    std::unique_ptr<coll::Backend> backend;
+
+    [[nodiscard]] coll::Reactor& reactor() { return mesh ? mesh->reactor() : *own_reactor; }
+};
+
 /// A backend under test, with the world sizes it serves.
 struct Candidate {
     const char* name;
     std::size_t (*segment_bytes)(int size);
-    std::unique_ptr<coll::Backend> (*create)(coll::LocalGroup& group);
+    Parts (*create)(coll::LocalGroup& group, coll::Store& store);
     int largest_size;
 };
+
+[[noreturn]] void throw_error(const Error& error) {
+    throw std::runtime_error(std::string(to_string(error.code)) + ": " + error.message);
+}
+
+Parts on_shared_memory(coll::LocalGroup& group, coll::Store& /*store*/) {
+    return {std::make_unique<coll::Reactor>(), nullptr, coll::shm::create(group, 0)};
+}
+
+Parts alone(coll::LocalGroup& /*group*/, coll::Store& /*store*/) {
+    return {std::make_unique<coll::Reactor>(), nullptr, coll::self::create()};
+}
+
+Parts over_tcp(coll::LocalGroup& group, coll::Store& store) {
+    auto mesh = coll::net::Mesh::meet(
+        store, {.rank = group.rank(), .size = group.size(), .host = "testhost", .prefix = "world/"},
+        Deadline::in(20s));
+    if (!mesh) {
+        throw_error(mesh.error());
+    }
+    auto backend = coll::tcp::create(**mesh);
+    return {nullptr, std::move(mesh).value(), std::move(backend)};
+}
 
 constexpr std::array kCandidates{
     Candidate{.name = "self",
               .segment_bytes = [](int) -> std::size_t { return 0; },
-              .create = [](coll::LocalGroup&) { return coll::self::create(); },
+              .create = &alone,
               .largest_size = 1},
     Candidate{.name = "shm",
               .segment_bytes = &coll::shm::segment_bytes,
-              .create = [](coll::LocalGroup& group) { return coll::shm::create(group, 0); },
+              .create = &on_shared_memory,
+              .largest_size = 64},
+    Candidate{.name = "tcp",
+              .segment_bytes = [](int) -> std::size_t { return 0; },
+              .create = &over_tcp,
               .largest_size = 64},
 };
 
@@ -46,14 +87,15 @@ constexpr std::array kCandidates{
     return {candidate.segment_bytes(size), kCaseBytes};
 }
 
-void run_rank(const Candidate& candidate, ContractCase run, coll::LocalGroup& group) {
-    const auto backend = candidate.create(group);
-    ContractRank self{*backend, group, group.rank(), group.size()};
+void run_rank(const Candidate& candidate,
+              ContractCase run,
+              coll::LocalGroup& group,
+              coll::Store& store) {
+    auto parts = candidate.create(group, store);
+    auto& reactor = parts.reactor();
+    reactor.watch(group.bell(), EPOLLIN, [&](std::uint32_t) { group.hush(); });
+    ContractRank self{*parts.backend, group, reactor, group.rank(), group.size()};
     run(self);
-}
-
-[[noreturn]] void throw_error(const Error& error) {
-    throw std::runtime_error(std::string(to_string(error.code)) + ": " + error.message);
 }
 
 [[nodiscard]] std::unique_ptr<coll::Work> start(ContractRank& self, const coll::Task& task) {
@@ -89,6 +131,7 @@ void run_on_processes(ContractCase run, void (*check)(const std::vector<RankEnd>
             continue;
         }
         const auto socket = unique_socket_name();
+        const TempDir folder;
         const auto ends = run_ranks(size, [&](int rank) {
             const auto group = coll::LocalGroup::meet({.local_rank = rank,
                                                        .local_size = size,
@@ -98,7 +141,8 @@ void run_on_processes(ContractCase run, void (*check)(const std::vector<RankEnd>
             if (!group) {
                 throw_error(group.error());
             }
-            run_rank(candidate, run, **group);
+            FileStore store(folder.path());
+            run_rank(candidate, run, **group, store);
             return 0;
         });
         CAPTURE(candidate.name, size);
@@ -115,8 +159,9 @@ void run_on_threads(ContractCase run) {
         const auto segments = segments_of(candidate, size);
         const auto groups = coll::LocalGroup::among_threads(size, segments);
         REQUIRE(groups.has_value());
+        coll::MemoryStore store;
         const auto failed = run_thread_ranks(size, [&](int rank) {
-            run_rank(candidate, run, *(*groups)[static_cast<std::size_t>(rank)]);
+            run_rank(candidate, run, *(*groups)[static_cast<std::size_t>(rank)], store);
             return 0;
         });
         CAPTURE(candidate.name, size);
@@ -148,11 +193,10 @@ void run_task_asleep(ContractRank& self, const coll::Task& task) {
             self.group.awake();
             break;
         }
-        pollfd bell{self.group.bell(), POLLIN, 0};
-        const int rung = ::poll(&bell, 1, deadline.poll_timeout_ms());
+        const bool woken = self.reactor.wait(deadline);
         self.group.awake();
-        self.group.hush();
-        expect(rung == 1, "nobody woke this rank");
+        self.reactor.dispatch();
+        expect(woken, "nobody woke this rank");
     }
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "collectives/backend.hpp"
+#include "collectives/reactor.hpp"
 #include "collectives/rendezvous/local_group.hpp"
 #include "tests/support/proc_group.hpp"
 
@@ -23,6 +24,7 @@ inline constexpr std::chrono::seconds kTaskLimit{20};
 struct ContractRank {
     coll::Backend& backend;
     coll::LocalGroup& group;
+    coll::Reactor& reactor;  // what wakes the backend, and the group's bell
     int rank;
     int size;
 
@@ -47,7 +49,7 @@ void expect(bool holds, const std::string& what);
 /// Polls the task to its end, yielding the CPU in between. Throws the Error as text.
 void run_task(ContractRank& self, const coll::Task& task);
 
-/// The same, but sleeps on the bell whenever there is nothing to do.
+/// The same, but sleeps in the reactor whenever there is nothing to do.
 void run_task_asleep(ContractRank& self, const coll::Task& task);
 
 }  // namespace hvd::test

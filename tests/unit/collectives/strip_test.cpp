@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/shm/strip.hpp"
+#include "collectives/algorithms/strip.hpp"
 
 #include <catch2/catch.hpp>
 
 #include <array>
 #include <string>
 
-namespace hvd::coll::shm {
+namespace hvd::coll {
 namespace {
 
 std::string between(const Strip<const char>& strip, std::size_t begin, std::size_t end) {
@@ -45,4 +45,4 @@ TEST_CASE("an empty range visits nothing, even beyond the end") {
 }
 
 }  // namespace
-}  // namespace hvd::coll::shm
+}  // namespace hvd::coll

@@ -18,7 +18,10 @@ TEST_CASE("every variable sets its field") {
                                      {"HOROVOD_CACHE_CAPACITY", "64"},
                                      {"HOROVOD_LOG_LEVEL", "DEBUG"},
                                      {"HOROVOD_LOG_HIDE_TIME", "1"},
-                                     {"HOROVOD_START_TIMEOUT", "7"}});
+                                     {"HOROVOD_START_TIMEOUT", "7"},
+                                     {"HOROVOD_CPU_OPERATIONS", "tcp"},
+                                     {"HOROVOD_NETWORK_INTERFACES", "eth*"},
+                                     {"HOROVOD_PORT_RANGE", "5000-5009"}});
 
     REQUIRE(config);
     CHECK(*config == EngineConfig{.fusion_bytes = 0,
@@ -26,17 +29,24 @@ TEST_CASE("every variable sets its field") {
                                   .cache_capacity = 64,
                                   .log_level = hvd::LogLevel::debug,
                                   .log_time = false,
-                                  .start_timeout = std::chrono::seconds(7)});
+                                  .start_timeout = std::chrono::seconds(7),
+                                  .cpu_operations = hvd::rt::CpuOperations::tcp,
+                                  .interfaces = {.text = "eth*", .names = {"eth*"}},
+                                  .ports = {.first = 5000, .last = 5009}});
 }
 
 TEST_CASE("unset and empty variables leave the defaults") {
     CHECK(*read_config({}) == EngineConfig{});
     CHECK(*read_config({{"HOROVOD_CYCLE_TIME", ""}}) == EngineConfig{});
+    CHECK(*read_config({{"HOROVOD_CPU_OPERATIONS", "gloo"}}) == EngineConfig{});
 }
 
 TEST_CASE("a wrong value is an error that names the variable and the value") {
     for (const auto& variable : config_variables()) {
         const std::string name(variable.name);
+        if (name == "HOROVOD_NETWORK_INTERFACES") {
+            continue;  // an interface may have any name
+        }
         CAPTURE(name);
 
         const auto config = read_config({{name, "nonsense"}});
@@ -48,6 +58,8 @@ TEST_CASE("a wrong value is an error that names the variable and the value") {
     CHECK_FALSE(read_config({{"HOROVOD_FUSION_THRESHOLD", "-1"}}));
     CHECK_FALSE(read_config({{"HOROVOD_CYCLE_TIME", "nan"}}));
     CHECK_FALSE(read_config({{"HOROVOD_START_TIMEOUT", "0"}}));
+    CHECK_FALSE(read_config({{"HOROVOD_NETWORK_INTERFACES", "10.0.0.0/33"}}));
+    CHECK_FALSE(read_config({{"HOROVOD_PORT_RANGE", "9-8"}}));
 }
 
 TEST_CASE("unknown variables are named with the nearest known one; the original's are not") {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace hvd::coll::shm {
+namespace hvd::coll {
 
 /// Pieces of memory laid end to end: how a list of segments looks to a transport of chunks.
 template <class Byte>
@@ -52,4 +52,4 @@ private:
 using InStrip = Strip<const std::byte>;
 using OutStrip = Strip<std::byte>;
 
-}  // namespace hvd::coll::shm
+}  // namespace hvd::coll

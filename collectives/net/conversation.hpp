@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A socket on its way to becoming a Link.
+#pragma once
+
+#include "collectives/base/deadline.hpp"
+#include "collectives/base/result.hpp"
+#include "collectives/base/unique_fd.hpp"
+#include "collectives/net/address.hpp"
+#include "collectives/net/handshake.hpp"
+#include "collectives/reactor.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace hvd::coll::net {
+
+/// A non-blocking socket that listens at the address, on a free port of the range, beginning with
+/// the `start`-th. Errors: unavailable.
+struct Listener {
+    UniqueFd socket;
+    Endpoint endpoint;
+};
+[[nodiscard]] Result<Listener> listen_at(const HostAddress& address,
+                                         const PortRange& ports,
+                                         int start);
+
+/// A non-blocking socket that is connecting. Errors: unavailable.
+[[nodiscard]] Result<UniqueFd> begin_connect(const Endpoint& to);
+
+/// One handshake on one socket. Thread: baton.
+class Conversation {
+public:
+    Conversation(UniqueFd socket, Handshake handshake, Deadline limit);
+
+    /// Sends and reads what can be now. After an Error the conversation is of no use.
+    [[nodiscard]] Status advance();
+
+    [[nodiscard]] Handshake& handshake() noexcept { return handshake_; }
+    [[nodiscard]] const Handshake& handshake() const noexcept { return handshake_; }
+    [[nodiscard]] bool is_done() const noexcept { return handshake_.is_done() && out_.empty(); }
+    [[nodiscard]] const Deadline& limit() const noexcept { return limit_; }
+    [[nodiscard]] int descriptor() const noexcept { return socket_.get(); }
+    [[nodiscard]] UniqueFd take_socket() noexcept { return std::move(socket_); }
+
+private:
+    [[nodiscard]] Status send();
+    [[nodiscard]] Result<bool> read();
+    [[nodiscard]] Status check_connected();
+
+    UniqueFd socket_;
+    Handshake handshake_;
+    Deadline limit_;
+    bool connected_ = false;
+    std::vector<std::byte> out_;
+};
+
+}  // namespace hvd::coll::net

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the kernel tells about this host's interfaces.
+#include "collectives/base/file.hpp"
+#include "collectives/base/text.hpp"
+#include "collectives/net/address.hpp"
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include <ifaddrs.h>
+#include <net/if.h>
+
+namespace hvd::coll::net {
+namespace {
+
+template <class Kernel>
+Kernel read_as(const sockaddr* from) noexcept {
+    Kernel address{};
+    std::memcpy(&address, from, sizeof address);
+    return address;
+}
+
+IpAddress ip_of(const sockaddr* from) noexcept {
+    IpAddress ip{.is_v6 = from->sa_family == AF_INET6};
+    if (ip.is_v6) {
+        const auto v6 = read_as<sockaddr_in6>(from);
+        std::memcpy(ip.bytes.data(), &v6.sin6_addr, sizeof v6.sin6_addr);
+    } else {
+        const auto v4 = read_as<sockaddr_in>(from);
+        std::memcpy(ip.bytes.data(), &v4.sin_addr, sizeof v4.sin_addr);
+    }
+    return ip;
+}
+
+int bits_of_mask(const sockaddr* mask) noexcept {
+    if (mask == nullptr) {
+        return 0;
+    }
+    int bits = 0;
+    for (const auto byte : ip_of(mask).bytes) {
+        bits += std::popcount(byte);
+    }
+    return bits;
+}
+
+std::int32_t speed_of(const std::string& interface) {
+    const auto text = read_file("/sys/class/net/" + interface + "/speed", 64);
+    const auto speed = text ? parse_number<std::int32_t>(trim(*text)) : std::nullopt;
+    return speed && *speed > 0 ? *speed : 0;  // -1 where nothing is plugged in
+}
+
+bool is_usable(const ifaddrs& entry) noexcept {
+    if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0) {
+        return false;
+    }
+    if (entry.ifa_addr->sa_family == AF_INET) {
+        return true;
+    }
+    if (entry.ifa_addr->sa_family != AF_INET6) {
+        return false;
+    }
+    const auto bytes = ip_of(entry.ifa_addr).bytes;
+    return !(bytes[0] == 0xfe && (bytes[1] & 0xc0U) == 0x80);
+}
+
+}  // namespace
+
+Result<std::vector<HostAddress>> host_addresses() {
+    ifaddrs* list = nullptr;
+    if (::getifaddrs(&list) != 0) {
+        auto error = system_error("cannot list this host's network interfaces", errno);
+        error.code = Errc::unavailable;
+        return error;
+    }
+    const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+    std::vector<HostAddress> addresses;
+    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+        if (is_usable(*entry)) {
+            const std::string name = entry->ifa_name;
+            addresses.push_back({.interface = name,
+                                 .ip = ip_of(entry->ifa_addr),
+                                 .prefix = bits_of_mask(entry->ifa_netmask),
+                                 .speed = speed_of(name)});
+        }
+    }
+    return addresses;
+}
+
+}  // namespace hvd::coll::net

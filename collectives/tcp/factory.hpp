@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/backend.hpp"
+#include "collectives/net/mesh.hpp"
+
+#include <memory>
+
+namespace hvd::coll::tcp {
+
+/// Collectives of ranks on any hosts. `mesh` outlives it; its data links are the backend's alone.
+/// What may wake a rank that waits is `mesh.reactor()`.
+[[nodiscard]] std::unique_ptr<Backend> create(net::Mesh& mesh);
+
+}  // namespace hvd::coll::tcp

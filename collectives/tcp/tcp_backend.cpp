@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/tcp/factory.hpp"
+#include "collectives/tcp/works.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace hvd::coll::tcp {
+namespace {
+
+constexpr int kScore = 50;
+constexpr std::size_t kFusionBytes = std::size_t{8} << 20;
+
+class DoneWork final : public Work {
+public:
+    [[nodiscard]] Result<Progress> poll() override { return Progress::done; }
+};
+
+class TcpBackend final : public Backend {
+public:
+    explicit TcpBackend(net::Mesh& mesh) : state_(mesh) {}
+
+    [[nodiscard]] std::string_view name() const noexcept override { return "tcp"; }
+    [[nodiscard]] int score(const Task& task) const noexcept override {
+        return task.device.is_host() ? kScore : 0;
+    }
+    [[nodiscard]] bool gathers(const Task&) const noexcept override { return true; }
+    [[nodiscard]] std::span<std::byte> workspace(std::size_t bytes) override {
+        workspace_.resize(bytes);
+        return workspace_;
+    }
+    [[nodiscard]] std::size_t fusion_bytes() const noexcept override { return kFusionBytes; }
+
+private:
+    std::unique_ptr<Work> do_start(const Task& task) override {
+        switch (task.op) {
+            case Op::allreduce:
+                if (input_bytes(task) == 0) {
+                    return std::make_unique<DoneWork>();
+                }
+                return start_allreduce(state_, task);
+            case Op::allgather: return start_allgather(state_, task);
+            case Op::broadcast: return start_broadcast(state_, task);
+            case Op::barrier: return start_barrier(state_);
+        }
+        return nullptr;
+    }
+
+    void do_abort(const Error& cause) override { state_.cause = cause; }
+
+    State state_;
+    std::vector<std::byte> workspace_;
+};
+
+}  // namespace
+
+Result<Work::Progress> SteppedWork::poll() {
+    if (state_.cause) {
+        return *state_.cause;
+    }
+    // Whoever sleeps does it in this reactor, or in one that watches it.
+    state_.mesh.reactor().dispatch();
+    while (!is_over_) {
+        if (in_step_) {
+            HVD_TRY(const bool is_step_over, state_.exchange.pump());
+            if (!is_step_over) {
+                return Progress::pending;
+            }
+        }
+        in_step_ = advance();
+        is_over_ = !in_step_;
+    }
+    return Progress::done;
+}
+
+std::unique_ptr<Backend> create(net::Mesh& mesh) {
+    return std::make_unique<TcpBackend>(mesh);
+}
+
+}  // namespace hvd::coll::tcp
