@@ -59,15 +59,19 @@ StarterContext starter_context(const sigset_t& signal_mask) {
 }
 
 SuperviseOptions supervise_options(const LaunchRequest& request) {
-    return {.build_id = std::string(wire::build_id()),
-            .start_timeout = request.start_timeout,
-            .timeout = request.timeout,
-            .grace = request.grace,
-            .verbose = request.verbose,
-            .output = {.timestamps = request.prefix_timestamp ? RankPrinter::Timestamps::yes
-                                                              : RankPrinter::Timestamps::no,
-                       .show = request.show,
-                       .folder = request.output_filename}};
+    return {
+        .build_id = std::string(wire::build_id()),
+        .start_timeout = request.start_timeout,
+        .timeout = request.timeout,
+        .grace = request.grace,
+        .lease = request.lease,
+        .on_failure = request.on_failure == FailureRule::wait ? OnFailure::wait : OnFailure::stop,
+        .exit_timeout = request.exit_timeout,
+        .verbose = request.verbose,
+        .output = {.timestamps = request.prefix_timestamp ? RankPrinter::Timestamps::yes
+                                                          : RankPrinter::Timestamps::no,
+                   .show = request.show,
+                   .folder = request.output_filename}};
 }
 
 int print_plan(const LaunchRequest& request, const LaunchPlan& plan) {
