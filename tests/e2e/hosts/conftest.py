@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from cluster import Cluster
 from support.hosts import HostOptions, Lab, why_not
 
 
@@ -25,3 +27,9 @@ def lab(can_have_hosts: None) -> Iterator[Callable[..., Lab]]:
             return stack.enter_context(Lab(count, options))
 
         yield make
+
+
+@pytest.fixture
+def cluster(lab: Callable[..., Lab], horovodrun: Path) -> Callable[..., Cluster]:
+    """cluster(4, {...}): the same, to start jobs on the first of them."""
+    return lambda *arguments: Cluster(lab(*arguments), horovodrun)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever dies on whichever host, the job ends in time, says who was it, and leaves nothing.
+
+Survivors are counted by the machine's kernel in each host's PID namespace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+
+import pytest
+from cluster import slots
+from jobs import only_rank
+
+# A rank with a child, and a grandchild that hides: double-forked, without an environment, in a
+# session of its own, and deaf to TERM.
+HIDING = (
+    "sh",
+    "-c",
+    "(setsid sh -c 'trap \"\" TERM; env -i sleep 1000 &' &); sleep 1001 & echo ready; wait",
+)
+
+
+@pytest.fixture
+def started(cluster):
+    """started(*flags): three hosts and a job of four ranks on them that has come up."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*flags: object, command: tuple[str, ...] = HIDING):
+            hosts = cluster(3)
+            arguments = ("-np", 4, "-H", "h1:1,h2:2,h3:1", *flags, *command)
+            job = stack.enter_context(hosts.start(*arguments))
+            job.wait_until(lambda: job.text["out"].count(b"ready\n") == 4, "four times ready")
+            return hosts, job
+
+        yield start
+
+
+def summary_of(hosts) -> dict:
+    return json.loads(hosts.head.path("/root/summary.json").read_text())
+
+
+def test_the_culprit_on_another_host_is_named(cluster):
+    hosts = cluster(3)
+    flags = ("-np", 6, "-H", slots(hosts.hosts, 2), "--summary", "/root/summary.json")
+
+    job = hosts.run(*flags, *only_rank(3, "sleep 1; echo no data >&2; exit 7"))
+
+    assert job.code == 7
+    assert "culprit: rank 3 (host h2, local rank 1, pid" in "\n".join(job.said)
+    assert b"horovodrun: | no data\n" in job.err
+    assert "horovodrun: stopped: ranks 0-2,4-5" in job.said
+    assert summary_of(hosts)["culprit"]["host"] == "h2"
+    hosts.wait_until_clean(1)
+
+
+@pytest.mark.parametrize("command, code", [("/nowhere/train", 127), ("/etc/passwd", 126)])
+def test_a_command_that_is_not_there_is_told_with_its_host(cluster, command, code):
+    hosts = cluster(2)
+
+    job = hosts.run("-np", 1, "-H", "h2:1", command)
+
+    assert job.code == code
+    assert "h2" in "\n".join(job.said) and command in "\n".join(job.said)
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM"])
+def test_a_signal_ends_the_ranks_of_all_hosts(started, name):
+    hosts, job = started("--grace", 1)
+
+    job.signal(getattr(signal, f"SIG{name}"))
+    ended = job.end()
+
+    assert ended.code == 128 + getattr(signal, f"SIG{name}")
+    hosts.wait_until_clean(1)
+
+
+def test_ranks_anywhere_that_end_well_when_asked_make_it_a_success(started):
+    script = "trap 'echo got; exit 0' INT; echo ready; while :; do sleep 0.1; done"
+    hosts, job = started(command=("sh", "-c", script))
+
+    job.signal(signal.SIGINT)
+    ended = job.end()
+
+    assert (ended.code, ended.out.count(b"got\n")) == (0, 4), ended.err
+    hosts.wait_until_clean(1)
+
+
+def test_a_killed_rank_is_the_culprit(started):
+    hosts, job = started("--grace", 1)
+    victim = hosts.hosts[2].find("sh")[0]
+
+    os.kill(victim.pid, signal.SIGKILL)
+    ended = job.end()
+
+    assert ended.code == 137
+    assert "culprit: rank 3 (host h3" in "\n".join(ended.said)
+    hosts.wait_until_clean(2)
+
+
+@pytest.mark.parametrize("place", [1], ids=["agent"])
+def test_a_killed_agent_loses_its_host(started, place):
+    hosts, job = started("--grace", 1)
+    victim = hosts.hosts[1].find("hvd-agent")[place]
+
+    os.kill(victim.pid, signal.SIGKILL)
+    ended = job.end()
+
+    assert ended.code == 125
+    assert "h2" in "\n".join(ended.said)
+    hosts.wait_until_clean(2)
+
+
+def test_a_killed_sshd_loses_its_host(started):
+    hosts, job = started("--grace", 1)
+    h2 = hosts.hosts[1]
+    daemon = h2.find("sshd")[0]
+    sessions = [one for one in h2.find("sshd") if one.pid != daemon.pid]
+
+    for one in sessions:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one.pid, signal.SIGKILL)
+    ended = job.end()
+
+    assert sessions
+    assert ended.code == 125
+    assert "h2" in "\n".join(ended.said)
+    hosts.wait_until_clean(2)
+
+
+def test_a_killed_launcher_takes_all_ranks_along(started):
+    hosts, job = started()
+
+    job.signal(signal.SIGKILL)
+
+    hosts.wait_until_clean(2)
+    assert job.end().code == -9
+
+
+def test_a_killed_host_is_lost_at_once(started):
+    hosts, job = started("--grace", 1, "--summary", "/root/summary.json")
+    began = time.monotonic()
+
+    hosts.hosts[2].kill()
+    ended = job.end()
+
+    assert time.monotonic() - began < 10  # --lease is 30 s
+    assert ended.code == 125
+    assert "h3" in "\n".join(ended.said)
+    states = {host["host"]: host["state"] for host in summary_of(hosts)["hosts"]}
+    assert states == {"h1": "ok", "h2": "ok", "h3": "lost"}
+    hosts.wait_until_clean(2)
+
+
+def test_a_short_break_of_the_link_is_endured(started):
+    script = "echo ready; sleep 4; echo done"
+    hosts, job = started("--lease", 10, command=("sh", "-c", script))
+
+    hosts.hosts[1].cut()
+    time.sleep(2)
+    hosts.hosts[1].heal()
+    ended = job.end()
+
+    assert (ended.code, ended.out.count(b"done\n")) == (0, 4), ended.err
+
+
+def test_lost_packets_are_endured(cluster):
+    hosts = cluster(3)
+    for host in hosts.hosts[1:]:
+        hosts.lab.lose(host, 5)
+
+    job = hosts.run("-np", 4, "-H", "h2:2,h3:2", "sh", "-c", "sleep 1; echo done")
+
+    assert (job.code, len(job.lines)) == (0, 4), job.err

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One command on one host starts ranks on many, which need nothing but sshd and a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from cluster import slots
+from support.hosts import HostOptions
+
+ABOUT = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
+TELL = ("sh", "-c", "echo $(hostname) " + " ".join(f"$HOROVOD_{name}" for name in ABOUT))
+
+
+def told(job) -> list[tuple[object, ...]]:
+    """(host, rank, size, local rank, ...) of every rank, by rank."""
+    assert job.code == 0, job.err.decode()
+    rows = [line.split(":", 1)[1].split() for line in job.lines]
+    return sorted(((host, *map(int, words)) for host, *words in rows), key=lambda row: row[1])
+
+
+@pytest.mark.parametrize("count", [2, 4, 16])
+def test_ranks_fill_the_hosts_in_order(cluster, count):
+    hosts = cluster(count)
+
+    job = hosts.run("-np", 2 * count, "-H", slots(hosts.hosts, 2), *TELL)
+
+    assert told(job) == [
+        (f"h{rank // 2 + 1}", rank, 2 * count, rank % 2, 2, rank // 2, count)
+        for rank in range(2 * count)
+    ]
+    hosts.wait_until_clean(1)
+
+
+def test_unequal_hosts_have_the_right_numbers(cluster):
+    hosts = cluster(3)
+
+    job = hosts.run("-H", "h1:1,h2:3,h3:2", *TELL)
+
+    assert told(job) == [
+        ("h1", 0, 6, 0, 1, 0, 3),
+        ("h2", 1, 6, 0, 3, 1, 3),
+        ("h2", 2, 6, 1, 3, 0, 2),
+        ("h2", 3, 6, 2, 3, 0, 1),
+        ("h3", 4, 6, 0, 2, 2, 3),
+        ("h3", 5, 6, 1, 2, 1, 2),
+    ]
+
+
+def test_the_host_of_horovodrun_need_not_have_ranks(cluster):
+    hosts = cluster(3)
+
+    job = hosts.run("-np", 2, "-H", "h2:1,h3:1", *TELL)
+
+    assert [row[0] for row in told(job)] == ["h2", "h3"]
+
+
+@pytest.mark.parametrize("name", ["root@h2:1", "[fd77::2]:1", "10.77.0.3:1", "ssh://root@h2:22/1"])
+def test_a_host_may_be_written_in_many_ways(cluster, name):
+    hosts = cluster(2)
+
+    job = hosts.run("-np", 1, "-H", name, "hostname", user="tester" if "@" in name else "root")
+
+    assert (job.code, job.lines) == (0, ["[0]<stdout>:h2"]), job.err
+
+
+def test_a_host_file_names_hosts_too(cluster):
+    hosts = cluster(3)
+    hosts.head.path("/root/hosts").write_text("# ours\nh2 slots=2\n\nh3:1\n")
+
+    job = hosts.run("-hostfile", "/root/hosts", "hostname")
+
+    assert sorted(job.lines) == ["[0]<stdout>:h2", "[1]<stdout>:h2", "[2]<stdout>:h3"], job.err
+
+
+def test_an_ordinary_user_has_all_this_too(cluster):
+    hosts = cluster(2)
+
+    job = hosts.run("-np", 2, "-H", "h1:1,h2:1", "id", "-un", user="tester")
+
+    assert sorted(job.lines) == ["[0]<stdout>:tester", "[1]<stdout>:tester"], job.err
+    hosts.wait_until_clean(1)
+
+
+SHOW = (
+    "/usr/bin/python3",
+    "-IS",
+    "-c",
+    "import json, os, sys; print(json.dumps([dict(os.environ), os.getcwd(), sys.argv[1:]]))",
+)
+
+
+def test_environment_directory_and_words_travel(cluster):
+    hosts = cluster(2)
+    words = ["a b", "", "$HOME", "it's", '"', "*", "ü", "\\", "!x", "line\nline"]
+    mine = {
+        "MINE": 'it\'s\na "test" ü',
+        "BASH_FUNC_x%%": "() { :; }",
+        "DISPLAY": ":7",
+        "SSH_AUTH_SOCK": "/tmp/agent",
+        "XDG_RUNTIME_DIR": "/run/user/7",
+        "CUDA_VISIBLE_DEVICES": "3",
+        "HOSTNAME": "h1",
+    }
+
+    job = hosts.run("-np", 1, "-H", "h2:1", *SHOW, *words, env=mine, folder="/usr/lib")
+
+    assert job.code == 0, job.err
+    seen, folder, arguments = json.loads(job.lines[0].removeprefix("[0]<stdout>:"))
+    assert (folder, arguments) == ("/usr/lib", words)
+    assert seen["MINE"] == mine["MINE"]
+    assert (seen["HOME"], seen["USER"]) == ("/root", "root")
+    assert not set(seen) & set(mine) - {"MINE", "HOSTNAME"}
+    assert seen.get("HOSTNAME") != "h1"
+
+
+def test_only_what_is_named_travels_with_env_clean(cluster):
+    hosts = cluster(2)
+    flags = ("--env-clean", "--env", "A=1", "--env-pass", "B*")
+
+    job = hosts.run("-np", 1, "-H", "h2:1", *flags, *SHOW, env={"BB": "2", "C": "3"})
+
+    seen, *_ = json.loads(job.lines[0].removeprefix("[0]<stdout>:"))
+    assert (seen["A"], seen["BB"]) == ("1", "2")
+    assert "C" not in seen
+
+
+def test_output_of_all_hosts_arrives_whole(cluster):
+    hosts = cluster(4)
+    script = "i=0; while [ $i -lt 2000 ]; do echo $HOROVOD_RANK-$i; i=$((i+1)); done; echo end >&2"
+
+    job = hosts.run("-np", 8, "-H", slots(hosts.hosts, 2), "sh", "-c", script)
+
+    assert job.code == 0, job.err
+    assert sorted(job.lines) == sorted(
+        f"[{rank}]<stdout>:{rank}-{line}" for rank in range(8) for line in range(2000)
+    )
+    assert job.err.count(b"<stderr>:end\n") == 8
+
+
+def test_the_first_rank_reads_standard_input(cluster):
+    hosts = cluster(2)
+    reader, writer = os.pipe()
+    os.write(writer, b"for rank 0\n")
+    os.close(writer)
+
+    job = hosts.run("-np", 2, "-H", "h2:2", "--stdin", 0, "cat", stdin=reader)
+    os.close(reader)
+
+    assert (job.code, job.lines) == (0, ["[0]<stdout>:for rank 0"]), job.err
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one home", "many homes"])
+def test_the_agent_is_brought_once_to_each_home(cluster, shared):
+    own = HostOptions(own_home=not shared)
+    hosts = cluster(8, dict.fromkeys(range(2, 9), own))
+    others = hosts.hosts[1:]
+
+    def agents() -> set[tuple[str, int, int]]:
+        top = [host.path("/root/.cache/horovodrun") for host in others]
+        found = [file for folder in top for file in folder.rglob("*") if file.is_file()]
+        return {(file.name, file.stat().st_ino, file.stat().st_size) for file in found}
+
+    first = hosts.run("-np", 7, "-H", slots(others), "true")
+    brought = agents()
+    second = hosts.run("-np", 7, "-H", slots(others), "true")
+
+    assert (first.code, second.code) == (0, 0), first.err + second.err
+    assert len(brought) == (1 if shared else 7), brought
+    assert agents() == brought
+
+
+def test_what_is_planned_is_what_runs(cluster):
+    hosts = cluster(3)
+    arguments = ("-np", 4, "-H", "h2:3,h3:1")
+
+    planned = hosts.run(*arguments, "--dry-run", "--output-format", "json", *TELL)
+    ran = hosts.run(*arguments, *TELL)
+
+    plan = json.loads(planned.out)
+    assert [entry["host"] for entry in plan["ranks"]] == [row[0] for row in told(ran)]
+    assert [(host["host"], host["slots"]) for host in plan["hosts"]] == [("h2", 3), ("h3", 1)]
+
+
+def test_hosts_without_numbers_have_a_rank_for_each_cpu(cluster):
+    hosts = cluster(3)
+    cpus = len(os.sched_getaffinity(0))
+
+    job = hosts.run("-H", "h2,h3", *TELL)
+
+    assert [row[0] for row in told(job)] == ["h2"] * cpus + ["h3"] * cpus

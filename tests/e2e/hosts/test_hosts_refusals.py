@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host that cannot be used is named, with the step that failed and what it said."""
+
+from __future__ import annotations
+
+import pytest
+from support.hosts import HostOptions
+
+
+def refusal(job, host: str = "h2") -> str:
+    """What horovodrun said about the host."""
+    said = "\n".join(job.said)
+    assert job.code == 125, said
+    assert host in said
+    return said.lower()
+
+
+def test_a_wrong_key(cluster):
+    hosts = cluster(2)
+    hosts.head.run("rm", "/root/.ssh/id_ed25519")
+    hosts.head.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "/root/.ssh/id_ed25519")
+    (hosts.lab.files.folder / "h2/ssh/authorized_keys").write_text("")
+    hosts.head.path("/root/.ssh/authorized_keys").write_text("")
+
+    job = hosts.run("-np", 1, "-H", "h2:1", "true")
+
+    said = refusal(job)
+    assert "permission denied" in said or "authenti" in said
+
+
+def test_an_unknown_host_key(cluster):
+    hosts = cluster(2)
+    (hosts.lab.files.folder / "h1/ssh/ssh_known_hosts").write_text("")
+
+    job = hosts.run("-np", 1, "-H", "h2:1", "true")
+
+    assert "host key" in refusal(job)
+
+
+def test_another_host_key(cluster):
+    hosts = cluster(3)
+    known = hosts.lab.files.folder / "h1/ssh/ssh_known_hosts"
+    lines = known.read_text().splitlines()
+    others = {line.split()[1]: line.split()[2] for line in lines if line.startswith("h3,")}
+    changed = [
+        " ".join([name, kind, others[kind] if name.startswith("h2,") else blob])
+        for name, kind, blob in map(str.split, lines)
+    ]
+    known.write_text("\n".join(changed) + "\n")
+
+    job = hosts.run("-np", 1, "-H", "h2:1", "true")
+
+    assert "host key" in refusal(job)
+
+
+def test_a_wrong_user(cluster):
+    hosts = cluster(2)
+
+    said = refusal(hosts.run("-np", 1, "-H", "nobody9@h2:1", "true"))
+
+    assert "permission denied" in said or "authenti" in said
+    assert "nobody9" in said
+
+
+def test_a_closed_port(cluster):
+    hosts = cluster(2, {2: HostOptions(sshd=False)})
+
+    assert "refused" in refusal(hosts.run("-np", 1, "-H", "h2:1", "true"))
+
+
+def test_a_name_that_does_not_resolve(cluster):
+    hosts = cluster(2)
+
+    said = refusal(hosts.run("-np", 1, "-H", "nohost:1", "true"), "nohost")
+
+    assert "resolve" in said or "not known" in said
+
+
+def test_one_bad_host_of_many_ends_the_start_everywhere(cluster):
+    hosts = cluster(4, {3: HostOptions(sshd=False)})
+
+    job = hosts.run("-np", 4, "-H", "h1:1,h2:1,h3:1,h4:1", "echo", "ran")
+
+    refusal(job, "h3")
+    assert job.out == b""
+    hosts.wait_until_clean(1)
+
+
+def test_no_folder_for_programs_and_no_python(cluster):
+    hosts = cluster(2, {2: HostOptions(no_exec=True, python=False)})
+
+    said = refusal(hosts.run("-np", 1, "-H", "h2:1", "true"))
+
+    for folder in ("/root/.cache", "/var/tmp", "/tmp", "/dev/shm"):
+        assert folder in said
+    hosts.wait_until_clean(1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        HostOptions(shell="/bin/csh"),
+        HostOptions(shell="/usr/bin/fish"),
+        HostOptions(shell="/bin/dash"),
+        HostOptions(rc="echo Welcome; echo to the cluster >&2\n"),
+        HostOptions(rc="echo " + "x" * 20000 + "\n"),
+        HostOptions(python=False),
+        HostOptions(read_only_home=True),
+        HostOptions(no_exec=True),
+        HostOptions(full_disk=True),
+        HostOptions(shm_bytes=64 << 20),
+    ],
+    ids=lambda options: ",".join(
+        f"{name}={str(value)[:20].strip()}"
+        for name, value in vars(options).items()
+        if value != getattr(HostOptions(), name)
+    ),
+)
+def test_an_odd_host_works(cluster, options):
+    hosts = cluster(2, {2: options})
+
+    job = hosts.run("-np", 2, "-H", "h2:2", "sh", "-c", "echo $(hostname) $HOROVOD_RANK")
+
+    assert sorted(job.lines) == ["[0]<stdout>:h2 0", "[1]<stdout>:h2 1"], job.err.decode()
+    assert job.code == 0
+    hosts.wait_until_clean(1)
