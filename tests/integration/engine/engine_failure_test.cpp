@@ -155,7 +155,7 @@ TEST_CASE(
         require(Clock::now() - start < std::chrono::seconds(1), "too late");
         require(pending.code == Errc::unavailable, pending.message);
         const auto expected =
-            "rank 1 (pid " + std::to_string(self->group->pid(1)) + " on host testhost) has died";
+            "rank 1 (pid " + std::to_string(self->pid_of(1)) + " on host testhost) has died";
         require(pending.message == expected, pending.message);
         require(failure_of(*self, {allreduce("later", data)}).message == expected, "later");
         require(self->lost_peer == 1, "not reported");

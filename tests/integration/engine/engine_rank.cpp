@@ -2,34 +2,15 @@
 #include "tests/integration/engine/engine_rank.hpp"
 
 #include "collectives/selector/selector.hpp"
-#include "runtime/control/local_channel.hpp"
 #include "runtime/control/shm_channel.hpp"
 
 #include <stdexcept>
 #include <utility>
 
-#include <unistd.h>
-
 namespace hvd::test {
 namespace {
 
 constexpr std::chrono::seconds kLimit{20};
-
-template <class T>
-T value_or_throw(Result<T> result) {
-    if (!result) {
-        throw Exception(result.error());
-    }
-    return std::move(result).value();
-}
-
-coll::Topology topology_of(int rank, int size) {
-    return {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
-}
-
-std::vector<std::size_t> segments_for(int size) {
-    return {rt::ShmChannel::segment_bytes(size), coll::local_segment_bytes(topology_of(0, size))};
-}
 
 }  // namespace
 
@@ -53,17 +34,13 @@ void EngineRank::run(std::vector<rt::Request> requests) {
     finish(operations);
 }
 
-std::unique_ptr<EngineRank> start_engine(std::unique_ptr<coll::LocalGroup> group,
-                                         const EngineTraits& traits) {
-    auto self = std::make_unique<EngineRank>();
-    self->group = std::move(group);
-    const auto topology = topology_of(self->rank(), self->size());
-    std::unique_ptr<rt::Channel> channel;
-    if (self->group) {
-        channel = std::make_unique<rt::ShmChannel>(*self->group, 0, "testhost");
-    } else {
-        channel = std::make_unique<rt::LocalChannel>();
-    }
+void start_engine(EngineRank& self,
+                  std::unique_ptr<rt::Channel> channel,
+                  const EngineTraits& traits) {
+    const coll::Topology topology{.rank = self.rank(),
+                                  .size = self.size(),
+                                  .local_rank = self.rank(),
+                                  .local_size = self.size()};
     std::optional<rt::Coordinator> coordinator;
     if (topology.rank == 0) {
         coordinator.emplace(topology.size,
@@ -73,48 +50,22 @@ std::unique_ptr<EngineRank> start_engine(std::unique_ptr<coll::LocalGroup> group
     }
     rt::EngineConfig config;
     config.cycle_time = traits.cycle_time;
-    self->engine = std::make_unique<rt::Engine>(
+    self.engine = std::make_unique<rt::Engine>(
         rt::Engine::Setup{
             .reactor = std::make_unique<coll::Reactor>(),
             .channel = std::move(channel),
             .coordinator = std::move(coordinator),
             .executor = {.backends = coll::create_backends({.topology = topology,
-                                                            .local_group = self->group.get(),
-                                                            .local_segment = 1}),
+                                                            .local_group = self.group.get(),
+                                                            .local_segment = 1,
+                                                            .mesh = self.mesh.get()}),
                          .select = coll::select,
                          .fusion_bytes = traits.fusion_bytes,
                          .rank = topology.rank},
             .config = config,
-            .on_peer_lost = [rank = self.get()](int peer,
-                                                std::string_view) { rank->lost_peer = peer; },
+            .on_peer_lost = [&self](int peer, std::string_view) { self.lost_peer = peer; },
             .force_hand_over = traits.force_hand_over},
-        self->tickets);
-    return self;
-}
-
-std::unique_ptr<EngineRank> join_world(int rank,
-                                       int size,
-                                       const std::string& socket,
-                                       const EngineTraits& traits) {
-    if (size == 1) {
-        return start_engine(nullptr, traits);
-    }
-    coll::LocalMeeting meeting;
-    meeting.local_rank = rank;
-    meeting.local_size = size;
-    meeting.socket = socket;
-    meeting.segments = segments_for(size);
-    auto group = value_or_throw(coll::LocalGroup::meet(meeting, Deadline::in(kLimit)));
-    return start_engine(std::move(group), traits);
-}
-
-std::vector<std::unique_ptr<EngineRank>> thread_world(int size, const EngineTraits& traits) {
-    std::vector<std::unique_ptr<EngineRank>> ranks;
-    const auto segments = segments_for(size);
-    for (auto& group : value_or_throw(coll::LocalGroup::among_threads(size, segments))) {
-        ranks.push_back(start_engine(std::move(group), traits));
-    }
-    return ranks;
+        self.tickets);
 }
 
 rt::Request allreduce(std::string name, std::span<float> data, coll::ReduceOp op) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/net/mesh.hpp"
 #include "collectives/rendezvous/local_group.hpp"
 #include "runtime/engine/engine.hpp"
 
@@ -24,12 +25,18 @@ struct EngineTraits {
 /// One rank with its engine, without environment and C ABI.
 struct EngineRank {
     rt::TicketTable tickets;
-    std::unique_ptr<coll::LocalGroup> group;  // none in a world of one
+    int its_rank = 0;
+    int its_size = 1;
+    std::unique_ptr<coll::LocalGroup> group;  // where ranks share memory
+    std::unique_ptr<coll::net::Mesh> mesh;    // where they are connected
     std::unique_ptr<rt::Engine> engine;
     int lost_peer = -1;  // what the engine reported
 
-    [[nodiscard]] int rank() const { return group ? group->rank() : 0; }
-    [[nodiscard]] int size() const { return group ? group->size() : 1; }
+    [[nodiscard]] int rank() const { return its_rank; }
+    [[nodiscard]] int size() const { return its_size; }
+    [[nodiscard]] pid_t pid_of(int rank) const {
+        return mesh ? mesh->peer(rank).identity.pid : group->pid(rank);
+    }
 
     /// Submits and waits for all; throws hvd::Exception with the first failure, and when it takes
     /// longer than 20 s. Releases the tickets.
@@ -41,9 +48,13 @@ struct EngineRank {
     [[nodiscard]] std::vector<rt::Operation*> submit(std::vector<rt::Request> requests);
 };
 
-/// An engine for a rank of `group`, which is nullptr in a world of one.
-[[nodiscard]] std::unique_ptr<EngineRank> start_engine(std::unique_ptr<coll::LocalGroup> group,
-                                                       const EngineTraits& traits = {});
+/// Gives the rank, with its group or its mesh, an engine on the channel.
+void start_engine(EngineRank& self,
+                  std::unique_ptr<rt::Channel> channel,
+                  const EngineTraits& traits);
+
+// There are two of each of these, in world_on_memory.cpp and world_over_tcp.cpp; the same tests are
+// linked with either.
 
 /// Meets the other forked ranks at `socket`. Throws hvd::Exception.
 [[nodiscard]] std::unique_ptr<EngineRank> join_world(int rank,
@@ -60,6 +71,14 @@ struct EngineRank {
 [[nodiscard]] rt::Request allreduce(std::string name,
                                     std::span<float> data,
                                     coll::ReduceOp op = coll::ReduceOp::sum);
+
+template <class T>
+T value_or_throw(Result<T> result) {
+    if (!result) {
+        throw Exception(result.error());
+    }
+    return std::move(result).value();
+}
 
 /// Throws with `message` unless `condition`: CHECK for forked ranks.
 void require(bool condition, const std::string& message);
