@@ -22,6 +22,7 @@
 #include <csignal>
 #include <filesystem>
 #include <iterator>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -137,6 +138,29 @@ std::vector<Host> hosts_of(const std::vector<PlacedHost>& placed) {
     return hosts;
 }
 
+/// Asks every host whether its ranks could run, so that none starts where others cannot. Returns 0
+/// or the exit code.
+int check_hosts(Supervisor& supervisor,
+                const LaunchPlan& plan,
+                std::optional<SummaryFile>& summary) {
+    const auto problems = supervisor.check(plan);
+    if (!problems) {
+        return fail(summary, link_exit_code(problems.error(), supervisor.stop_signal()),
+                    problems.error());
+    }
+    if (problems->empty()) {
+        return 0;
+    }
+    const auto line = [](const HostProblem& found) {
+        return found.host + ": " + found.problem.text;
+    };
+    for (const auto& found : std::span(*problems).first(problems->size() - 1)) {
+        complain(line(found));
+    }
+    return fail(summary, problems->front().problem.exit_code,
+                {Errc::invalid_argument, line(problems->back())});
+}
+
 /// Runs a plan and tells everybody how it ended.
 int run_plan(Supervisor& supervisor, const LaunchPlan& plan, std::optional<SummaryFile>& summary) {
     auto supervised = supervisor.run(plan);
@@ -227,6 +251,12 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     }
     for (const auto& warning : planned->warnings) {
         complain(warning);
+    }
+    if (!std::ranges::all_of(*placed, &PlacedHost::is_here)) {
+        if (const int exit_code = check_hosts(supervisor, planned->plan, summary); exit_code != 0) {
+            supervisor.dismiss();
+            return exit_code;
+        }
     }
     if (request.dry_run) {
         supervisor.dismiss();

@@ -23,6 +23,8 @@ constexpr std::array kTerminalSignals{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
 
 constexpr std::uint64_t kRssUnit = 1024;  // ru_maxrss is in KiB
 
+}  // namespace
+
 Environment whole_environment(const HostPlan& plan) {
     Environment environment = plan.env;
     if (plan.inherits_env) {
@@ -30,8 +32,6 @@ Environment whole_environment(const HostPlan& plan) {
     }
     return environment;
 }
-
-}  // namespace
 
 Ranks::Ranks(HostPlan plan, const Inheritance& given, Surroundings surroundings)
     : plan_(std::move(plan)),

@@ -18,6 +18,9 @@
 
 namespace hvd::launch::agent {
 
+/// The environment that all ranks of the host share.
+[[nodiscard]] Environment whole_environment(const HostPlan& plan);
+
 /// The ranks of this host, from their start to their end.
 class Ranks final {
 public:

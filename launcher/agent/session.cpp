@@ -4,6 +4,7 @@
 #include "launcher/agent/clock.hpp"
 #include "launcher/agent/facts.hpp"
 #include "launcher/agent/gpu_facts.hpp"
+#include "launcher/agent/preflight.hpp"
 #include "launcher/wire/build_id.hpp"
 
 #include <array>
@@ -44,6 +45,10 @@ UniqueFd open_signals() {
         throw Exception(system_error("signalfd", errno));
     }
     return fd;
+}
+
+std::size_t descriptors_for(const HostPlan& plan) {
+    return kOwnDescriptors + kDescriptorsPerRank * plan.ranks.size();
 }
 
 bool is_ignored(int number) {
@@ -265,7 +270,7 @@ void Session::on(wire::Start& start) {
     auto& plan = start.plan;
     marks_.job_id = start.job_id;
     grace_ = plan.grace;
-    make_room(setup_.given, kOwnDescriptors + kDescriptorsPerRank * plan.ranks.size());
+    make_room(setup_.given, descriptors_for(plan));
     socket_.emplace(loop_, control_, start.job_id,
                     [this](int rank) { return ranks_ ? ranks_->pid_of(rank) : std::nullopt; });
     if (auto listening = socket_->listen(plan.agent_socket); !listening) {
@@ -283,6 +288,14 @@ void Session::on(wire::Start& start) {
                                        .input = input_,
                                        .oom = oom_,
                                        .socket = *socket_});
+}
+
+void Session::on(const wire::Check& check) {
+    if (const auto warning = warn_of_small_shm(); !warning.empty()) {
+        note(warning);
+    }
+    control_.send(
+        wire::Checked{.problems = find_problems(check.plan, descriptors_for(check.plan))});
 }
 
 void Session::on(const wire::Signal& signal) {

@@ -45,6 +45,7 @@ private:
     [[nodiscard]] std::vector<Process> others() const;
 
     void on(wire::Start& start);
+    void on(const wire::Check& check);
     void on(const wire::Signal& signal);
     void on(const wire::Stop& stop);
     void on(const wire::Input& input);

@@ -49,6 +49,12 @@ struct SuperviseOptions {
     OutputOptions output;  // `ranks` comes from the plan
 };
 
+/// What would keep the ranks of a host from running.
+struct HostProblem {
+    std::string host;
+    wire::Problem problem;
+};
+
 /// How a job ended, and whether its last words and output reached the console.
 struct Supervised {
     JobResult result;
@@ -69,6 +75,10 @@ public:
     [[nodiscard]] Result<std::vector<HostFacts>> link(Starter& starter,
                                                       const std::vector<Host>& hosts);
 
+    /// Asks every agent whether the ranks of the plan could run there. Empty: they could. Errors:
+    /// as of `link`.
+    [[nodiscard]] Result<std::vector<HostProblem>> check(const LaunchPlan& plan);
+
     /// Runs the job to its end. Errors: invalid_argument, before any rank has started.
     [[nodiscard]] Result<Supervised> run(const LaunchPlan& plan);
 
@@ -86,6 +96,7 @@ private:
     void stop_for_now();
     void on_message(std::size_t host, wire::FromAgent message);
     void on_agent_end(std::size_t host);
+    void wait_for_agents();
     void fail_link(Error error);
     void lose_host(std::size_t host, HostLoss loss);
 
@@ -100,6 +111,7 @@ private:
 
     void on(std::size_t host, const wire::Hello& hello);
     void on(std::size_t host, const wire::Facts& facts);
+    void on(std::size_t host, const wire::Checked& checked);
     void on(std::size_t host, wire::Started event);
     void on(std::size_t host, const wire::StartFailed& event);
     void on(std::size_t host, wire::Output& event);
@@ -135,6 +147,8 @@ private:
 
     // While linking.
     std::vector<std::optional<HostFacts>> facts_;
+    std::vector<std::vector<wire::Problem>> problems_;  // by host
+    std::size_t unchecked_ = 0;                         // agents whose answer is missing
     std::optional<Error> link_error_;
     std::string notes_;  // of agents, before there is an output
 

@@ -11,10 +11,11 @@ namespace hvd::launch {
 
 void Supervisor::on_message(std::size_t host, wire::FromAgent message) {
     const bool is_first_talk = std::holds_alternative<wire::Hello>(message) ||
-                               std::holds_alternative<wire::Facts>(message);
+                               std::holds_alternative<wire::Facts>(message) ||
+                               std::holds_alternative<wire::Checked>(message);
     const bool is_any_time =
         std::holds_alternative<wire::Note>(message) || std::holds_alternative<wire::Pong>(message);
-    if (is_first_talk != (phase_ == Phase::linking) && !is_any_time) {
+    if (phase_ == Phase::over || (is_first_talk != (phase_ == Phase::linking) && !is_any_time)) {
         return;  // it was dismissed, or repeats itself
     }
     std::visit([&](auto& event) { on(host, event); }, message);

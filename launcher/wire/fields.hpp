@@ -44,6 +44,10 @@ void fields(auto& io, Is<Survivor> auto& survivor) {
     io(survivor.pid, survivor.state, survivor.wchan);
 }
 
+void fields(auto& io, Is<Problem> auto& problem) {
+    io(problem.exit_code, problem.text);
+}
+
 // ---- agent → launcher ----
 
 void fields(auto& io, Is<Hello> auto& hello) {
@@ -99,6 +103,10 @@ void fields(auto& io, Is<Pong> auto& pong) {
     io(pong.asked_ns, pong.heard_ns, pong.answered_ns);
 }
 
+void fields(auto& io, Is<Checked> auto& checked) {
+    io(checked.problems);
+}
+
 // ---- launcher → agent ----
 
 void fields(auto& io, Is<Start> auto& start) {
@@ -131,6 +139,10 @@ void fields(auto& io, Is<GetValue> auto& value) {
 
 void fields(auto& io, Is<Ping> auto& ping) {
     io(ping.asked_ns, ping.lease_ms);
+}
+
+void fields(auto& io, Is<Check> auto& check) {
+    io(check.plan);
 }
 
 }  // namespace hvd::launch::wire

@@ -133,12 +133,31 @@ struct Pong {
     friend bool operator==(const Pong&, const Pong&) = default;
 };
 
+/// What would keep the ranks of this host from running, with its remedy.
+struct Problem {
+    std::int32_t exit_code = 0;  // that horovodrun ends with: 127 not found, 126, 2
+    std::string text;
+    friend bool operator==(const Problem&, const Problem&) = default;
+};
+
+/// The answer to Check.
+struct Checked {
+    std::vector<Problem> problems;
+    friend bool operator==(const Checked&, const Checked&) = default;
+};
+
 // ---- launcher → agent ----
 
 struct Start {
     std::string job_id;
     HostPlan plan;
     friend bool operator==(const Start&, const Start&) = default;
+};
+
+/// Asks, before any rank starts anywhere, whether those of this host could.
+struct Check {
+    HostPlan plan;
+    friend bool operator==(const Check&, const Check&) = default;
 };
 
 /// Sends `number` to every rank of the host that still runs. Stops nothing.
@@ -203,7 +222,8 @@ using FromAgent = std::variant<Hello,
                                Note,
                                AllGone,
                                InputTaken,
-                               Pong>;
-using ToAgent = std::variant<Start, Signal, Stop, Input, Credit, PutDone, GetValue, Ping>;
+                               Pong,
+                               Checked>;
+using ToAgent = std::variant<Start, Signal, Stop, Input, Credit, PutDone, GetValue, Ping, Check>;
 
 }  // namespace hvd::launch::wire

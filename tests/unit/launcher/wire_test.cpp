@@ -71,6 +71,7 @@ std::vector<FromAgent> all_from_agent() {
             Put{.rank = 1, .request = 9, .key = "k", .value = bytes_of("v")},
             Get{.rank = 1, .request = 0xffffffff, .key = "k"},
             Note{.text = "ü"},
+            Checked{.problems = {{.exit_code = 127, .text = "no such program"}}},
             AllGone{},
             AllGone{.survivors = {{.pid = 5, .state = "D", .wchan = "nfs"}, {}}},
             InputTaken{.bytes = 3},
@@ -87,7 +88,8 @@ std::vector<ToAgent> all_to_agent() {
             Credit{.bytes = std::uint64_t{1} << 60},
             PutDone{.rank = 1, .request = 2, .error = "no"},
             GetValue{.rank = 1, .request = 2, .value = bytes_of("v")},
-            Ping{.asked_ns = 4, .lease_ms = 30'000}};
+            Ping{.asked_ns = 4, .lease_ms = 30'000},
+            Check{.plan = plan()}};
 }
 
 template <class Message>

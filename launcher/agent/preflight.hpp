@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/plan/process_spec.hpp"
+#include "launcher/wire/messages.hpp"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace hvd::launch::agent {
+
+/// What would keep the ranks of `plan` from running here: the working directory, the program, the
+/// limit of open files. `descriptors` is how many the agent will need for them.
+[[nodiscard]] std::vector<wire::Problem> find_problems(const HostPlan& plan,
+                                                       std::size_t descriptors);
+
+/// A sentence about a /dev/shm so small that data loaders and NCCL will run out of it; else empty.
+[[nodiscard]] std::string warn_of_small_shm();
+
+}  // namespace hvd::launch::agent
