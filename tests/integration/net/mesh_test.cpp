@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How ranks find and recognise each other over the network, and what strangers can do about it.
+#include "collectives/net/mesh.hpp"
+
+#include "collectives/net/conversation.hpp"
+#include "collectives/rendezvous/memory_store.hpp"
+#include "tests/support/proc_group.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <sys/socket.h>
+
+namespace hvd::coll::net {
+namespace {
+
+using namespace std::chrono_literals;
+using test::run_thread_ranks;
+
+constexpr auto kLimit = 20s;
+
+MeshOptions options_of(int rank, int size) {
+    return {.rank = rank, .size = size, .host = "host" + std::to_string(rank), .prefix = "w/"};
+}
+
+Result<std::unique_ptr<Mesh>> meet(Store& store,
+                                   const MeshOptions& options,
+                                   Deadline deadline = Deadline::in(kLimit)) {
+    return Mesh::meet(store, options, deadline);
+}
+
+void require(bool holds, const std::string& what) {
+    if (!holds) {
+        throw std::runtime_error(what);
+    }
+}
+
+RankRecord record_of(Store& store, int rank) {
+    const auto bytes = store.get("w/rank/" + std::to_string(rank), Deadline::in(kLimit));
+    require(bytes.has_value(), "no record");
+    return decode_rank_record(*bytes).value();
+}
+
+Endpoint loopback_of(const RankRecord& record) {
+    for (const auto& endpoint : record.endpoints) {
+        if (is_loopback(endpoint.at.ip)) {
+            return endpoint;
+        }
+    }
+    throw std::runtime_error("no loopback address");
+}
+
+Endpoint closed_port() {
+    const HostAddress lo{.interface = "lo", .ip = *parse_ip("127.0.0.1"), .prefix = 8};
+    return listen_at(lo, {}, 0).value().endpoint;  // closed again when this returns
+}
+
+bool say(int socket, std::string_view text) {
+    return ::send(socket, text.data(), text.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(text.size());
+}
+
+UniqueFd connect_now(const Endpoint& to) {
+    const auto address = to_socket_address(to.at.ip, to.port);
+    UniqueFd socket(::socket(to.at.ip.is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0));
+    if (::connect(socket.get(), address.get(), address.size) != 0) {
+        socket.reset();
+    }
+    return socket;
+}
+
+/// One byte from everybody to everybody on both lanes.
+void check_lanes(Mesh& mesh) {
+    const auto deadline = Deadline::in(kLimit);
+    for (int peer = 0; peer < mesh.size(); ++peer) {
+        if (peer == mesh.rank()) {
+            continue;
+        }
+        for (Link* link : {&mesh.peer(peer).control, &mesh.peer(peer).data}) {
+            auto word = static_cast<std::byte>(mesh.rank() + 1);
+            const iovec out{.iov_base = &word, .iov_len = 1};
+            require(link->send({&out, 1}) == 1, "nothing was sent");
+        }
+    }
+    for (int peer = 0; peer < mesh.size(); ++peer) {
+        if (peer == mesh.rank()) {
+            continue;
+        }
+        for (Link* link : {&mesh.peer(peer).control, &mesh.peer(peer).data}) {
+            std::byte word{};
+            const iovec in{.iov_base = &word, .iov_len = 1};
+            while (link->recv({&in, 1}) == 0) {
+                require(!link->is_closed(), "closed");
+                require(mesh.reactor().wait(deadline), "nothing came");
+                mesh.reactor().dispatch();
+            }
+            require(word == static_cast<std::byte>(peer + 1), "another rank's byte");
+        }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("every pair of ranks gets a control and a data link, and nothing listens afterwards") {
+    const int size = GENERATE(2, 3, 8);
+    MemoryStore store;
+
+    const auto failed = run_thread_ranks(size, [&](int rank) {
+        auto mesh = meet(store, options_of(rank, size));
+        require(mesh.has_value(), mesh ? "" : mesh.error().message);
+        check_lanes(**mesh);
+        for (int peer = 0; peer < rank; ++peer) {
+            require((*mesh)->peer(peer).identity.host == "host" + std::to_string(peer), "host");
+            require((*mesh)->peer(peer).address.starts_with("127.0.0.1:"),
+                    (*mesh)->peer(peer).address);
+        }
+        require(!connect_now(loopback_of(record_of(store, rank == size - 1 ? 0 : rank))),
+                "somebody still listens");
+        return 0;
+    });
+
+    CHECK(failed == "");
+}
+
+TEST_CASE("garbage, silence and half a handshake at a listening socket harm nobody") {
+    MemoryStore store;
+
+    const auto failed = run_thread_ranks(3, [&](int rank) {
+        std::vector<UniqueFd> strangers;
+        if (rank == 2) {
+            // Before the last rank comes, there is time for others.
+            for (const int victim : {0, 1}) {
+                const auto endpoint = loopback_of(record_of(store, victim));
+                for (int count = 0; count < 150; ++count) {
+                    strangers.push_back(connect_now(endpoint));
+                    const auto& socket = strangers.back();
+                    if (count % 3 == 0) {
+                        (void)say(socket.get(), "GET / HTTP/1.1\r\n\r\n");
+                    } else if (count % 3 == 1) {
+                        (void)say(socket.get(), "HVDLINK\n\x01");
+                    }
+                }
+            }
+        }
+        auto mesh = meet(store, options_of(rank, 3));
+        require(mesh.has_value(), mesh ? "" : mesh.error().message);
+        check_lanes(**mesh);
+        return 0;
+    });
+
+    CHECK(failed == "");
+}
+
+TEST_CASE("who has another key is refused, by name and address") {
+    MemoryStore ours;
+    MemoryStore theirs;
+
+    const auto failed = run_thread_ranks(2, [&](int rank) {
+        if (rank == 0) {
+            const auto mesh = meet(ours, options_of(0, 2), Deadline::in(2s));
+            require(!mesh.has_value() && mesh.error().code == Errc::timed_out, "not refused");
+            require(mesh.error().message.find("has no connection with rank 1 (pid 77 on host "
+                                              "elsewhere)") != std::string::npos,
+                    mesh.error().message);
+            return 0;
+        }
+        const auto lure = record_of(ours, 0);
+        require(theirs.put("w/rank/0", encode(lure)).has_value(), "put");
+        require(theirs.put("w/key", std::vector<std::byte>(kKeyBytes)).has_value(), "put");
+        require(ours.put("w/rank/1",
+                         encode(RankRecord{
+                             .host = "elsewhere", .pid = 77, .network = {}, .endpoints = {}}))
+                    .has_value(),
+                "put");
+        const auto mesh = meet(theirs, options_of(1, 2));
+        require(!mesh.has_value(), "a stranger got in");
+        require(mesh.error().message.find("rank 0 (pid ") == 0, mesh.error().message);
+        require(mesh.error().message.find(to_string(loopback_of(lure)) + " (lo): ") !=
+                    std::string::npos,
+                mesh.error().message);
+        return 0;
+    });
+
+    CHECK(failed == "");
+}
+
+TEST_CASE("an address at which nobody listens is named with the reason") {
+    MemoryStore store;
+    const auto endpoint = closed_port();
+    // The own network's name, so that loopback counts.
+    const auto failed = run_thread_ranks(2, [&](int rank) {
+        if (rank == 0) {
+            require(store.put("w/key", std::vector<std::byte>(kKeyBytes)).has_value(), "put");
+            const auto network = record_of(store, 1).network;
+            require(store
+                        .put("w/rank/0", encode(RankRecord{.host = "node0",
+                                                           .pid = 12,
+                                                           .network = network,
+                                                           .endpoints = {endpoint}}))
+                        .has_value(),
+                    "put");
+            return 0;
+        }
+        const auto mesh = meet(store, options_of(1, 2));
+        require(!mesh.has_value() && mesh.error().code == Errc::unavailable, "reached?");
+        require(mesh.error().message ==
+                    "rank 0 (pid 12 on host node0) cannot be reached from rank 1 on host host1: " +
+                        to_string(endpoint) +
+                        " (lo): connect: Connection refused; a firewall, or see "
+                        "HOROVOD_NETWORK_INTERFACES and HOROVOD_PORT_RANGE",
+                mesh.error().message);
+        return 0;
+    });
+
+    CHECK(failed == "");
+}
+
+TEST_CASE("loopback is not offered to another host") {
+    MemoryStore store;
+    REQUIRE(store.put("w/key", std::vector<std::byte>(kKeyBytes)));
+    REQUIRE(store.put(
+        "w/rank/0",
+        encode(RankRecord{
+            .host = "node0", .pid = 12, .network = "another", .endpoints = {closed_port()}})));
+
+    const auto mesh = meet(store, options_of(1, 2));
+
+    REQUIRE_FALSE(mesh);
+    CHECK(
+        mesh.error().message.starts_with("rank 0 (pid 12 on host node0) has no address that host "
+                                         "host1 could reach, only 127.0.0.1:"));
+}
+
+TEST_CASE("a rank that does not come is missed by its number, within the deadline") {
+    MemoryStore store;
+    const auto start = Deadline::Clock::now();
+
+    const auto mesh = meet(store, options_of(0, 2), Deadline::in(300ms));
+
+    REQUIRE_FALSE(mesh);
+    CHECK(mesh.error().code == Errc::timed_out);
+    CHECK(mesh.error().message.starts_with("rank 1 has not come: "));
+    CHECK(Deadline::Clock::now() - start < 3s);
+}
+
+TEST_CASE("ranks listen on the ports and interfaces they were given, or say why not") {
+    MemoryStore store;
+    const HostAddress lo{.interface = "lo", .ip = *parse_ip("127.0.0.1"), .prefix = 8};
+    // A range that is free, as far as one can know.
+    const auto first = listen_at(lo, {}, 0).value().endpoint.port;
+    const PortRange ports{first, static_cast<std::uint16_t>(std::min(first + 5, 65'535))};
+
+    const auto failed = run_thread_ranks(3, [&](int rank) {
+        auto options = options_of(rank, 3);
+        options.interfaces = *parse_interface_filter("127.0.0.0/8");
+        options.ports = ports;
+        auto mesh = meet(store, options);
+        require(mesh.has_value(), mesh ? "" : mesh.error().message);
+        for (const auto& endpoint : record_of(store, rank).endpoints) {
+            require(endpoint.port >= ports.first && endpoint.port <= ports.last, "port");
+            require(endpoint.at.interface == "lo", "interface");
+        }
+        return 0;
+    });
+    CHECK(failed == "");
+
+    const auto taken = listen_at(lo, {}, 0);
+    REQUIRE(taken);
+    auto options = options_of(0, 2);
+    options.interfaces = *parse_interface_filter("127.0.0.1");
+    options.ports = {taken->endpoint.port, taken->endpoint.port};
+    MemoryStore other;
+    const auto refused = meet(other, options);
+    REQUIRE_FALSE(refused);
+    const auto port = std::to_string(taken->endpoint.port);
+    CHECK(refused.error().message ==
+          "no port from " + port + " to " + port + " is free at 127.0.0.1 (HOROVOD_PORT_RANGE)");
+}
+
+}  // namespace hvd::coll::net
