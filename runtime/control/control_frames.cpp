@@ -117,10 +117,8 @@ std::vector<std::byte> encode(const frame::Any& message) {
 }
 
 void FrameReader::feed(std::span<const std::byte> bytes) {
-    if (taken_ == buffer_.size()) {
-        buffer_.clear();
-        taken_ = 0;
-    }
+    buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(taken_));
+    taken_ = 0;
     buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
 }
 

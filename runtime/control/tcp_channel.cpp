@@ -156,6 +156,11 @@ void TcpChannel::send(int peer, const frame::Any& message) {
     if (member.is_gone) {
         return;
     }
+    if (member.out_taken > kReadBytes) {
+        member.out.erase(member.out.begin(),
+                         member.out.begin() + static_cast<std::ptrdiff_t>(member.out_taken));
+        member.out_taken = 0;
+    }
     const auto bytes = encode(message);
     member.out.insert(member.out.end(), bytes.begin(), bytes.end());
 }
