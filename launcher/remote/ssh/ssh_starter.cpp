@@ -6,10 +6,13 @@
 #include "launcher/remote/command/command_transport.hpp"
 #include "launcher/remote/command/ssh_command.hpp"
 #include "launcher/remote/factory.hpp"
+#include "launcher/remote/ssh/direct.hpp"
 #include "launcher/wire/build_id.hpp"
 
 #include <algorithm>
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 
 #include <sys/resource.h>
@@ -37,53 +40,82 @@ std::size_t raise_open_files() {
     return std::max<std::size_t>(usable / kDescriptorsPerHost, 1);
 }
 
+/// What an SshStarter and the transports that it made share; they may outlive it.
+struct Shared {
+    explicit Shared(SshOptions given) : options(std::move(given)) {}
+
+    /// Says each thing once, with the first host that it is about.
+    void say_once(const std::string& host, const std::string& sentence) {
+        if (options.note && said.insert(sentence).second) {
+            options.note(host, sentence);
+        }
+    }
+
+    SshOptions options;
+    std::set<std::string> said;
+};
+
 class SshStarter final : public Starter {
 public:
     SshStarter(IoThread& io, const StarterContext& context, SshOptions options, AgentImage image)
         : io_(io),
           signal_mask_(context.signal_mask),
-          options_(std::move(options)),
+          shared_(std::make_shared<Shared>(std::move(options))),
           image_(std::make_shared<const AgentImage>(std::move(image))),
           turnstile_(std::make_shared<Turnstile>(
-              std::min<std::size_t>(static_cast<std::size_t>(std::max(options_.concurrency, 1)),
-                                    raise_open_files()))),
+              std::min(static_cast<std::size_t>(std::max(shared_->options.concurrency, 1)),
+                       raise_open_files()))),
           line_(to_command({.build_id = image_->build_id,
                             .cache_key = image_->cache_key,
                             .bytes = image_->file.size(),
                             .machine = image_->machine,
-                            .wrap = options_.wrap})) {}
+                            .wrap = shared_->options.wrap})),
+          direct_(ssh::make_direct_ssh(io, context.signal_mask)) {}
 
     [[nodiscard]] std::string_view name() const noexcept override {
-        return options_.remote_shell ? "remote shell" : "ssh";
+        return shared_->options.remote_shell ? "remote shell" : "ssh";
     }
 
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override {
-        auto transport = std::make_unique<CommandTransport>(io_, remote_argv(host, options_, line_),
-                                                            signal_mask_);
+        const auto patience = shared_->options.connect_timeout;
         return std::unique_ptr<AgentChannel>(std::make_unique<BootstrapChannel>(
-            io_, BootstrapChannel::Parts{
-                     .transport = std::move(transport),
-                     .image = image_,
-                     .turnstile = turnstile_,
-                     .patience = 2 * options_.connect_timeout,  // ssh connects in it, and starts
-                     .banner = banner_note(host)}));
+            io_,
+            BootstrapChannel::Parts{.transport = make_transport(host),
+                                    .image = image_,
+                                    .turnstile = turnstile_,
+                                    .patience = 2 * patience,  // ssh connects in it, and starts
+                                    .banner = banner_note(host)}));
     }
 
 private:
-    [[nodiscard]] std::function<void(std::string)> banner_note(const Host& host) const {
-        return [note = options_.note, name = host.name](const std::string& banner) {
-            if (note) {
-                note(name, "printed at its login: " + banner);
+    [[nodiscard]] std::unique_ptr<Transport> make_transport(const Host& host) {
+        auto through_program = [&io = io_, shared = shared_, line = line_, mask = signal_mask_,
+                                host](const std::string& reason) -> std::unique_ptr<Transport> {
+            if (!reason.empty()) {
+                shared->say_once(host.name, "reached through the system's ssh, because " + reason);
             }
+            return std::make_unique<CommandTransport>(io, remote_argv(host, shared->options, line),
+                                                      mask);
+        };
+        if (shared_->options.remote_shell || !direct_) {
+            return through_program("");
+        }
+        return direct_->make_transport(host, shared_->options, line_, through_program);
+    }
+
+    [[nodiscard]] std::function<void(std::string)> banner_note(const Host& host) const {
+        return [shared = shared_, name = host.name](const std::string& banner) {
+            shared->say_once(name, "printed at its login: " + banner);
         };
     }
 
     IoThread& io_;
     sigset_t signal_mask_;
-    SshOptions options_;
-    std::shared_ptr<const AgentImage> image_;  // shared with the channels, which may outlive this
+    std::shared_ptr<Shared> shared_;
+    std::shared_ptr<const AgentImage> image_;
     std::shared_ptr<Turnstile> turnstile_;
     std::string line_;
+    std::unique_ptr<ssh::DirectSsh> direct_;
 };
 
 }  // namespace

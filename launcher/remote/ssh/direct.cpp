@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/remote/ssh/direct.hpp"
+
+#include "collectives/base/env.hpp"
+#include "launcher/remote/ssh/fallback_transport.hpp"
+#include "launcher/remote/ssh/ssh_transport.hpp"
+#include "launcher/remote/ssh/target.hpp"
+
+#include <utility>
+#include <variant>
+
+namespace hvd::launch::ssh {
+namespace {
+
+class LibsshDirect final : public DirectSsh {
+public:
+    LibsshDirect(IoThread& io, const sigset_t& signal_mask)
+        : io_(io),
+          signal_mask_(signal_mask),
+          environment_(current_environment()),
+          me_(local_user(environment_)),
+          keys_(std::make_shared<KeyRing>(io)) {}
+
+    [[nodiscard]] std::unique_ptr<Transport> make_transport(const Host& host,
+                                                            const SshOptions& options,
+                                                            const std::string& line,
+                                                            MakeOther make_other) override {
+        auto target = make_target(host, options, me_, environment_);
+        if (const auto* other = std::get_if<UseSystemSsh>(&target)) {
+            return make_other(other->reason);
+        }
+        auto own = std::make_unique<SshTransport>(io_, std::get<SshTarget>(std::move(target)),
+                                                  keys_, line, signal_mask_);
+        return std::make_unique<FallbackTransport>(io_, std::move(own), std::move(make_other));
+    }
+
+private:
+    IoThread& io_;
+    sigset_t signal_mask_;
+    Environment environment_;
+    LocalUser me_;
+    std::shared_ptr<KeyRing> keys_;  // shared with the transports, which may outlive this
+};
+
+}  // namespace
+
+std::unique_ptr<DirectSsh> make_direct_ssh(IoThread& io, const sigset_t& signal_mask) {
+    return std::make_unique<LibsshDirect>(io, signal_mask);
+}
+
+}  // namespace hvd::launch::ssh

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The seam between the starter and libssh2, which a build may not have (HVD_WITH_SSH).
+#pragma once
+
+#include "launcher/hosts/host_spec.hpp"
+#include "launcher/remote/bootstrap/transport.hpp"
+#include "launcher/remote/factory.hpp"
+
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace hvd::launch::ssh {
+
+/// Makes connections of our own.
+class DirectSsh {
+public:
+    virtual ~DirectSsh() = default;
+    DirectSsh(const DirectSsh&) = delete;
+    DirectSsh& operator=(const DirectSsh&) = delete;
+
+    /// Makes one through a program instead; it is told why.
+    using MakeOther = std::function<std::unique_ptr<Transport>(const std::string& reason)>;
+
+    [[nodiscard]] virtual std::unique_ptr<Transport> make_transport(const Host& host,
+                                                                    const SshOptions& options,
+                                                                    const std::string& line,
+                                                                    MakeOther make_other) = 0;
+
+protected:
+    DirectSsh() = default;
+};
+
+/// Nothing in a build without libssh2.
+[[nodiscard]] std::unique_ptr<DirectSsh> make_direct_ssh(IoThread& io, const sigset_t& signal_mask);
+
+}  // namespace hvd::launch::ssh

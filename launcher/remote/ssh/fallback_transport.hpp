@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/net/timer.hpp"
+#include "launcher/remote/bootstrap/transport.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hvd::launch::ssh {
+
+/// A transport, and a second one for hosts that the first cannot reach: when it ends with
+/// Errc::unsupported before it has linked. Thread: io.
+class FallbackTransport final : public Transport {
+public:
+    /// `make_second` is told why.
+    FallbackTransport(IoThread& io,
+                      std::unique_ptr<Transport> first,
+                      std::function<std::unique_ptr<Transport>(const std::string&)> make_second);
+    ~FallbackTransport() override;
+    FallbackTransport(const FallbackTransport&) = delete;
+    FallbackTransport& operator=(const FallbackTransport&) = delete;
+
+    void open(Handlers handlers) override;
+
+    // What is sent before the link would be lost with the first transport; nobody does.
+    void send(std::vector<std::byte> bytes) override { current_->send(std::move(bytes)); }
+    void when_sent(std::function<void()> sent) override { current_->when_sent(std::move(sent)); }
+    void close() override { current_->close(); }
+
+private:
+    Handlers handlers_;
+    bool is_linked_ = false;
+    Timer soon_;
+    std::function<std::unique_ptr<Transport>(const std::string&)> make_second_;
+    std::unique_ptr<Transport> current_;
+};
+
+}  // namespace hvd::launch::ssh

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/remote/ssh/ssh_transport.hpp"
+
+#include "launcher/net/io_thread.hpp"
+#include "launcher/remote/bootstrap/filter.hpp"
+#include "launcher/remote/ssh/encoding.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+namespace hvd::launch::ssh {
+namespace {
+
+constexpr auto kNow = std::chrono::milliseconds(0);
+constexpr auto kCloseLimit = std::chrono::seconds(3);
+constexpr auto kSignInLimit = std::chrono::seconds(60);  // somebody may have to touch a token
+constexpr std::size_t kPiece = 32'000;                   // bytes; what one packet takes
+constexpr int kPiecesPerTurn = 32;                       // then other hosts have theirs
+constexpr std::size_t kKeptErrors = 4'096;
+constexpr std::size_t kShownErrors = 1'000;
+
+/// sshd drops connections at random once 10 are not signed in (MaxStartups).
+constexpr int kMaxDrops = 10;
+constexpr std::chrono::milliseconds kFirstPause(100);
+constexpr std::chrono::milliseconds kLongestPause(2'000);
+
+/// Errors of the handshake that mean: no algorithm that both sides have.
+bool is_about_algorithms(int code) {
+    constexpr std::array kCodes{LIBSSH2_ERROR_KEX_FAILURE,  LIBSSH2_ERROR_KEY_EXCHANGE_FAILURE,
+                                LIBSSH2_ERROR_HOSTKEY_INIT, LIBSSH2_ERROR_HOSTKEY_SIGN,
+                                LIBSSH2_ERROR_METHOD_NONE,  LIBSSH2_ERROR_METHOD_NOT_SUPPORTED};
+    return std::ranges::find(kCodes, code) != kCodes.end();
+}
+
+}  // namespace
+
+SshTransport::SshTransport(IoThread& io,
+                           SshTarget target,
+                           std::shared_ptr<KeyRing> keys,
+                           std::string line,
+                           const sigset_t& signal_mask)
+    : io_(io),
+      target_(std::move(target)),
+      keys_(std::move(keys)),
+      line_(std::move(line)),
+      signal_mask_(signal_mask),
+      limit_(io),
+      soon_(io),
+      dice_(std::random_device{}()) {}
+
+SshTransport::~SshTransport() = default;
+
+std::string_view SshTransport::words(State state) {
+    switch (state) {
+        case State::resolve: return "resolving its name";
+        case State::connect: return "connecting";
+        case State::handshake: return "key exchange";
+        case State::sign_in: return "authentication";
+        case State::open_channel: return "opening a channel";
+        case State::execute: return "starting the shell";
+        case State::running: return "connection";
+        case State::closing: return "closing";
+        case State::over: return "end";
+    }
+    return "";
+}
+
+void SshTransport::enter(State state) {
+    state_ = state;
+    std::chrono::milliseconds limit = target_.connect_timeout;
+    if (state == State::running || state == State::over) {
+        limit_.cancel();
+        return;
+    }
+    if (state == State::closing) {
+        limit_.set(Deadline::in(kCloseLimit), [this] { finish(std::nullopt); });
+        return;
+    }
+    if (state == State::sign_in && target_.agent_socket) {
+        limit = std::max<std::chrono::milliseconds>(limit, kSignInLimit);
+    }
+    limit_.set(Deadline::in(limit), [this, limit] {
+        const auto span = std::chrono::ceil<std::chrono::seconds>(limit).count();
+        const auto reason = "no answer within " + std::to_string(span) + " s";
+        if (state_ == State::connect && next_address_ < addresses_.size()) {
+            connect_next(reason);
+        } else {
+            fail(Errc::timed_out, reason);
+        }
+    });
+}
+
+// ---- to the socket ----
+
+void SshTransport::open(Handlers handlers) {
+    handlers_ = std::move(handlers);
+    enter(State::resolve);
+    if (auto literal = parse_address(target_.name, target_.port)) {
+        soon_.set(Deadline::in(kNow),
+                  [this, address = *std::move(literal)] { resolved(std::vector{address}); });
+        return;
+    }
+    lookup_ = std::make_unique<NameLookup>(io_, target_.name, signal_mask_);
+    lookup_->start([this](Result<std::string> output) {
+        if (!output) {
+            resolved(std::move(output).error());
+            return;
+        }
+        resolved(parse_getent(*output, target_.port, target_.address_family));
+    });
+}
+
+void SshTransport::resolved(Result<std::vector<Address>> addresses) {
+    if (state_ == State::over) {
+        return;
+    }
+    if (!addresses || addresses->empty()) {
+        fail(Errc::unavailable, addresses
+                                    ? "the name " + target_.name + " has no address of its kind"
+                                    : addresses.error().message);
+        return;
+    }
+    addresses_ = std::move(addresses).value();
+    connect_next("");
+}
+
+/// `reason`: why the address before was of no use.
+void SshTransport::connect_next(const std::string& reason) {
+    session_.reset();
+    socket_.reset();
+    if (next_address_ == addresses_.size()) {
+        state_ = State::connect;
+        fail(Errc::unavailable, reason);
+        return;
+    }
+    const auto& address = addresses_[next_address_++];
+    enter(State::connect);
+    UniqueFd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd) {
+        fail(Errc::unavailable, system_error("socket", errno).message);
+        return;
+    }
+    const int on = 1;
+    (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    const int result =
+        ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size);
+    if (result != 0 && errno != EINPROGRESS) {
+        connect_next(system_error(address.text, errno).message);
+        return;
+    }
+    socket_ = std::make_unique<ReadyWatch>(io_, std::move(fd));
+    // From the loop, since the watch may be replaced, which its own handler must survive.
+    socket_->wait_writable([this] { soon_.set(Deadline::in(kNow), [this] { connected(); }); });
+}
+
+void SshTransport::connected() {
+    if (state_ != State::connect) {
+        return;
+    }
+    int error = 0;
+    socklen_t size = sizeof error;
+    (void)::getsockopt(socket_->fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) {
+        connect_next(system_error(addresses_[next_address_ - 1].text, error).message);
+        return;
+    }
+    session_ = std::make_unique<SshSession>(socket_->fd(), target_.host_key_algorithms);
+    enter(State::handshake);
+    drive();
+}
+
+void SshTransport::retry_or_fail() {
+    if (++drops_ > kMaxDrops) {
+        fail(Errc::unavailable, "sshd closed " + std::to_string(drops_) +
+                                    " connections before it said anything; it may be overloaded "
+                                    "(MaxStartups in its sshd_config), or not let this machine in");
+        return;
+    }
+    const auto pause = std::min(kLongestPause, kFirstPause * (1 << std::min(drops_, 5)));
+    std::uniform_int_distribution<long> span(pause.count() / 2, pause.count());
+    limit_.cancel();
+    session_.reset();
+    socket_.reset();
+    next_address_ -= next_address_ > 0 ? 1 : 0;  // the same address
+    state_ = State::connect;
+    soon_.set(Deadline::in(std::chrono::milliseconds(span(dice_))), [this] { connect_next(""); });
+}
+
+// ---- from the socket to the line ----
+
+void SshTransport::wake() {
+    soon_.set(Deadline::in(kNow), [this] { drive(); });
+}
+
+void SshTransport::drive() {
+    if (state_ < State::handshake || state_ == State::over || !socket_) {
+        return;
+    }
+    // Again at every wake-up, or sshd's next packet waits for our delayed acknowledgement: 40 ms.
+    const int on = 1;
+    (void)::setsockopt(socket_->fd(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+    int turns = 0;
+    while (advance()) {
+        if (++turns == kPiecesPerTurn) {
+            wake();
+            return;
+        }
+    }
+    if (state_ < State::handshake || state_ == State::over || !socket_) {
+        return;
+    }
+    socket_->wait_readable([this] { wake(); });
+    if (session_->is_sending()) {
+        socket_->wait_writable([this] { wake(); });
+    }
+}
+
+/// One step; whether another may follow at once.
+bool SshTransport::advance() {
+    switch (state_) {
+        case State::handshake: return take_handshake(session_->handshake());
+        case State::sign_in: {
+            const auto step = sign_in_->step(*session_);
+            if (step == Step::failed) {
+                const auto error = sign_in_->error();
+                finish(Error{error.code, error.message});
+                return false;
+            }
+            return after(step, State::open_channel);
+        }
+        case State::open_channel: return after(session_->open_channel(), State::execute);
+        case State::execute: {
+            const bool goes_on = after(session_->execute(line_), State::running);
+            if (goes_on) {
+                handlers_.on_linked();
+            }
+            return goes_on;
+        }
+        case State::running: return pump();
+        case State::closing: {
+            const auto step = session_->close_channel();
+            if (step != Step::again) {
+                finish(std::nullopt);
+            }
+            return false;
+        }
+        case State::resolve:
+        case State::connect:
+        case State::over: break;
+    }
+    return false;
+}
+
+bool SshTransport::after(Step step, State next) {
+    if (step == Step::failed) {
+        fail(Errc::unavailable, session_->last_error());
+    } else if (step == Step::done) {
+        enter(next);
+    }
+    return step == Step::done;
+}
+
+bool SshTransport::take_handshake(Step step) {
+    if (step != Step::failed) {
+        return step == Step::done && check_host_key();
+    }
+    if (!session_->has_seen_banner()) {
+        retry_or_fail();
+    } else if (is_about_algorithms(session_->last_code())) {
+        fail(Errc::unsupported, session_->last_error());
+    } else {
+        fail(Errc::unavailable, session_->last_error());
+    }
+    return false;
+}
+
+bool SshTransport::check_host_key() {
+    const auto key = session_->host_key();
+    const auto shown = key_type(key) + " " + fingerprint(key);
+    switch (judge_host_key(target_.known_keys, key)) {
+        case HostKeyVerdict::known:
+            enter(State::sign_in);
+            sign_in_ = std::make_unique<SignIn>(target_, keys_, [this] { wake(); });
+            return true;
+        case HostKeyVerdict::unknown:
+            finish(Error{Errc::unavailable, "its host key is not known (" + shown + "); run `ssh " +
+                                                target_.host + "` once, or add the key to " +
+                                                target_.known_hosts_file});
+            return false;
+        case HostKeyVerdict::changed:
+            finish(Error{Errc::unavailable,
+                         "ITS HOST KEY IS NOT THE KNOWN ONE: it sent " + shown + ", and " +
+                             target_.known_keys.front().place +
+                             " has another; if the machine was set up anew, remove that line"});
+            return false;
+        case HostKeyVerdict::revoked: break;
+    }
+    finish(Error{Errc::unavailable, "its host key is revoked (" + shown + ")"});
+    return false;
+}
+
+// ---- the streams ----
+
+bool SshTransport::pump() {
+    // A packet that is half sent must be finished by whoever began it.
+    bool went_on = false;
+    if (pending_ != Pending::write) {
+        went_on = pump_in();
+    }
+    if (state_ == State::running && pending_ != Pending::read) {
+        went_on = pump_out() || went_on;
+    }
+    return went_on;
+}
+
+bool SshTransport::pump_in() {
+    std::array<std::byte, kPiece> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled
+    bool went_on = false;
+    for (const auto stream : {SshSession::Stream::output, SshSession::Stream::errors}) {
+        std::size_t size = 0;
+        const auto step = session_->read(stream, buffer, size);
+        pending_ = step == Step::again && session_->is_sending() ? Pending::read : Pending::nothing;
+        if (step == Step::failed) {
+            fail(Errc::unavailable, session_->last_error());
+            return false;
+        }
+        if (pending_ == Pending::read) {
+            return went_on;
+        }
+        if (size == 0) {
+            continue;
+        }
+        went_on = true;
+        if (stream == SshSession::Stream::output) {
+            handlers_.on_bytes(std::span(buffer).first(size));
+        } else {
+            errors_.append(reinterpret_cast<const char*>(buffer.data()), size);
+            errors_.erase(0, errors_.size() - std::min(errors_.size(), kKeptErrors));
+        }
+        if (state_ != State::running) {
+            return false;
+        }
+    }
+    if (!went_on && session_->has_ended()) {
+        enter(State::closing);
+        return true;
+    }
+    return went_on;
+}
+
+bool SshTransport::pump_out() {
+    bool went_on = false;
+    pending_ = Pending::nothing;
+    while (!queue_.empty()) {
+        const auto rest = std::span<const std::byte>(queue_.front()).subspan(front_sent_);
+        std::size_t size = 0;
+        const auto step = session_->write(rest.first(std::min(rest.size(), kPiece)), size);
+        if (step == Step::failed) {
+            fail(Errc::unavailable, session_->last_error());
+            return false;
+        }
+        if (step == Step::again) {
+            pending_ = session_->is_sending() ? Pending::write : Pending::nothing;
+            return went_on;
+        }
+        went_on = true;
+        front_sent_ += size;
+        if (front_sent_ == queue_.front().size()) {
+            queue_.pop_front();
+            front_sent_ = 0;
+        }
+    }
+    report_sent();
+    if (queue_.empty() && is_closing_ && !is_end_sent_) {
+        const auto step = session_->send_end();
+        is_end_sent_ = step != Step::again;
+        pending_ =
+            step == Step::again && session_->is_sending() ? Pending::write : Pending::nothing;
+    }
+    return went_on;
+}
+
+void SshTransport::report_sent() {
+    for (const auto& call : std::exchange(sent_calls_, {})) {
+        call();
+    }
+}
+
+void SshTransport::send(std::vector<std::byte> bytes) {
+    if (state_ == State::over || is_closing_ || bytes.empty()) {
+        return;
+    }
+    queue_.push_back(std::move(bytes));
+    wake();
+}
+
+void SshTransport::when_sent(std::function<void()> sent) {
+    if (queue_.empty() || state_ >= State::closing) {
+        sent();
+        return;
+    }
+    sent_calls_.push_back(std::move(sent));
+}
+
+void SshTransport::close() {
+    is_closing_ = true;
+    if (state_ == State::running) {
+        wake();
+    }
+}
+
+// ---- the end ----
+
+void SshTransport::fail(Errc code, const std::string& reason) {
+    finish(Error{code, std::string(words(state_)) + ": " + reason});
+}
+
+void SshTransport::finish(std::optional<Error> error) {
+    if (std::exchange(state_, State::over) == State::over) {
+        return;
+    }
+    limit_.cancel();
+    if (!error && session_) {
+        if (const auto words = session_->exit_words()) {
+            error = Error{Errc::unavailable, "the shell there " + *words};
+        }
+    }
+    if (error) {
+        const auto said = one_line(errors_, kShownErrors);
+        error->message = "ssh to " + target_.user + "@" + target_.name + " port " +
+                         std::to_string(target_.port) + ": " + error->message +
+                         (said.empty() ? "" : ": " + said);
+    }
+    // From the loop: what called us may be in the middle of something.
+    soon_.set(Deadline::in(kNow), [this, outcome = std::move(error)]() mutable {
+        report_sent();
+        handlers_.on_end(std::move(outcome));
+    });
+}
+
+}  // namespace hvd::launch::ssh

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/net/ready_watch.hpp"
+#include "launcher/net/timer.hpp"
+#include "launcher/remote/bootstrap/transport.hpp"
+#include "launcher/remote/ssh/name_lookup.hpp"
+#include "launcher/remote/ssh/sign_in.hpp"
+#include "launcher/remote/ssh/ssh_session.hpp"
+#include "launcher/remote/ssh/target.hpp"
+
+#include <csignal>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace hvd::launch::ssh {
+
+/// One connection to one host through libssh2, and the line that runs there. It ends with
+/// Errc::unsupported, before it has linked, where the system's ssh might do better. Thread: io.
+class SshTransport final : public Transport {
+public:
+    SshTransport(IoThread& io,
+                 SshTarget target,
+                 std::shared_ptr<KeyRing> keys,
+                 std::string line,
+                 const sigset_t& signal_mask);
+    ~SshTransport() override;
+    SshTransport(const SshTransport&) = delete;
+    SshTransport& operator=(const SshTransport&) = delete;
+
+    void open(Handlers handlers) override;
+    void send(std::vector<std::byte> bytes) override;
+    void when_sent(std::function<void()> sent) override;
+    void close() override;
+
+private:
+    enum class State {
+        resolve,
+        connect,
+        handshake,
+        sign_in,
+        open_channel,
+        execute,
+        running,
+        closing,
+        over
+    };
+
+    /// What must be repeated before anything else is sent.
+    enum class Pending { nothing, read, write };
+
+    [[nodiscard]] static std::string_view words(State state);
+    void enter(State state);
+    void resolved(Result<std::vector<Address>> addresses);
+    void connect_next(const std::string& reason);
+    void connected();
+    void retry_or_fail();
+    void wake();
+    void drive();
+    [[nodiscard]] bool advance();
+    [[nodiscard]] bool after(Step step, State next);
+    [[nodiscard]] bool take_handshake(Step step);
+    [[nodiscard]] bool check_host_key();
+    [[nodiscard]] bool pump();
+    [[nodiscard]] bool pump_in();
+    [[nodiscard]] bool pump_out();
+    void report_sent();
+    void fail(Errc code, const std::string& reason);
+    void finish(std::optional<Error> error);
+
+    IoThread& io_;
+    const SshTarget target_;
+    std::shared_ptr<KeyRing> keys_;  // shared by all transports and the starter
+    std::string line_;
+    sigset_t signal_mask_;
+    Handlers handlers_;
+    State state_ = State::resolve;
+    Timer limit_;
+    Timer soon_;
+    std::minstd_rand dice_;
+    std::unique_ptr<NameLookup> lookup_;
+    std::vector<Address> addresses_;
+    std::size_t next_address_ = 0;
+    int drops_ = 0;
+    std::unique_ptr<ReadyWatch> socket_;
+    std::unique_ptr<SshSession> session_;  // after the socket, which it uses
+    std::unique_ptr<SignIn> sign_in_;
+    Pending pending_ = Pending::nothing;
+    std::deque<std::vector<std::byte>> queue_;
+    std::size_t front_sent_ = 0;  // bytes of its first
+    std::vector<std::function<void()>> sent_calls_;
+    bool is_closing_ = false;
+    bool is_end_sent_ = false;
+    std::string errors_;  // last words on the program's standard error
+};
+
+}  // namespace hvd::launch::ssh

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/remote/ssh/target.hpp"
+
+#include "collectives/base/file.hpp"
+#include "collectives/base/text.hpp"
+#include "launcher/remote/command/ssh_command.hpp"
+#include "launcher/remote/ssh/ssh_config.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace hvd::launch::ssh {
+namespace {
+
+constexpr std::size_t kMaxFile = std::size_t{16} << 20;
+constexpr std::string_view kSystemConfig = "/etc/ssh/ssh_config";
+
+std::string read_or_empty(const std::string& path) {
+    auto text = read_file(path, kMaxFile);
+    return text ? std::move(text).value() : std::string();
+}
+
+bool exists(const std::string& path) {
+    std::error_code unknown;
+    return std::filesystem::exists(path, unknown);
+}
+
+/// Relative names are below ~/.ssh in the user's file, below /etc/ssh in the system's. Not by
+/// glob(), which a program linked statically cannot have; so only the last part may have a pattern.
+std::vector<ConfigFile> include_files(const std::string& pattern,
+                                      const std::string& from,
+                                      const LocalUser& me) {
+    std::string path = pattern;
+    if (path.starts_with("~/")) {
+        path = me.home + path.substr(1);
+    } else if (!path.starts_with('/')) {
+        path = (from.starts_with("/etc/ssh/") ? "/etc/ssh/" : me.home + "/.ssh/") + path;
+    }
+    std::vector<ConfigFile> files;
+    const auto folder = std::filesystem::path(path).parent_path();
+    std::vector<std::string> names{path};
+    if (path.find_first_of("*?") != std::string::npos) {
+        names.clear();
+        std::error_code unknown;  // a folder that is not there has no files
+        for (const auto& entry : std::filesystem::directory_iterator(folder, unknown)) {
+            if (matches_glob(entry.path().string(), path)) {
+                names.push_back(entry.path().string());
+            }
+        }
+        std::ranges::sort(names);
+    }
+    for (const auto& name : names) {
+        files.push_back({.path = name, .text = read_or_empty(name)});
+    }
+    return files;
+}
+
+SshConfig read_config(const Host& host, const SshOptions& options, const LocalUser& me) {
+    const ConfigQuery query{.host = bare_name(host),
+                            .user = host.user,
+                            .local_user = me.name,
+                            .include = [&me](const std::string& pattern, const std::string& from) {
+                                return include_files(pattern, from, me);
+                            }};
+    SshConfig config;
+    std::vector<std::string> paths{me.home + "/.ssh/config", std::string(kSystemConfig)};
+    if (options.config) {
+        paths = {options.config->string()};
+    }
+    for (const auto& path : paths) {
+        read_ssh_config({.path = path, .text = read_or_empty(path)}, query, config);
+    }
+    return config;
+}
+
+/// "none", "SSH_AUTH_SOCK", "$NAME" or a path.
+std::optional<std::string> agent_socket(const SshConfig& config,
+                                        const ConfigTokens& tokens,
+                                        const Environment& environment) {
+    const auto written = config.identity_agent.value_or("SSH_AUTH_SOCK");
+    if (written == "none") {
+        return std::nullopt;
+    }
+    const bool is_variable = written == "SSH_AUTH_SOCK" || written.starts_with('$');
+    auto path = is_variable ? find(environment, written.substr(written.starts_with('$') ? 1 : 0))
+                            : expand_tokens(written, tokens);
+    return path && !path->empty() ? path : std::nullopt;
+}
+
+/// Nothing, where a name has a token that we do not know.
+std::optional<std::vector<std::string>> key_files(const SshConfig& config,
+                                                  const SshOptions& options,
+                                                  const ConfigTokens& tokens) {
+    if (options.identity) {
+        return std::vector{options.identity->string()};
+    }
+    auto written = config.identity_files;
+    if (written.empty()) {
+        written = {"~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ed25519"};
+    }
+    std::vector<std::string> files;
+    for (const auto& name : written) {
+        auto path = expand_tokens(name, tokens);
+        if (!path) {
+            return std::nullopt;
+        }
+        if (name != "none" && exists(*path)) {
+            files.push_back(*std::move(path));
+        }
+    }
+    return files;
+}
+
+/// A connection that the user's own ssh shares would be used by ssh, at no handshake.
+bool has_live_control_path(const SshConfig& config, const ConfigTokens& tokens) {
+    if (!config.control_path || *config.control_path == "none") {
+        return false;
+    }
+    const auto path = expand_tokens(*config.control_path, tokens);
+    return !path || exists(*path);
+}
+
+void load_known_hosts(SshTarget& target, const SshConfig& config, const ConfigTokens& tokens) {
+    auto files = config.user_known_hosts;
+    if (files.empty()) {
+        files = {"~/.ssh/known_hosts", "~/.ssh/known_hosts2"};
+    }
+    const auto global =
+        config.global_known_hosts.empty()
+            ? std::vector<std::string>{"/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"}
+            : config.global_known_hosts;
+    files.insert(files.end(), global.begin(), global.end());
+    for (const auto& written : files) {
+        const auto path = expand_tokens(written, tokens).value_or(written);
+        if (target.known_hosts_file.empty()) {
+            target.known_hosts_file = path;
+        }
+        auto keys = find_known_keys(read_or_empty(path), path, target.known_hosts_name);
+        std::ranges::move(keys, std::back_inserter(target.known_keys));
+    }
+    target.host_key_algorithms = host_key_algorithms(target.known_keys);
+}
+
+std::optional<int> address_family(const SshConfig& config) {
+    const auto written = config.address_family.value_or("any");
+    if (written == "inet") {
+        return AF_INET;
+    }
+    return written == "inet6" ? std::optional(AF_INET6) : std::nullopt;
+}
+
+}  // namespace
+
+LocalUser local_user(const Environment& environment) {
+    LocalUser me{.name = find(environment, "USER").value_or(""),
+                 .home = find(environment, "HOME").value_or("")};
+    const auto number = std::to_string(::getuid());
+    const auto database = read_or_empty("/etc/passwd");
+    for (const auto line : split(database, '\n')) {
+        const auto fields = split(line, ':');
+        constexpr std::size_t kFields = 7;
+        if (fields.size() == kFields && fields[2] == number) {
+            me = {.name = std::string(fields[0]), .home = std::string(fields[5])};
+            break;
+        }
+    }
+    return me;
+}
+
+std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
+                                                  const SshOptions& options,
+                                                  const LocalUser& me,
+                                                  const Environment& environment) {
+    constexpr int kSshPort = 22;
+    const auto config = read_config(host, options, me);
+    if (config.obstacle) {
+        return UseSystemSsh{"of " + *config.obstacle};
+    }
+    SshTarget target{.host = host.name};
+    ConfigTokens tokens{
+        .host = bare_name(host), .original = bare_name(host), .local = me.name, .home = me.home};
+    const auto name = expand_tokens(config.hostname.value_or(bare_name(host)), tokens);
+    target.user = host.user ? *host.user : config.user.value_or(me.name);
+    if (!name || target.user.empty() || me.home.empty()) {
+        return UseSystemSsh{"it could not be told where, or as whom, to connect"};
+    }
+    target.name = *name;
+    target.port = host.port      ? *host.port
+                  : options.port ? *options.port
+                                 : config.port.value_or(kSshPort);
+    tokens.host = target.name;
+    tokens.port = std::to_string(target.port);
+    tokens.user = target.user;
+    auto files = key_files(config, options, tokens);
+    if (!files || has_live_control_path(config, tokens)) {
+        return UseSystemSsh{files ? "of a ControlPath" : "of a token in an IdentityFile"};
+    }
+    target.key_files = *std::move(files);
+    target.identities_only = options.identity || config.identities_only.value_or(false);
+    target.agent_socket = agent_socket(config, tokens, environment);
+    target.address_family = address_family(config);
+    target.connect_timeout =
+        config.connect_timeout_s
+            ? std::min<std::chrono::milliseconds>(std::chrono::seconds(*config.connect_timeout_s),
+                                                  options.connect_timeout)
+            : options.connect_timeout;
+    target.known_hosts_name =
+        config.host_key_alias.value_or(known_hosts_name(target.name, target.port));
+    load_known_hosts(target, config, tokens);
+    const auto strict = config.strict_host_key_checking.value_or("ask");
+    const bool is_known = std::ranges::any_of(
+        target.known_keys, [](const auto& key) { return key.marker == KnownKey::Marker::none; });
+    if (target.host_key_algorithms.empty()) {
+        return UseSystemSsh{"its known host key is of a type that only ssh can check"};
+    }
+    if (!is_known && strict != "ask" && strict != "yes") {
+        return UseSystemSsh{"of StrictHostKeyChecking " + strict};
+    }
+    return target;
+}
+
+}  // namespace hvd::launch::ssh

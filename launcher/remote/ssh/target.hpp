@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a host and the settings about it to what a connection needs.
+#pragma once
+
+#include "collectives/base/env.hpp"
+#include "launcher/hosts/host_spec.hpp"
+#include "launcher/remote/factory.hpp"
+#include "launcher/remote/ssh/known_hosts.hpp"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace hvd::launch::ssh {
+
+/// Who we are here; ssh takes it from the password database.
+struct LocalUser {
+    std::string name;
+    std::string home;
+};
+
+/// From /etc/passwd, else from `environment`. Either may be empty.
+[[nodiscard]] LocalUser local_user(const Environment& environment);
+
+struct SshTarget {
+    std::string host{};  // as the user wrote it
+    std::string name{};  // to be resolved: a name or an address
+    int port = 22;
+    std::string user{};
+    std::optional<int> address_family{};        // AF_INET, AF_INET6
+    std::optional<std::string> agent_socket{};  // of ssh-agent
+    std::vector<std::string> key_files{};       // in order; those that exist
+    bool identities_only = false;               // of the agent, only keys that the files name
+    std::vector<KnownKey> known_keys{};
+    std::string known_hosts_name{};
+    std::string known_hosts_file{};  // where a key is to be added
+    std::string host_key_algorithms{};
+    std::chrono::milliseconds connect_timeout{};
+};
+
+/// Why the system's ssh is to be used.
+struct UseSystemSsh {
+    std::string reason;
+};
+
+/// Reads the settings of ssh and the known_hosts files.
+[[nodiscard]] std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
+                                                                const SshOptions& options,
+                                                                const LocalUser& me,
+                                                                const Environment& environment);
+
+}  // namespace hvd::launch::ssh

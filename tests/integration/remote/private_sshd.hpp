@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/remote/factory.hpp"
+#include "tests/support/temp_dir.hpp"
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <sys/types.h>
+
+namespace hvd::test {
+
+/// An sshd of the test's own on 127.0.0.1, with its own host keys (ed25519, RSA), port and files,
+/// run as the current user, whose key is `key`. Ends with the object.
+class PrivateSshd {
+public:
+    /// Throws Exception where there is no sshd; ask `is_installed` before.
+    explicit PrivateSshd(std::string_view more_config = "");
+    ~PrivateSshd();
+    PrivateSshd(const PrivateSshd&) = delete;
+    PrivateSshd& operator=(const PrivateSshd&) = delete;
+
+    [[nodiscard]] static bool is_installed();
+
+    /// Runs a line of shell in the folder; throws if it fails.
+    void run(const std::string& line) const;
+
+    /// Options whose ssh configuration is: "Host node*" is this sshd, its key is known, `key` is
+    /// the identity. `more` goes before.
+    [[nodiscard]] launch::SshOptions options(std::string_view more = "") const;
+
+    [[nodiscard]] const std::filesystem::path& folder() const { return folder_.path(); }
+    [[nodiscard]] int port() const noexcept { return port_; }
+
+private:
+    TempDir folder_;
+    int port_ = 0;
+    pid_t pid_ = 0;
+};
+
+}  // namespace hvd::test

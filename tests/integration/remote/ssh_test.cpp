@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/integration/remote/link.hpp"
+#include "tests/integration/remote/private_sshd.hpp"
+#include "tests/support/test_main.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace hvd;  // NOLINT(google-build-using-namespace): a test of this namespace
+using Catch::Contains;
+using test::link;
+using test::PrivateSshd;
+
+namespace {
+
+const std::vector<launch::Host> kNode1{{.name = "node1", .slots = {}}};
+
+bool has_sshd() {
+    if (PrivateSshd::is_installed()) {
+        return true;
+    }
+    test::skip("openssh-server is not installed");
+    return false;
+}
+
+/// What went wrong, or "".
+std::string words(const test::Linked& linked) {
+    return linked.hosts.front().error.value_or(Error{}).message;
+}
+
+}  // namespace
+
+TEST_CASE("a host is reached by its alias, with the key and the port of the configuration") {
+    if (!has_sshd()) {
+        return;
+    }
+    const PrivateSshd sshd;
+
+    const auto linked = link(kNode1, sshd.options());
+
+    CAPTURE(words(linked));
+    CHECK(linked.hosts.front().has_reported);
+    CHECK_FALSE(linked.hosts.front().error);
+    CHECK(linked.notes.empty());  // so not by the system's ssh
+}
+
+TEST_CASE("many hosts are reached at once, though sshd drops some at first") {
+    if (!has_sshd()) {
+        return;
+    }
+    const PrivateSshd sshd("MaxStartups 3:50:8");
+    std::vector<launch::Host> hosts;
+    for (int index = 0; index < 24; ++index) {
+        hosts.push_back({.name = "node" + std::to_string(index), .slots = {}});
+    }
+
+    const auto linked = link(hosts, sshd.options(), std::chrono::seconds(40));
+
+    for (const auto& outcome : linked.hosts) {
+        CAPTURE(outcome.error.value_or(Error{}).message);
+        CHECK(outcome.has_reported);
+    }
+    CHECK(linked.notes.empty());
+}
+
+TEST_CASE("what our own ssh cannot do, the system's does, and it is said once") {
+    if (!has_sshd()) {
+        return;
+    }
+    const PrivateSshd sshd;
+    const std::vector<launch::Host> hosts{{.name = "node1", .slots = {}},
+                                          {.name = "node2", .slots = {}}};
+
+    SECTION("a keyword") {
+        const auto linked = link(hosts, sshd.options("Ciphers aes128-ctr"));
+
+        CAPTURE(words(linked));
+        CHECK(linked.hosts[0].has_reported);
+        CHECK(linked.hosts[1].has_reported);
+        REQUIRE(linked.notes.size() == 1);
+        CHECK_THAT(linked.notes.front(),
+                   Contains("node1: reached through the system's ssh, because "
+                            "of Ciphers in ") &&
+                       Contains("config, line 1"));
+    }
+    SECTION("an RSA key") {
+        sshd.run(
+            "ssh-keygen -q -t rsa -b 2048 -N '' -f rsa && mv rsa key && mv rsa.pub key.pub && cp "
+            "key.pub authorized");
+
+        const auto linked = link(hosts, sshd.options());
+
+        CAPTURE(words(linked));
+        CHECK(linked.hosts[0].has_reported);
+        REQUIRE(linked.notes.size() == 1);
+        CHECK_THAT(linked.notes.front(), Contains("only ssh can use"));
+    }
+    SECTION("an RSA host key alone is known") {
+        sshd.run("echo \"[127.0.0.1]:" + std::to_string(sshd.port()) +
+                 " $(cat host_rsa.pub)\" > known_hosts");
+
+        const auto linked = link(hosts, sshd.options());
+
+        CAPTURE(words(linked));
+        CHECK(linked.hosts[0].has_reported);
+        CHECK(linked.notes.size() == 1);
+    }
+}
+
+TEST_CASE("ECDSA keys and hashed names of hosts are known to our own ssh") {
+    if (!has_sshd()) {
+        return;
+    }
+    const PrivateSshd sshd;
+    sshd.run(
+        "ssh-keygen -q -t ecdsa -N '' -f ec && mv ec key && mv ec.pub key.pub && cp key.pub "
+        "authorized && "
+        "ssh-keygen -H -f known_hosts && grep -q '^|1|' known_hosts");
+
+    const auto linked = link(kNode1, sshd.options());
+
+    CAPTURE(words(linked));
+    CHECK(linked.hosts.front().has_reported);
+    CHECK(linked.notes.empty());
+}
+
+TEST_CASE("a key that only ssh-agent has is used") {
+    if (!has_sshd()) {
+        return;
+    }
+    const PrivateSshd sshd;
+    sshd.run(
+        "ssh-agent -D -a agent & echo $! > agent_pid; for i in 1 2 3 4 5 6 7 8 9; do "
+        "[ -S agent ] || sleep 0.1; done; SSH_AUTH_SOCK=agent ssh-add key && mv key elsewhere");
+
+    const auto linked = link(
+        kNode1, sshd.options("Host node*\n  IdentityAgent " + (sshd.folder() / "agent").string()));
+    sshd.run("kill $(cat agent_pid)");
+
+    CAPTURE(words(linked));
+    CHECK(linked.hosts.front().has_reported);
+    CHECK(linked.notes.empty());
+}
+
+TEST_CASE("failures are told precisely") {
+    if (!has_sshd()) {
+        return;
+    }
+    const PrivateSshd sshd;
+    const auto port = std::to_string(sshd.port());
+    auto hosts = kNode1;
+
+    SECTION("unknown host key") {
+        sshd.run(": > known_hosts");
+        const auto linked = link(hosts, sshd.options());
+        CHECK_THAT(words(linked), Contains("its host key is not known (ssh-ed25519 SHA256:") &&
+                                      Contains("run `ssh node1` once"));
+    }
+    SECTION("another host key") {
+        sshd.run("echo \"[127.0.0.1]:" + port + " $(cut -d' ' -f1,2 key.pub)\" > known_hosts");
+        const auto linked = link(hosts, sshd.options());
+        CHECK_THAT(words(linked),
+                   Contains("ITS HOST KEY IS NOT THE KNOWN ONE") && Contains("known_hosts:1"));
+    }
+    SECTION("revoked host key") {
+        sshd.run("sed 's/^/@revoked /' known_hosts > revoked && cat revoked >> known_hosts");
+        const auto linked = link(hosts, sshd.options());
+        CHECK_THAT(words(linked), Contains("its host key is revoked"));
+    }
+    SECTION("refused key") {
+        sshd.run(": > authorized");
+        const auto linked = link(hosts, sshd.options());
+        CHECK_THAT(words(linked), Contains("the host refused ") && Contains("/key") &&
+                                      Contains("it accepts publickey"));
+    }
+    SECTION("closed port") {
+        hosts.front().port = 1;
+        const auto linked = link(hosts, sshd.options());
+        CHECK_THAT(words(linked), Contains("port 1: connecting: 127.0.0.1: Connection refused"));
+    }
+    SECTION("a name that does not resolve") {
+        hosts.front().name = "no-such-host.invalid";
+        const auto linked = link(hosts, sshd.options());
+        CHECK_THAT(words(linked), Contains("the name no-such-host.invalid does not resolve"));
+    }
+    SECTION("wrong user") {
+        hosts.front().user = "nobody-of-that-name";
+        const auto linked = link(hosts, sshd.options());
+        CHECK_THAT(words(linked), Contains("authentication as nobody-of-that-name: "));
+    }
+    SECTION("no shell for the bootstrap") {
+        auto options = sshd.options();
+        options.wrap = "/nowhere/apptainer exec img.sif";
+        const auto linked = link(hosts, options);
+        CHECK_THAT(words(linked), Contains("the shell there ended with status 127") &&
+                                      Contains("/nowhere/apptainer"));
+    }
+    // One that did not wait for its failure would report.
+    CHECK_FALSE(words(link(hosts, sshd.options("Host *\n  Port 1"))).empty());
+}
+
+TEST_CASE("an sshd that is killed ends the link with words") {
+    if (!has_sshd()) {
+        return;
+    }
+    const PrivateSshd sshd("ForceCommand kill -9 $PPID");
+
+    const auto linked = link(kNode1, sshd.options());
+
+    CHECK_FALSE(linked.hosts.front().has_reported);
+    CHECK(linked.hosts.front().has_ended);
+    CHECK_FALSE(words(linked).empty());
+}
