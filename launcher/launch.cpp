@@ -138,6 +138,19 @@ std::vector<Host> hosts_of(const std::vector<PlacedHost>& placed) {
     return hosts;
 }
 
+/// Makes one host of the names that are one machine. Returns 0 or the exit code.
+int join_names(Supervisor& supervisor,
+               std::vector<Host>& hosts,
+               std::optional<SummaryFile>& summary) {
+    const auto machines = supervisor.find_machines();
+    if (!machines) {
+        return fail(summary, link_exit_code(machines.error(), supervisor.stop_signal()),
+                    machines.error());
+    }
+    const auto merged = merge_machines(hosts, *machines);
+    return merged ? 0 : fail(summary, kExitUsage, merged.error());
+}
+
 /// Asks every host whether its ranks could run, so that none starts where others cannot. Returns 0
 /// or the exit code.
 int check_hosts(Supervisor& supervisor,
@@ -235,7 +248,8 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
         return fail(summary, kExitLauncherFailure, starters.error());
     }
     Supervisor supervisor(io, blocked, supervise_options(request));
-    const auto hosts = hosts_of(*placed);
+    auto hosts = hosts_of(*placed);
+    const bool is_here = std::ranges::all_of(*placed, &PlacedHost::is_here);
     const auto facts = supervisor.link(**starters, hosts);
     if (!facts) {
         supervisor.dismiss();
@@ -243,6 +257,12 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
                     facts.error());
     }
 
+    if (!is_here) {
+        if (const int exit_code = join_names(supervisor, hosts, summary); exit_code != 0) {
+            supervisor.dismiss();
+            return exit_code;
+        }
+    }
     auto wishes = make_plan_request(request, hosts, (*starters)->names());
     auto planned = wishes ? make_plan(*wishes, *facts) : std::move(wishes).error();
     if (!planned) {
@@ -252,7 +272,7 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     for (const auto& warning : planned->warnings) {
         complain(warning);
     }
-    if (!std::ranges::all_of(*placed, &PlacedHost::is_here)) {
+    if (!is_here) {
         if (const int exit_code = check_hosts(supervisor, planned->plan, summary); exit_code != 0) {
             supervisor.dismiss();
             return exit_code;

@@ -54,8 +54,10 @@ void Ranks::start_some() {
 void Ranks::start(Rank& rank) {
     auto& spec = plan_.ranks[rank.spec];
     const auto fail = [&](std::string step, int error_number) {
-        to_.control.send(wire::StartFailed{
-            .rank = spec.rank, .step = std::move(step), .error_number = error_number});
+        to_.control.send(wire::StartFailed{.rank = spec.rank,
+                                           .step = std::move(step),
+                                           .error_number = error_number,
+                                           .time_ns = steady_clock_ns()});
     };
     if (spec.argv.empty()) {
         fail("execve of an empty command", ENOENT);

@@ -130,6 +130,7 @@ void Session::check_lease() {
 void Session::introduce() {
     control_.send(wire::Hello{.build_id = std::string(wire::build_id()), .pid = marks_.agent});
     auto facts = collect_facts();
+    facts.mark = mark_.name();
     if (may_have_gpus()) {
         control_.flush();
         auto found = find_gpus(setup_.given, setup_.from_launcher);
@@ -288,6 +289,10 @@ void Session::on(wire::Start& start) {
                                        .input = input_,
                                        .oom = oom_,
                                        .socket = *socket_});
+}
+
+void Session::on(const wire::Seek& seek) {
+    control_.send(wire::Found{.marks = find_marks(seek.marks)});
 }
 
 void Session::on(const wire::Check& check) {

@@ -7,6 +7,7 @@
 #include "launcher/agent/event_loop.hpp"
 #include "launcher/agent/input_feeder.hpp"
 #include "launcher/agent/lease.hpp"
+#include "launcher/agent/machine_mark.hpp"
 #include "launcher/agent/oom_watch.hpp"
 #include "launcher/agent/output_pump.hpp"
 #include "launcher/agent/process_table.hpp"
@@ -45,6 +46,7 @@ private:
     [[nodiscard]] std::vector<Process> others() const;
 
     void on(wire::Start& start);
+    void on(const wire::Seek& seek);
     void on(const wire::Check& check);
     void on(const wire::Signal& signal);
     void on(const wire::Stop& stop);
@@ -64,6 +66,7 @@ private:
     Lease lease_;
     std::uint64_t heard_bytes_ = 0;  // of the launcher, when the lease was looked at last
     JobMarks marks_;
+    MachineMark mark_;
     UniqueFd signals_;
     std::optional<RankSocket> socket_;
     std::optional<Ranks> ranks_;

@@ -267,4 +267,26 @@ Result<std::vector<Host>> parse_hosts(std::string_view text) {
     return std::move(list.hosts);
 }
 
+Status merge_machines(std::vector<Host>& hosts, const std::vector<std::size_t>& machines) {
+    for (std::size_t index = 0; index < hosts.size(); ++index) {
+        auto& first = hosts[machines[index]];
+        auto& host = hosts[index];
+        if (machines[index] == index) {
+            continue;
+        }
+        if (!first.slots || !host.slots) {
+            return Error{Errc::invalid_argument,
+                         first.name + " and " + host.name +
+                             " are one machine; write it once, or each with its number of slots"};
+        }
+        if (*first.slots > kMaxSlots - *host.slots) {
+            return refuse(first.name, "its slots together with those of " + host.name +
+                                          ", the same machine, are more than " +
+                                          std::to_string(kMaxSlots));
+        }
+        *first.slots += std::exchange(*host.slots, 0);
+    }
+    return ok();
+}
+
 }  // namespace hvd::launch

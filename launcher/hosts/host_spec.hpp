@@ -3,6 +3,7 @@
 
 #include "collectives/base/result.hpp"
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,5 +53,11 @@ struct HostList {
 /// Takes hosts out of a list. Errors: a name that is not in it, and an empty rest.
 [[nodiscard]] Status exclude_hosts(std::vector<Host>& hosts,
                                    const std::vector<std::string>& excluded);
+
+/// Gives the slots of hosts that turned out to be one machine to the first of them; the others keep
+/// none. `machines[i]` is the first host that is the machine of host i. Errors: both names, where
+/// one of them has no number of slots that could be added.
+[[nodiscard]] Status merge_machines(std::vector<Host>& hosts,
+                                    const std::vector<std::size_t>& machines);
 
 }  // namespace hvd::launch

@@ -33,12 +33,17 @@ JobOutput::JobOutput(const OutputOptions& options, const Events& events)
     }
     const auto open = [&](Console& console) {
         console.events.on_error = events.on_console_error;
+        if (options.console) {
+            console.writer = std::make_unique<WriterThread>(options.console(), events.on_progress,
+                                                            WriterThread::Mode::in_place);
+            return;
+        }
         console.writer = std::make_unique<WriterThread>(
             std::make_unique<ConsoleSink>(options.ranks, options.timestamps, console.events),
             events.on_progress);
     };
     open(out_);
-    if (!console_streams_are_one()) {
+    if (options.console == nullptr && !console_streams_are_one()) {
         open(err_);
     }
 }

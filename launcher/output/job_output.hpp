@@ -22,6 +22,9 @@ struct OutputOptions {
     RankPrinter::Timestamps timestamps = RankPrinter::Timestamps::no;
     std::optional<std::vector<int>> show;  // only these reach the console
     std::optional<std::filesystem::path> folder;
+
+    /// In a simulation: makes what takes all that is for the console, without waiting.
+    std::function<std::unique_ptr<Sink>()> console = nullptr;
 };
 
 /// Thread: io. Nothing in here blocks but the destructor, which writes what is left.

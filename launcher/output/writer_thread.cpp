@@ -12,12 +12,17 @@ constexpr std::size_t kFlushBytes = std::size_t{128} << 10;
 
 }  // namespace
 
-WriterThread::WriterThread(std::unique_ptr<Sink> sink, std::function<void()> on_progress)
-    : sink_(std::move(sink)), on_progress_(std::move(on_progress)) {}
+WriterThread::WriterThread(std::unique_ptr<Sink> sink, std::function<void()> on_progress, Mode mode)
+    : sink_(std::move(sink)), on_progress_(std::move(on_progress)), mode_(mode) {}
 
 WriterThread::~WriterThread() = default;
 
 void WriterThread::push(Chunk chunk) {
+    if (mode_ == Mode::in_place) {
+        sink_->take(chunk);
+        sink_->flush();
+        return;
+    }
     pending_bytes_ += chunk.bytes.size();
     ++pending_chunks_;
     bool was_empty = false;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -38,9 +39,15 @@ protected:
 /// Members are the io thread's unless they say otherwise.
 class WriterThread final {
 public:
+    /// Where the sink is called: on a thread of its own, or, for a sink that never waits, by who
+    /// pushes.
+    enum class Mode : std::uint8_t { threaded, in_place };
+
     /// `on_progress` is called on the writer's thread: each time kProgressStep bytes are done, and
     /// whenever nothing is left and the io thread has asked for that.
-    WriterThread(std::unique_ptr<Sink> sink, std::function<void()> on_progress);
+    WriterThread(std::unique_ptr<Sink> sink,
+                 std::function<void()> on_progress,
+                 Mode mode = Mode::threaded);
 
     /// Writes what is queued, then ends the thread: blocks as long as the sink does.
     ~WriterThread();
@@ -66,6 +73,7 @@ private:
 
     std::unique_ptr<Sink> sink_;  // the writer's, once the thread runs
     std::function<void()> on_progress_;
+    Mode mode_;
     std::mutex mutex_;
     std::condition_variable_any filled_;
     std::vector<Chunk> queue_;  // guarded by mutex_

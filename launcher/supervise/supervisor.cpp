@@ -55,8 +55,8 @@ Result<std::vector<HostFacts>> Supervisor::link(Starter& starter, const std::vec
         return *std::move(link_error_);
     }
     std::vector<HostFacts> facts;
-    for (auto& host_facts : facts_) {
-        facts.push_back(*std::move(host_facts));
+    for (const auto& host_facts : facts_) {
+        facts.push_back(*host_facts);
     }
     return facts;
 }
@@ -67,25 +67,6 @@ void Supervisor::wait_for_agents() {
     });
     io_.run();
     start_timer_.cancel();
-}
-
-Result<std::vector<HostProblem>> Supervisor::check(const LaunchPlan& plan) {
-    problems_.resize(plan.hosts.size());
-    unchecked_ = plan.hosts.size();
-    for (std::size_t host = 0; host < plan.hosts.size(); ++host) {
-        agents_.send(host, wire::Check{.plan = plan.hosts[host]});
-    }
-    wait_for_agents();
-    if (link_error_) {
-        return *std::move(link_error_);
-    }
-    std::vector<HostProblem> found;
-    for (std::size_t host = 0; host < problems_.size(); ++host) {
-        for (auto& problem : problems_[host]) {
-            found.push_back({.host = agents_.host(host), .problem = std::move(problem)});
-        }
-    }
-    return found;
 }
 
 void Supervisor::fail_link(Error error) {
@@ -116,16 +97,6 @@ void Supervisor::on(std::size_t host, const wire::Facts& facts) {
     facts_[host] = facts.facts;
     listen_to(host);
     if (std::ranges::all_of(facts_, [](const auto& known) { return known.has_value(); })) {
-        io_.stop();
-    }
-}
-
-void Supervisor::on(std::size_t host, const wire::Checked& checked) {
-    if (unchecked_ == 0) {
-        return;  // nobody asked
-    }
-    problems_[host] = checked.problems;
-    if (--unchecked_ == 0) {
         io_.stop();
     }
 }

@@ -75,6 +75,10 @@ public:
     [[nodiscard]] Result<std::vector<HostFacts>> link(Starter& starter,
                                                       const std::vector<Host>& hosts);
 
+    /// Asks the agents which of them are on one machine, whatever their hosts are called. Gives
+    /// each host the first one that is its machine, mostly itself. Errors: as of `link`.
+    [[nodiscard]] Result<std::vector<std::size_t>> find_machines();
+
     /// Asks every agent whether the ranks of the plan could run there. Empty: they could. Errors:
     /// as of `link`.
     [[nodiscard]] Result<std::vector<HostProblem>> check(const LaunchPlan& plan);
@@ -97,6 +101,7 @@ private:
     void on_message(std::size_t host, wire::FromAgent message);
     void on_agent_end(std::size_t host);
     void wait_for_agents();
+    [[nodiscard]] bool take_answer(std::size_t host);
     void fail_link(Error error);
     void lose_host(std::size_t host, HostLoss loss);
 
@@ -111,9 +116,10 @@ private:
 
     void on(std::size_t host, const wire::Hello& hello);
     void on(std::size_t host, const wire::Facts& facts);
-    void on(std::size_t host, const wire::Checked& checked);
+    void on(std::size_t host, wire::Checked& checked);
+    void on(std::size_t host, wire::Found& found);
     void on(std::size_t host, wire::Started event);
-    void on(std::size_t host, const wire::StartFailed& event);
+    void on(std::size_t host, wire::StartFailed event);
     void on(std::size_t host, wire::Output& event);
     void on(std::size_t host, wire::RankReport event);
     void on(std::size_t host, wire::Exited event);
@@ -147,8 +153,9 @@ private:
 
     // While linking.
     std::vector<std::optional<HostFacts>> facts_;
+    std::vector<bool> is_awaited_;                      // by host: its answer is missing
+    std::vector<std::vector<std::string>> found_;       // by host
     std::vector<std::vector<wire::Problem>> problems_;  // by host
-    std::size_t unchecked_ = 0;                         // agents whose answer is missing
     std::optional<Error> link_error_;
     std::string notes_;  // of agents, before there is an output
 

@@ -12,6 +12,7 @@ namespace hvd::launch {
 void Supervisor::on_message(std::size_t host, wire::FromAgent message) {
     const bool is_first_talk = std::holds_alternative<wire::Hello>(message) ||
                                std::holds_alternative<wire::Facts>(message) ||
+                               std::holds_alternative<wire::Found>(message) ||
                                std::holds_alternative<wire::Checked>(message);
     const bool is_any_time =
         std::holds_alternative<wire::Note>(message) || std::holds_alternative<wire::Pong>(message);
@@ -74,7 +75,8 @@ void Supervisor::on(std::size_t host, wire::Started event) {
     }
 }
 
-void Supervisor::on(std::size_t host, const wire::StartFailed& event) {
+void Supervisor::on(std::size_t host, wire::StartFailed event) {
+    event.time_ns = on_our_clock(host, event.time_ns);
     if (knows(host, event.rank)) {
         perform(machine_->on_start_failed(event));
     }

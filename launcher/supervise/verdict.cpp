@@ -55,7 +55,10 @@ bool has_left(const RankRecord& rank) {
 /// When the failure of this rank began, or nothing when it has no failure of its own.
 std::optional<std::int64_t> own_failure(const RankRecord& rank) {
     if (rank.start_failed) {
-        return 0;  // before everything that ran
+        return rank.start_failed->time_ns;
+    }
+    if (!rank.exited && rank.exception) {
+        return rank.exception->time_ns;  // its host was lost before it ended
     }
     if (!ended_badly(rank) || rank.peer_lost) {
         return std::nullopt;
@@ -143,6 +146,9 @@ Blame blame(const RankRecord& culprit) {
     if (has_left(culprit)) {
         return {Reason::left_early, kLeftEarlyExit};
     }
+    if (!culprit.exited) {
+        return {Reason::exit, kExceptionExit};
+    }
     const auto& exited = *culprit.exited;
     const bool ended_by_us = exited.induced && !cannot_be_ours(exited);
     if (ended_by_us && culprit.exception) {
@@ -227,7 +233,9 @@ std::string describe_failure(const RankRecord& rank, const Verdict& verdict) {
             return std::string(ended_well(rank) ? "exit 0" : "shut down") +
                    ", while other ranks still waited for it";
         case Reason::signal: return describe_signal(WTERMSIG(rank.exited->wait_status));
-        case Reason::exit: return "exit " + std::to_string(verdict.exit_code);
+        case Reason::exit:
+            return rank.exited ? "exit " + std::to_string(verdict.exit_code)
+                               : "an exception, and its host was lost before it ended";
         case Reason::none:
         case Reason::host_lost:
         case Reason::timeout:

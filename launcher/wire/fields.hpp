@@ -23,7 +23,7 @@ void fields(auto& io, Is<Gpu> auto& gpu) {
 
 void fields(auto& io, Is<HostFacts> auto& facts) {
     io(facts.hostname, facts.machine, facts.cpus, facts.memory_bytes, facts.gpus, facts.gpu_mask);
-    io(facts.gpu_note, facts.free_port);
+    io(facts.gpu_note, facts.free_port, facts.mark);
 }
 
 void fields(auto& io, Is<ProcessSpec> auto& spec) {
@@ -63,7 +63,7 @@ void fields(auto& io, Is<Started> auto& started) {
 }
 
 void fields(auto& io, Is<StartFailed> auto& failed) {
-    io(failed.rank, failed.step, failed.error_number);
+    io(failed.rank, failed.step, failed.error_number, failed.time_ns);
 }
 
 void fields(auto& io, Is<Output> auto& output) {
@@ -107,6 +107,10 @@ void fields(auto& io, Is<Checked> auto& checked) {
     io(checked.problems);
 }
 
+void fields(auto& io, Is<Found> auto& found) {
+    io(found.marks);
+}
+
 // ---- launcher → agent ----
 
 void fields(auto& io, Is<Start> auto& start) {
@@ -143,6 +147,10 @@ void fields(auto& io, Is<Ping> auto& ping) {
 
 void fields(auto& io, Is<Check> auto& check) {
     io(check.plan);
+}
+
+void fields(auto& io, Is<Seek> auto& seek) {
+    io(seek.marks);
 }
 
 }  // namespace hvd::launch::wire

@@ -55,6 +55,7 @@ struct StartFailed {
     std::int32_t rank = 0;
     std::string step;  // "chdir /data", "execve ./train", "sched_setaffinity"
     std::int32_t error_number = 0;
+    std::int64_t time_ns = 0;
     friend bool operator==(const StartFailed&, const StartFailed&) = default;
 };
 
@@ -146,6 +147,12 @@ struct Checked {
     friend bool operator==(const Checked&, const Checked&) = default;
 };
 
+/// The answer to Seek: those of its marks that were reached.
+struct Found {
+    std::vector<std::string> marks;
+    friend bool operator==(const Found&, const Found&) = default;
+};
+
 // ---- launcher → agent ----
 
 struct Start {
@@ -158,6 +165,13 @@ struct Start {
 struct Check {
     HostPlan plan;
     friend bool operator==(const Check&, const Check&) = default;
+};
+
+/// Asks which of these agents are on this machine too. Names, addresses and machine ids cannot
+/// tell: containers share them; a socket of a random name can.
+struct Seek {
+    std::vector<std::string> marks;
+    friend bool operator==(const Seek&, const Seek&) = default;
 };
 
 /// Sends `number` to every rank of the host that still runs. Stops nothing.
@@ -223,7 +237,9 @@ using FromAgent = std::variant<Hello,
                                AllGone,
                                InputTaken,
                                Pong,
-                               Checked>;
-using ToAgent = std::variant<Start, Signal, Stop, Input, Credit, PutDone, GetValue, Ping, Check>;
+                               Checked,
+                               Found>;
+using ToAgent =
+    std::variant<Start, Signal, Stop, Input, Credit, PutDone, GetValue, Ping, Check, Seek>;
 
 }  // namespace hvd::launch::wire

@@ -9,6 +9,7 @@
 
 using hvd::Errc;
 using hvd::launch::Host;
+using hvd::launch::merge_machines;
 using hvd::launch::parse_hosts;
 
 TEST_CASE("parse_hosts reads names and slots") {
@@ -83,4 +84,14 @@ TEST_CASE("errors about hosts say what to write") {
           "host 'b:x': the number of slots is 'x', but it must be from 1 to 65536");
     CHECK(parse_hosts("a:2,a").error().message ==
           "host 'a': it is written once with and once without a number of slots");
+}
+
+TEST_CASE("names of one machine give their slots to the first") {
+    std::vector<Host> hosts{{"a", 2}, {"b", 3}, {"a.lab", 4}, {"c"}};
+    std::vector<Host> counted{{"a"}, {"a.lab"}};
+
+    REQUIRE(merge_machines(hosts, {0, 1, 0, 3}));
+    CHECK(hosts == std::vector<Host>{{"a", 6}, {"b", 3}, {"a.lab", 0}, {"c"}});
+    CHECK(merge_machines(counted, {0, 0}).error().message ==
+          "a and a.lab are one machine; write it once, or each with its number of slots");
 }

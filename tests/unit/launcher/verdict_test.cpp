@@ -56,8 +56,8 @@ public:
     Rank lost(int peer, int at) && { return std::move(*this).reports(record_.peer_lost, peer, at); }
     Rank not_started(const char* step, int error_number) && {
         record_.started.reset();
-        record_.start_failed =
-            wire::StartFailed{.rank = record_.rank, .step = step, .error_number = error_number};
+        record_.start_failed = wire::StartFailed{
+            .rank = record_.rank, .step = step, .error_number = error_number, .time_ns = 0};
         return std::move(*this);
     }
     [[nodiscard]] const RankRecord& record() const { return record_; }
@@ -303,6 +303,19 @@ TEST_CASE("a rank that failed before its host was lost is the culprit") {
     CHECK(verdict.exit_code == 3);
     CHECK_FALSE(verdict.lost);
     CHECK(verdict.classes == std::vector{culprit, lost});
+}
+
+TEST_CASE("who reported an exception before its host was lost is the culprit") {
+    auto record = job({Rank(0).lost(1, 12).ends(exit_status(1), 13), Rank(1).on("node2").raised(9)},
+                      Cause::Kind::host_lost);
+    record.lost_hosts = {{.host = "node2", .time_ns = 10, .why = ""}};
+
+    const auto verdict = judge(record);
+
+    CHECK(verdict.culprit == 1);
+    CHECK(verdict.exit_code == 1);
+    CHECK(describe_failure(record.ranks[1], verdict) ==
+          "an exception, and its host was lost before it ended");
 }
 
 TEST_CASE("of two lost hosts the one that fell silent first is to blame") {

@@ -52,12 +52,13 @@ std::vector<FromAgent> all_from_agent() {
                     .gpus = {gpu, {}},
                     .gpu_mask = "",
                     .gpu_note = "nvml: no driver",
-                    .free_port = 12345};
+                    .free_port = 12345,
+                    .mark = "m"};
     return {Hello{.build_id = "x", .pid = 17},
             Facts{facts},
             Facts{},
             Started{.rank = 1, .pid = 2},
-            StartFailed{.rank = 1, .step = "chdir /data", .error_number = 2},
+            StartFailed{.rank = 1, .step = "chdir /data", .error_number = 2, .time_ns = 0},
             Output{.rank = 1, .stream = Stream::err, .time_ns = -1, .bytes = bytes_of("a\0b\n")},
             RankReport{.rank = 1,
                        .time_ns = 5,
@@ -71,6 +72,7 @@ std::vector<FromAgent> all_from_agent() {
             Put{.rank = 1, .request = 9, .key = "k", .value = bytes_of("v")},
             Get{.rank = 1, .request = 0xffffffff, .key = "k"},
             Note{.text = "ü"},
+            Found{.marks = {"b"}},
             Checked{.problems = {{.exit_code = 127, .text = "no such program"}}},
             AllGone{},
             AllGone{.survivors = {{.pid = 5, .state = "D", .wchan = "nfs"}, {}}},
@@ -89,7 +91,8 @@ std::vector<ToAgent> all_to_agent() {
             PutDone{.rank = 1, .request = 2, .error = "no"},
             GetValue{.rank = 1, .request = 2, .value = bytes_of("v")},
             Ping{.asked_ns = 4, .lease_ms = 30'000},
-            Check{.plan = plan()}};
+            Check{.plan = plan()},
+            Seek{.marks = {"a", "b"}}};
 }
 
 template <class Message>

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the supervisor asks the agents between their first words and the start of the ranks.
+#include "launcher/supervise/supervisor.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace hvd::launch {
+
+Result<std::vector<std::size_t>> Supervisor::find_machines() {
+    found_.assign(agents_.size(), {});
+    is_awaited_.assign(agents_.size(), true);
+    std::vector<std::string> marks;  // of the hosts before
+    for (std::size_t host = 0; host < agents_.size(); ++host) {
+        agents_.send(host, wire::Seek{.marks = marks});
+        marks.push_back(facts_[host]->mark);
+    }
+    wait_for_agents();
+    if (link_error_) {
+        return *std::move(link_error_);
+    }
+    std::vector<std::size_t> machines;
+    for (std::size_t host = 0; host < found_.size(); ++host) {
+        const auto twin = std::ranges::find_first_of(marks, found_[host]);
+        const auto first = static_cast<std::size_t>(twin - marks.begin());
+        machines.push_back(std::min(first, host));
+    }
+    return machines;
+}
+
+Result<std::vector<HostProblem>> Supervisor::check(const LaunchPlan& plan) {
+    problems_.assign(plan.hosts.size(), {});
+    is_awaited_.assign(plan.hosts.size(), true);
+    for (std::size_t host = 0; host < plan.hosts.size(); ++host) {
+        agents_.send(host, wire::Check{.plan = plan.hosts[host]});
+    }
+    wait_for_agents();
+    if (link_error_) {
+        return *std::move(link_error_);
+    }
+    std::vector<HostProblem> found;
+    for (std::size_t host = 0; host < problems_.size(); ++host) {
+        for (auto& problem : problems_[host]) {
+            found.push_back({.host = agents_.host(host), .problem = std::move(problem)});
+        }
+    }
+    return found;
+}
+
+/// False for an answer to no question. The last one ends the wait.
+bool Supervisor::take_answer(std::size_t host) {
+    if (host >= is_awaited_.size() || !is_awaited_[host]) {
+        return false;
+    }
+    is_awaited_[host] = false;
+    if (std::ranges::none_of(is_awaited_, [](bool is_awaited) { return is_awaited; })) {
+        io_.stop();
+    }
+    return true;
+}
+
+void Supervisor::on(std::size_t host, wire::Checked& checked) {
+    if (take_answer(host) && host < problems_.size()) {
+        problems_[host] = std::move(checked.problems);
+    }
+}
+
+void Supervisor::on(std::size_t host, wire::Found& found) {
+    if (take_answer(host)) {
+        found_[host] = std::move(found.marks);
+    }
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/remote/ssh/encoding.hpp"
+#include "launcher/remote/ssh/key_file.hpp"
+#include "launcher/remote/ssh/known_hosts.hpp"
+#include "launcher/remote/ssh/name_lookup.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <string_view>
+
+using namespace hvd::launch::ssh;  // NOLINT(google-build-using-namespace): a test of this namespace
+
+namespace {
+
+const std::string kKey = "AAAAC3NzaC1lZDI1NTE5AAAAIBQfCW+63e9MQZDw6yWZlkCfpyOuS+Ah0VfRxTGeJ31C";
+const std::string kOther = "AAAAC3NzaC1lZDI1NTE5AAAAIKOy4NjROuJpu468dAKQRdMTyLDjBoyzbplv2UeqR1qb";
+
+std::size_t matches(const std::string& hosts, std::string_view name) {
+    return find_known_keys(hosts + " ssh-ed25519 " + kKey + "\n", "/k", name).size();
+}
+
+HostKeyVerdict judge(const std::string& file, const std::string& name = "node7") {
+    return judge_host_key(find_known_keys(file, "/k", name), decode_base64(kKey).value_or(""));
+}
+
+/// A private key file as ssh-keygen writes it, up to where the secret would stand.
+std::string key_file(const std::string& cipher, const std::string& type) {
+    const auto blob = text_field(type) + text_field("point");
+    const auto bytes = std::string("openssh-key-v1\0", 15) + text_field(cipher) +
+                       text_field("bcrypt") + text_field("") + number_field(1) + text_field(blob) +
+                       text_field("...");
+    return "-----BEGIN OPENSSH PRIVATE KEY-----\n" + encode_base64(bytes) +
+           "\n-----END OPENSSH PRIVATE KEY-----\n";
+}
+
+}  // namespace
+
+TEST_CASE("base64 and fingerprints are those of ssh-keygen") {
+    const auto blob = decode_base64(kKey);
+
+    REQUIRE(blob);
+    CHECK(encode_base64(*blob) == kKey);
+    CHECK(key_type(*blob) == "ssh-ed25519");
+    CHECK(fingerprint(*blob) == "SHA256:d4BnXDmoHr11lzfCdbpb5sf1bY1K9t0XFSfOIMpx2yo");
+    CHECK_FALSE(decode_base64("a*b"));
+}
+
+TEST_CASE("names in known_hosts match as in ssh") {
+    CHECK(matches("node7", "node7") == 1);
+    CHECK(matches("node7", "node70") == 0);
+    CHECK(matches("h2", "h2") == 1);
+    CHECK(matches("a,NODE7,b", "Node7") == 1);
+    CHECK(matches("node*,!node7", "node7") == 0);
+    CHECK(matches("node?", "node7") == 1);
+    CHECK(matches("[node7]:2222", "[node7]:2222") == 1);
+    CHECK(matches("node7", "[node7]:2222") == 0);
+    CHECK(matches("|1|f/n3Um5hdjRZQ9LKStngr/hCayI=|CTVz03eyQcF5oTKC0TtF0j9+OWc=", "node7") == 1);
+    CHECK(matches("|1|f/n3Um5hdjRZQ9LKStngr/hCayI=|CTVz03eyQcF5oTKC0TtF0j9+OWc=", "node8") == 0);
+    CHECK(known_hosts_name("Node7", 22) == "node7");
+    CHECK(known_hosts_name("Node7", 2222) == "[node7]:2222");
+}
+
+TEST_CASE("a host key is known, changed, unknown or revoked") {
+    CHECK(judge("node7 ssh-ed25519 " + kKey) == HostKeyVerdict::known);
+    CHECK(judge("node7 ssh-ed25519 " + kOther + "\nnode7 ssh-ed25519 " + kKey) ==
+          HostKeyVerdict::known);
+    CHECK(judge("node7 ssh-ed25519 " + kOther) == HostKeyVerdict::changed);
+    CHECK(judge("node8 ssh-ed25519 " + kKey) == HostKeyVerdict::unknown);
+    CHECK(judge("node7 ssh-ed25519 " + kKey + "\n@revoked * ssh-ed25519 " + kKey) ==
+          HostKeyVerdict::revoked);
+    CHECK(judge("@cert-authority * ssh-ed25519 " + kKey) == HostKeyVerdict::unknown);
+    CHECK(judge("@unheard-of node7 ssh-ed25519 " + kKey) == HostKeyVerdict::unknown);
+    CHECK(judge("node7 ssh-rsa " + kKey) == HostKeyVerdict::unknown);
+    CHECK(judge("node7 ssh-ed25519\nnode7\n#node7 ssh-ed25519 " + kKey) == HostKeyVerdict::unknown);
+}
+
+TEST_CASE("only algorithms that a key is known for are asked for") {
+    const auto keys = find_known_keys("node7 ssh-ed25519 " + kKey, "/k", "node7");
+    REQUIRE(keys.size() == 1);
+    CHECK(keys.front().place == "/k:1");
+
+    CHECK(host_key_algorithms(keys) == "ssh-ed25519");
+    CHECK(host_key_algorithms({}) ==
+          "ssh-ed25519,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521");
+    CHECK(host_key_algorithms({{.type = "ssh-rsa"}}).empty());
+    CHECK(host_key_algorithms({{.marker = KnownKey::Marker::cert_authority}}).empty());
+}
+
+TEST_CASE("a key file says what can be done with it") {
+    const auto plain = inspect_key_file(key_file("none", "ssh-ed25519"));
+    CHECK(plain.kind == KeyFile::Kind::usable);
+    CHECK(plain.public_blob == text_field("ssh-ed25519") + text_field("point"));
+    CHECK(inspect_key_file(key_file("aes256-ctr", "ssh-ed25519")).kind == KeyFile::Kind::encrypted);
+    CHECK(inspect_key_file(key_file("none", "ssh-rsa")).kind == KeyFile::Kind::unsupported);
+    CHECK(inspect_key_file(key_file("none", "sk-ssh-ed25519@openssh.com")).kind ==
+          KeyFile::Kind::unsupported);
+    CHECK(inspect_key_file("").kind == KeyFile::Kind::unsupported);
+    CHECK(inspect_key_file("-----END OPENSSH PRIVATE KEY-----\n-----BEGIN OPENSSH PRIVATE KEY-----")
+              .kind == KeyFile::Kind::unsupported);
+}
+
+TEST_CASE("each address that getent prints is taken once") {
+    const std::string output =
+        "fe80::1%7 STREAM node7\nfe80::1%7 DGRAM\n10.0.0.7 STREAM\n10.0.0.7 RAW\nnonsense STREAM\n";
+
+    const auto all = parse_getent(output, 22, std::nullopt);
+    const auto old = parse_getent(output, 22, AF_INET);
+
+    REQUIRE(all.size() == 2);
+    CHECK(all[0].text == "fe80::1%7");
+    CHECK(all[1].text == "10.0.0.7");
+    REQUIRE(old.size() == 1);
+    CHECK(old[0].text == "10.0.0.7");
+}
