@@ -62,7 +62,7 @@ BootstrapFilter::Event BootstrapFilter::next() {
 }
 
 std::string BootstrapFilter::banner() const {
-    return one_line(banner_, kShownBanner);
+    return one_line(banner_ + unread_, kShownBanner);
 }
 
 std::string one_line(std::string_view text, std::size_t max_characters) {

@@ -25,7 +25,7 @@ struct BootstrapLine {
     std::vector<std::string> shared_places{"/var/tmp", "/tmp", "/dev/shm"};
 
     // A command that starts another: "apptainer exec img.sif". Empty: none.
-    std::string wrap;
+    std::string wrap{};
 };
 
 /// The line. It means the same to sh, bash, csh, tcsh, fish and zsh: words in single quotes,

@@ -94,7 +94,7 @@ std::vector<KnownKey> find_known_keys(std::string_view file_text,
         }
         const auto type = take_word(line);
         auto blob = decode_base64(take_word(line));
-        if (!blob || key_type(*blob) != type) {
+        if (!blob || blob->empty() || key_type(*blob) != type) {
             continue;
         }
         key.type = type;

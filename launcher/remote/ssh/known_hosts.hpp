@@ -14,9 +14,9 @@ struct KnownKey {
     enum class Marker { none, revoked, cert_authority };
 
     Marker marker = Marker::none;
-    std::string type;
-    std::string blob;
-    std::string place;  // "/home/a/.ssh/known_hosts:7"
+    std::string type{};
+    std::string blob{};
+    std::string place{};  // "/home/a/.ssh/known_hosts:7"
     friend bool operator==(const KnownKey&, const KnownKey&) = default;
 };
 
