@@ -176,3 +176,31 @@ def test_lost_packets_are_endured(cluster):
     job = hosts.run("-np", 4, "-H", "h2:2,h3:2", "sh", "-c", "sleep 1; echo done")
 
     assert (job.code, len(job.lines)) == (0, 4), job.err
+
+
+def test_a_silent_host_is_lost_when_its_lease_ends(started):
+    hosts, job = started("--lease", 2, "--grace", 1)
+    h3 = hosts.hosts[2]
+    began = time.monotonic()
+
+    h3.cut()
+    ended = job.end()
+    took = time.monotonic() - began
+
+    assert ended.code == 125
+    assert "h3" in "\n".join(ended.said)
+    assert 1.5 < took < 8
+    hosts.wait_until_clean(2, hosts.hosts[:2])
+    # Its agent has heard nothing for as long; its sshd does not notice such a thing.
+    hosts.wait_until_clean(3, [h3], but_for="sshd")
+
+
+def test_a_host_that_loses_power_is_lost_when_its_lease_ends(started):
+    hosts, job = started("--lease", 2, "--grace", 1)
+
+    hosts.hosts[1].crash()
+    ended = job.end()
+
+    assert ended.code == 125
+    assert "h2" in "\n".join(ended.said)
+    hosts.wait_until_clean(2)
