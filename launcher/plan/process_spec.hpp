@@ -34,8 +34,8 @@ struct HostFacts {
     std::vector<Gpu> gpus;                // all that the driver shows, before any mask
     std::optional<std::string> gpu_mask;  // CUDA_VISIBLE_DEVICES as the agent found it
     std::string gpu_note;                 // why `gpus` is empty, when that is worth a line
-    int free_port = 0;  // tested free a moment ago, outside the ephemeral range; for MASTER_PORT
-    std::string mark;   // an abstract socket of a random name, which agents of this machine reach
+    int free_port = 0;   // tested free a moment ago, outside the ephemeral range; for MASTER_PORT
+    std::string mark{};  // an abstract socket of a random name, which agents of this machine reach
 
     friend bool operator==(const HostFacts&, const HostFacts&) = default;
 };
