@@ -52,15 +52,23 @@ bool has_left(const RankRecord& rank) {
                                 !rank.peer_lost && !cannot_be_ours(*rank.exited));
 }
 
+/// Whether it fails because a peer went away. What it reported first is the reason.
+bool fails_for_a_peer(const RankRecord& rank) {
+    return rank.peer_lost && !(rank.exception && rank.exception->time_ns < rank.peer_lost->time_ns);
+}
+
 /// When the failure of this rank began, or nothing when it has no failure of its own.
 std::optional<std::int64_t> own_failure(const RankRecord& rank) {
     if (rank.start_failed) {
         return rank.start_failed->time_ns;
     }
+    if (fails_for_a_peer(rank)) {
+        return std::nullopt;
+    }
     if (!rank.exited && rank.exception) {
         return rank.exception->time_ns;  // its host was lost before it ended
     }
-    if (!ended_badly(rank) || rank.peer_lost) {
+    if (!ended_badly(rank)) {
         return std::nullopt;
     }
     const auto& exited = *rank.exited;

@@ -318,6 +318,14 @@ TEST_CASE("who reported an exception before its host was lost is the culprit") {
           "an exception, and its host was lost before it ended");
 }
 
+TEST_CASE("a peer that is lost in the teardown of an exception is not the reason for it") {
+    const auto record =
+        job({Rank(0).raised(10).lost(1, 12).ends(exit_status(1), 13), Rank(1).ends(SIGSEGV, 11),
+             Rank(2).lost(1, 12).raised(14).ends(exit_status(1), 15)});
+
+    CHECK(judge(record).culprit == 0);
+}
+
 TEST_CASE("of two lost hosts the one that fell silent first is to blame") {
     auto record = job({Rank(0).on("a"), Rank(1).on("b")}, Cause::Kind::host_lost);
     record.lost_hosts = {{.host = "a", .time_ns = 20, .why = ""},

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/wire/frames.hpp"
+#include "tests/sim/world.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+#include <variant>
+
+namespace hvd::sim {
+namespace {
+
+/// As the agent has it.
+constexpr auto kAbandonedGrace = std::chrono::milliseconds(500);
+
+constexpr auto kGuardTime = Duration(10);  // until it has killed what its agent left
+
+}  // namespace
+
+SimHost::SimHost(World& world, std::size_t index) : world_(world), index_(index) {}
+
+std::int64_t SimHost::clock_ns() const {
+    const auto ahead = world_.script().hosts[index_].clock_ahead;
+    return std::chrono::nanoseconds(world_.now().time_since_epoch() + ahead).count();
+}
+
+// ---- the link ----
+
+/// Messages take time, and none overtakes another.
+TimePoint SimHost::arrival(TimePoint& last) {
+    const auto least = world_.script().hosts[index_].latency;
+    last = std::max(last, world_.now() + world_.some_latency(least));
+    return last;
+}
+
+void SimHost::begin_link(launch::AgentChannel::Handlers handlers) {
+    handlers_ = std::move(handlers);
+    world_.shake_hands(index_);
+}
+
+void SimHost::introduce() {
+    if (world_.script().hosts[index_].fault == HostFault::never_links) {
+        return;
+    }
+    has_agent_ = true;
+    const auto* magic = reinterpret_cast<const std::byte*>(wire::kMagic.data());
+    world_.time.add(arrival(last_to_launcher_), [this, magic] {
+        if (handlers_.on_bytes) {
+            handlers_.on_bytes({magic, wire::kMagic.size()});
+        }
+    });
+    tell(wire::Hello{.build_id = kBuildId, .pid = 1});
+    launch::HostFacts facts;
+    facts.hostname = "h" + std::to_string(index_);
+    tell(wire::Facts{.facts = std::move(facts)});
+    if (world_.script().hosts[index_].fault_at < Duration(0)) {
+        world_.in(Duration(5), [this] { fail(); });
+    }
+}
+
+void SimHost::tell(const wire::FromAgent& message, std::optional<std::size_t> fault) {
+    if (is_cut_ || !has_agent_) {
+        return;
+    }
+    world_.time.add(arrival(last_to_launcher_), [this, bytes = wire::encode(message), fault] {
+        if (is_cut_ || is_over_ || !handlers_.on_bytes) {
+            return;
+        }
+        if (fault) {
+            world_.faults[*fault].is_told = true;
+        }
+        handlers_.on_bytes(bytes);
+    });
+}
+
+void SimHost::end_stream(std::optional<Error> error) {
+    if (is_cut_) {
+        return;
+    }
+    world_.time.add(arrival(last_to_launcher_), [this, error = std::move(error)] {
+        if (!is_cut_ && !std::exchange(is_over_, true) && handlers_.on_end) {
+            handlers_.on_end(error);
+        }
+    });
+}
+
+void SimHost::deliver(std::vector<std::byte> bytes) {
+    if (is_cut_) {
+        return;
+    }
+    world_.time.add(arrival(last_to_agent_), [this, bytes = std::move(bytes)] {
+        if (!is_cut_ && has_agent_) {
+            hear(bytes);
+        }
+    });
+}
+
+void SimHost::hang_up() {
+    if (is_cut_) {
+        return;
+    }
+    world_.time.add(arrival(last_to_agent_), [this] {
+        if (!is_cut_ && has_agent_) {
+            launcher_gone();
+        }
+    });
+}
+
+void SimHost::fail() {
+    const auto fault = world_.script().hosts[index_].fault;
+    if (is_over_ || is_cut_ || !has_agent_ || fault == HostFault::none) {
+        return;
+    }
+    const bool has_ranks_left = std::ranges::any_of(
+        world_.ranks, [this](const SimRank& rank) { return rank.host == index_ && rank.lives; });
+    if (has_ranks_left || !started_at_) {
+        world_.log_fault({.at = world_.now(),
+                          .host = index_,
+                          .rank = {},
+                          .is_silent = fault == HostFault::falls_silent,
+                          .is_told = true});
+    }
+    if (fault == HostFault::agent_dies) {
+        end_stream(Error{Errc::unavailable, "its agent was killed"});
+        has_agent_ = false;
+        world_.in(kGuardTime, [this] {
+            for (auto& rank : world_.ranks) {
+                if (rank.host == index_) {
+                    world_.kill(rank);
+                }
+            }
+        });
+        return;
+    }
+    if (fault == HostFault::closes) {
+        end_stream(Error{Errc::unavailable, "the connection was closed"});
+        world_.in(Duration(1), [this] { launcher_gone(); });
+        return;
+    }
+    is_cut_ = true;
+    world_.is_missed(-1, index_, true, world_.script().link_silence);
+}
+
+// ---- the agent ----
+
+void SimHost::hear(const std::vector<std::byte>& bytes) {
+    wire::FrameReader<wire::ToAgent> reader;  // one for each delivery: it keeps nothing
+    if (std::exchange(has_greeted_, true)) {
+        reader.feed(std::as_bytes(std::span(wire::kMagic)));
+    }
+    reader.feed(bytes);
+    lease_.heard(world_.now());
+    while (true) {
+        auto message = reader.next();
+        if (!message || !*message) {
+            return;
+        }
+        std::visit([this](const auto& event) { on(event); }, **message);
+    }
+}
+
+void SimHost::on(const wire::Start& start) {
+    started_at_ = world_.now();
+    const auto& script = world_.script().hosts[index_];
+    if (script.fault != HostFault::none && script.fault_at >= Duration(0)) {
+        world_.in(script.fault_at, [this] { fail(); });
+    }
+    for (const auto& spec : start.plan.ranks) {
+        world_.start_rank(spec.rank);
+    }
+    rank_ended();  // if none could be started
+}
+
+void SimHost::on(const wire::Signal& signal) {
+    for (auto& rank : world_.ranks) {
+        if (rank.host == index_ && rank.lives) {
+            rank.is_induced = rank.is_induced || signal.number == SIGTERM;
+            world_.term(rank);
+        }
+    }
+}
+
+void SimHost::on(const wire::Stop& stop) {
+    perform(ending_.stop(Duration(stop.grace_ms), world_.now()));
+}
+
+void SimHost::on(const wire::Ping& ping) {
+    lease_.renew(Duration(ping.lease_ms), world_.now());
+    if (const auto end = lease_.end()) {
+        world_.time.add(*end, [this] { check_lease(); });
+    }
+    tell(wire::Pong{.asked_ns = ping.asked_ns, .heard_ns = clock_ns(), .answered_ns = clock_ns()});
+}
+
+void SimHost::check_lease() {
+    if (!lease_.is_over(world_.now())) {
+        if (const auto end = lease_.end()) {
+            world_.time.add(*end, [this] { check_lease(); });
+        }
+        return;
+    }
+    launcher_gone();
+}
+
+void SimHost::launcher_gone() {
+    if (!started_at_) {
+        end_stream({});
+        has_agent_ = false;
+        return;
+    }
+    perform(ending_.stop(kAbandonedGrace, world_.now()));
+}
+
+void SimHost::perform(Ending::Action action) {
+    for (auto& rank : world_.ranks) {
+        if (rank.host != index_ || !rank.lives || action == Ending::Action::none ||
+            action == Ending::Action::give_up) {
+            continue;
+        }
+        if (action == Ending::Action::kill) {
+            if (world_.policy().has_kill) {
+                rank.is_induced = true;
+                world_.kill(rank);
+            }
+        } else {
+            rank.is_induced = true;
+            world_.term(rank);
+        }
+    }
+    if (action == Ending::Action::give_up) {
+        wire::AllGone gone;
+        for (const auto& rank : world_.ranks) {
+            if (rank.host == index_ && rank.lives) {
+                gone.survivors.push_back(
+                    {.pid = 1000 + rank.number, .state = "D", .wchan = "nfs_wait"});
+            }
+        }
+        tell(gone);
+        end_stream({});
+        has_agent_ = false;
+    }
+    if (const auto deadline = ending_.deadline(); deadline && has_agent_) {
+        world_.time.add(*deadline, [this] { tick(); });
+    }
+}
+
+void SimHost::tick() {
+    if (has_agent_) {
+        const auto action = ending_.time_passed(world_.now());
+        if (action != Ending::Action::none) {
+            perform(action);
+        }
+    }
+}
+
+void SimHost::rank_ended() {
+    const bool is_any_left = std::ranges::any_of(
+        world_.ranks, [this](const SimRank& rank) { return rank.host == index_ && rank.lives; });
+    if (!is_any_left && started_at_ && has_agent_) {
+        tell(wire::AllGone{});
+        end_stream({});
+        has_agent_ = false;
+    }
+}
+
+}  // namespace hvd::sim

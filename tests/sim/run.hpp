@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/supervise/job_result.hpp"
+#include "tests/sim/script.hpp"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvd::sim {
+
+/// What became of a simulated job, and what is wrong with that.
+struct Outcome {
+    std::optional<launch::JobResult> result;  // nothing where no rank was started
+    std::string link_error;
+    std::string said;                         // by horovodrun, on the console
+    std::chrono::milliseconds last_start{0};  // when the last host was told to start, since begin
+    std::chrono::milliseconds lasted{0};
+    std::vector<std::string> complaints;  // orphans, false successes, hangs, wrong verdicts
+};
+
+/// Runs the real Supervisor over it.
+[[nodiscard]] Outcome run(const Script& script, Policy policy = {});
+
+/// The same, with a plan of the caller's (of the script's ranks, host by host).
+[[nodiscard]] Outcome run(const Script& script, const launch::LaunchPlan& plan, Policy policy = {});
+
+/// The plan of the script's ranks.
+[[nodiscard]] launch::LaunchPlan plan_of(const Script& script);
+
+}  // namespace hvd::sim

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What thousands of ranks cost in time and memory. Each case is run in a process of its own.
+#include "collectives/base/file.hpp"
+#include "collectives/base/text.hpp"
+#include "launcher/plan/planner.hpp"
+#include "tests/sim/run.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+using namespace std::chrono_literals;
+using hvd::launch::make_plan;
+using hvd::launch::PlanRequest;
+using hvd::sim::run;
+using hvd::sim::Script;
+
+namespace {
+
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+constexpr int kRanksPerHost = 8;
+
+/// The most memory that this process had since `forget_peak`, in MiB.
+std::size_t peak_mebibytes() {
+    constexpr std::size_t kKibibyte = 1024;
+    const auto status = hvd::read_file("/proc/self/status", kMebibyte);
+    for (const auto line : hvd::split(*status, '\n')) {
+        if (line.starts_with("VmHWM:")) {
+            const auto number = hvd::trim(line.substr(6));
+            return *hvd::parse_number<std::size_t>(number.substr(0, number.find(' '))) / kKibibyte;
+        }
+    }
+    return 0;
+}
+
+void forget_peak() {
+    std::ofstream("/proc/self/clear_refs") << "5";
+}
+
+struct Cluster {
+    PlanRequest request;
+    std::vector<hvd::launch::HostFacts> facts;
+};
+
+Cluster cluster(int hosts) {
+    Cluster made;
+    for (int host = 0; host < hosts; ++host) {
+        const auto name = "node" + std::to_string(host);
+        made.request.hosts.push_back(
+            {.name = name, .slots = kRanksPerHost, .user = {}, .port = {}});
+        made.request.starters.emplace_back("simulated");
+        auto& facts = made.facts.emplace_back();
+        facts.hostname = name;
+        facts.machine = "x86_64";
+        for (int cpu = 0; cpu < 2 * kRanksPerHost; ++cpu) {
+            facts.cpus.push_back(cpu);
+        }
+        facts.free_port = 29'500;
+    }
+    made.request.processes = hosts * kRanksPerHost;
+    made.request.command = {"python", "train.py"};
+    made.request.cwd = "/home/user/project";
+    made.request.job_id = "0123456789abcdef0123456789abcdef";
+    for (int name = 0; name < 40; ++name) {
+        made.request.caller_env.emplace("VARIABLE_" + std::to_string(name), std::string(60, 'x'));
+    }
+    return made;
+}
+
+Script script(int hosts) {
+    Script made;
+    made.hosts.resize(static_cast<std::size_t>(hosts));
+    for (auto& host : made.hosts) {
+        host.ranks.resize(kRanksPerHost);
+        for (auto& rank : host.ranks) {
+            rank.lives = 20s;
+        }
+    }
+    made.lease = 30s;
+    return made;
+}
+
+void run_cluster(int hosts, std::size_t most_mebibytes) {
+    forget_peak();
+    const auto before = peak_mebibytes();
+    const auto wishes = cluster(hosts);
+    const auto planned = make_plan(wishes.request, wishes.facts);
+    REQUIRE(planned);
+
+    const auto outcome = run(script(hosts), planned->plan);
+
+    for (const auto& complaint : outcome.complaints) {
+        FAIL_CHECK(complaint);
+    }
+    REQUIRE(outcome.result);
+    CHECK(outcome.result->exit_code == 0);
+    CHECK(outcome.last_start <= 3s);
+    WARN(hosts << " hosts x " << kRanksPerHost << ": last start after "
+               << outcome.last_start.count() << " ms, memory " << before << " to "
+               << peak_mebibytes() << " MiB");
+    CHECK(peak_mebibytes() < most_mebibytes);
+}
+
+}  // namespace
+
+TEST_CASE("1024 ranks on 128 hosts need less than 32 MB in the launcher") {
+    run_cluster(128, 32);
+}
+
+TEST_CASE("the last of 1024 hosts is told to start within 3 s") {
+    run_cluster(1024, 64);
+}
+
+// The aim is 0.5 s and 200 MB; most goes to environment variables that all ranks of a host share.
+TEST_CASE("10000 hosts with 8 ranks each are planned in 3 s and 350 MB") {
+    const auto wishes = cluster(10'000);
+    forget_peak();
+
+    const auto begin = std::chrono::steady_clock::now();
+    const auto planned = make_plan(wishes.request, wishes.facts);
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - begin);
+
+    REQUIRE(planned);
+    CHECK(planned->plan.np == 80'000);
+    WARN("planned in " << took.count() << " ms, " << peak_mebibytes() << " MiB");
+    CHECK(took < 3s);
+    CHECK(peak_mebibytes() < 350);
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What happens in a simulated job: values, written by a test or drawn from a seed.
+#pragma once
+
+#include "launcher/supervise/job_machine.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace hvd::sim {
+
+using Duration = std::chrono::milliseconds;
+
+struct RankScript {
+    Duration lives{1000};  // until it ends by itself
+    int wait_status = 0;   // as waitpid gives it
+    bool raises = false;   // reports an exception first, and ends 100 ms later
+    bool cannot_start = false;
+    bool leaves_early = false;         // its peers miss it, though it ends in order
+    std::optional<Duration> term{10};  // how long it takes to end at a TERM; nothing: it does not
+    bool is_stuck = false;             // not even KILL ends it
+    Duration notices{20};              // how long it takes to miss a peer
+};
+
+enum class HostFault : std::uint8_t {
+    none,
+    never_links,   // its agent never reports
+    closes,        // the connection ends on both sides
+    falls_silent,  // nothing passes any more, and nobody is told
+    agent_dies,    // kill -9; the guard ends the ranks
+};
+
+struct HostScript {
+    Duration handshake{300};
+    Duration latency{2};  // the least; each message takes up to twice as long
+    Duration clock_ahead{0};
+    HostFault fault = HostFault::none;
+    Duration fault_at{0};  // of the job's start
+    std::vector<RankScript> ranks;
+};
+
+struct Script {
+    std::uint64_t seed = 0;
+    std::vector<HostScript> hosts;
+    Duration lease{2000};
+    Duration grace{1000};
+    Duration start_timeout{30'000};
+    Duration link_silence{10'000};  // how long ranks take to miss peers behind a silent link
+    launch::OnFailure on_failure = launch::OnFailure::stop;
+    std::optional<Duration> interrupted_at;
+    std::size_t handshakes_in_flight = 512;
+};
+
+/// What is left out of the product, so that a test can show that it is missed.
+struct Policy {
+    bool has_lease = true;
+    bool has_kill = true;
+    bool tells_exits = true;  // else the first exit of a rank that failed is not told
+};
+
+/// A job with up to two faults.
+[[nodiscard]] Script draw_script(std::uint64_t seed);
+
+}  // namespace hvd::sim
