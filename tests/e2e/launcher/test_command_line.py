@@ -102,8 +102,7 @@ def test_hosts_without_np_run_a_rank_in_every_slot(launcher, tmp_path):
         (["-np", "zwei", "true"], "-np zwei: must be a whole number from 1 to 1048576"),
         (["-np", "2", "--gpu-bin", "env", "true"], "did you mean --gpu-bind?"),
         (["-np", "5", "-H", "localhost:4", "true"], "-np 5 is more than the 4 slots"),
-        (["-np", "2", "-H", "localhos", "true"], "did you mean 'localhost'?"),
-        (["-np", "2", "-H", "192.0.2.7", "true"], "'192.0.2.7' is not this machine"),
+        (["-np", "2", "-H", "localhost:1,^node3", "true"], "no such host to leave out"),
         (
             ["-np", "2", "--min-np", "1", "true"],
             "--min-np 1: elastic jobs are not part of",

@@ -79,6 +79,14 @@ def test_a_missing_python_names_python3(launcher, tmp_path):
     assert any("python3" in line for line in job.said)
 
 
+def test_a_host_that_does_not_resolve_is_named_with_125(launcher):
+    job = launcher.run("-np", 1, "-H", "no-such-host.invalid", "true")
+
+    assert job.code == 125
+    assert "no-such-host.invalid" in job.said[-1]
+    assert "getent ahosts" in job.said[-1]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -86,7 +94,6 @@ def test_a_missing_python_names_python3(launcher, tmp_path):
         ("-np", 2),
         ("--no-such-flag", "true"),
         ("-np", 3, "-H", "localhost:2", "true"),
-        ("-np", 1, "-H", "no-such-host:1", "true"),
         ("-np", 1, "--output-filename", "/proc/no/dir", "true"),
         ("-np", 1, "--summary", "/proc/no/file", "true"),
     ],
