@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/command/child_process.hpp"
 
+#include "launcher/remote/open_files.hpp"
+
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -42,6 +44,7 @@ int become(const std::vector<char*>& argv,
     if (const int error = ::pthread_sigmask(SIG_SETMASK, &signal_mask, nullptr); error != 0) {
         return error;
     }
+    restore_open_files();
     ::execvp(argv.front(), argv.data());
     return errno;
 }
@@ -56,6 +59,7 @@ Result<ChildProcess> spawn_child(const std::vector<std::string>& argv,
     const std::array<int, 3> streams{input.read.get(), output.write.get(), errors.write.get()};
     std::vector<std::string> words = argv;
     std::vector<char*> pointers;
+    pointers.reserve(words.size() + 1);
     for (auto& word : words) {
         pointers.push_back(word.data());
     }

@@ -5,9 +5,9 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

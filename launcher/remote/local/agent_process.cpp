@@ -3,6 +3,7 @@
 
 #include "launcher/agent/guard.hpp"
 #include "launcher/remote/agent_file.hpp"
+#include "launcher/remote/open_files.hpp"
 
 #include <algorithm>
 #include <array>
@@ -52,6 +53,7 @@ int become_agent(const char* path, int child_stdin, int child_stdout, const sigs
         ::pthread_sigmask(SIG_SETMASK, &mask, nullptr) != 0) {
         return errno;
     }
+    restore_open_files();
     ::execve(path, argv.data(), environ);
     return errno;
 }

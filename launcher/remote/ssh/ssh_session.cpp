@@ -3,9 +3,11 @@
 
 #include "launcher/remote/ssh/encoding.hpp"
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
+
+#include <openssl/crypto.h>
 
 namespace hvd::launch::ssh {
 namespace {
@@ -14,9 +16,11 @@ constexpr unsigned kWindow = 2U << 20U;  // bytes that may be under way to us
 constexpr std::string_view kSession = "session";
 constexpr std::string_view kExec = "exec";
 
-/// libssh2 wants to be initialised once per process, before any thread uses it.
+/// libssh2 wants to be initialised once per process, before any thread uses it. OpenSSL's
+/// configuration may name plug-ins, which a program linked statically cannot load.
 bool initialise() {
-    static const bool is_ready = ::libssh2_init(0) == 0;
+    static const bool is_ready =
+        ::OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr) == 1 && ::libssh2_init(0) == 0;
     return is_ready;
 }
 
@@ -47,7 +51,7 @@ int sign_for_libssh2(LIBSSH2_SESSION* /*session*/,
     if (copy == nullptr) {
         return LIBSSH2_ERROR_ALLOC;
     }
-    std::memcpy(copy, bare->data(), bare->size());
+    std::copy_n(bare->data(), bare->size(), copy);
     *signature = copy;
     *size = bare->size();
     return 0;

@@ -6,6 +6,7 @@
 #include "launcher/remote/command/command_transport.hpp"
 #include "launcher/remote/command/ssh_command.hpp"
 #include "launcher/remote/factory.hpp"
+#include "launcher/remote/open_files.hpp"
 #include "launcher/remote/ssh/direct.hpp"
 #include "launcher/wire/build_id.hpp"
 
@@ -15,8 +16,6 @@
 #include <string>
 #include <utility>
 
-#include <sys/resource.h>
-
 namespace hvd::launch {
 namespace {
 
@@ -24,19 +23,10 @@ namespace {
 constexpr rlim_t kDescriptorsPerHost = 4;
 constexpr rlim_t kOwnDescriptors = 64;
 
-/// Raises the limit of open files as far as it goes. Gives the number of hosts that it allows.
-std::size_t raise_open_files() {
-    rlimit files{};
-    if (::getrlimit(RLIMIT_NOFILE, &files) != 0) {
-        return 1;
-    }
-    if (files.rlim_cur < files.rlim_max) {
-        const rlimit raised{.rlim_cur = files.rlim_max, .rlim_max = files.rlim_max};
-        if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) {
-            files = raised;
-        }
-    }
-    const auto usable = files.rlim_cur - std::min(files.rlim_cur, kOwnDescriptors);
+/// How many hosts the limit of open files allows, once it is raised.
+std::size_t possible_hosts() {
+    const auto limit = raise_open_files();
+    const auto usable = limit - std::min(limit, kOwnDescriptors);
     return std::max<std::size_t>(usable / kDescriptorsPerHost, 1);
 }
 
@@ -64,7 +54,7 @@ public:
           image_(std::make_shared<const AgentImage>(std::move(image))),
           turnstile_(std::make_shared<Turnstile>(
               std::min(static_cast<std::size_t>(std::max(shared_->options.concurrency, 1)),
-                       raise_open_files()))),
+                       possible_hosts()))),
           line_(to_command({.build_id = image_->build_id,
                             .cache_key = image_->cache_key,
                             .bytes = image_->file.size(),

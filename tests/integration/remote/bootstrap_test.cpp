@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -261,4 +262,22 @@ TEST_CASE("a host that says nothing is given up in time") {
     CHECK(outcome.error->code == Errc::timed_out);
     CHECK_THAT(outcome.error->message, Contains("nothing came for 1 s"));
     CHECK(linked.took < std::chrono::seconds(5));
+}
+
+TEST_CASE("what is started has the limit of open files that we were given") {
+    const test::TempDir folder;
+    const auto limit = folder.path() / "limit";
+    const auto host = make_host(folder, "ulimit -Sn > " + limit.string());
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const rlimit lowered{.rlim_cur = 300, .rlim_max = before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &lowered) == 0);
+
+    CHECK(link_through(host).has_reported);
+
+    rlimit during{};
+    (void)::getrlimit(RLIMIT_NOFILE, &during);
+    (void)::setrlimit(RLIMIT_NOFILE, &before);
+    CHECK(during.rlim_cur == before.rlim_max);
+    CHECK(test::TempDir::read(limit) == "300\n");
 }

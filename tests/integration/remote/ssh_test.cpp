@@ -198,6 +198,13 @@ TEST_CASE("failures are told precisely") {
         CHECK_THAT(words(linked), Contains("the shell there ended with status 127") &&
                                       Contains("/nowhere/apptainer"));
     }
+    SECTION("something that prints where the agent was to speak") {
+        auto options = sshd.options();
+        options.wrap = "echo hello; exit 3; exec";
+        const auto linked = link(hosts, options);
+        CHECK_THAT(words(linked), Contains("the shell there ended with status 3") &&
+                                      Contains("it printed: hello"));
+    }
     // One that did not wait for its failure would report.
     CHECK_FALSE(words(link(hosts, sshd.options("Host *\n  Port 1"))).empty());
 }
