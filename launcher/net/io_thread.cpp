@@ -11,9 +11,8 @@ namespace hvd::launch {
 // One thread runs the loop: the hint saves the locks that several would need.
 IoThread::IoThread() : context_(std::make_unique<boost::asio::io_context>(1)) {}
 
-IoThread::IoThread(SimulatedTime& time) : IoThread() {
-    simulated_time_ = &time;
-}
+IoThread::IoThread(SimulatedTime& time)
+    : context_(std::make_unique<boost::asio::io_context>(1)), simulated_time_(&time) {}
 
 IoThread::~IoThread() = default;
 
