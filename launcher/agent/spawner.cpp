@@ -25,8 +25,6 @@
 namespace hvd::launch::agent {
 namespace {
 
-constexpr int kFirstFreeFd = 3;
-
 enum class Step : std::uint8_t {
     none,
     agent_gone,

@@ -12,15 +12,17 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace hvd::launch;  // NOLINT(google-build-using-namespace): the tested one
     const std::string_view text(reinterpret_cast<const char*>(data), size);
-    if (const auto hosts = parse_hosts(text)) {
-        for (const auto& host : *hosts) {
-            const auto again = parse_host(host.name);
-            if (!again || again->name != host.name || host.slots.value_or(1) < 1) {
+    if (const auto list = parse_host_list(text)) {
+        for (const auto& host : list->hosts) {
+            const auto again = parse_item(host.name);
+            if (!again || again->size() != 1 || again->front().name != host.name ||
+                host.slots.value_or(1) < 1 || host.port.value_or(1) < 1) {
                 __builtin_trap();
             }
             (void)is_this_machine(host.name, {.hostname = "h", .aliases = {}, .addresses = {}});
         }
     }
+    (void)parse_hosts(text);
     (void)parse_hostfile(text, "hosts");
     (void)aliases_in(text, {"10.0.0.1"});
     return 0;
