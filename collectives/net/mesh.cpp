@@ -13,12 +13,14 @@ namespace {
 constexpr int kLingerSeconds = 1;
 constexpr int kDrainReads = 256;  // a peer that goes on sending does not keep us
 
-/// Ends a connection so that what was sent arrives: a close with unread bytes would reset it.
-void finish(Link& link) noexcept {
-    (void)::shutdown(link.descriptor(), SHUT_WR);
+/// Reads what nobody wants any more: a close with unread bytes would reset the connection, and what
+/// was sent might not arrive.
+void drain(const Link& link) noexcept {
     std::array<std::byte, 4096> ignored{};
-    const iovec into{.iov_base = ignored.data(), .iov_len = ignored.size()};
-    for (int reads = 0; reads < kDrainReads && link.recv({&into, 1}) != 0; ++reads) {
+    for (int reads = 0; reads < kDrainReads; ++reads) {
+        if (::recv(link.descriptor(), ignored.data(), ignored.size(), MSG_DONTWAIT) <= 0) {
+            return;
+        }
     }
 }
 
@@ -41,12 +43,14 @@ Mesh::Mesh(int rank, std::vector<Peer> peers) : rank_(rank), peers_(std::move(pe
 
 Mesh::~Mesh() {
     for (auto& each : peers_) {
-        finish(each.control);
-        finish(each.data);
+        (void)::shutdown(each.control.descriptor(), SHUT_WR);
+        (void)::shutdown(each.data.descriptor(), SHUT_WR);
     }
     // One after the other, but no more than the limit for all together.
     const auto limit = Deadline::in(std::chrono::seconds(kLingerSeconds));
     for (auto& each : peers_) {
+        drain(each.control);
+        drain(each.data);
         if (!limit.has_passed()) {
             linger_on_close(each.control);
         }
