@@ -15,7 +15,7 @@ public:
     explicit Dice(std::uint64_t seed) : engine_(seed) {}
 
     int between(int low, int high) {
-        const auto span = static_cast<std::uint64_t>(high - low + 1);
+        const auto span = static_cast<std::uint64_t>(high - low) + 1;
         return low + static_cast<int>(engine_() % span);
     }
     bool happens(int percent) { return between(1, 100) <= percent; }

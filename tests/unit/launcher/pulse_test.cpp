@@ -12,7 +12,6 @@ using namespace std::chrono_literals;
 using hvd::launch::ClockOffset;
 using hvd::launch::Pulse;
 using hvd::launch::agent::Lease;
-namespace wire = hvd::launch::wire;
 
 namespace {
 
