@@ -68,6 +68,7 @@ Result<ChildProcess> spawn_child(const std::vector<std::string>& argv,
     // NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): the child only calls the kernel
     const pid_t pid = ::vfork();
     if (pid == 0) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Vfork): it only calls the kernel
         failure = become(pointers, streams, signal_mask);
         ::_exit(1);
     }

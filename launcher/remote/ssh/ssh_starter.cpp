@@ -67,14 +67,17 @@ public:
     }
 
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override {
-        const auto patience = shared_->options.connect_timeout;
-        return std::unique_ptr<AgentChannel>(std::make_unique<BootstrapChannel>(
-            io_,
-            BootstrapChannel::Parts{.transport = make_transport(host),
-                                    .image = image_,
-                                    .turnstile = turnstile_,
-                                    .patience = 2 * patience,  // ssh connects in it, and starts
-                                    .banner = banner_note(host)}));
+        const auto patience =
+            2 * shared_->options.connect_timeout;  // ssh connects in it, and starts
+        BootstrapChannel::Parts parts{.transport = make_transport(host),
+                                      .image = image_,
+                                      .turnstile = turnstile_,
+                                      .patience = patience,
+                                      .banner = banner_note(host)};
+        std::unique_ptr<AgentChannel> channel =
+            std::make_unique<BootstrapChannel>(io_, std::move(parts));
+        return channel;
+        // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): the Result owns it
     }
 
 private:

@@ -56,6 +56,7 @@ std::vector<ConfigFile> include_files(const std::string& pattern,
         }
         std::ranges::sort(names);
     }
+    files.reserve(names.size());
     for (const auto& name : names) {
         files.push_back({.path = name, .text = read_or_empty(name)});
     }

@@ -61,6 +61,7 @@ bool has_shell(const std::string& name) {
 
 /// For the line after which all places of a host are other file systems. Needs root.
 bool can_mount() {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread
     if (::geteuid() == 0 && std::system("unshare -m true 2>/dev/null") == 0) {
         return true;
     }
@@ -133,6 +134,7 @@ TEST_CASE("hosts that share a home and start at once all run the same whole agen
     const test::TempDir folder;
     const auto remote_shell = make_host(folder);
     std::vector<launch::Host> hosts;
+    hosts.reserve(64);
     for (int index = 0; index < 64; ++index) {
         hosts.push_back({.name = "n" + std::to_string(index), .slots = {}});
     }

@@ -53,6 +53,7 @@ TEST_CASE("many hosts are reached at once, though sshd drops some at first") {
     }
     const PrivateSshd sshd("MaxStartups 3:50:8");
     std::vector<launch::Host> hosts;
+    hosts.reserve(24);
     for (int index = 0; index < 24; ++index) {
         hosts.push_back({.name = "node" + std::to_string(index), .slots = {}});
     }
