@@ -3,8 +3,19 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from support.hosts import HostOptions
+
+SILENT = """
+import socket, sys, time
+end = socket.create_server(("", 2222))
+print("ready", flush=True)
+kept = []
+while True:
+    kept.append(end.accept())
+"""
 
 
 def refusal(job, host: str = "h2") -> str:
@@ -13,6 +24,11 @@ def refusal(job, host: str = "h2") -> str:
     assert job.code == 125, said
     assert host in said
     return said.lower()
+
+
+def be_impatient(hosts) -> None:
+    """Of the user's own settings."""
+    hosts.head.path("/root/.ssh/config").write_text("ConnectTimeout 2\n")
 
 
 def test_a_wrong_key(cluster):
@@ -124,3 +140,28 @@ def test_an_odd_host_works(cluster, options):
     assert sorted(job.lines) == ["[0]<stdout>:h2 0", "[1]<stdout>:h2 1"], job.err.decode()
     assert job.code == 0
     hosts.wait_until_clean(1)
+
+
+def test_a_host_that_says_nothing(cluster):
+    hosts = cluster(2, {2: HostOptions(sshd=False)})
+    command = [*hosts.hosts[1].prefix(), "/usr/bin/python3", "-c", SILENT]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as silent:
+        assert silent.stdout.readline() == b"ready\n"
+        be_impatient(hosts)
+
+        job = hosts.run("-np", 1, "-p", 2222, "-H", "h2:1", "true")
+        silent.kill()
+
+    refusal(job)
+    assert job.seconds < 15  # --start-timeout is 30 s
+
+
+def test_a_host_that_is_not_there(cluster):
+    hosts = cluster(2)
+    be_impatient(hosts)
+    hosts.hosts[1].crash()
+
+    job = hosts.run("-np", 1, "-H", "h2:1", "true")
+
+    refusal(job)
+    assert job.seconds < 15
