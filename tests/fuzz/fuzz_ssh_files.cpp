@@ -15,7 +15,7 @@
 
 namespace {
 
-using namespace hvd::launch::ssh;
+using namespace hvd::launch::ssh;  // NOLINT(google-build-using-namespace): the tested one
 
 template <class Value>
 bool stays(const std::optional<Value>& before, const std::optional<Value>& after) {
@@ -73,6 +73,7 @@ void read_known_hosts(std::string_view text) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer calls it by this name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view text(reinterpret_cast<const char*>(data), size);
     read_config(text);
