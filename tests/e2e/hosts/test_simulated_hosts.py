@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -191,6 +192,7 @@ import sys, time
 sys.path.insert(0, sys.argv[1])
 from support.hosts import Lab
 hosts = Lab(2)
+print(hosts.files.folder)
 print(*(one.pid for host in hosts for one in host.processes()), flush=True)
 time.sleep(1000)
 """
@@ -200,8 +202,10 @@ def test_hosts_die_with_whoever_made_them(can_have_hosts):
     tests = Path(__file__).resolve().parents[2]
     command = [sys.executable, "-c", KILLED, str(tests)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as maker:
+        folder = maker.stdout.readline().strip()
         pids = [int(word) for word in maker.stdout.readline().split()]
         maker.kill()
+    shutil.rmtree(folder)  # nobody is left to do it
     deadline = time.monotonic() + 10
 
     assert len(pids) >= 4
