@@ -45,8 +45,7 @@ public:
         const auto slice =
             std::clamp(kScratchBytes / ranks_, kSmallestSlice, kLargestSlice) / element_bytes_;
         round_bytes_ = std::min(in_.bytes(), slice * element_bytes_ * ranks_);
-        is_direct_ = in_.bytes() <= kDirectBytes;
-        stride_ = is_direct_ ? in_.bytes() : (slice + 1) * element_bytes_;
+        stride_ = is_direct() ? in_.bytes() : (slice + 1) * element_bytes_;
         stride_ = std::min(stride_, in_.bytes());
         if (scratch().size() < stride_ * ranks_) {
             scratch().resize(stride_ * ranks_);
@@ -54,6 +53,8 @@ public:
     }
 
 private:
+    [[nodiscard]] bool is_direct() const noexcept { return in_.bytes() <= kDirectBytes; }
+
     enum class Step { begin, collect, spread };
 
     [[nodiscard]] bool advance() override {
@@ -61,7 +62,7 @@ private:
             case Step::begin: break;
             case Step::collect:
                 reduce(own_slice());
-                if (!is_direct_) {
+                if (!is_direct()) {
                     begin_spread();
                     return true;
                 }
@@ -81,7 +82,7 @@ private:
 
     /// The slice of this round that the rank owns.
     [[nodiscard]] Range slice_of(std::size_t rank) const noexcept {
-        if (is_direct_) {
+        if (is_direct()) {
             return round();
         }
         const auto elements = round().size() / element_bytes_;
@@ -160,7 +161,6 @@ private:
     Reducer reducer_;
     InStrip in_;
     OutStrip out_;
-    bool is_direct_ = false;
     std::size_t round_bytes_ = 0;
     std::size_t stride_ = 0;  // of the inputs in the scratch memory
     std::size_t done_ = 0;

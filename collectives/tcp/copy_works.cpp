@@ -70,13 +70,16 @@ public:
             }
             out_.append(segment.out, bytes);
         }
-        is_direct_ = out_.bytes() <= kDirectBytes || others_ == 1;
     }
 
 private:
+    [[nodiscard]] bool is_direct() const noexcept {
+        return out_.bytes() <= kDirectBytes || others_ == 1;
+    }
+
     [[nodiscard]] bool advance() override {
         ++step_;
-        if (out_.bytes() == 0 || step_ > (is_direct_ ? 1 : 2)) {
+        if (out_.bytes() == 0 || step_ > (is_direct() ? 1 : 2)) {
             return false;
         }
         exchange().begin();
@@ -129,16 +132,15 @@ private:
     /// The rank's place among those that are not the root.
     [[nodiscard]] int place_of(int rank) const noexcept { return rank < root_ ? rank : rank - 1; }
     [[nodiscard]] std::size_t begin_of(int rank) const noexcept {
-        return is_direct_ ? 0 : border(place_of(rank));
+        return is_direct() ? 0 : border(place_of(rank));
     }
     [[nodiscard]] std::size_t end_of(int rank) const noexcept {
-        return is_direct_ ? out_.bytes() : border(place_of(rank) + 1);
+        return is_direct() ? out_.bytes() : border(place_of(rank) + 1);
     }
 
     int root_;
     int others_;
     OutStrip out_;
-    bool is_direct_ = false;
     int step_ = 0;
 };
 
