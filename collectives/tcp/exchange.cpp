@@ -87,6 +87,30 @@ Status Exchange::check(int peer, Pair& pair) const {
     return ok();
 }
 
+void Exchange::pump_out(int peer, Pair& pair) {
+    auto& link = mesh_.peer(peer).data;
+    while (!pair.out.is_done()) {
+        const auto sent = link.send(pair.out.rest());
+        if (sent == 0) {
+            return;
+        }
+        pair.out.advance(sent);
+    }
+}
+
+Status Exchange::pump_in(int peer, Pair& pair) {
+    auto& link = mesh_.peer(peer).data;
+    while (!pair.in.is_done()) {
+        const auto received = link.recv(pair.in.rest());
+        if (received == 0) {
+            break;
+        }
+        pair.in.advance(received);
+        HVD_TRY_STATUS(check(peer, pair));
+    }
+    return ok();
+}
+
 Result<bool> Exchange::pump() {
     if (!sealed_) {
         seal();
@@ -97,22 +121,8 @@ Result<bool> Exchange::pump() {
         if (pair.out.is_done() && pair.in.is_done()) {
             continue;
         }
-        auto& link = mesh_.peer(rank).data;
-        while (!pair.out.is_done()) {
-            const auto sent = link.send(pair.out.rest());
-            if (sent == 0) {
-                break;
-            }
-            pair.out.advance(sent);
-        }
-        while (!pair.in.is_done()) {
-            const auto received = link.recv(pair.in.rest());
-            if (received == 0) {
-                break;
-            }
-            pair.in.advance(received);
-            HVD_TRY_STATUS(check(rank, pair));
-        }
+        pump_out(rank, pair);
+        HVD_TRY_STATUS(pump_in(rank, pair));
         is_over = is_over && pair.out.is_done() && pair.in.is_done();
     }
     return is_over;

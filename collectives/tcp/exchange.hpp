@@ -64,6 +64,8 @@ private:
     };
 
     void seal();
+    void pump_out(int peer, Pair& pair);
+    [[nodiscard]] Status pump_in(int peer, Pair& pair);
     [[nodiscard]] Status check(int peer, Pair& pair) const;
 
     net::Mesh& mesh_;
