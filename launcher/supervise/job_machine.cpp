@@ -133,6 +133,14 @@ JobAction JobMachine::on_all_gone() {
     return step(JobEvent::all_gone);
 }
 
+bool JobMachine::has_ended_unasked(const HostPlan& host) const {
+    const bool is_ours = state_ != JobState::starting && state_ != JobState::running;
+    return !is_ours && std::ranges::any_of(host.ranks, [this](const ProcessSpec& spec) {
+        const auto& exited = record_.ranks[static_cast<std::size_t>(spec.rank)].exited;
+        return exited && exited->induced;
+    });
+}
+
 bool JobMachine::knows(int rank) const noexcept {
     return rank >= 0 && static_cast<std::size_t>(rank) < record_.ranks.size();
 }

@@ -79,6 +79,10 @@ public:
     [[nodiscard]] JobState state() const noexcept { return state_; }
     [[nodiscard]] const JobRecord& record() const noexcept { return record_; }
 
+    /// Whether ranks of this host were ended by their agent (killed by hand, or its guard was)
+    /// while nothing had made us end the job.
+    [[nodiscard]] bool has_ended_unasked(const HostPlan& host) const;
+
     /// Whether an event about this rank makes sense; an agent that sends another is not ours.
     [[nodiscard]] bool knows(int rank) const noexcept;
 

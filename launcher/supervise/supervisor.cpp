@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/supervisor.hpp"
 
+#include "collectives/base/text.hpp"
 #include "launcher/supervise/make_result.hpp"
 
 #include <algorithm>
@@ -61,9 +62,24 @@ Result<std::vector<HostFacts>> Supervisor::link(Starter& starter, const std::vec
     return facts;
 }
 
+/// Those whose facts, or whose answer to the last question, we lack.
+std::string Supervisor::missing_hosts() const {
+    constexpr std::size_t kMostNames = 8;
+    std::vector<std::string> names;
+    for (std::size_t host = 0; host < agents_.size(); ++host) {
+        if (!facts_[host] || (host < is_awaited_.size() && is_awaited_[host])) {
+            names.push_back(agents_.host(host));
+        }
+    }
+    const auto more = names.size() - std::min(names.size(), kMostNames);
+    names.resize(names.size() - more);
+    return join(names, ", ") + (more == 0 ? "" : " and " + std::to_string(more) + " more hosts");
+}
+
 void Supervisor::wait_for_agents() {
     start_timer_.set(start_deadline_, [this] {
-        fail_link({Errc::timed_out, "the agents did not report within --start-timeout"});
+        fail_link({Errc::timed_out, "no word within --start-timeout from " + missing_hosts() +
+                                        "; look whether they can be reached, or allow more time"});
     });
     io_.run();
     start_timer_.cancel();

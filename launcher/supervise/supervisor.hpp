@@ -101,6 +101,7 @@ private:
     void on_message(std::size_t host, wire::FromAgent message);
     void on_agent_end(std::size_t host);
     void wait_for_agents();
+    [[nodiscard]] std::string missing_hosts() const;
     [[nodiscard]] bool take_answer(std::size_t host);
     void fail_link(Error error);
     void lose_host(std::size_t host, HostLoss loss);

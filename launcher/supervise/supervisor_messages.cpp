@@ -146,11 +146,18 @@ void Supervisor::on(std::size_t host, const wire::Note& event) {
 }
 
 void Supervisor::on(std::size_t host, const wire::AllGone& event) {
-    gone_[host] = true;
     pulse_->remove(host);
     for (const auto& survivor : event.survivors) {
         survivors_.push_back({.host = agents_.host(host), .process = survivor});
     }
+    if (!gone_[host] && machine_->has_ended_unasked(plan_->hosts[host])) {
+        lose_host(host,
+                  {.host = agents_.host(host),
+                   .time_ns = now_ns(),
+                   .why = "its agent ended the ranks there, which nobody here had asked for"});
+        return;
+    }
+    gone_[host] = true;
     finish_if_all_gone();
 }
 

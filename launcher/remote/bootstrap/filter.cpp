@@ -14,6 +14,13 @@ namespace {
 
 constexpr std::size_t kShownBanner = 600;  // characters: the last ones
 
+BootstrapFilter::Event too_much() {
+    return {.kind = BootstrapFilter::Kind::failed,
+            .text =
+                "it printed more than 64 KiB where the agent was to speak; let the login "
+                "shell's start-up files print nothing when it is not interactive"};
+}
+
 }  // namespace
 
 void BootstrapFilter::feed(std::span<const std::byte> bytes) {
@@ -26,39 +33,35 @@ void BootstrapFilter::skip(std::size_t bytes) {
 }
 
 BootstrapFilter::Event BootstrapFilter::next() {
-    const auto line = unread_.find("\n" + std::string(kBootstrapMark));
-    const auto magic = unread_.find(wire::kMagic);
-    if (std::min(line, magic) > kMaxBanner - std::min(kMaxBanner, banner_.size())) {
-        if (banner_.size() + unread_.size() > kMaxBanner) {
-            skip(unread_.size());
-            return {.kind = Kind::failed,
-                    .text =
-                        "it printed more than 64 KiB where the agent was to speak; let the login "
-                        "shell's start-up files print nothing when it is not interactive"};
+    while (banner_.size() <= kMaxBanner) {
+        const auto line = unread_.find("\n" + std::string(kBootstrapMark));
+        const auto magic = unread_.find(wire::kMagic);
+        if (std::min(line, magic) > kMaxBanner - banner_.size()) {
+            return banner_.size() + unread_.size() > kMaxBanner ? too_much() : Event{};
         }
-        return {};
-    }
-    if (magic < line) {
-        skip(magic);
-        return {.kind = Kind::started, .text = std::exchange(unread_, {})};
-    }
-    const auto begin = line + 1;
-    const auto end = unread_.find('\n', begin);
-    if (end == std::string::npos) {
-        return {};
-    }
-    const auto said = unread_.substr(begin, end + 1 - begin);
-    skip(line);
-    unread_.erase(0, 1 + said.size());
-    if (said == kBootstrapSend) {
-        return {.kind = Kind::send_agent};
-    }
-    if (said.starts_with(kBootstrapFail)) {
-        return {.kind = Kind::failed,
+        if (magic < line) {
+            skip(magic);
+            return {.kind = Kind::started, .text = std::exchange(unread_, {})};
+        }
+        const auto begin = line + 1;
+        const auto end = unread_.find('\n', begin);
+        if (end == std::string::npos) {
+            return unread_.size() > kMaxBanner ? too_much() : Event{};
+        }
+        const auto said = unread_.substr(begin, end + 1 - begin);
+        skip(line);
+        unread_.erase(0, 1 + said.size());
+        if (said == kBootstrapSend) {
+            return {.kind = Kind::send_agent};
+        }
+        if (said.starts_with(kBootstrapFail)) {
+            return {
+                .kind = Kind::failed,
                 .text = std::string(trim(std::string_view(said).substr(kBootstrapFail.size())))};
+        }
+        banner_ += said;  // whatever this is, it is not ours
     }
-    banner_ += said;
-    return next();
+    return too_much();
 }
 
 std::string BootstrapFilter::banner() const {

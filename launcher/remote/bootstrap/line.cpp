@@ -34,7 +34,7 @@ constexpr std::string_view kScript =
     // Receives the agent into _t, proves it, publishes it. All its bytes are taken, also where the
     // disk is full, since another folder may come. By a link, not a rename: over NFS, a file that
     // another host executes must not be replaced.
-    R"sh(_y() { _r=$({ echo : >"$_t"; } 2>&1) || { _r="write: ${_r##*: }"; return 1; }; )sh"
+    R"sh(_y() { _r=$({ echo : | LC_ALL=C cat >"$_t"; } 2>&1) || { _r="write: ${_r##*: }"; return 1; }; )sh"
     R"sh(chmod 700 "$_t"; _r=$("$_t" 2>&1) || { _r="execute: ${_r##*: }"; return 1; }; _a send; )sh"
     R"sh(_r=$($_h | { LC_ALL=C cat 2>&1 >"$_t"; _q=$?; cat >/dev/null; exit $_q; }) || )sh"
     R"sh({ _r="write: ${_r##*: }"; return 1; }; _q=$(($(wc -c <"$_t"))); )sh"

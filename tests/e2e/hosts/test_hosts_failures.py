@@ -114,6 +114,18 @@ def test_a_killed_agent_loses_its_host(started):
     hosts.wait_until_clean(2)
 
 
+def test_a_killed_guard_loses_its_host(started):
+    hosts, job = started("--grace", 1)
+    victim, _agent = hosts.hosts[1].find("hvd-agent")
+
+    os.kill(victim.pid, signal.SIGKILL)
+    ended = job.end()
+
+    assert ended.code == 125
+    assert "h2" in "\n".join(ended.said)
+    hosts.wait_until_clean(2)
+
+
 def test_a_killed_sshd_loses_its_host(started):
     hosts, job = started("--grace", 1)
     h2 = hosts.hosts[1]

@@ -165,3 +165,20 @@ def test_a_host_that_is_not_there(cluster):
 
     refusal(job)
     assert job.seconds < 15
+
+
+def test_a_start_timeout_names_the_host(cluster):
+    hosts = cluster(2)
+    hosts.hosts[1].crash()
+
+    job = hosts.run("-np", 1, "--start-timeout", 2, "-H", "h2:1", "true")
+
+    assert job.code == 124
+    assert "no word within --start-timeout from h2;" in job.said[-1]
+    assert job.seconds < 10
+
+
+def test_a_full_disk_without_python_is_said_in_the_systems_words(cluster):
+    hosts = cluster(2, {2: HostOptions(full_disk=True, python=False)})
+
+    assert "no space" in refusal(hosts.run("-np", 1, "-H", "h2:1", "true"))

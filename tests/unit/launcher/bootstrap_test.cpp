@@ -102,6 +102,17 @@ TEST_CASE("64 KiB may come before the magic word, and not more") {
     CHECK(loud.next().kind == Kind::failed);
 }
 
+TEST_CASE("lines that look like ours, but are not, count as what may come before") {
+    std::string flood;
+    while (flood.size() < std::size_t{1} << 20) {
+        flood += "\nHVDBOOT1 what is this\n";
+    }
+    BootstrapFilter filter;
+    filter.feed(std::as_bytes(std::span(flood)));
+
+    CHECK(filter.next().kind == Kind::failed);
+}
+
 TEST_CASE("what a terminal would obey is not shown in a banner") {
     BootstrapFilter filter;
     filter.feed(bytes("\x1b[31mred\r\n\n  two\n"));
