@@ -29,8 +29,8 @@ Error in_forked_child() {
 Context& Context::process() {
     // Leaked on purpose: the engine's thread and the users' threads may live until the process
     // ends.
-    static Context* const kContext = new Context;
-    return *kContext;
+    static auto* const context = new Context;
+    return *context;
 }
 
 Context::Context() {

@@ -159,8 +159,9 @@ std::string describe_connections(const coll::net::Mesh& mesh) {
         }
     }
     std::vector<std::string> parts;
+    parts.reserve(by_host.size());
     for (const auto& [host, address] : by_host) {
-        parts.push_back(host + " by " + address);
+        parts.push_back(std::string(host).append(" by ").append(address));
     }
     return join(parts, ", ");
 }
@@ -214,8 +215,9 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     if (place.topology.rank == 0) {
         coordinator.emplace(place.topology.size, cache_limits(config));
     }
+    auto reactor = std::make_unique<coll::Reactor>();
     world->engine_ = std::make_unique<Engine>(
-        Engine::Setup{.reactor = std::make_unique<coll::Reactor>(),
+        Engine::Setup{.reactor = std::move(reactor),
                       .channel = std::move(channel),
                       .coordinator = std::move(coordinator),
                       .executor = {.backends =

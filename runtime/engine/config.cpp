@@ -4,6 +4,7 @@
 #include "collectives/base/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 namespace hvd::rt {
@@ -57,10 +58,11 @@ Status parse_start_timeout(std::string_view text, EngineConfig& config) {
 
 Status parse_cpu_operations(std::string_view text, EngineConfig& config) {
     // The names of the original's, which a user's scripts may still set, all mean: choose yourself.
-    constexpr std::string_view kAutomatic[] = {"gloo", "GLOO", "mpi", "MPI", "ccl", "CCL", "shm"};
+    constexpr auto kAutomatic =
+        std::to_array<std::string_view>({"gloo", "GLOO", "mpi", "MPI", "ccl", "CCL", "shm"});
     if (text == "tcp") {
         config.cpu_operations = CpuOperations::tcp;
-    } else if (std::ranges::find(kAutomatic, text) == std::end(kAutomatic)) {
+    } else if (std::ranges::find(kAutomatic, text) == kAutomatic.end()) {
         return expected("tcp, or nothing for what suits the hosts");
     }
     return ok();
@@ -76,7 +78,7 @@ Status parse_ports(std::string_view text, EngineConfig& config) {
     return ok();
 }
 
-constexpr ConfigVariable kVariables[] = {
+constexpr auto kVariables = std::to_array<ConfigVariable>({
     {"HOROVOD_FUSION_THRESHOLD", parse_fusion,
      "bytes up to which small tensors travel together; 0: each alone; unset: what suits the "
      "transport"},
@@ -94,11 +96,11 @@ constexpr ConfigVariable kVariables[] = {
     {"HOROVOD_PORT_RANGE", parse_ports,
      "ports A-B that ranks may listen on while they connect; unset: any"},
     {"HOROVOD_START_TIMEOUT", parse_start_timeout, "seconds in which all ranks must have started"},
-};
+});
 
 // Read by others than the engine (the launcher, the Python front ends), or by the original's engine
 // for what this one decides by itself or does not have yet: accepted, so that scripts keep working.
-constexpr std::string_view kOtherVariables[] = {
+constexpr auto kOtherVariables = std::to_array<std::string_view>({
     "HOROVOD_RANK",
     "HOROVOD_SIZE",
     "HOROVOD_LOCAL_RANK",
@@ -153,15 +155,24 @@ constexpr std::string_view kOtherVariables[] = {
     "HOROVOD_SPARK_USE_LOCAL_RANK_GPU_INDEX",
     "HOROVOD_TEST_GPU",
     "HOROVOD_MIXED_INSTALL",
-};
+});
 
 // Of the original's build: a user's shell may still have them.
-constexpr std::string_view kBuildPrefixes[] = {
-    "HOROVOD_WITH",        "HOROVOD_GPU",          "HOROVOD_CUDA_HOME",     "HOROVOD_ROCM_HOME",
-    "HOROVOD_NCCL_",       "HOROVOD_BUILD_",       "HOROVOD_ALLOW_",        "HOROVOD_CMAKE",
-    "HOROVOD_DEBUG",       "HOROVOD_SKIP_COMPILE", "HOROVOD_LOCAL_VERSION", "HOROVOD_NVTX_INCLUDE",
+constexpr auto kBuildPrefixes = std::to_array<std::string_view>({
+    "HOROVOD_WITH",
+    "HOROVOD_GPU",
+    "HOROVOD_CUDA_HOME",
+    "HOROVOD_ROCM_HOME",
+    "HOROVOD_NCCL_",
+    "HOROVOD_BUILD_",
+    "HOROVOD_ALLOW_",
+    "HOROVOD_CMAKE",
+    "HOROVOD_DEBUG",
+    "HOROVOD_SKIP_COMPILE",
+    "HOROVOD_LOCAL_VERSION",
+    "HOROVOD_NVTX_INCLUDE",
     "HOROVOD_MPICXX_SHOW",
-};
+});
 
 }  // namespace
 
@@ -185,7 +196,7 @@ Result<EngineConfig> read_config(const Environment& environment) {
 }
 
 std::vector<std::string> unknown_variables(const Environment& environment) {
-    std::vector<std::string_view> known(std::begin(kOtherVariables), std::end(kOtherVariables));
+    std::vector<std::string_view> known(kOtherVariables.begin(), kOtherVariables.end());
     for (const auto& variable : kVariables) {
         known.push_back(variable.name);
     }
