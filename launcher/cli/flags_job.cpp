@@ -165,30 +165,31 @@ FlagSection placement_flags() {
 }
 
 FlagSection environment_flags() {
-    return {"Environment of the ranks",
-            {{{"--env"},
-              "NAME[=VALUE]",
-              "set a variable; without =VALUE to the value it has here. May be repeated; wins over "
-              "everything else",
-              set_environment},
-             {{"--env-pass"},
-              "GLOB",
-              "with --env-clean: also pass on the variables whose names match, such as 'NCCL_*'. "
-              "May be repeated",
-              [](Draft& draft, std::string_view value) -> Status {
-                  if (value.empty() || value.find('=') != std::string_view::npos) {
-                      return wrong("must be a name or a pattern, such as NCCL_*");
-                  }
-                  draft.request.env_pass.emplace_back(value);
-                  return ok();
-              }},
-             {{"--env-clean"},
-              "",
-              "pass on nothing but --env, --env-pass and what horovodrun itself sets",
-              [](Draft& draft, std::string_view) {
-                  draft.request.env_clean = true;
-                  return ok();
-              }}}};
+    return {
+        "Environment of the ranks",
+        {{{"--env"},
+          "NAME[=VALUE]",
+          "set a variable; without =VALUE to the value it has here. May be repeated; wins over "
+          "everything else",
+          set_environment},
+         {{"--env-pass"},
+          "GLOB",
+          "pass on the variables whose names match, such as 'NCCL_*', also with --env-clean, and "
+          "to other hosts what would stay here, such as HOME. May be repeated",
+          [](Draft& draft, std::string_view value) -> Status {
+              if (value.empty() || value.find('=') != std::string_view::npos) {
+                  return wrong("must be a name or a pattern, such as NCCL_*");
+              }
+              draft.request.env_pass.emplace_back(value);
+              return ok();
+          }},
+         {{"--env-clean"},
+          "",
+          "pass on nothing but --env, --env-pass and what horovodrun itself sets",
+          [](Draft& draft, std::string_view) {
+              draft.request.env_clean = true;
+              return ok();
+          }}}};
 }
 
 FlagSection time_flags() {

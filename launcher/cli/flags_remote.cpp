@@ -61,55 +61,55 @@ Status set_on_failure(Draft& draft, std::string_view value) {
 }  // namespace
 
 FlagSection remote_flags() {
-    return {"Other hosts",
-            {{{"-p", "--ssh-port"},
-              "PORT",
-              "SSH port of all hosts that have none of their own (default: ~/.ssh/config, else 22)",
-              [](Draft& draft, std::string_view value) -> Status {
-                  HVD_TRY(draft.request.remote.port, whole_number(value, 1, kMaxPort));
-                  return ok();
-              }},
-             {{"-i", "--ssh-identity-file"},
-              "FILE",
-              "private key for SSH, tried before those of ~/.ssh/config and the SSH agent",
-              [](Draft& draft, std::string_view value) -> Status {
-                  if (value.empty()) {
-                      return wrong("a file name is missing");
-                  }
-                  draft.request.remote.identity = value;
-                  return ok();
-              }},
-             {{"--ssh-concurrency"},
-              "N",
-              "how many hosts are connected to at the same time (default 512)",
-              [](Draft& draft, std::string_view value) -> Status {
-                  HVD_TRY(draft.request.remote.concurrency,
-                          whole_number(value, 1, kMaxConcurrency));
-                  return ok();
-              }},
-             {{"--remote-shell"},
-              "COMMAND",
-              "run COMMAND HOST 'sh line' instead of SSH, such as a wrapper of kubectl exec "
-              "(default: OMPI_MCA_plm_rsh_agent, where set)",
-              [](Draft& draft, std::string_view value) {
-                  return set_text(draft.request.remote.shell, value);
-              }},
-             {{"--wrap"},
-              "COMMAND",
-              "start the agent, and so the ranks, of other hosts inside this, such as 'apptainer "
-              "exec img.sif'",
-              [](Draft& draft, std::string_view value) {
-                  return set_text(draft.request.remote.wrap, value);
-              }},
-             {{"--network-interfaces", "--network-interface"},
-              "LIST",
-              "interfaces for the ranks' data between hosts: names, patterns and networks, such "
-              "as eth0,ib*,10.0.0.0/8 (default: all that reach the other host)",
-              add_interfaces},
-             {{"--port-range"},
-              "A-B",
-              "ports that the ranks may listen on (default: any free one)",
-              set_port_range}}};
+    return {
+        "Other hosts",
+        {{{"-p", "--ssh-port"},
+          "PORT",
+          "SSH port of all hosts that have none of their own (default: ~/.ssh/config, else 22)",
+          [](Draft& draft, std::string_view value) -> Status {
+              HVD_TRY(draft.request.remote.port, whole_number(value, 1, kMaxPort));
+              return ok();
+          }},
+         {{"-i", "--ssh-identity-file"},
+          "FILE",
+          "private key for SSH, and no other (default: those of ~/.ssh/config and the SSH agent)",
+          [](Draft& draft, std::string_view value) -> Status {
+              if (value.empty()) {
+                  return wrong("a file name is missing");
+              }
+              draft.request.remote.identity = value;
+              return ok();
+          }},
+         {{"--ssh-concurrency"},
+          "N",
+          "how many hosts are connected to at the same time (default 512)",
+          [](Draft& draft, std::string_view value) -> Status {
+              HVD_TRY(draft.request.remote.concurrency, whole_number(value, 1, kMaxConcurrency));
+              return ok();
+          }},
+         {{"--remote-shell"},
+          "COMMAND",
+          "run COMMAND HOST 'sh line' instead of SSH, such as a wrapper of kubectl exec "
+          "(default: OMPI_MCA_plm_rsh_agent, where set)",
+          [](Draft& draft, std::string_view value) {
+              return set_text(draft.request.remote.shell, value);
+          }},
+         {{"--wrap"},
+          "COMMAND",
+          "start the agent, and so the ranks, of other hosts inside this, such as 'apptainer "
+          "exec img.sif'",
+          [](Draft& draft, std::string_view value) {
+              return set_text(draft.request.remote.wrap, value);
+          }},
+         {{"--network-interfaces", "--network-interface"},
+          "LIST",
+          "interfaces for the ranks' data between hosts: names, patterns and networks, such "
+          "as eth0,ib*,10.0.0.0/8 (default: all that reach the other host)",
+          add_interfaces},
+         {{"--port-range"},
+          "A-B",
+          "ports that the ranks may listen on (default: any free one)",
+          set_port_range}}};
 }
 
 FlagSection failure_flags() {

@@ -50,9 +50,10 @@ std::string help_text(const std::vector<FlagSection>& sections) {
         "Usage: horovodrun [flags] command [argument...]\n"
         "       horovodrun -np 4 python3 train.py\n"
         "\n"
-        "Starts a command several times on this machine, as the ranks of one job; places,\n"
-        "watches and ends them. The first word that is no flag begins the command, and so\n"
-        "does --; from there on nothing is read. Flags are not abbreviated.\n";
+        "Starts a command several times, on this machine or others, as the ranks of one\n"
+        "job; places, watches and ends them. The first word that is no flag begins the\n"
+        "command, and so does --; from there on nothing is read. Flags are not\n"
+        "abbreviated.\n";
     for (const auto& section : sections) {
         text += "\n" + std::string(section.title) + ":\n";
         for (const auto& flag : section.flags) {

@@ -302,9 +302,10 @@ Status read_config(Draft& draft) {
     auto exported = export_tunables(draft.tunables, config, draft.environment);
     draft.request.tunables.merge(exported.variables);
     draft.request.notes = std::move(exported.notes);
-    if (!draft.request.env_pass.empty() && !draft.request.env_clean) {
+    const bool is_here = !draft.hosts && !draft.hostfile;
+    if (is_here && !draft.request.env_pass.empty() && !draft.request.env_clean) {
         draft.request.notes.emplace_back(
-            "--env-pass has no effect without --env-clean: every variable is passed on");
+            "--env-pass has no effect here without --env-clean: every variable is passed on");
     }
     return ok();
 }

@@ -136,7 +136,8 @@ TEST_CASE("a value that looks like the name of a flag is a value") {
 
 TEST_CASE("flag --env-pass without --env-clean selects nothing, and says so") {
     CHECK(request("-np 2 --env-pass A a").notes ==
-          Words{"--env-pass has no effect without --env-clean: every variable is passed on"});
+          Words{"--env-pass has no effect here without --env-clean: every variable is passed on"});
+    CHECK(request("-np 2 -H node1:2 --env-pass A a").notes.empty());
 }
 
 TEST_CASE("flag --env NAME takes the value that the variable has here") {
