@@ -36,6 +36,12 @@ RATIOS = (
 )
 
 
+def find_horovodrun() -> str | None:
+    """In HVD_BIN, else beside this Python, else on PATH."""
+    folder = Path(os.environ.get("HVD_BIN", Path(sys.executable).parent))
+    return shutil.which("horovodrun", path=folder) or shutil.which("horovodrun")
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--json", type=Path, help="write all figures to this file")
@@ -45,9 +51,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement, about")
     parser.add_argument(
         "--horovodrun",
-        default=str(Path(os.environ["HVD_BIN"]) / "horovodrun")
-        if "HVD_BIN" in os.environ
-        else shutil.which("horovodrun"),
+        default=find_horovodrun(),
     )
     return parser.parse_args()
 
