@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/plan_request.hpp"
 
-#include <array>
-#include <cerrno>
-#include <cstdint>
+#include "collectives/base/random_id.hpp"
+
 #include <filesystem>
 #include <system_error>
 #include <utility>
-
-#include <sys/random.h>
 
 namespace hvd::launch {
 namespace {
@@ -22,21 +19,6 @@ GpuVisibility visibility(GpuBind bind) {
     return GpuVisibility::index;
 }
 
-/// 16 random bytes as hexadecimal digits: two jobs never have the same.
-Result<std::string> make_job_id() {
-    std::array<std::uint8_t, 16> bytes{};
-    if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-        return system_error("getrandom", errno);
-    }
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string text;
-    for (const unsigned byte : bytes) {
-        text += kDigits[byte >> 4U];
-        text += kDigits[byte & 15U];
-    }
-    return text;
-}
-
 }  // namespace
 
 Result<PlanRequest> make_plan_request(const LaunchRequest& request,
@@ -47,7 +29,7 @@ Result<PlanRequest> make_plan_request(const LaunchRequest& request,
     if (failure) {
         return system_error("the current directory", failure.value());
     }
-    HVD_TRY(auto job_id, make_job_id());
+    HVD_TRY(auto job_id, random_id());
     return PlanRequest{.processes = request.processes,
                        .hosts = std::move(hosts),
                        .command = request.command,

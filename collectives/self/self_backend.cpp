@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/algorithms/cpu_reduce.hpp"
+#include "collectives/done_work.hpp"
 #include "collectives/self/factory.hpp"
 
 #include <cstring>
@@ -9,11 +10,6 @@ namespace hvd::coll::self {
 namespace {
 
 constexpr std::size_t kFusionBytes = std::size_t{1} << 20;
-
-class DoneWork final : public Work {
-public:
-    [[nodiscard]] Result<Progress> poll() override { return Progress::done; }
-};
 
 class SelfBackend final : public Backend {
 public:

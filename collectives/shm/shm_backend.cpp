@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/done_work.hpp"
 #include "collectives/shm/arena.hpp"
 #include "collectives/shm/factory.hpp"
 #include "collectives/shm/works.hpp"
@@ -11,11 +12,6 @@ namespace {
 
 constexpr int kScore = 100;
 constexpr std::size_t kFusionBytes = std::size_t{1} << 20;
-
-class DoneWork final : public Work {
-public:
-    [[nodiscard]] Result<Progress> poll() override { return Progress::done; }
-};
 
 /// Of any rank: the same number on all ranks, which decides how they work together.
 [[nodiscard]] std::size_t largest_input(const Task& task, int ranks) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/done_work.hpp"
 #include "collectives/tcp/factory.hpp"
 #include "collectives/tcp/works.hpp"
 
@@ -10,11 +11,6 @@ namespace {
 
 constexpr int kScore = 50;
 constexpr std::size_t kFusionBytes = std::size_t{8} << 20;
-
-class DoneWork final : public Work {
-public:
-    [[nodiscard]] Result<Progress> poll() override { return Progress::done; }
-};
 
 class TcpBackend final : public Backend {
 public:

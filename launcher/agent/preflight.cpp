@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/preflight.hpp"
 
+#include "collectives/base/error.hpp"
 #include "launcher/agent/command_path.hpp"
 #include "launcher/agent/ranks.hpp"
 
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -22,16 +22,12 @@ constexpr std::int32_t kUsage = 2;
 constexpr std::int32_t kCannotExecute = 126;
 constexpr std::int32_t kNotFound = 127;
 
-std::string words_for(int error) {
-    return std::strerror(error);  // NOLINT(concurrency-mt-unsafe): the agent has one thread
-}
-
 std::optional<wire::Problem> check_directory(const std::string& path) {
     if (path.empty() || ::access((path + "/.").c_str(), X_OK) == 0) {
         return std::nullopt;
     }
     return wire::Problem{.exit_code = kCannotExecute,
-                         .text = "working directory " + path + ": " + words_for(errno) +
+                         .text = system_error("working directory " + path, errno).message +
                                  "; start from a folder that every host has"};
 }
 
@@ -48,7 +44,7 @@ std::optional<wire::Problem> check_program(const HostPlan& plan, const ProcessSp
     if (*error != ENOENT) {
         return wire::Problem{
             .exit_code = kCannotExecute,
-            .text = name + ": " + words_for(*error) + "; make it executable there"};
+            .text = system_error(name, *error).message + "; make it executable there"};
     }
     const auto python3 = find_command("python3", path, rank.cwd);
     const bool is_renamed = name == "python" && std::holds_alternative<std::string>(python3);

@@ -2,31 +2,18 @@
 #include "launcher/remote/command/child_process.hpp"
 
 #include "launcher/remote/open_files.hpp"
+#include "launcher/remote/pipe.hpp"
 
 #include <array>
 #include <cerrno>
 #include <utility>
 
-#include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace hvd::launch {
 namespace {
-
-struct Pipe {
-    UniqueFd read;
-    UniqueFd write;
-};
-
-Result<Pipe> make_pipe() {
-    std::array<int, 2> ends{-1, -1};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        return system_error("pipe", errno);
-    }
-    return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
 
 /// Runs in the child between vfork and exec: system calls only, on memory shared with the parent.
 /// Returns errno of the call that failed.

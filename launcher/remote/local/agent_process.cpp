@@ -4,6 +4,7 @@
 #include "launcher/agent/guard.hpp"
 #include "launcher/remote/agent_file.hpp"
 #include "launcher/remote/open_files.hpp"
+#include "launcher/remote/pipe.hpp"
 
 #include <algorithm>
 #include <array>
@@ -26,19 +27,6 @@ namespace {
 
 constexpr int kPipeBytes = 1 << 20;
 constexpr int kUnusedAgentPatienceMs = 1'000;
-
-struct Pipe {
-    UniqueFd read;
-    UniqueFd write;
-};
-
-Result<Pipe> make_pipe() {
-    std::array<int, 2> ends{-1, -1};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        return system_error("pipe", errno);
-    }
-    return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
 
 /// Runs in the child between vfork and exec: system calls only, on memory shared with the parent.
 /// Returns errno of the call that failed.

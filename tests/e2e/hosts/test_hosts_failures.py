@@ -102,23 +102,13 @@ def test_a_killed_rank_is_the_culprit(started):
     hosts.wait_until_clean(2)
 
 
-def test_a_killed_agent_loses_its_host(started):
+@pytest.mark.parametrize("victim", [0, 1], ids=["guard", "agent"])
+def test_a_killed_guard_or_agent_loses_its_host(started, victim):
     hosts, job = started("--grace", 1)
-    _guard, victim = hosts.hosts[1].find("hvd-agent")
+    guard_and_agent = hosts.hosts[1].find("hvd-agent")
+    assert len(guard_and_agent) == 2
 
-    os.kill(victim.pid, signal.SIGKILL)
-    ended = job.end()
-
-    assert ended.code == 125
-    assert "h2" in "\n".join(ended.said)
-    hosts.wait_until_clean(2)
-
-
-def test_a_killed_guard_loses_its_host(started):
-    hosts, job = started("--grace", 1)
-    victim, _agent = hosts.hosts[1].find("hvd-agent")
-
-    os.kill(victim.pid, signal.SIGKILL)
+    os.kill(guard_and_agent[victim].pid, signal.SIGKILL)
     ended = job.end()
 
     assert ended.code == 125
