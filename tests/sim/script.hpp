@@ -58,7 +58,7 @@ struct Script {
 struct Policy {
     bool has_lease = true;
     bool has_kill = true;
-    bool tells_exits = true;  // else the first exit of a rank that failed is not told
+    bool tells_exits = true;  // else the first exit of a rank is not told
 };
 
 /// A job with up to two faults.

@@ -173,7 +173,25 @@ TEST_CASE("what is left out of the product is missed - its lease or its kill or 
     CHECK(without_lease.find("orphan") != std::string::npos);
     CHECK(without_lease.find("still waits") != std::string::npos);
     CHECK(complaints({.has_kill = false}).find("orphan") != std::string::npos);
-    CHECK(complaints({.tells_exits = false}).find("wrong verdict") != std::string::npos);
+    CHECK(complaints({.tells_exits = false}).find("orphan") != std::string::npos);
+}
+
+TEST_CASE("one exit that is not told is an orphan, whatever the rank's end was") {
+    auto made = script(2, 2);
+    made.hosts[0].ranks[0].lives = 100ms;  // the first to end
+    SECTION("in order") {}
+    SECTION("a failure") {
+        made.hosts[0].ranks[0].wait_status = kExit3;
+    }
+
+    const auto outcome = run(made, {.tells_exits = false});
+
+    const auto said = hvd::join(outcome.complaints, "\n");
+    CAPTURE(said);
+    CHECK(said.find("orphan: the job is over, and nobody has seen the end of rank 0") !=
+          std::string::npos);
+    REQUIRE(outcome.result);
+    CHECK(outcome.result->exit_code != 0);
 }
 
 TEST_CASE("random faults end in every way that there is") {

@@ -152,23 +152,30 @@ void verify_ends(const World& world, Outcome& outcome) {
     }
 }
 
-void verify_survivors(const World& world, Outcome& outcome) {
+bool was_lost(const World& world, std::size_t host) {
+    return std::ranges::any_of(
+        world.faults, [host](const Fault& fault) { return !fault.rank && fault.host == host; });
+}
+
+bool is_listed(const SimRank& rank, const Outcome& outcome) {
+    return std::ranges::any_of(outcome.result->survivors,
+                               [&](const launch::HostSurvivor& survivor) {
+                                   return survivor.process.pid == 1000 + rank.number;
+                               });
+}
+
+/// A rank that the supervisor let go without having seen it end might as well live on.
+void verify_knowledge(const World& world, Outcome& outcome) {
     for (const auto& rank : world.ranks) {
-        const auto& host = *world.hosts[rank.host];
-        const bool was_lost = std::ranges::any_of(world.faults, [&](const Fault& fault) {
-            return !fault.rank && fault.host == rank.host;
-        });
-        if (!rank.lives || was_lost || !host.was_started()) {
+        const auto& known = outcome.result->ranks[static_cast<std::size_t>(rank.number)];
+        const bool is_known = known.exit_code || known.signal || rank.script.cannot_start;
+        if (is_known || !world.hosts[rank.host]->was_started() || was_lost(world, rank.host) ||
+            is_listed(rank, outcome)) {
             continue;
         }
-        const bool is_listed = std::ranges::any_of(
-            outcome.result->survivors, [&](const launch::HostSurvivor& survivor) {
-                return survivor.process.pid == 1000 + rank.number;
-            });
-        if (!is_listed) {
-            outcome.complaints.push_back("rank " + std::to_string(rank.number) +
-                                         " survives and is not listed");
-        }
+        outcome.complaints.push_back(
+            "orphan: the job is over, and nobody has seen the end of rank " +
+            std::to_string(rank.number));
     }
 }
 
@@ -178,7 +185,7 @@ void verify(World& world, Outcome& outcome) {
     verify_ends(world, outcome);
     if (outcome.result) {
         verify_verdict(world, outcome);
-        verify_survivors(world, outcome);
+        verify_knowledge(world, outcome);
     }
 }
 

@@ -149,7 +149,7 @@ void World::end_rank(SimRank& rank, int wait_status) {
     rank.ended_at = now();
     rank.wait_status = wait_status;
     auto& host = *hosts[rank.host];
-    const bool is_hidden = wait_status != 0 && !rank.is_induced && exits_to_hide > 0;
+    const bool is_hidden = exits_to_hide > 0;
     if (is_hidden) {
         --exits_to_hide;
         if (rank.fault) {
