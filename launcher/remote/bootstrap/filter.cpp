@@ -14,6 +14,10 @@ namespace {
 
 constexpr std::size_t kShownBanner = 600;  // characters: the last ones
 
+// Longer than the magic word: where one of the two may still begin, there is room for both.
+constexpr std::string_view kLineMark = "\nHVDBOOT1 ";
+static_assert(kLineMark.substr(1) == kBootstrapMark && kLineMark.size() > wire::kMagic.size());
+
 BootstrapFilter::Event too_much() {
     return {.kind = BootstrapFilter::Kind::failed,
             .text =
@@ -24,40 +28,46 @@ BootstrapFilter::Event too_much() {
 }  // namespace
 
 void BootstrapFilter::feed(std::span<const std::byte> bytes) {
-    unread_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    bytes_.erase(0, std::exchange(read_, 0));
+    bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+std::string_view BootstrapFilter::unread() const {
+    return std::string_view(bytes_).substr(read_);
 }
 
 void BootstrapFilter::skip(std::size_t bytes) {
-    banner_.append(unread_, 0, bytes);
-    unread_.erase(0, bytes);
+    banner_.append(bytes_, read_, bytes);
+    read_ += bytes;
 }
 
 BootstrapFilter::Event BootstrapFilter::next() {
     while (banner_.size() <= kMaxBanner) {
-        const auto line = unread_.find("\n" + std::string(kBootstrapMark));
-        const auto magic = unread_.find(wire::kMagic);
-        if (std::min(line, magic) > kMaxBanner - banner_.size()) {
-            return banner_.size() + unread_.size() > kMaxBanner ? too_much() : Event{};
+        const auto room = kMaxBanner - banner_.size();
+        const auto text = unread().substr(0, room + kLineMark.size());  // the rest is too late
+        const auto line = text.find(kLineMark);
+        const auto magic = text.substr(0, line).find(wire::kMagic);
+        if (std::min(line, magic) > room) {
+            return unread().size() > room ? too_much() : Event{};
         }
         if (magic < line) {
             skip(magic);
-            return {.kind = Kind::started, .text = std::exchange(unread_, {})};
+            return {.kind = Kind::started, .text = std::string(unread())};
         }
         const auto begin = line + 1;
-        const auto end = unread_.find('\n', begin);
-        if (end == std::string::npos) {
-            return unread_.size() > kMaxBanner ? too_much() : Event{};
+        const auto end = unread().find('\n', begin);
+        if (end == std::string_view::npos) {
+            return unread().size() > kMaxBanner ? too_much() : Event{};
         }
-        const auto said = unread_.substr(begin, end + 1 - begin);
         skip(line);
-        unread_.erase(0, 1 + said.size());
+        const auto said = unread().substr(1, end + 1 - begin);
+        read_ += 1 + said.size();
         if (said == kBootstrapSend) {
             return {.kind = Kind::send_agent};
         }
         if (said.starts_with(kBootstrapFail)) {
-            return {
-                .kind = Kind::failed,
-                .text = std::string(trim(std::string_view(said).substr(kBootstrapFail.size())))};
+            return {.kind = Kind::failed,
+                    .text = std::string(trim(said.substr(kBootstrapFail.size())))};
         }
         banner_ += said;  // whatever this is, it is not ours
     }
@@ -65,7 +75,7 @@ BootstrapFilter::Event BootstrapFilter::next() {
 }
 
 std::string BootstrapFilter::banner() const {
-    return one_line(banner_ + unread_, kShownBanner);
+    return one_line(banner_ + std::string(unread()), kShownBanner);
 }
 
 std::string one_line(std::string_view text, std::size_t max_characters) {

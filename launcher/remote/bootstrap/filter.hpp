@@ -35,9 +35,11 @@ public:
     [[nodiscard]] std::string banner() const;
 
 private:
-    void skip(std::size_t bytes);
+    [[nodiscard]] std::string_view unread() const;
+    void skip(std::size_t bytes);  // into the banner
 
-    std::string unread_;
+    std::string bytes_;
+    std::size_t read_ = 0;  // of bytes_
     std::string banner_;
 };
 
