@@ -3,9 +3,10 @@
 
 python3 tests/bench/train --json FILE
 
-All are started by horovodrun, so that they get the same CPUs and threads, and take turns, so that a
-busy machine slows all of them. Prints for each network horovod at 1 rank divided by plain PyTorch,
-and horovod at 2 ranks divided by DDP at 2 ranks: the median of the ratios of all rounds.
+All are started by horovodrun, so that they get the same CPUs and threads. Plain PyTorch and horovod
+at 1 rank take turns within one process; horovod and DDP at 2 ranks take turns job by job. Prints
+for each network horovod at 1 rank divided by plain PyTorch, and horovod at 2 ranks divided by DDP
+at 2 ranks: the median of the ratios of all rounds.
 """
 
 from __future__ import annotations
@@ -23,17 +24,8 @@ from pathlib import Path
 WORKER = Path(__file__).with_name("worker.py")
 TIMEOUT_S = 600
 
-# Name, ranks, what combines the gradients.
-CONTESTANTS = (
-    ("plain 1", 1, "plain"),
-    ("horovod 1", 1, "horovod"),
-    ("ddp 2", 2, "ddp"),
-    ("horovod 2", 2, "horovod"),
-)
-RATIOS = (
-    ("horovod 1 / plain 1", "horovod 1", "plain 1", 0.99),
-    ("horovod 2 / ddp 2", "horovod 2", "ddp 2", 0.95),
-)
+GOAL_PAIRED = 0.99  # of plain PyTorch's images per second, at 1 rank
+GOAL_DDP = 0.95  # of DDP's, at 2 ranks
 
 
 def find_horovodrun() -> str | None:
@@ -56,18 +48,44 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(args: argparse.Namespace, model: str, ranks: int, engine: str) -> tuple[float, float]:
-    """Images per second of all ranks, and microseconds of CPU time for an image of rank 0."""
+def measure(args: argparse.Namespace, model: str, ranks: int, engine: str) -> dict[str, float]:
+    """What a job printed: names and numbers."""
     command = [args.horovodrun, "-np", str(ranks), sys.executable, str(WORKER), engine, model]
     command += [str(args.batch_size), str(args.seconds)]
     result = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S
     )
-    rate = re.search(r"images_per_second ([\d.]+)", result.stdout)
-    cpu = re.search(r"cpu_us_per_image ([\d.]+)", result.stdout)
-    if result.returncode != 0 or rate is None or cpu is None:
+    figures = re.findall(r"([a-z_]+) ([\d.]+)$", result.stdout, re.MULTILINE)
+    if result.returncode != 0 or not figures:
         sys.exit(f"{' '.join(command)}\n{result.stdout}\n{result.stderr}")
-    return float(rate[1]), float(cpu[1])
+    return {name: float(value) for name, value in figures}
+
+
+def compare(args: argparse.Namespace, model: str) -> dict[str, object]:
+    jobs = {"paired 1": (1, "paired"), "ddp 2": (2, "ddp"), "horovod 2": (2, "horovod")}
+    rounds = [
+        {name: measure(args, model, *job) for name, job in jobs.items()} for _ in range(args.rounds)
+    ]
+
+    def median(job: str, figure: str) -> float:
+        return statistics.median(figures[job][figure] for figures in rounds)
+
+    print(f"{model}: images/s, CPU us for an image of rank 0; median of {args.rounds}")
+    print(f"  plain 1    {median('paired 1', 'plain_images_per_second'):10.1f}")
+    print(f"  horovod 1  {median('paired 1', 'horovod_images_per_second'):10.1f}")
+    for job in ("ddp 2", "horovod 2"):
+        rate, cpu_us = median(job, "images_per_second"), median(job, "cpu_us_per_image")
+        print(f"  {job:10} {rate:10.1f} {cpu_us:10.1f}")
+    ratios = {
+        "horovod 1 / plain 1": median("paired 1", "ratio"),
+        "horovod 2 / ddp 2": statistics.median(
+            figures["horovod 2"]["images_per_second"] / figures["ddp 2"]["images_per_second"]
+            for figures in rounds
+        ),
+    }
+    for (label, ratio), goal in zip(ratios.items(), (GOAL_PAIRED, GOAL_DDP), strict=True):
+        print(f"  {label:20} {ratio:.3f}  (goal: at least {goal})", flush=True)
+    return {"rounds": rounds, "ratios": ratios}
 
 
 def main() -> None:
@@ -76,27 +94,7 @@ def main() -> None:
         sys.exit("horovodrun is not on PATH: install it, or use --horovodrun")
     report: dict[str, object] = {"batch_size": args.batch_size, "rounds": args.rounds}
     for model in args.models:
-        rates: dict[str, list[float]] = {name: [] for name, _, _ in CONTESTANTS}
-        cpu_us: dict[str, list[float]] = {name: [] for name, _, _ in CONTESTANTS}
-        for _ in range(args.rounds):
-            for name, ranks, engine in CONTESTANTS:
-                rate, cpu = measure(args, model, ranks, engine)
-                rates[name].append(rate)
-                cpu_us[name].append(cpu)
-        print(f"{model}: images/s, CPU us for an image of rank 0; median of {args.rounds}")
-        for name, _, _ in CONTESTANTS:
-            medians = statistics.median(rates[name]), statistics.median(cpu_us[name])
-            print(f"  {name:10} {medians[0]:10.1f} {medians[1]:10.1f}")
-        ratios = {}
-        for label, ours, theirs, goal in RATIOS:
-            pairs = zip(rates[ours], rates[theirs], strict=True)
-            ratios[label] = statistics.median(one / other for one, other in pairs)
-            print(f"  {label:20} {ratios[label]:.3f}  (goal: at least {goal})", flush=True)
-        report[model] = {
-            "images_per_second": rates,
-            "cpu_us_per_image": cpu_us,
-            "ratios": ratios,
-        }
+        report[model] = compare(args, model)
     if args.json is not None:
         args.json.write_text(json.dumps(report, indent=2) + "\n")
 

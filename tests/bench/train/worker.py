@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of the training benchmark: `worker.py plain|horovod|ddp MODEL BATCH SECONDS`."""
+"""One rank of the training benchmark: `worker.py paired|horovod|ddp MODEL BATCH SECONDS`."""
 
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import time
+from collections.abc import Callable
 
 import torch
-from torch import nn
+from torch import distributed, nn
+
+import horovod.torch as hvd
 
 WARMUP_STEPS = 3
+TURN_SECONDS = 0.1
 
 
 def block(inputs: int, outputs: int, stride: int) -> nn.Module:
@@ -63,56 +68,95 @@ def small_cnn() -> nn.Module:
     )
 
 
-def main() -> None:
-    engine, model_name, batch_size, seconds = sys.argv[1:]
+Step = Callable[[], None]
+
+
+def make_step(engine: str, model_name: str, batch_size: int) -> Step:
+    """A training step on random images; the same network and images for every engine."""
     torch.manual_seed(1)
     model = wide_resnet() if model_name == "wrn" else small_cnn()
-    rank, size = 0, 1
-    trained: nn.Module = model
     optimizer: torch.optim.Optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+    trained: nn.Module = model
     if engine == "horovod":
-        import horovod.torch as hvd
-
-        hvd.init()
-        rank, size = hvd.rank(), hvd.size()
         optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
     elif engine == "ddp":
-        from torch import distributed
-
-        distributed.init_process_group("gloo")
-        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         trained = nn.parallel.DistributedDataParallel(model)
-
-    images = torch.randn(int(batch_size), 1, 28, 28)
-    labels = torch.randint(10, (int(batch_size),))
+    images = torch.randn(batch_size, 1, 28, 28)
+    labels = torch.randint(10, (batch_size,))
 
     def step() -> None:
         optimizer.zero_grad()
         nn.functional.cross_entropy(trained(images), labels).backward()
         optimizer.step()
 
-    def seconds_of(steps: int) -> float:
-        begin = time.perf_counter()
-        for _ in range(steps):
-            step()
-        return time.perf_counter() - begin
+    return step
 
-    seconds_of(WARMUP_STEPS)
-    # The same number of steps on all ranks: from the slowest one's step.
-    step_seconds = torch.tensor(seconds_of(2) / 2)
+
+def seconds_of(step: Step, steps: int) -> float:
+    begin = time.perf_counter()
+    for _ in range(steps):
+        step()
+    return time.perf_counter() - begin
+
+
+def slowest(step_seconds: float, engine: str) -> float:
+    """Of all ranks: they must take the same number of steps."""
+    tensor = torch.tensor(step_seconds)
     if engine == "horovod":
-        step_seconds = hvd.allreduce(step_seconds, op=hvd.Max)
-    elif engine == "ddp":
-        distributed.all_reduce(step_seconds, distributed.ReduceOp.MAX)
-    steps = max(3, int(float(seconds) / step_seconds.item()))
+        tensor = hvd.allreduce(tensor, op=hvd.Max)
+    else:
+        distributed.all_reduce(tensor, distributed.ReduceOp.MAX)
+    return tensor.item()
+
+
+def run_together(engine: str, model_name: str, batch_size: int, seconds: float) -> None:
+    """All ranks train together; rank 0 prints."""
+    step = make_step(engine, model_name, batch_size)
+    seconds_of(step, WARMUP_STEPS)
+    steps = max(3, int(seconds / slowest(seconds_of(step, 2) / 2, engine)))
     cpu_begin = time.process_time()
-    seconds_taken = seconds_of(steps)
+    seconds_taken = seconds_of(step, steps)
     cpu_taken = time.process_time() - cpu_begin
-    images_here = steps * int(batch_size)
-    if rank == 0:
+    images_here = steps * batch_size
+    if int(os.environ["HOROVOD_RANK"]) == 0:
+        size = int(os.environ["HOROVOD_SIZE"])
         print(f"images_per_second {images_here * size / seconds_taken:.2f}")
         print(f"cpu_us_per_image {cpu_taken / images_here * 1e6:.2f}", flush=True)
+
+
+def run_paired(model_name: str, batch_size: int, seconds: float) -> None:
+    """Plain PyTorch and horovod.torch at one rank take turns of a few steps in one process: between
+    processes the memory that each got makes more difference than what is measured here."""
+    engines = ("plain", "horovod")
+    steps = {engine: make_step(engine, model_name, batch_size) for engine in engines}
+    for step in steps.values():
+        seconds_of(step, WARMUP_STEPS)
+    turn = max(1, int(TURN_SECONDS / (seconds_of(steps["plain"], 2) / 2)))
+    taken: dict[str, list[float]] = {engine: [] for engine in engines}
+    end = time.perf_counter() + 2 * seconds
+    while time.perf_counter() < end:
+        order = engines if len(taken["plain"]) % 2 else engines[::-1]
+        for engine in order:
+            taken[engine].append(seconds_of(steps[engine], turn))
+    for engine in engines:
+        rate = turn * batch_size / statistics.median(taken[engine])
+        print(f"{engine}_images_per_second {rate:.2f}")
+    ratios = [plain / ours for plain, ours in zip(taken["plain"], taken["horovod"], strict=True)]
+    print(f"ratio {statistics.median(ratios):.4f}", flush=True)
+
+
+def main() -> None:
+    engine, model_name, batch_size, seconds = sys.argv[1:]
     if engine == "ddp":
+        distributed.init_process_group("gloo")
+    else:
+        hvd.init()
+    if engine == "paired":
+        run_paired(model_name, int(batch_size), float(seconds))
+    else:
+        run_together(engine, model_name, int(batch_size), float(seconds))
+    if engine == "ddp":
+        distributed.barrier()  # a rank whose store has gone may wait forever in the next line
         distributed.destroy_process_group()
 
 
