@@ -9,12 +9,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from cluster import slots
 from jobs import only_rank
+from support.memory_limit import MemoryLimit
 
 # A rank with a child, and a grandchild that hides: double-forked, without an environment, in a
 # session of its own, and deaf to TERM.
@@ -100,6 +104,68 @@ def test_a_killed_rank_is_the_culprit(started):
     assert ended.code == 137
     assert "culprit: rank 3 (host h3" in "\n".join(ended.said)
     hosts.wait_until_clean(2)
+
+
+EAT = """
+import time
+x = bytearray(300 << 20)
+for page in range(0, len(x), 4096): x[page] = 1
+time.sleep(60)
+"""
+
+
+def test_a_rank_that_ran_out_of_memory_elsewhere_is_told_with_its_counter(cluster):
+    hosts = cluster(2)
+    h2 = hosts.hosts[1]
+    flags = ("-np", 2, "-H", "h1:1,h2:1", "--summary", "/root/summary.json")
+    python = (sys.executable, "-S", "-E", "-c", EAT)
+
+    try:
+        with MemoryLimit.make(64 << 20) as limit:
+            limit.enter(h2.find("sshd")[0].pid)
+            job = hosts.run(*flags, *only_rank(1, f"exec {shlex.join(python)}"))
+            hosts.wait_until_clean(2)
+            kills = limit.kills()
+            h2.kill()
+    except (PermissionError, FileNotFoundError) as error:
+        pytest.skip(f"a memory cgroup needs root and a kernel that lets it make one: {error}")
+
+    assert (job.code, kills) == (137, 1), job.err
+    said = "out of memory: its cgroup's oom_kill rose by 1 (limit 64 MiB)"
+    assert said in "\n".join(job.said)
+    assert "culprit: rank 1 (host h2" in "\n".join(job.said)
+    assert summary_of(hosts)["reason"] == "oom"
+
+
+def state_of(pid: int) -> str:
+    text = Path(f"/proc/{pid}/stat").read_text()
+    return text[text.rindex(")") + 2]
+
+
+def test_ctrl_z_stops_the_ranks_of_all_hosts_and_their_lease(cluster):
+    hosts = cluster(3)
+    arguments = ("-np", 3, "-H", slots(hosts.hosts), "--lease", 2, "--grace", 1)
+    command = ("sh", "-c", "echo ready; sleep 2; echo done")
+
+    with hosts.start(*arguments, *command, process_group=0) as job:
+        job.wait_until(lambda: job.text["out"].count(b"ready\n") == 3, "three times ready")
+        (launcher,) = hosts.head.find("horovodrun")
+        ranks = [one for host in hosts.hosts for one in host.find("sleep")]
+
+        job.signal(signal.SIGTSTP)
+        everybody = [launcher.pid, *(one.pid for one in ranks)]
+        hosts.head.wait_for(lambda: all(state_of(pid) == "T" for pid in everybody), "a stop")
+        time.sleep(4)
+        during = [state_of(pid) for pid in everybody]
+        agents = [len(host.find("hvd-agent")) for host in hosts.hosts[1:]]
+        job.signal(signal.SIGCONT)
+        ended = job.end()
+
+    assert len(ranks) == 3
+    assert during == ["T"] * 4
+    assert agents == [2, 2]
+    assert (ended.code, ended.out.count(b"done\n")) == (0, 3), ended.err
+    hosts.wait_until_clean(1)
 
 
 @pytest.mark.parametrize("victim", [0, 1], ids=["guard", "agent"])

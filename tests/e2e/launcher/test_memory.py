@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank that the kernel killed for want of memory is told from one that somebody else killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from support.memory_limit import MemoryLimit
+
+MIB = 1 << 20
+EAT = "x = bytearray(300 << 20)"
+RANK = f"""
+import os, time
+print(os.getpid(), flush=True)
+if os.environ["HOROVOD_RANK"] == "1":
+    {EAT}
+    for page in range(0, len(x), 4096): x[page] = 1
+time.sleep(60)
+"""
+PYTHON = (sys.executable, "-S", "-E", "-c")
+
+
+@pytest.fixture
+def limit() -> Iterator[MemoryLimit]:
+    try:
+        with MemoryLimit.make(64 * MIB) as made:
+            yield made
+    except (PermissionError, FileNotFoundError) as error:
+        pytest.skip(f"a memory cgroup needs root and a kernel that lets it make one: {error}")
+
+
+def test_a_rank_that_ran_out_of_memory_is_told_with_its_cgroups_counter(launcher, limit, tmp_path):
+    summary = tmp_path / "summary.json"
+
+    job = launcher.run(
+        *("-np", 2, "--bind-to", "none", "--summary", summary, *PYTHON, RANK),
+        preexec_fn=limit.enter,
+    )
+
+    assert limit.kills() == 1
+    assert job.code == 137, job.err
+    assert "out of memory: its cgroup's oom_kill rose by 1 (limit 64 MiB)" in job.said[0]
+    assert job.said[0].startswith("horovodrun: culprit: rank 1 ")
+    assert json.loads(summary.read_text())["reason"] == "oom"
+
+
+def test_kills_of_before_count_for_nothing(launcher, limit):
+    eater = f"{EAT}\nfor page in range(0, len(x), 4096): x[page] = 1"
+    before = subprocess.run([*PYTHON, eater], preexec_fn=limit.enter, timeout=60)
+    assert before.returncode == -signal.SIGKILL and limit.kills() == 1
+    quiet = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+
+    with launcher.start(*("-np", 1, *PYTHON, quiet), preexec_fn=limit.enter) as job:
+        job.wait_for(b"\n")
+        os.kill(int(bytes(job.text["out"]).decode().rpartition(":")[2]), signal.SIGKILL)
+        ended = job.end()
+
+    assert ended.code == 137
+    assert ended.said[0].endswith(": killed by SIGKILL from outside")
