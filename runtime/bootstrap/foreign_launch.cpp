@@ -1,130 +1,354 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bootstrap/foreign_launch.hpp"
 
-#include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
+#include "collectives/rendezvous/launch_env.hpp"
 
 #include <algorithm>
-#include <iterator>
+#include <array>
+#include <span>
 #include <utility>
-
-#include <unistd.h>
+#include <vector>
 
 namespace hvd::rt {
 namespace {
 
+// Names of one thing; the first that is set counts. Those that are "" are none.
+using Names = std::array<std::string_view, 3>;
+
 struct Dialect {
-    std::string_view launcher;
-    std::string_view rank;
-    std::string_view size;
-    std::string_view local_rank;
-    std::string_view local_size;
-    std::string_view job;  // the same on all ranks of a job, and of no other job
+    Launcher launcher;
+    std::string_view word;  // for HOROVOD_LAUNCHER
+    Names signs;            // any of them: this launcher has started us, or an outer one
+    Names rank;
+    Names size;
+    Names local_rank;
+    Names local_size;
+    Names node;
+    Names job;  // all that are set, together
+    bool is_mpi = false;
 };
 
-constexpr Dialect kDialects[] = {
-    {"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
-    {"mpiexec.hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID"},
+constexpr auto kDialects = std::to_array<Dialect>({
+    {.launcher = Launcher::ompi,
+     .word = "ompi",
+     .signs = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+     .rank = {"OMPI_COMM_WORLD_RANK"},
+     .size = {"OMPI_COMM_WORLD_SIZE"},
+     .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
+     .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+     .node = {},
+     .job = {"PMIX_NAMESPACE"},
+     .is_mpi = true},
+    {.launcher = Launcher::pmi,
+     .word = "pmi",
+     .signs = {"PMI_RANK", "PMI_SIZE"},
+     .rank = {"PMI_RANK"},
+     .size = {"PMI_SIZE"},
+     .local_rank = {"MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID"},
+     .local_size = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"},
+     .node = {},
+     .job = {"PMI_JOBID"},
+     .is_mpi = true},
+    {.launcher = Launcher::torchrun,
+     .word = "torchrun",
+     .signs = {"TORCHELASTIC_RUN_ID"},
+     .rank = {"RANK"},
+     .size = {"WORLD_SIZE"},
+     .local_rank = {"LOCAL_RANK"},
+     .local_size = {"LOCAL_WORLD_SIZE"},
+     .node = {"GROUP_RANK"},
+     .job = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT"}},
+    {.launcher = Launcher::flux,
+     .word = "flux",
+     .signs = {"FLUX_TASK_RANK"},
+     .rank = {"FLUX_TASK_RANK"},
+     .size = {"FLUX_JOB_SIZE"},
+     .local_rank = {"FLUX_TASK_LOCAL_ID"},
+     .local_size = {},  // see read_local_size
+     .node = {},
+     .job = {"FLUX_JOB_ID"}},
+    {.launcher = Launcher::jsrun,
+     .word = "jsrun",
+     .signs = {"JSM_NAMESPACE_RANK"},
+     .rank = {"JSM_NAMESPACE_RANK"},
+     .size = {"JSM_NAMESPACE_SIZE"},
+     .local_rank = {"JSM_NAMESPACE_LOCAL_RANK"},
+     .local_size = {"JSM_NAMESPACE_LOCAL_SIZE"},
+     .node = {},
+     .job = {"LSB_JOBID", "JSM_NAMESPACE"},
+     .is_mpi = true},
+    {.launcher = Launcher::slurm,
+     .word = "slurm",
+     .signs = {"SLURM_STEP_ID"},  // without a step the others mean an allocation
+     .rank = {"SLURM_PROCID"},
+     .size = {"SLURM_STEP_NUM_TASKS"},
+     .local_rank = {"SLURM_LOCALID"},
+     .local_size = {},  // see read_local_size
+     .node = {"SLURM_NODEID"},
+     .job = {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+});
+
+constexpr std::string_view kFluxNodes = "FLUX_JOB_NNODES";
+constexpr std::string_view kSlurmTasksPerNode = "SLURM_STEP_TASKS_PER_NODE";
+
+std::optional<std::string> first_of(const Environment& environment, const Names& names) {
+    for (const auto name : names) {
+        if (const auto value = find(environment, name); value && !name.empty()) {
+            return value;
+        }
+    }
+    return {};
+}
+
+/// The entry of `node` in "4(x2),2", which stands for 4,4,2.
+std::optional<int> tasks_of_node(std::string_view text, int node) {
+    for (const auto part : split(text, ',')) {
+        const auto bracket = part.find("(x");
+        int repeats = 1;
+        if (bracket != std::string_view::npos) {
+            if (!part.ends_with(')')) {
+                return {};
+            }
+            const auto count =
+                parse_number<int>(part.substr(bracket + 2, part.size() - bracket - 3));
+            if (!count || *count < 1) {
+                return {};
+            }
+            repeats = *count;
+        }
+        const auto tasks = parse_number<int>(part.substr(0, bracket));
+        if (!tasks) {
+            return {};
+        }
+        if (node < repeats) {
+            return tasks;
+        }
+        node -= repeats;
+    }
+    return {};
+}
+
+/// Reads one launcher's variables; keeps what was asked for and what was wrong with it, so that a
+/// user sees all of it at once.
+class Decoder {
+public:
+    explicit Decoder(const Environment& environment) : environment_(environment) {}
+
+    /// Names a number that need not be there.
+    std::optional<int> number(const Names& names, int least) {
+        for (const auto name : names) {
+            note(name);
+        }
+        for (const auto name : names) {
+            const auto text = name.empty() ? std::nullopt : find(environment_, name);
+            if (!text) {
+                continue;
+            }
+            const auto value = parse_number<int>(*text);
+            if (!value || *value < least) {
+                complain(std::string(name) + " is not a whole number of at least " +
+                         std::to_string(least));
+                return {};
+            }
+            return value;
+        }
+        return {};
+    }
+
+    int required(const Names& names, int least) {
+        if (!first_of(environment_, names)) {
+            complain(std::string(names[0]) + " is not set");
+        }
+        return number(names, least).value_or(least);
+    }
+
+    void note(std::string_view name) {
+        if (!name.empty()) {
+            names_.push_back(name);
+        }
+    }
+
+    void complain(std::string complaint) { complaints_.push_back(std::move(complaint)); }
+
+    [[nodiscard]] bool has_failed() const noexcept { return !complaints_.empty(); }
+
+    [[nodiscard]] Error error(const Dialect& dialect) const {
+        std::vector<std::string> values;
+        for (const auto name : names_) {
+            const auto value = find(environment_, name);
+            values.push_back(std::string(name) + (value ? "=" + *value : " unset"));
+        }
+        return {Errc::invalid_argument,
+                "the variables of " + std::string(describe(dialect.launcher)) +
+                    " do not describe a rank: " + join(complaints_, "; ") + " (" +
+                    join(values, ", ") + "); HOROVOD_LAUNCHER names another launcher, or none"};
+    }
+
+private:
+    const Environment& environment_;
+    std::vector<std::string_view> names_;
+    std::vector<std::string> complaints_;
 };
 
-Result<int> read_number(const Environment& environment, std::string_view name, int least) {
-    const auto text = find(environment, name);
-    if (!text) {
-        return Error{Errc::invalid_argument, std::string(name) + " is missing"};
+std::optional<int> read_local_size(Decoder& decoder,
+                                   const Environment& environment,
+                                   const Dialect& dialect,
+                                   const ForeignLaunch& launch) {
+    if (dialect.launcher == Launcher::flux) {
+        const auto nodes = decoder.number({kFluxNodes}, 1);
+        return nodes == 1 ? std::optional(launch.size) : std::nullopt;
     }
-    const auto number = parse_number<int>(*text);
-    if (!number || *number < least) {
-        return Error{Errc::invalid_argument, std::string(name) + "='" + *text +
-                                                 "' is not a number from " + std::to_string(least)};
+    if (dialect.launcher == Launcher::slurm) {
+        decoder.note(kSlurmTasksPerNode);
+        const auto text = find(environment, kSlurmTasksPerNode);
+        const auto tasks = text ? tasks_of_node(*text, launch.node.value_or(0)) : std::nullopt;
+        if (text && !tasks) {
+            decoder.complain(std::string(kSlurmTasksPerNode) + " has no tasks for node " +
+                             std::to_string(launch.node.value_or(0)));
+        }
+        return tasks;
     }
-    return *number;
+    return decoder.number(dialect.local_size, 1);
 }
 
-Result<coll::Topology> read_topology(const Environment& environment, const Dialect& dialect) {
-    coll::Topology topology;
-    HVD_TRY(topology.rank, read_number(environment, dialect.rank, 0));
-    HVD_TRY(topology.size, read_number(environment, dialect.size, 1));
-    HVD_TRY(topology.local_rank, read_number(environment, dialect.local_rank, 0));
-    HVD_TRY(topology.local_size, read_number(environment, dialect.local_size, 1));
-    if (topology.rank >= topology.size || topology.local_rank >= topology.local_size ||
-        topology.local_size > topology.size) {
-        return Error{Errc::invalid_argument, "rank " + std::to_string(topology.rank) + " of " +
-                                                 std::to_string(topology.size) + ", local rank " +
-                                                 std::to_string(topology.local_rank) + " of " +
-                                                 std::to_string(topology.local_size) +
-                                                 " cannot be"};
+void check(Decoder& decoder, const ForeignLaunch& launch) {
+    const auto require_below = [&](int part, int whole, std::string_view what) {
+        if (part >= whole) {
+            decoder.complain(std::string(what) + " " + std::to_string(part) + " of " +
+                             std::to_string(whole) + " cannot be");
+        }
+    };
+    require_below(launch.rank, launch.size, "rank");
+    if (launch.local_rank && launch.local_size) {
+        require_below(*launch.local_rank, *launch.local_size, "local rank");
     }
-    // Exact where there is one host, which is all that this launch serves.
-    topology.cross_size = topology.size / topology.local_size;
-    topology.cross_rank = topology.rank / topology.local_size;
-    return topology;
-}
-
-constexpr std::size_t kMaxProcFile = std::size_t{16} << 20;
-
-std::string proc_path(pid_t pid, std::string_view file) {
-    return "/proc/" + std::to_string(pid) + "/" + std::string(file);
-}
-
-bool has_entry(std::string_view environment, std::string_view prefix) {
-    return std::ranges::any_of(split(environment, '\0'),
-                               [&](std::string_view entry) { return entry.starts_with(prefix); });
-}
-
-/// Fields of /proc/PID/stat behind the name, which may contain anything.
-Result<std::vector<std::string>> read_stat(pid_t pid) {
-    HVD_TRY(const auto text, read_file(proc_path(pid, "stat"), kMaxProcFile));
-    std::vector<std::string> fields;
-    for (const auto field : split(trim(std::string_view(text).substr(text.rfind(')') + 1)), ' ')) {
-        fields.emplace_back(field);
+    if (launch.local_size && *launch.local_size > launch.size) {
+        decoder.complain("a host with " + std::to_string(*launch.local_size) + " of " +
+                         std::to_string(launch.size) + " ranks cannot be");
     }
-    return fields;
 }
 
-constexpr std::size_t kParent = 1;  // behind the name
-constexpr std::size_t kStartTime = 19;
+Result<ForeignLaunch> read(const Environment& environment, const Dialect& dialect) {
+    Decoder decoder(environment);
+    ForeignLaunch launch{.launcher = dialect.launcher};
+    launch.rank = decoder.required(dialect.rank, 0);
+    launch.size = decoder.required(dialect.size, 1);
+    launch.node = decoder.number(dialect.node, 0);
+    launch.local_rank = decoder.number(dialect.local_rank, 0);
+    launch.local_size = read_local_size(decoder, environment, dialect, launch);
+    if (!decoder.has_failed()) {
+        check(decoder, launch);
+    }
+    if (decoder.has_failed()) {
+        return decoder.error(dialect);
+    }
+    std::vector<std::string> job;
+    for (const auto name : dialect.job) {
+        if (const auto value = find(environment, name); value && !name.empty()) {
+            job.push_back(*value);
+        }
+    }
+    launch.job = std::string(dialect.word) + ":" + join(job, "/");
+    // Without a name of the job, the rank's variable must do: the launcher has none.
+    const auto name =
+        dialect.launcher == Launcher::slurm ? std::nullopt : find(environment, dialect.job[0]);
+    launch.mark =
+        name ? std::string(dialect.job[0]) + "=" + *name : std::string(dialect.rank[0]) + "=";
+    return launch;
+}
+
+bool is_same(const Environment& environment, std::string_view a, std::string_view b) {
+    const auto first = find(environment, a);
+    return first && first == find(environment, b);
+}
+
+/// PMI's variables may come from Flux or Slurm themselves, and then say nothing about a launcher
+/// further in.
+bool is_of_scheduler(const Environment& environment) {
+    return (is_same(environment, "PMI_RANK", "FLUX_TASK_RANK") &&
+            is_same(environment, "PMI_SIZE", "FLUX_JOB_SIZE")) ||
+           (find(environment, "SLURM_STEP_ID") && !find(environment, "MPI_LOCALRANKID") &&
+            is_same(environment, "PMI_RANK", "SLURM_PROCID") &&
+            is_same(environment, "PMI_SIZE", "SLURM_STEP_NUM_TASKS"));
+}
+
+enum class Controller { automatic, mpi, gloo };
+
+Result<Controller> read_controller(const Environment& environment) {
+    const auto text = find(environment, "HOROVOD_CONTROLLER").value_or("");
+    std::string word(trim(text));
+    std::ranges::transform(word, word.begin(), [](char c) {
+        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
+    if (word.empty() || word == "auto") {
+        return Controller::automatic;
+    }
+    if (word == "mpi") {
+        return Controller::mpi;
+    }
+    if (word == "gloo") {
+        return Controller::gloo;
+    }
+    return Error{Errc::invalid_argument,
+                 "HOROVOD_CONTROLLER='" + text + "': expected mpi, gloo or auto"};
+}
+
+bool is_wanted(const Environment& environment, const Dialect& dialect, Controller controller) {
+    const bool has_pmi = find(environment, "PMI_FD") || find(environment, "PMIX_NAMESPACE");
+    const bool is_mpi =
+        dialect.is_mpi ||
+        (controller == Controller::mpi && has_pmi &&
+         (dialect.launcher == Launcher::slurm || dialect.launcher == Launcher::flux));
+    return controller == Controller::automatic || is_mpi == (controller == Controller::mpi);
+}
+
+Result<ForeignLaunch> read_named(const Environment& environment, std::string_view word) {
+    if (word == "none") {
+        return ForeignLaunch{};
+    }
+    for (const auto& dialect : kDialects) {
+        if (dialect.word == word) {
+            return read(environment, dialect);
+        }
+    }
+    return Error{Errc::invalid_argument,
+                 "HOROVOD_LAUNCHER='" + std::string(word) +
+                     "': expected ompi, pmi, torchrun, flux, jsrun, slurm or none"};
+}
 
 }  // namespace
 
-Result<std::optional<ForeignLaunch>> decode_foreign_launch(const Environment& environment) {
-    for (const auto& dialect : kDialects) {
-        if (!find(environment, dialect.rank)) {
-            continue;
-        }
-        auto topology = read_topology(environment, dialect);
-        if (!topology) {
-            return std::move(topology).error().context("the environment of " +
-                                                       std::string(dialect.launcher));
-        }
-        // Without a name of the job, the rank's variable must do: the launcher has none.
-        const auto job = find(environment, dialect.job);
-        return std::optional(ForeignLaunch{
-            .launcher = dialect.launcher,
-            .topology = *topology,
-            .mark = job ? std::string(dialect.job) + "=" + *job : std::string(dialect.rank) + "="});
+std::string_view describe(Launcher launcher) noexcept {
+    switch (launcher) {
+        case Launcher::horovodrun: return "horovodrun";
+        case Launcher::ompi: return "Open MPI's mpirun";
+        case Launcher::pmi: return "mpiexec (PMI)";
+        case Launcher::torchrun: return "torchrun";
+        case Launcher::flux: return "flux run";
+        case Launcher::jsrun: return "jsrun";
+        case Launcher::slurm: return "srun";
+        case Launcher::none: return "no launcher";
     }
-    return std::optional<ForeignLaunch>{};
+    return "?";
 }
 
-Result<ProcessId> find_launcher(std::string_view mark) {
-    pid_t pid = ::getpid();
-    while (true) {
-        HVD_TRY(const auto stat, read_stat(pid));
-        if (stat.size() <= kStartTime) {
-            return Error{Errc::unavailable, proc_path(pid, "stat") + " cannot be read"};
-        }
-        // A process whose environment is closed to us is of another user: none of our ranks.
-        const auto environment = read_file(proc_path(pid, "environ"), kMaxProcFile);
-        if (!environment || !has_entry(*environment, mark)) {
-            return ProcessId{.pid = pid, .start_time = stat[kStartTime]};
-        }
-        const auto parent = parse_number<pid_t>(stat[kParent]);
-        if (!parent || *parent == 0) {
-            return Error{Errc::unavailable, "the launcher of this process is gone"};
-        }
-        pid = *parent;
+Result<ForeignLaunch> decode_foreign_launch(const Environment& environment) {
+    if (const auto word = find(environment, "HOROVOD_LAUNCHER"); word && !trim(*word).empty()) {
+        return read_named(environment, trim(*word));
     }
+    if (coll::has_launch_contract(environment)) {
+        return ForeignLaunch{.launcher = Launcher::horovodrun};
+    }
+    HVD_TRY(const auto controller, read_controller(environment));
+    for (const auto& dialect : kDialects) {
+        if (!first_of(environment, dialect.signs) || !is_wanted(environment, dialect, controller) ||
+            (dialect.launcher == Launcher::pmi && is_of_scheduler(environment))) {
+            continue;
+        }
+        return read(environment, dialect);
+    }
+    return ForeignLaunch{};
 }
 
 }  // namespace hvd::rt

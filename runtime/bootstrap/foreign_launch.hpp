@@ -1,42 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What other launchers tell a rank: mpirun of Open MPI, mpiexec of MPICH and Intel MPI.
+// Who started this process: the one place that reads launchers' variables. Variables of several
+// launchers are usual (mpirun in a Slurm job); the innermost launcher's count.
 #pragma once
 
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
-#include "collectives/topology.hpp"
 
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include <sys/types.h>
-
 namespace hvd::rt {
 
+/// From the innermost to the outermost.
+enum class Launcher { horovodrun, ompi, pmi, torchrun, flux, jsrun, slurm, none };
+
+/// For people: "Open MPI's mpirun".
+[[nodiscard]] std::string_view describe(Launcher launcher) noexcept;
+
+/// What the innermost launcher says about this process. Of horovodrun only that it is the one:
+/// coll::decode_launch_contract reads the rest.
 struct ForeignLaunch {
-    std::string_view launcher;  // for people
-    coll::Topology topology;
-    std::string
-        mark;  // how an entry of every environment in the job begins, but not the launcher's
+    Launcher launcher = Launcher::none;
+    int rank = 0;
+    int size = 1;
+    std::optional<int> local_rank{};  // within its host; some launchers do not say
+    std::optional<int> local_size{};
+    std::optional<int> node{};  // the launcher's number of this host
+    std::string job{};          // the same on all ranks of the job, and of no other job
+    std::string mark{};         // how an entry of every environment in the job begins, but not of
+                                // the launcher's own
 
     friend bool operator==(const ForeignLaunch&, const ForeignLaunch&) = default;
 };
 
-/// Nothing where no launcher that we know has started this process. Pure.
-/// Errors: invalid_argument that names the variable that is missing or impossible.
-[[nodiscard]] Result<std::optional<ForeignLaunch>> decode_foreign_launch(
-    const Environment& environment);
-
-/// A process and the moment of its start, which together are never used twice.
-struct ProcessId {
-    pid_t pid = 0;
-    std::string start_time;  // as in /proc/PID/stat
-};
-
-/// The nearest ancestor of this process whose environment lacks `mark`: wrappers such as a shell
-/// inherit it, the launcher itself does not have it. Errors: unavailable.
-[[nodiscard]] Result<ProcessId> find_launcher(std::string_view mark);
+/// Pure. HOROVOD_LAUNCHER names the launcher instead; HOROVOD_CONTROLLER=mpi leaves only those that
+/// start MPI programs, gloo only the others.
+/// Errors: invalid_argument for an incomplete or impossible set of variables, with all of them.
+[[nodiscard]] Result<ForeignLaunch> decode_foreign_launch(const Environment& environment);
 
 }  // namespace hvd::rt

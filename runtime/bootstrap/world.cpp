@@ -5,6 +5,7 @@
 #include "collectives/rendezvous/launch_env.hpp"
 #include "collectives/selector/selector.hpp"
 #include "runtime/bootstrap/foreign_launch.hpp"
+#include "runtime/bootstrap/foreign_process.hpp"
 #include "runtime/control/local_channel.hpp"
 #include "runtime/control/shm_channel.hpp"
 #include "runtime/control/tcp_channel.hpp"
@@ -31,6 +32,7 @@ struct WorldPlace {
     bool is_connected = false;   // the ranks meet over the network instead
     std::string prefix;          // of this world's keys in the store
     std::unique_ptr<coll::AgentStore> agent;
+    std::string_view source;  // who said all this
 };
 
 namespace {
@@ -49,7 +51,8 @@ Place place_of(const coll::Topology& topology, std::string host) {
             .meeting = {},
             .is_connected = false,
             .prefix = {},
-            .agent = {}};
+            .agent = {},
+            .source = {}};
 }
 
 std::string host_name() {
@@ -57,14 +60,20 @@ std::string host_name() {
     return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
-Status check_one_host(const coll::Topology& topology) {
-    if (topology.local_size != topology.size) {
-        return Error{Errc::unsupported, "a world of " + std::to_string(topology.size) +
-                                            " ranks with " + std::to_string(topology.local_size) +
-                                            " on this host: without horovodrun this version runs "
-                                            "on one host only"};
+/// Errors: unsupported for a world of several hosts.
+Result<coll::Topology> one_host_topology(const ForeignLaunch& launch) {
+    if (launch.size > 1 && (!launch.local_rank || launch.local_size != launch.size)) {
+        return Error{Errc::unsupported,
+                     "a world of " + std::to_string(launch.size) + " ranks by " +
+                         std::string(describe(launch.launcher)) + " with " +
+                         (launch.local_size ? std::to_string(*launch.local_size)
+                                            : std::string("an unknown number")) +
+                         " on this host: without horovodrun this version runs on one host only"};
     }
-    return ok();
+    return coll::Topology{.rank = launch.rank,
+                          .size = launch.size,
+                          .local_rank = launch.local_rank.value_or(0),
+                          .local_size = launch.size};
 }
 
 Result<std::vector<std::byte>> random_key() {
@@ -82,6 +91,7 @@ Result<Place> place_by_agent(const World::Options& options,
                              Deadline deadline) {
     HVD_TRY(const auto contract, coll::decode_launch_contract(options.environment));
     auto place = place_of(contract.topology, contract.hostname);
+    place.source = describe(Launcher::horovodrun);
     HVD_TRY(place.agent, coll::AgentStore::connect(contract, deadline));
     if (place.topology.size == 1) {
         return place;
@@ -109,16 +119,17 @@ Result<Place> place_by_agent(const World::Options& options,
 Result<Place> place_by_foreign(const ForeignLaunch& launch,
                                CpuOperations operations,
                                int generation) {
-    HVD_TRY_STATUS(check_one_host(launch.topology));
-    auto place = place_of(launch.topology, host_name());
-    if (launch.topology.size == 1) {
+    HVD_TRY(const auto topology, one_host_topology(launch));
+    auto place = place_of(topology, host_name());
+    place.source = describe(launch.launcher);
+    if (launch.size == 1) {
         return place;
     }
     if (operations == CpuOperations::tcp) {
         return Error{Errc::unsupported,
                      "HOROVOD_CPU_OPERATIONS=tcp needs horovodrun, through which "
                      "the ranks find each other; " +
-                         std::string(launch.launcher) + " started this one"};
+                         std::string(place.source) + " started this one"};
     }
     HVD_TRY(const auto launcher, find_launcher(launch.mark));
     place.meeting.launcher = launcher.pid;
@@ -131,14 +142,11 @@ Result<Place> place_by_foreign(const ForeignLaunch& launch,
 Result<Place> find_place(const World::Options& options,
                          CpuOperations operations,
                          Deadline deadline) {
-    if (coll::has_launch_contract(options.environment)) {
+    HVD_TRY(const auto launch, decode_foreign_launch(options.environment));
+    if (launch.launcher == Launcher::horovodrun) {
         return place_by_agent(options, operations, deadline);
     }
-    HVD_TRY(const auto foreign, decode_foreign_launch(options.environment));
-    if (foreign) {
-        return place_by_foreign(*foreign, operations, options.generation);
-    }
-    return place_of({}, host_name());
+    return place_by_foreign(launch, operations, options.generation);
 }
 
 CacheLimits cache_limits(const EngineConfig& config) {
@@ -238,7 +246,8 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
                               }
                           }},
         tickets);
-    log.info("world of " + std::to_string(place.topology.size) + " on " + place.host);
+    log.info("world of " + std::to_string(place.topology.size) + " on " + place.host +
+             ", as the variables of " + std::string(place.source) + " say");
     // Once for each host, by the rank that has connected to all others of it and of those before.
     if (world->mesh_ && place.topology.local_rank == place.topology.local_size - 1 &&
         place.topology.rank != 0) {

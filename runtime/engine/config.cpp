@@ -111,6 +111,7 @@ constexpr auto kOtherVariables = std::to_array<std::string_view>({
     "HOROVOD_JOB_ID",
     "HOROVOD_AGENT",
     "HOROVOD_AGENT_SOCKET",
+    "HOROVOD_LAUNCHER",
     "HOROVOD_LIBRARY",
     "HOROVOD_NVML_LIBRARY",
     "HOROVOD_REDUCE_THREADS",
