@@ -52,7 +52,9 @@ BootstrapFilter::Event BootstrapFilter::next() {
         }
         if (magic < line) {
             skip(magic);
-            return {.kind = Kind::started, .text = std::string(unread())};
+            Event event{.kind = Kind::started, .text = std::string(unread())};
+            read_ = bytes_.size();  // it is no banner
+            return event;
         }
         const auto begin = line + 1;
         const auto end = unread().find('\n', begin);
