@@ -14,7 +14,7 @@ V2 = Path("/sys/fs/cgroup")
 
 
 class MemoryLimit:
-    """`with MemoryLimit.make(64 << 20) as limit`: what enters it may have so many bytes together."""
+    """`with MemoryLimit.make(64 << 20) as limit`: what enters it may have that much together."""
 
     def __init__(self, folder: Path, counter: str) -> None:
         self.folder = folder
