@@ -27,10 +27,13 @@ TABLE: dict[str, set[str]] = {
     "collectives/algorithms": BASE | {"collectives"},
     "collectives/self": BACKEND,
     "collectives/shm": BACKEND,
+    "collectives/mpi": BACKEND,
     "collectives/net": STORE,
     "collectives/tcp": BACKEND | {"collectives/net"},
+    "collectives/meeting": NET,
     "collectives/selector": BACKEND
-    | {"collectives/net", "collectives/self", "collectives/shm", "collectives/tcp"},
+    | {"collectives/mpi", "collectives/net"}
+    | {"collectives/self", "collectives/shm", "collectives/tcp"},
     "runtime/include": set(),
     "runtime/tensor": BASE | {"collectives"},
     "runtime/negotiation": BASE | {"collectives", "runtime/tensor"},

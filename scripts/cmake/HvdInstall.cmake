@@ -30,7 +30,7 @@ install(FILES "${PROJECT_BINARY_DIR}/hvdConfig.cmake" "${PROJECT_BINARY_DIR}/hvd
 
 # What is installed, without tests and benchmarks: `cmake --build build/release --target product`.
 add_custom_target(product)
-foreach(target horovodrun hvd-agent hvd-gpu-probe hvd-bench hvd hvd_tf)
+foreach(target horovodrun hvd-agent hvd-gpu-probe hvd-bench hvd hvd_tf hvd_mpi_openmpi hvd_mpi_mpich)
   if(TARGET ${target})
     add_dependencies(product ${target})
   endif()

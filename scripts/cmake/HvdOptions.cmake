@@ -38,7 +38,7 @@ macro(hvd_part name text)
   endif()
 endmacro()
 
-hvd_part(MPI "benchmarks and backend over MPI" MPI COMPONENTS C)
+hvd_part(MPI "collectives over MPI (headers only)" MpiHeaders)
 hvd_part(CUDA "GPU tensors (headers only)" CUDAToolkit)
 hvd_part(NCCL "GPU collectives (headers only)" NCCL)
 hvd_part(SSH "starting agents on other hosts" Libssh2)

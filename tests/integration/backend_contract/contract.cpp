@@ -25,7 +25,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kCaseSegment = 1;
 constexpr std::size_t kCaseBytes = 4096;
 
 /// What one rank's backend is made from.
@@ -98,27 +97,7 @@ void run_rank(const Candidate& candidate,
     run(self);
 }
 
-[[nodiscard]] std::unique_ptr<coll::Work> start(ContractRank& self, const coll::Task& task) {
-    auto work = self.backend.start(task);
-    if (!work) {
-        throw_error(work.error());
-    }
-    return std::move(work).value();
-}
-
-[[nodiscard]] bool is_done(coll::Work& work) {
-    const auto progress = work.poll();
-    if (!progress) {
-        throw_error(progress.error());
-    }
-    return *progress == coll::Work::Progress::done;
-}
-
 }  // namespace
-
-std::atomic<std::uint64_t>& ContractRank::shared(std::size_t index) const {
-    return reinterpret_cast<std::atomic<std::uint64_t>*>(group.segment(kCaseSegment).data())[index];
-}
 
 void check_all_well(const std::vector<RankEnd>& ends) {
     CHECK(failures(ends) == "");
@@ -166,37 +145,6 @@ void run_on_threads(ContractCase run) {
         });
         CAPTURE(candidate.name, size);
         CHECK(failed == "");
-    }
-}
-
-void expect(bool holds, const std::string& what) {
-    if (!holds) {
-        throw std::runtime_error(what);
-    }
-}
-
-void run_task(ContractRank& self, const coll::Task& task) {
-    const auto work = start(self, task);
-    const auto deadline = Deadline::in(kTaskLimit);
-    while (!is_done(*work)) {
-        expect(!deadline.has_passed(), "the task did not end in time");
-        std::this_thread::yield();
-    }
-}
-
-void run_task_asleep(ContractRank& self, const coll::Task& task) {
-    const auto work = start(self, task);
-    const auto deadline = Deadline::in(kTaskLimit);
-    while (!is_done(*work)) {
-        self.group.about_to_sleep();
-        if (is_done(*work)) {
-            self.group.awake();
-            break;
-        }
-        const bool woken = self.reactor.wait(deadline);
-        self.group.awake();
-        self.reactor.dispatch();
-        expect(woken, "nobody woke this rank");
     }
 }
 

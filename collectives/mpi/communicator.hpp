@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A communicator of our own, and the one collective that may run on it.
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "collectives/mpi/loader.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace hvd::coll::mpi {
+
+/// Bytes that go to, or come from, each rank.
+struct Layout {
+    std::vector<int> counts;
+    std::vector<int> offsets;
+
+    void append(std::size_t bytes);
+    void clear();
+    [[nodiscard]] std::size_t bytes() const noexcept { return end_; }
+
+private:
+    std::size_t end_ = 0;
+};
+
+/// Move-only: created and released together on all its ranks.
+///
+/// Thread: baton. Errors of MPI are values: internal, with MPI's own words.
+class Communicator {
+public:
+    /// Blocks until all its ranks call it.
+    [[nodiscard]] static Result<Communicator> duplicate(const Library& library,
+                                                        std::uint64_t handle);
+
+    Communicator(Communicator&& other) noexcept;
+    Communicator& operator=(Communicator&& other) noexcept;
+    Communicator(const Communicator&) = delete;
+    Communicator& operator=(const Communicator&) = delete;
+    ~Communicator();
+
+    [[nodiscard]] int rank() const noexcept { return rank_; }
+    [[nodiscard]] int size() const noexcept { return size_; }
+
+    /// A communicator of these of the ranks, which alone call it, and block. Sets that have ranks
+    /// in common and are made at the same time have different tags.
+    [[nodiscard]] Result<Communicator> subset(std::span<const int> ranks, int tag) const;
+    /// Of the ranks that can share memory with this one. All ranks call it, and block.
+    [[nodiscard]] Result<Communicator> of_this_host() const;
+
+    /// Each begins a collective; none may be in flight. The memory stays valid until `is_done`.
+    [[nodiscard]] Status alltoall(const std::byte* in, Layout from, std::byte* out, Layout to);
+    /// The own part lies in `out` already.
+    [[nodiscard]] Status allgather(std::byte* out, Layout to);
+    [[nodiscard]] Status broadcast(std::span<std::byte> data, int root);
+    [[nodiscard]] Status barrier();
+
+    /// Lets MPI make progress. True when the collective that was begun is over.
+    [[nodiscard]] Result<bool> is_done();
+
+    /// MPI may still write into the memory of a collective that was begun.
+    [[nodiscard]] bool is_in_flight() const noexcept { return is_in_flight_; }
+
+    /// A rank is gone or given up: MPI has no way back. Nothing of it is called any more, not even
+    /// to end it.
+    void give_up() noexcept;
+
+private:
+    Communicator(const HvdMpiTable* table, std::uint64_t handle) noexcept
+        : table_(table), handle_(handle) {}
+
+    [[nodiscard]] Status begun(int code, std::string_view what);
+    [[nodiscard]] static Result<Communicator> adopt_new(const HvdMpiTable* table,
+                                                        int code,
+                                                        std::uint64_t handle,
+                                                        std::string_view what);
+
+    const HvdMpiTable* table_;
+    std::uint64_t handle_;
+    int rank_ = 0;
+    int size_ = 1;
+    Layout from_;  // of the collective in flight: MPI reads them until it is done
+    Layout to_;
+    std::uint64_t request_ = 0;
+    bool is_in_flight_ = false;
+};
+
+/// An error code of MPI as an Error.
+[[nodiscard]] Error mpi_error(const HvdMpiTable& table, int code, std::string_view what);
+
+}  // namespace hvd::coll::mpi

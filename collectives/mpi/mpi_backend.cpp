@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/done_work.hpp"
+#include "collectives/mpi/factory.hpp"
+#include "collectives/mpi/works.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace hvd::coll::mpi {
+namespace {
+
+// Above all others of the CPU: it is there only where somebody asked for it.
+constexpr int kScore = 200;
+constexpr std::size_t kFusionBytes = std::size_t{8} << 20;
+
+class MpiBackend final : public Backend {
+public:
+    MpiBackend(Communicator communicator, Reactor& reactor)
+        : state_(std::move(communicator), reactor) {}
+
+    [[nodiscard]] std::string_view name() const noexcept override { return "mpi"; }
+    [[nodiscard]] int score(const Task& task) const noexcept override {
+        return task.device.is_host() ? kScore : 0;
+    }
+    [[nodiscard]] bool gathers(const Task&) const noexcept override { return true; }
+    [[nodiscard]] std::span<std::byte> workspace(std::size_t bytes) override {
+        workspace_.resize(bytes);
+        return workspace_;
+    }
+    [[nodiscard]] std::size_t fusion_bytes() const noexcept override { return kFusionBytes; }
+
+private:
+    std::unique_ptr<Work> do_start(const Task& task) override {
+        switch (task.op) {
+            case Op::allreduce:
+                if (input_bytes(task) == 0) {
+                    return std::make_unique<DoneWork>();
+                }
+                return start_allreduce(state_, task);
+            case Op::allgather: return start_allgather(state_, task);
+            case Op::broadcast: return start_broadcast(state_, task);
+            case Op::barrier: return start_barrier(state_);
+        }
+        return nullptr;
+    }
+
+    void do_abort(const Error& cause) override {
+        state_.cause = cause;
+        state_.alarm.clear();
+        // Where all ranks leave in order and nothing is on its way, MPI is as good as before.
+        if (state_.communicator.is_in_flight() || cause.code != Errc::aborted) {
+            state_.communicator.give_up();
+        }
+    }
+
+    State state_;
+    std::vector<std::byte> workspace_;
+};
+
+}  // namespace
+
+std::byte* Stage::need(std::size_t bytes) {
+    if (memory_->size() < bytes) {
+        *memory_ = std::vector<std::byte>(bytes);
+    }
+    return memory_->data();
+}
+
+State::~State() {
+    if (communicator.is_in_flight()) {
+        first.abandon();
+        second.abandon();
+    }
+}
+
+Result<Work::Progress> SteppedWork::poll() {
+    if (state_.cause) {
+        return *state_.cause;
+    }
+    while (!is_over_) {
+        if (in_step_) {
+            HVD_TRY(const bool is_step_over, state_.communicator.is_done());
+            if (!is_step_over) {
+                state_.alarm.set();
+                return Progress::pending;
+            }
+        }
+        HVD_TRY(in_step_, advance());
+        is_over_ = !in_step_;
+    }
+    state_.alarm.clear();
+    return Progress::done;
+}
+
+std::unique_ptr<Backend> create(Communicator communicator, Reactor& reactor) {
+    return std::make_unique<MpiBackend>(std::move(communicator), reactor);
+}
+
+}  // namespace hvd::coll::mpi

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Built twice: against Open MPI's mpi.h and against MPICH's. Links neither: the symbols come from
+// the library that the loader has made global in this process. No decisions here.
+#include "collectives/mpi/table.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include <unistd.h>
+
+#if defined(HVD_MPI_OPENMPI) && !defined(OPEN_MPI)
+#error "the plugin for Open MPI needs Open MPI's mpi.h"
+#endif
+#if defined(HVD_MPI_MPICH) && !defined(MPICH_NUMVERSION) && !defined(I_MPI_NUMVERSION)
+#error "the plugin for MPICH needs the mpi.h of MPICH or of an MPI with its ABI"
+#endif
+
+namespace hvd::coll::mpi {
+namespace {
+
+#ifdef HVD_MPI_OPENMPI
+constexpr const char* kAbi = "Open MPI";
+#else
+constexpr const char* kAbi = "MPICH";
+#endif
+
+// Of the process, like MPI itself; written by whoever starts and leaves worlds.
+pid_t owner = 0;  // the process that started MPI, through us
+bool has_left_in_order = false;
+bool is_given_up = false;
+
+// Open MPI's handles are pointers, MPICH's are numbers.
+// NOLINTBEGIN(bugprone-sizeof-expression)
+template <class Handle>
+std::uint64_t to_number(Handle handle) {
+    static_assert(sizeof(Handle) <= sizeof(std::uint64_t));
+    std::uint64_t number = 0;
+    std::memcpy(&number, &handle, sizeof(handle));
+    return number;
+}
+
+template <class Handle>
+Handle from_number(std::uint64_t number) {
+    Handle handle{};
+    std::memcpy(&handle, &number, sizeof(handle));
+    return handle;
+}
+
+// NOLINTEND(bugprone-sizeof-expression)
+
+MPI_Comm communicator_of(std::uint64_t number) {
+    return from_number<MPI_Comm>(number);
+}
+
+/// Gives the communicator away, with our error handling.
+int finish(int code, MPI_Comm made, std::uint64_t* result) {
+    if (code == MPI_SUCCESS) {
+        code = MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+        *result = to_number(made);
+    }
+    return code;
+}
+
+int query(HvdMpiState* state) {
+    *state = {};
+    int level = 0;
+    int code = MPI_Initialized(&state->is_started);
+    if (code == MPI_SUCCESS) {
+        code = MPI_Finalized(&state->is_finalized);
+    }
+    if (code != MPI_SUCCESS || state->is_started == 0 || state->is_finalized != 0) {
+        return code;
+    }
+    code = MPI_Query_thread(&level);
+    state->may_serialize = level >= MPI_THREAD_SERIALIZED ? 1 : 0;
+    state->has_full_threads = level >= MPI_THREAD_MULTIPLE ? 1 : 0;
+    return code == MPI_SUCCESS ? MPI_Is_thread_main(&state->is_main_thread) : code;
+}
+
+void finalize() {
+    HvdMpiState state{};
+    if (owner == ::getpid() && has_left_in_order && !is_given_up && query(&state) == MPI_SUCCESS &&
+        state.is_finalized == 0) {
+        (void)MPI_Finalize();
+    }
+}
+
+int start(int full_threads) {
+    int level = 0;
+    const int code = MPI_Init_thread(
+        nullptr, nullptr, full_threads != 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED, &level);
+    if (code == MPI_SUCCESS) {
+        owner = ::getpid();
+        (void)std::atexit(&finalize);
+    }
+    return code;
+}
+
+void left_in_order() {
+    has_left_in_order = true;
+}
+
+void given_up() {
+    is_given_up = true;
+}
+
+std::uint64_t world() {
+    return to_number<MPI_Comm>(MPI_COMM_WORLD);
+}
+
+std::uint64_t communicator_at(const void* address) {
+    MPI_Comm communicator = *static_cast<const MPI_Comm*>(address);
+    return communicator == MPI_COMM_NULL ? 0 : to_number(communicator);
+}
+
+int rank_and_size(std::uint64_t communicator, int* rank, int* size) {
+    const int code = MPI_Comm_rank(communicator_of(communicator), rank);
+    return code == MPI_SUCCESS ? MPI_Comm_size(communicator_of(communicator), size) : code;
+}
+
+int duplicate(std::uint64_t communicator, std::uint64_t* result) {
+    MPI_Comm made = MPI_COMM_NULL;
+    const int code = MPI_Comm_dup(communicator_of(communicator), &made);
+    return finish(code, made, result);
+}
+
+int subset(std::uint64_t communicator, const int* ranks, int size, int tag, std::uint64_t* result) {
+    MPI_Group all = MPI_GROUP_NULL;
+    int code = MPI_Comm_group(communicator_of(communicator), &all);
+    if (code != MPI_SUCCESS) {
+        return code;
+    }
+    MPI_Group some = MPI_GROUP_NULL;
+    MPI_Comm made = MPI_COMM_NULL;
+    code = MPI_Group_incl(all, size, ranks, &some);
+    if (code == MPI_SUCCESS) {
+        code = MPI_Comm_create_group(communicator_of(communicator), some, tag, &made);
+        (void)MPI_Group_free(&some);
+    }
+    (void)MPI_Group_free(&all);
+    return finish(code, made, result);
+}
+
+int split_by_host(std::uint64_t communicator, std::uint64_t* result) {
+    MPI_Comm made = MPI_COMM_NULL;
+    const int code = MPI_Comm_split_type(communicator_of(communicator), MPI_COMM_TYPE_SHARED, 0,
+                                         MPI_INFO_NULL, &made);
+    return finish(code, made, result);
+}
+
+int release(std::uint64_t communicator) {
+    auto handle = communicator_of(communicator);
+    return MPI_Comm_free(&handle);
+}
+
+int alltoall(const void* in,
+             HvdMpiLayout from,
+             void* out,
+             HvdMpiLayout to,
+             std::uint64_t communicator,
+             std::uint64_t* request) {
+    MPI_Request started = MPI_REQUEST_NULL;
+    const int code = MPI_Ialltoallv(in, from.counts, from.offsets, MPI_BYTE, out, to.counts,
+                                    to.offsets, MPI_BYTE, communicator_of(communicator), &started);
+    *request = to_number(started);
+    return code;
+}
+
+int allgather(void* out, HvdMpiLayout to, std::uint64_t communicator, std::uint64_t* request) {
+    MPI_Request started = MPI_REQUEST_NULL;
+    const int code = MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, out, to.counts, to.offsets,
+                                     MPI_BYTE, communicator_of(communicator), &started);
+    *request = to_number(started);
+    return code;
+}
+
+int broadcast(void* data, int bytes, int root, std::uint64_t communicator, std::uint64_t* request) {
+    MPI_Request started = MPI_REQUEST_NULL;
+    const int code =
+        MPI_Ibcast(data, bytes, MPI_BYTE, root, communicator_of(communicator), &started);
+    *request = to_number(started);
+    return code;
+}
+
+int barrier(std::uint64_t communicator, std::uint64_t* request) {
+    MPI_Request started = MPI_REQUEST_NULL;
+    const int code = MPI_Ibarrier(communicator_of(communicator), &started);
+    *request = to_number(started);
+    return code;
+}
+
+int test(std::uint64_t* request, int* is_done) {
+    auto handle = from_number<MPI_Request>(*request);
+    const int code = MPI_Test(&handle, is_done, MPI_STATUS_IGNORE);
+    *request = to_number(handle);
+    return code;
+}
+
+void copy_line(const char* line, char* text, std::size_t bytes) {
+    const auto length = std::min(std::strcspn(line, "\r\n"), bytes - 1);
+    std::memcpy(text, line, length);
+    text[length] = '\0';
+}
+
+int describe(char* text, std::size_t bytes) {
+    static std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> line;  // too large for a stack
+    int length = 0;
+    const int code = MPI_Get_library_version(line.data(), &length);
+    copy_line(code == MPI_SUCCESS ? line.data() : kAbi, text, bytes);
+    return code;
+}
+
+void describe_error(int code, char* text, std::size_t bytes) {
+    std::array<char, MPI_MAX_ERROR_STRING> line{"unknown error"};
+    int length = 0;
+    (void)MPI_Error_string(code, line.data(), &length);
+    copy_line(line.data(), text, bytes);
+}
+
+}  // namespace
+
+extern "C" {
+
+// NOLINTNEXTLINE(readability-identifier-naming): kTableSymbol
+__attribute__((visibility("default"))) extern const HvdMpiTable hvd_mpi_v1;
+
+const HvdMpiTable hvd_mpi_v1{
+    .bytes = sizeof(HvdMpiTable),
+    .abi = kAbi,
+    .query = &query,
+    .start = &start,
+    .left_in_order = &left_in_order,
+    .given_up = &given_up,
+    .world = &world,
+    .communicator_at = &communicator_at,
+    .rank_and_size = &rank_and_size,
+    .duplicate = &duplicate,
+    .subset = &subset,
+    .split_by_host = &split_by_host,
+    .release = &release,
+    .alltoall = &alltoall,
+    .allgather = &allgather,
+    .broadcast = &broadcast,
+    .barrier = &barrier,
+    .test = &test,
+    .describe = &describe,
+    .describe_error = &describe_error,
+};
+
+}  // extern "C"
+
+}  // namespace hvd::coll::mpi

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/base/deadline.hpp"
+#include "tests/integration/backend_contract/contract.hpp"
+
+#include <stdexcept>
+#include <thread>
+
+namespace hvd::test {
+namespace {
+
+constexpr std::size_t kCaseSegment = 1;
+
+[[noreturn]] void throw_error(const Error& error) {
+    throw std::runtime_error(std::string(to_string(error.code)) + ": " + error.message);
+}
+
+[[nodiscard]] std::unique_ptr<coll::Work> start(ContractRank& self, const coll::Task& task) {
+    auto work = self.backend.start(task);
+    if (!work) {
+        throw_error(work.error());
+    }
+    return std::move(work).value();
+}
+
+[[nodiscard]] bool is_done(coll::Work& work) {
+    const auto progress = work.poll();
+    if (!progress) {
+        throw_error(progress.error());
+    }
+    return *progress == coll::Work::Progress::done;
+}
+
+}  // namespace
+
+std::atomic<std::uint64_t>& ContractRank::shared(std::size_t index) const {
+    return reinterpret_cast<std::atomic<std::uint64_t>*>(group.segment(kCaseSegment).data())[index];
+}
+
+void expect(bool holds, const std::string& what) {
+    if (!holds) {
+        throw std::runtime_error(what);
+    }
+}
+
+void run_task(ContractRank& self, const coll::Task& task) {
+    const auto work = start(self, task);
+    const auto deadline = Deadline::in(kTaskLimit);
+    while (!is_done(*work)) {
+        expect(!deadline.has_passed(), "the task did not end in time");
+        std::this_thread::yield();
+    }
+}
+
+void run_task_asleep(ContractRank& self, const coll::Task& task) {
+    const auto work = start(self, task);
+    const auto deadline = Deadline::in(kTaskLimit);
+    while (!is_done(*work)) {
+        self.group.about_to_sleep();
+        if (is_done(*work)) {
+            self.group.awake();
+            break;
+        }
+        const bool woken = self.reactor.wait(deadline);
+        self.group.awake();
+        self.reactor.dispatch();
+        expect(woken, "nobody woke this rank");
+    }
+}
+
+}  // namespace hvd::test

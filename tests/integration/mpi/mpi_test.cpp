@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The MPI backend under real launchers: each case starts a program of these tests with mpirun.
+#include "tests/support/proc_group.hpp"
+#include "tests/support/test_main.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unistd.h>
+
+namespace hvd::test {
+namespace {
+
+constexpr std::chrono::seconds kLimit{100};
+constexpr int kCases = 10;  // of the contract, without those that fail
+
+/// How an MPI starts programs.
+struct Launcher {
+    const char* name;
+    const char* path;
+    std::vector<const char*> arguments;
+};
+
+const Launcher kOpenMpi{
+    .name = "Open MPI",
+    .path = "/usr/bin/mpirun.openmpi",
+    .arguments = {"--allow-run-as-root", "--oversubscribe", "--bind-to", "none"}};
+const Launcher kMpich{.name = "MPICH", .path = "/usr/bin/mpiexec.hydra", .arguments = {}};
+
+/// Runs the program on that many ranks.
+[[nodiscard]] RankEnd launch(const Launcher& launcher,
+                             int ranks,
+                             const std::vector<const char*>& program) {
+    const auto socket = unique_socket_name();
+    const auto count = std::to_string(ranks);
+    const auto run = [&](int) {
+        // NOLINTBEGIN(concurrency-mt-unsafe): a forked child of one thread
+        (void)::setenv("HVD_TEST_SOCKET", socket.c_str(), 1);
+        (void)::setenv("HVD_TEST_PLUGINS", HVD_MPI_PLUGINS, 1);
+        // NOLINTEND(concurrency-mt-unsafe)
+        std::vector<const char*> words{launcher.path};
+        words.insert(words.end(), launcher.arguments.begin(), launcher.arguments.end());
+        words.insert(words.end(), {"-n", count.c_str()});
+        words.insert(words.end(), program.begin(), program.end());
+        words.push_back(nullptr);
+        // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): execv's own history
+        (void)::execv(launcher.path, const_cast<char* const*>(words.data()));
+        return 127;
+    };
+    return run_ranks(1, run, kLimit).front();
+}
+
+[[nodiscard]] std::string output_of(std::vector<const char*> words) {
+    words.push_back(nullptr);
+    const auto run = [&](int) {
+        // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): execvp's own history
+        (void)::execvp(words.front(), const_cast<char* const*>(words.data()));
+        return 127;
+    };
+    const auto end = run_ranks(1, run).front();
+    CHECK(end.exit_code == 0);
+    return end.output;
+}
+
+/// Whether this machine has it; else the case is skipped.
+[[nodiscard]] bool is_here(const Launcher& launcher) {
+    if (!std::filesystem::exists(launcher.path)) {
+        skip(std::string(launcher.path) + " is not installed");
+        return false;
+    }
+    return true;
+}
+
+/// Every rank says when a case is over and has not failed.
+[[nodiscard]] int cases_that_passed(const RankEnd& end) {
+    constexpr std::string_view kSentence = "a case is over";
+    int cases = 0;
+    for (auto at = end.output.find(kSentence); at != std::string::npos;
+         at = end.output.find(kSentence, at + 1)) {
+        ++cases;
+    }
+    return cases;
+}
+
+void passes_the_contract(const Launcher& launcher, int ranks) {
+    if (!is_here(launcher)) {
+        return;
+    }
+
+    const auto end =
+        launch(launcher, ranks,
+               {HVD_MPI_CONTRACT, "--use-colour", "no", "backend contract: *",
+                "~backend contract: a killed*", "~backend contract: a task whose deadline*"});
+
+    CAPTURE(launcher.name, ranks, end.output);
+    CHECK(end.exit_code == 0);
+    CHECK(cases_that_passed(end) == kCases * ranks);
+}
+
+/// MPI has no way back from a collective that some ranks have given up: its launcher ends what is
+/// left of the job, and says so.
+void gives_up_in_time(const Launcher& launcher, int ranks) {
+    if (!is_here(launcher)) {
+        return;
+    }
+
+    const auto end = launch(
+        launcher, ranks,
+        {HVD_MPI_CONTRACT, "--use-colour", "no", "backend contract: a task whose deadline*"});
+
+    CAPTURE(launcher.name, ranks, end.output);
+    CHECK(!end.timed_out);
+    CHECK(cases_that_passed(end) == ranks);
+}
+
+}  // namespace
+
+TEST_CASE("the backend contract holds under Open MPI's mpirun, at 1, 2, 3, 4 and 7 ranks") {
+    passes_the_contract(kOpenMpi, GENERATE(1, 2, 3, 4, 7));
+}
+
+TEST_CASE("the backend contract holds under MPICH's mpiexec, at 1, 2, 3, 4 and 7 ranks") {
+    passes_the_contract(kMpich, GENERATE(1, 2, 3, 4, 7));
+}
+
+TEST_CASE("a plugin needs no MPI to be loaded, and shows one symbol") {
+    const auto* const plugin = GENERATE(HVD_MPI_OPENMPI_PLUGIN, HVD_MPI_MPICH_PLUGIN);
+    CAPTURE(plugin);
+
+    const auto needed = output_of({"readelf", "--dynamic", plugin});
+    const auto shown = output_of({"nm", "--dynamic", "--defined-only", plugin});
+
+    CHECK(needed.find("(NEEDED)") != std::string::npos);
+    CHECK(needed.find("mpi.so") == std::string::npos);
+    CHECK(needed.find("mpich.so") == std::string::npos);
+    CHECK(shown.find(" hvd_mpi_v1\n") != std::string::npos);
+    CHECK(std::ranges::count(shown, '\n') == 1);
+}
+
+TEST_CASE("a collective over Open MPI that is given up fails with the owner's cause") {
+    gives_up_in_time(kOpenMpi, GENERATE(2, 3));
+}
+
+TEST_CASE("a collective over MPICH that is given up fails with the owner's cause") {
+    gives_up_in_time(kMpich, GENERATE(2, 3));
+}
+
+}  // namespace hvd::test
