@@ -4,6 +4,7 @@
 #include "collectives/base/env.hpp"
 #include "launcher/doctor/check_build.hpp"
 #include "launcher/host_starters.hpp"
+#include "launcher/hosts/allocation.hpp"
 #include "launcher/hosts/this_machine.hpp"
 #include "launcher/net/io_thread.hpp"
 #include "launcher/output/write_all.hpp"
@@ -205,7 +206,7 @@ EarlyAgentPtr make_head_start(std::span<char*> argv) {
         return std::ranges::find(kNoAgentHere, argument.substr(0, argument.find('='))) !=
                kNoAgentHere.end();
     });
-    if (argv.empty() || !is_wanted || read_env("HOROVOD_AGENT")) {
+    if (argv.empty() || !is_wanted || read_env("HOROVOD_AGENT") || is_in_allocation()) {
         return nullptr;
     }
     // The kernel puts the arguments one behind the other.

@@ -6,10 +6,13 @@
 #include "launcher/cli/config_file.hpp"
 #include "launcher/cli/flag.hpp"
 #include "launcher/cli/values.hpp"
+#include "launcher/hosts/allocation.hpp"
 #include "launcher/hosts/hostfile.hpp"
 
 #include <boost/program_options.hpp>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -219,6 +222,26 @@ Status apply(const po::option& option,
     return ok();
 }
 
+/// The hosts of the batch job that we run in, and the shell by which it reaches them.
+Status take_allocation(Draft& draft, HostList& list) {
+    HVD_TRY(auto allocation, find_allocation(draft.environment));
+    if (!allocation) {
+        return ok();
+    }
+    list.hosts = std::move(allocation->hosts);
+    if (draft.request.verbose) {
+        draft.request.notes.push_back("the hosts are those of " + allocation->name);
+    }
+    auto& shell = draft.request.remote.shell;
+    if (shell.empty() && allocation->scheduler == Scheduler::lsf) {
+        shell = "blaunch";
+    }
+    if (shell.empty() && allocation->scheduler == Scheduler::sge) {
+        shell = "qrsh -inherit";
+    }
+    return ok();
+}
+
 Status read_hosts(Draft& draft) {
     HostList list;
     if (draft.hosts) {
@@ -240,6 +263,9 @@ Status read_hosts(Draft& draft) {
                 "-hostfile - and --stdin both read standard input; give the hosts in a file");
         }
         HVD_TRY(list.hosts, read_hostfile(*draft.hostfile));
+    }
+    if (list.hosts.empty()) {
+        HVD_TRY_STATUS(take_allocation(draft, list));
     }
     if (auto excluded = exclude_hosts(list.hosts, list.excluded); !excluded) {
         return std::move(excluded).error().context("-H " + *draft.hosts);
@@ -301,9 +327,9 @@ Status read_config(Draft& draft) {
     }
     auto exported = export_tunables(draft.tunables, config, draft.environment);
     draft.request.tunables.merge(exported.variables);
-    draft.request.notes = std::move(exported.notes);
-    const bool is_here = !draft.hosts && !draft.hostfile;
-    if (is_here && !draft.request.env_pass.empty() && !draft.request.env_clean) {
+    std::ranges::move(exported.notes, std::back_inserter(draft.request.notes));
+    if (draft.request.hosts.empty() && !draft.request.env_pass.empty() &&
+        !draft.request.env_clean) {
         draft.request.notes.emplace_back(
             "--env-pass has no effect here without --env-clean: every variable is passed on");
     }
@@ -312,13 +338,13 @@ Status read_config(Draft& draft) {
 
 /// Checks what concerns more than one flag at a time.
 Status finish(Draft& draft) {
-    HVD_TRY_STATUS(read_hosts(draft));
-    HVD_TRY_STATUS(read_start_timeout(draft));
-    HVD_TRY_STATUS(read_config(draft));
     if (const auto agent = find(draft.environment, kRemoteShellVariable);
         agent && draft.request.remote.shell.empty()) {
         draft.request.remote.shell = *agent;
     }
+    HVD_TRY_STATUS(read_hosts(draft));
+    HVD_TRY_STATUS(read_start_timeout(draft));
+    HVD_TRY_STATUS(read_config(draft));
     const auto& request = draft.request;
     if (draft.output_format_given && !request.dry_run) {
         return wrong("--output-format is about the plan that --dry-run prints; add --dry-run");

@@ -105,6 +105,20 @@ def test_a_dry_run_starts_no_rank(launcher, tmp_path):
     assert not (tmp_path / "started").exists()
 
 
+def test_a_batch_job_runs_on_its_own_hosts(launcher, tmp_path):
+    nodes = tmp_path / "nodes"
+    nodes.write_text("localhost\n" * 3)
+    batch = {"PBS_NODEFILE": str(nodes), "PBS_JOBID": "42.site"}
+
+    job = launcher.run("sh", "-c", 'echo "$HOROVOD_RANK of $HOROVOD_SIZE"', env=batch)
+    more = launcher.run("-np", 4, "true", env=batch)
+
+    assert job.code == 0, job.err
+    assert sorted(line.split(":")[-1] for line in job.lines) == ["0 of 3", "1 of 3", "2 of 3"]
+    assert more.code == 2
+    assert "-np 4 is more than the 3 slots that were given (localhost:3)" in more.said[-1]
+
+
 def test_recorded_facts_are_planned_for_without_any_host(launcher, tmp_path):
     facts = tmp_path / "facts.json"
     facts.write_text(

@@ -288,6 +288,22 @@ TEST_CASE("flags about other hosts are read") {
     CHECK(rules.exit_timeout == milliseconds(0));
 }
 
+TEST_CASE("inside of an allocation its hosts are taken, unless others are written") {
+    const Environment lsf{{"LSB_JOBID", "7"}, {"LSB_MCPU_HOSTS", "a 4 b 2"}};
+    auto with_agent = lsf;
+    with_agent["OMPI_MCA_plm_rsh_agent"] = "kexec";
+
+    CHECK(request("train", lsf).hosts == std::vector<Host>{{"a", 4}, {"b", 2}});
+    CHECK(request("-H ^a train", lsf).hosts == std::vector<Host>{{"b", 2}});
+    CHECK(request("-H c train", lsf).hosts == std::vector<Host>{{"c"}});
+    CHECK(request("train", lsf).remote.shell == "blaunch");
+    CHECK(request("--remote-shell r train", lsf).remote.shell == "r");
+    CHECK(request("train", with_agent).remote.shell == "kexec");
+    CHECK(request("-H c train", lsf).remote.shell.empty());
+    CHECK(request("--verbose train", lsf).notes ==
+          std::vector<std::string>{"the hosts are those of LSF job 7"});
+}
+
 TEST_CASE("version, help and build check need nothing else and win over the rest") {
     CHECK_THAT(page("--version"), Catch::Matches(R"([0-9]+\.[0-9]+\.[0-9]+\n)"));
     CHECK(page("-v") == page("--version"));

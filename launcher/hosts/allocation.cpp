@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/hosts/allocation.hpp"
+
+#include "collectives/base/file.hpp"
+#include "collectives/base/text.hpp"
+#include "launcher/hosts/host_ranges.hpp"
+#include "launcher/hosts/hostfile.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+namespace hvd::launch {
+namespace {
+
+using Hosts = Result<std::vector<Host>>;
+
+constexpr std::size_t kMaxFileBytes = std::size_t{16} << 20;
+
+Error wrong(std::string_view variable, std::string_view value, std::string_view why) {
+    return {Errc::invalid_argument, std::string(variable) + "='" + std::string(value) +
+                                        "': " + std::string(why) +
+                                        "; write the hosts with -H or -hostfile"};
+}
+
+/// The words between blanks.
+std::vector<std::string_view> words(std::string_view text) {
+    constexpr std::string_view kBlank = " \t\r\n";
+    std::vector<std::string_view> found;
+    while (true) {
+        text.remove_prefix(std::min(text.find_first_not_of(kBlank), text.size()));
+        if (text.empty()) {
+            return found;
+        }
+        found.push_back(text.substr(0, text.find_first_of(kBlank)));
+        text.remove_prefix(found.back().size());
+    }
+}
+
+std::optional<int> slots_in(std::string_view text) {
+    const auto number = parse_number<int>(text);
+    return number && *number >= 1 && *number <= kMaxSlots ? number : std::nullopt;
+}
+
+/// Slurm's "4(x2),2" → 4, 4, 2. Nothing if malformed or absurd.
+std::optional<std::vector<int>> read_repeated(std::string_view text) {
+    std::vector<int> numbers;
+    for (const auto part : split(text, ',')) {
+        const auto bracket = part.find("(x");
+        const auto number = slots_in(part.substr(0, bracket));
+        int times = 1;
+        if (bracket != std::string_view::npos) {
+            const auto count = part.ends_with(')')
+                                   ? slots_in(part.substr(bracket + 2, part.size() - bracket - 3))
+                                   : std::nullopt;
+            times = count.value_or(0);
+        }
+        if (!number || times == 0 || numbers.size() > std::size_t{kMaxSlots}) {
+            return std::nullopt;
+        }
+        numbers.insert(numbers.end(), static_cast<std::size_t>(times), *number);
+    }
+    return numbers;
+}
+
+/// One host, checked as if it had been written with -H.
+Result<Host> named(std::string_view name, std::optional<int> slots) {
+    HVD_TRY(auto hosts, parse_item(name));
+    if (hosts.size() != 1 || hosts.front().slots) {
+        return Error{Errc::invalid_argument,
+                     "'" + std::string(name) + "' is not the name of one host"};
+    }
+    hosts.front().slots = slots;
+    return std::move(hosts.front());
+}
+
+/// One group of a Slurm job: `suffix` is "" or "_HET_GROUP_1".
+Hosts slurm_group(const Environment& environment, const std::string& suffix) {
+    const auto list_name = "SLURM_JOB_NODELIST" + suffix;
+    const auto list = find(environment, list_name).value_or("");
+    std::vector<Host> hosts;
+    for (const auto item : split_host_list(list)) {
+        auto names = expand_ranges(item);
+        if (!names || item.empty()) {
+            return wrong(list_name, list, names ? "a name is missing" : names.error().message);
+        }
+        for (const auto& name : *names) {
+            HVD_TRY(auto host, named(name, std::nullopt));
+            hosts.push_back(std::move(host));
+        }
+    }
+    const auto is_set = [&](const char* name) { return find(environment, name).has_value(); };
+    if (!is_set("SLURM_NTASKS") && !is_set("SLURM_NPROCS") && !is_set("SLURM_NTASKS_PER_NODE")) {
+        return hosts;  // Slurm counts then one task a node, which nobody asked for
+    }
+    const auto tasks_name = "SLURM_TASKS_PER_NODE" + suffix;
+    const auto tasks = find(environment, tasks_name).value_or("");
+    const auto slots = read_repeated(tasks);
+    if (!slots || slots->size() != hosts.size()) {
+        return wrong(tasks_name, tasks,
+                     "it must have a number of tasks for each of the " +
+                         std::to_string(hosts.size()) + " nodes of " + list_name + "='" + list +
+                         "'");
+    }
+    for (std::size_t index = 0; index < hosts.size(); ++index) {
+        hosts[index].slots = (*slots)[index];
+    }
+    return hosts;
+}
+
+Hosts slurm_hosts(const Environment& environment) {
+    const auto groups_text = find(environment, "SLURM_HET_SIZE");
+    if (!groups_text) {
+        return slurm_group(environment, "");
+    }
+    const auto groups = slots_in(*groups_text);
+    if (!groups) {
+        return wrong("SLURM_HET_SIZE", *groups_text, "this is no number of groups");
+    }
+    std::vector<Host> hosts;
+    for (int group = 0; group < *groups; ++group) {
+        HVD_TRY(auto more, slurm_group(environment, "_HET_GROUP_" + std::to_string(group)));
+        HVD_TRY_STATUS(add_hosts(hosts, std::move(more)));
+    }
+    return hosts;
+}
+
+/// "a 4 b 2" → a with 4 slots, b with 2.
+Hosts read_pairs(std::string_view variable, std::string_view text) {
+    const auto all = words(text);
+    std::vector<Host> hosts;
+    for (std::size_t at = 0; at + 1 < all.size(); at += 2) {
+        const auto slots = slots_in(all[at + 1]);
+        if (!slots) {
+            return wrong(variable, text,
+                         "'" + std::string(all[at + 1]) + "' is no number of slots");
+        }
+        HVD_TRY(auto host, named(all[at], slots));
+        HVD_TRY_STATUS(add_host(hosts, std::move(host)));
+    }
+    if (hosts.empty() || all.size() % 2 != 0) {
+        return wrong(variable, text, "it must have pairs of a host and its slots");
+    }
+    return hosts;
+}
+
+/// A slot for each name; names come again.
+Hosts count_names(std::string_view variable, std::string_view value, std::string_view text) {
+    std::vector<Host> hosts;
+    for (const auto name : words(text)) {
+        if (!hosts.empty() && hosts.back().name == name) {  // the usual case needs no search
+            ++*hosts.back().slots;
+            continue;
+        }
+        HVD_TRY(auto host, named(name, 1));
+        HVD_TRY_STATUS(add_host(hosts, std::move(host)));
+    }
+    if (hosts.empty()) {
+        return wrong(variable, value, "no host is in it");
+    }
+    return hosts;
+}
+
+Hosts lsf_hosts(const Environment& environment) {
+    Hosts hosts = std::vector<Host>{};
+    if (const auto pairs = find(environment, "LSB_MCPU_HOSTS")) {
+        hosts = read_pairs("LSB_MCPU_HOSTS", *pairs);
+    } else if (const auto path = find(environment, "LSB_DJOB_HOSTFILE")) {
+        HVD_TRY(const auto text, read_file(*path, kMaxFileBytes));
+        hosts = count_names("LSB_DJOB_HOSTFILE", *path, text);
+    } else {
+        const auto names = find(environment, "LSB_HOSTS").value_or("");
+        hosts = count_names("LSB_HOSTS", names, names);
+    }
+    if (hosts && hosts->size() > 1 && find(environment, "CSM_ALLOCATION_ID")) {
+        hosts->erase(hosts->begin());  // the launch node computes nothing
+    }
+    return hosts;
+}
+
+Hosts pbs_hosts(const Environment& environment) {
+    const auto path = find(environment, "PBS_NODEFILE").value_or("");
+    HVD_TRY(const auto text, read_file(path, kMaxFileBytes));
+    return count_names("PBS_NODEFILE", path, text);
+}
+
+Hosts sge_hosts(const Environment& environment) {
+    const auto path = find(environment, "PE_HOSTFILE").value_or("");
+    HVD_TRY(const auto text, read_file(path, kMaxFileBytes));
+    std::string pairs;
+    for (const auto line : split(text, '\n')) {
+        const auto columns = words(line);
+        for (const auto column :
+             std::span(columns).first(std::min<std::size_t>(2, columns.size()))) {
+            pairs += std::string(column) + " ";
+        }
+    }
+    return read_pairs("PE_HOSTFILE", pairs);
+}
+
+constexpr std::array kHostfileVariables{"OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE",
+                                        "HYDRA_HOST_FILE"};
+
+Hosts kubernetes_hosts(const Environment& environment) {
+    for (const std::string_view variable : kHostfileVariables) {
+        if (const auto path = find(environment, variable)) {
+            auto hosts = read_hostfile(*path);
+            return hosts ? std::move(hosts)
+                         : std::move(hosts).error().context(std::string(variable));
+        }
+    }
+    return wrong(kHostfileVariables.front(), "", "it is not set");
+}
+
+/// One kind of batch system: what shows that we are in it, and how it names a job.
+struct Kind {
+    Scheduler scheduler;
+    std::span<const char* const> marks;  // any of these variables
+    std::string_view title;
+    std::string_view id;  // the variable with the number of the job
+    Hosts (*read)(const Environment&);
+};
+
+constexpr std::array kSlurmMarks{"SLURM_JOB_NODELIST", "SLURM_HET_SIZE"};
+constexpr std::array kLsfMarks{"LSB_MCPU_HOSTS", "LSB_DJOB_HOSTFILE", "LSB_HOSTS"};
+constexpr std::array kPbsMarks{"PBS_NODEFILE"};
+constexpr std::array kSgeMarks{"PE_HOSTFILE"};
+
+constexpr std::array kKinds{
+    Kind{Scheduler::slurm, kSlurmMarks, "Slurm job", "SLURM_JOB_ID", &slurm_hosts},
+    Kind{Scheduler::lsf, kLsfMarks, "LSF job", "LSB_JOBID", &lsf_hosts},
+    Kind{Scheduler::pbs, kPbsMarks, "PBS job", "PBS_JOBID", &pbs_hosts},
+    Kind{Scheduler::sge, kSgeMarks, "Grid Engine job", "JOB_ID", &sge_hosts},
+    Kind{Scheduler::kubernetes, kHostfileVariables, "Kubernetes pod", "HOSTNAME",
+         &kubernetes_hosts}};
+
+}  // namespace
+
+bool is_in_allocation() {
+    return std::ranges::any_of(kKinds, [](const Kind& kind) {
+        return std::ranges::any_of(kind.marks,
+                                   [](const char* name) { return read_env(name).has_value(); });
+    });
+}
+
+Result<std::optional<Allocation>> find_allocation(const Environment& environment) {
+    const auto is_set = [&](std::string_view name) { return find(environment, name).has_value(); };
+    const auto* const kind = std::ranges::find_if(
+        kKinds, [&](const Kind& each) { return std::ranges::any_of(each.marks, is_set); });
+    if (kind == kKinds.end()) {
+        return std::optional<Allocation>{};
+    }
+    HVD_TRY(auto hosts, kind->read(environment));
+    auto name = std::string(kind->title);
+    if (const auto id = find(environment, kind->id)) {
+        name += " " + *id;
+    }
+    return std::optional<Allocation>{
+        {.scheduler = kind->scheduler, .name = std::move(name), .hosts = std::move(hosts)}};
+}
+
+}  // namespace hvd::launch

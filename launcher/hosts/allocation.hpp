@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/result.hpp"
+#include "launcher/hosts/host_spec.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvd::launch {
+
+enum class Scheduler { slurm, lsf, pbs, sge, kubernetes };
+
+/// What a batch system gave the job that we run in.
+struct Allocation {
+    Scheduler scheduler{};
+    std::string name;         // for people: "Slurm job 42"
+    std::vector<Host> hosts;  // slots unset where only whole hosts were asked for
+
+    friend bool operator==(const Allocation&, const Allocation&) = default;
+};
+
+/// Reads the variables of the batch systems, and the file that PBS, Grid Engine, LSF and
+/// Kubernetes' mpi-operator name in one. Nothing outside of an allocation.
+///
+///     Slurm        SLURM_JOB_NODELIST; SLURM_TASKS_PER_NODE if tasks were asked for; the groups of
+///                  a heterogeneous job one after the other
+///     LSF          LSB_MCPU_HOSTS, else LSB_DJOB_HOSTFILE, else LSB_HOSTS; without the launch node
+///                  that is the first of them under CSM
+///     PBS          PBS_NODEFILE: a line for each slot
+///     Grid Engine  PE_HOSTFILE: "host slots queue processors"
+///     Kubernetes   OMPI_MCA_orte_default_hostfile, I_MPI_HYDRA_HOST_FILE or HYDRA_HOST_FILE, as
+///                  the mpi-operator sets them in its launcher
+///
+/// Errors: invalid_argument with the variable, its value and the remedy.
+[[nodiscard]] Result<std::optional<Allocation>> find_allocation(const Environment& environment);
+
+/// Whether it would find one, or an error, in this process's own environment; reads no file.
+[[nodiscard]] bool is_in_allocation();
+
+}  // namespace hvd::launch
