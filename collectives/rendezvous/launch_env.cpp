@@ -90,20 +90,32 @@ void require_rank_below_size(Decoder& decoder,
 }  // namespace
 
 Environment encode(const LaunchContract& contract) {
-    const auto& topology = contract.topology;
+    auto variables = encode_for_rank(contract.topology);
+    variables.merge(encode_for_host(contract));
+    variables.merge(encode_for_job(contract));
+    return variables;
+}
+
+Environment encode_for_job(const LaunchContract& contract) {
+    return {{std::string(kEnvSize), std::to_string(contract.topology.size)},
+            {std::string(kEnvJobId), contract.job_id}};
+}
+
+Environment encode_for_host(const LaunchContract& contract) {
+    return {{std::string(kEnvLocalSize), std::to_string(contract.topology.local_size)},
+            {std::string(kEnvHostname), contract.hostname},
+            {std::string(kEnvAgentSocket), contract.agent_socket}};
+}
+
+Environment encode_for_rank(const Topology& topology) {
     Environment variables;
-    const auto set = [&](std::string_view name, std::string value) {
-        variables.emplace(name, std::move(value));
+    const auto set = [&](std::string_view name, int value) {
+        variables.emplace(name, std::to_string(value));
     };
-    set(kEnvRank, std::to_string(topology.rank));
-    set(kEnvSize, std::to_string(topology.size));
-    set(kEnvLocalRank, std::to_string(topology.local_rank));
-    set(kEnvLocalSize, std::to_string(topology.local_size));
-    set(kEnvCrossRank, std::to_string(topology.cross_rank));
-    set(kEnvCrossSize, std::to_string(topology.cross_size));
-    set(kEnvHostname, contract.hostname);
-    set(kEnvJobId, contract.job_id);
-    set(kEnvAgentSocket, contract.agent_socket);
+    set(kEnvRank, topology.rank);
+    set(kEnvLocalRank, topology.local_rank);
+    set(kEnvCrossRank, topology.cross_rank);
+    set(kEnvCrossSize, topology.cross_size);
     return variables;
 }
 

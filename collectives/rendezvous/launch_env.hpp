@@ -38,6 +38,12 @@ inline constexpr std::string_view kEnvAgentSocket = "HOROVOD_AGENT_SOCKET";
 /// The variables for one rank.
 [[nodiscard]] Environment encode(const LaunchContract& contract);
 
+// The same in three parts, for a launcher of many ranks: what all of a job have, what all of a host
+// have, and the rest.
+[[nodiscard]] Environment encode_for_job(const LaunchContract& contract);
+[[nodiscard]] Environment encode_for_host(const LaunchContract& contract);
+[[nodiscard]] Environment encode_for_rank(const Topology& topology);
+
 /// Whether a launcher of ours has set anything: HOROVOD_RANK or HOROVOD_AGENT_SOCKET.
 [[nodiscard]] bool has_launch_contract(const Environment& environment);
 

@@ -31,9 +31,9 @@ std::optional<wire::Problem> check_directory(const std::string& path) {
                                  "; start from a folder that every host has"};
 }
 
-std::optional<wire::Problem> check_program(const HostPlan& plan, const ProcessSpec& rank) {
+std::optional<wire::Problem> check_program(const Environment& shared, const ProcessSpec& rank) {
     auto environment = rank.env;
-    environment.merge(whole_environment(plan));
+    environment.insert(shared.begin(), shared.end());
     const auto path = find(environment, "PATH");
     const auto& name = rank.argv.front();
     const auto found = find_command(name, path, rank.cwd);
@@ -70,7 +70,9 @@ std::optional<wire::Problem> check_limits(std::size_t descriptors) {
 
 }  // namespace
 
-std::vector<wire::Problem> find_problems(const HostPlan& plan, std::size_t descriptors) {
+std::vector<wire::Problem> find_problems(const JobPlan& job,
+                                         const HostPlan& plan,
+                                         std::size_t descriptors) {
     std::vector<wire::Problem> problems;
     const auto note = [&](std::optional<wire::Problem> problem) {
         if (problem) {
@@ -83,7 +85,7 @@ std::vector<wire::Problem> find_problems(const HostPlan& plan, std::size_t descr
     const auto& rank = plan.ranks.front();  // all have the same command and directory
     note(check_directory(rank.cwd));
     if (problems.empty() && !rank.argv.empty()) {
-        note(check_program(plan, rank));
+        note(check_program(whole_environment(job, plan), rank));
     }
     note(check_limits(descriptors));
     return problems;

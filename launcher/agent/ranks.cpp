@@ -25,19 +25,22 @@ constexpr std::uint64_t kRssUnit = 1024;  // ru_maxrss is in KiB
 
 }  // namespace
 
-Environment whole_environment(const HostPlan& plan) {
-    Environment environment = plan.env;
-    if (plan.inherits_env) {
+Environment whole_environment(const JobPlan& job, const HostPlan& host) {
+    auto environment = common_environment(job, host);
+    if (host.inherits_env) {
         environment.merge(current_environment());  // keeps what is there
     }
     return environment;
 }
 
-Ranks::Ranks(HostPlan plan, const Inheritance& given, Surroundings surroundings)
+Ranks::Ranks(const Environment& shared,
+             HostPlan plan,
+             const Inheritance& given,
+             Surroundings surroundings)
     : plan_(std::move(plan)),
       to_(surroundings),
       spawner_(given),
-      shared_environment_(whole_environment(plan_)),
+      shared_environment_(shared),
       null_input_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
       ranks_(plan_.ranks.size()) {
     for (std::size_t index = 0; index < ranks_.size(); ++index) {

@@ -18,8 +18,8 @@
 
 namespace hvd::launch::agent {
 
-/// The environment that all ranks of the host share.
-[[nodiscard]] Environment whole_environment(const HostPlan& plan);
+/// The environment that all ranks of the host have in common.
+[[nodiscard]] Environment whole_environment(const JobPlan& job, const HostPlan& host);
 
 /// The ranks of this host, from their start to their end.
 class Ranks final {
@@ -33,7 +33,11 @@ public:
         RankSocket& socket;
     };
 
-    Ranks(HostPlan plan, const Inheritance& given, Surroundings surroundings);
+    /// `shared` is what all ranks of the host have in common.
+    Ranks(const Environment& shared,
+          HostPlan plan,
+          const Inheritance& given,
+          Surroundings surroundings);
 
     /// Starts some of the ranks that wait for it, and tells it. A few at a time, so that the agent
     /// still hears signals and stops while it starts hundreds.

@@ -269,10 +269,10 @@ void Session::on(wire::Start& start) {
         return;
     }
     auto& plan = start.plan;
-    marks_.job_id = start.job_id;
+    marks_.job_id = start.job.id;
     grace_ = plan.grace;
     make_room(setup_.given, descriptors_for(plan));
-    socket_.emplace(loop_, control_, start.job_id,
+    socket_.emplace(loop_, control_, start.job.id,
                     [this](int rank) { return ranks_ ? ranks_->pid_of(rank) : std::nullopt; });
     if (auto listening = socket_->listen(plan.agent_socket); !listening) {
         // Ranks that need it will say so; others run without.
@@ -283,7 +283,8 @@ void Session::on(wire::Start& start) {
             input_.add_reader(spec.rank);
         }
     }
-    ranks_.emplace(std::move(plan), setup_.given,
+    const auto shared = whole_environment(start.job, plan);
+    ranks_.emplace(shared, std::move(plan), setup_.given,
                    Ranks::Surroundings{.control = control_,
                                        .output = output_,
                                        .input = input_,
@@ -299,8 +300,8 @@ void Session::on(const wire::Check& check) {
     if (const auto warning = warn_of_small_shm(); !warning.empty()) {
         note(warning);
     }
-    control_.send(
-        wire::Checked{.problems = find_problems(check.plan, descriptors_for(check.plan))});
+    control_.send(wire::Checked{
+        .problems = find_problems(check.job, check.plan, descriptors_for(check.plan))});
 }
 
 void Session::on(const wire::Signal& signal) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 namespace hvd::launch {
 namespace {
@@ -62,35 +63,26 @@ bool is_contract(std::string_view name) noexcept {
     return std::ranges::find(kContract, name) != kContract.end();
 }
 
-/// So that scripts written for torch.distributed start too.
-Environment torch_variables(const RankSettings& settings) {
-    const auto& topology = settings.contract.topology;
-    Environment variables{
-        {"RANK", std::to_string(topology.rank)},
-        {"WORLD_SIZE", std::to_string(topology.size)},
-        {"LOCAL_RANK", std::to_string(topology.local_rank)},
-        {"LOCAL_WORLD_SIZE", std::to_string(topology.local_size)},
-        {"MASTER_ADDR", settings.master_address},
-    };
-    if (settings.master_port != 0) {
-        variables.emplace("MASTER_PORT", std::to_string(settings.master_port));
-    }
-    return variables;
+/// Adds what has neither been set by the user nor stands there already.
+void add(Environment& variables, const PlanRequest& request, Environment weaker) {
+    std::erase_if(weaker, [&](const auto& entry) {
+        return request.env_set.contains(entry.first) || request.tunables.contains(entry.first);
+    });
+    variables.merge(weaker);
 }
 
-/// Good values that give way to the caller's own.
-Environment defaults(const RankSettings& settings) {
-    Environment variables{
-        {"HOROVOD_CPU_OPERATIONS", "gloo"},
-        {"OMP_NUM_THREADS", std::to_string(settings.cpus)},
-        {"PYTHONUNBUFFERED", "1"},
-    };
-    if (settings.is_one_host) {
-        variables.emplace("HOROVOD_GLOO_IFACE", "lo");
-        variables.emplace("NCCL_SOCKET_IFNAME", "lo");
+/// Adds a good value that gives way to the caller's own.
+void add_default(Environment& variables,
+                 const PlanRequest& request,
+                 const Environment& shared,
+                 std::string_view name,
+                 std::string value) {
+    if (!shared.contains(name)) {
+        add(variables, request, {{std::string(name), std::move(value)}});
     }
-    return variables;
 }
+
+constexpr std::string_view kThreads = "OMP_NUM_THREADS";
 
 }  // namespace
 
@@ -116,24 +108,54 @@ Environment portable_environment(const PlanRequest& request, const Environment& 
     return portable;
 }
 
-Environment rank_environment(const PlanRequest& request,
-                             const Environment& shared,
-                             const RankSettings& settings) {
-    // `merge` keeps what is there, so the strongest comes first. An --env that names GPUs is the
-    // mask of which the rank's GPUs are a part.
-    Environment environment = settings.gpus;
-    const auto add = [&](Environment weaker) { environment.merge(weaker); };
-    add(request.env_set);
-    add(request.tunables);
-    add(coll::encode(settings.contract));
-    add({{"HOROVOD_CONTROLLER", "gloo"}});
-    add(torch_variables(settings));
-    for (const auto& [name, value] : defaults(settings)) {
-        if (!shared.contains(name)) {
-            environment.emplace(name, value);
-        }
+Environment job_variables(const PlanRequest& request,
+                          const Environment& shared,
+                          const JobSettings& settings) {
+    // `merge` keeps what is there, so the strongest comes first.
+    Environment variables = request.env_set;
+    variables.merge(Environment(request.tunables));
+    add(variables, request, coll::encode_for_job(settings.contract));
+    add(variables, request, {{"HOROVOD_CONTROLLER", "gloo"}});
+    // So that scripts written for torch.distributed start too.
+    add(variables, request,
+        {{"WORLD_SIZE", std::to_string(settings.contract.topology.size)},
+         {"MASTER_ADDR", settings.master_address}});
+    if (settings.master_port != 0) {
+        add(variables, request, {{"MASTER_PORT", std::to_string(settings.master_port)}});
     }
-    return environment;
+    add_default(variables, request, shared, "HOROVOD_CPU_OPERATIONS", "gloo");
+    add_default(variables, request, shared, "PYTHONUNBUFFERED", "1");
+    if (settings.is_one_host) {
+        add_default(variables, request, shared, "HOROVOD_GLOO_IFACE", "lo");
+        add_default(variables, request, shared, "NCCL_SOCKET_IFNAME", "lo");
+    }
+    return variables;
+}
+
+Environment host_variables(const PlanRequest& request,
+                           const Environment& shared,
+                           const HostSettings& settings) {
+    Environment variables;
+    add(variables, request, coll::encode_for_host(settings.contract));
+    add(variables, request,
+        {{"LOCAL_WORLD_SIZE", std::to_string(settings.contract.topology.local_size)}});
+    add_default(variables, request, shared, kThreads, std::to_string(settings.cpus));
+    return variables;
+}
+
+Environment rank_variables(const PlanRequest& request,
+                           const Environment& shared,
+                           RankSettings settings) {
+    // An --env that names GPUs is the mask of which the rank's GPUs are a part.
+    Environment variables = std::move(settings.gpus);
+    add(variables, request, coll::encode_for_rank(settings.topology));
+    add(variables, request,
+        {{"RANK", std::to_string(settings.topology.rank)},
+         {"LOCAL_RANK", std::to_string(settings.topology.local_rank)}});
+    if (settings.cpus) {
+        add_default(variables, request, shared, kThreads, std::to_string(*settings.cpus));
+    }
+    return variables;
 }
 
 Status check_env_set(const Environment& env_set) {

@@ -69,7 +69,8 @@ public:
 
         planned_.plan.mode = "native";
         planned_.plan.np = static_cast<int>(ranks_.size());
-        planned_.plan.job_id = request_.job_id;
+        planned_.plan.job = plan_job();
+        planned_.plan.hosts.reserve(sites_.size());
         for (std::size_t index = 0; index < sites_.size(); ++index) {
             HVD_TRY(auto host, plan_host(index, ranks_on[index]));
             host.slots = capacities[index].slots;
@@ -79,6 +80,28 @@ public:
     }
 
 private:
+    JobPlan plan_job() {
+        const bool is_all_here = std::ranges::all_of(
+            request_.starters, [](const auto& starter) { return starter == kLocalStarter; });
+        JobPlan job{.id = request_.job_id,
+                    .env = is_all_here ? shared_ : portable_environment(request_, shared_),
+                    .ranks_env = {}};
+        if (!is_all_here) {
+            only_here_ = shared_;
+            std::erase_if(only_here_,
+                          [&](const auto& entry) { return job.env.contains(entry.first); });
+        }
+        job.ranks_env = job_variables(request_, shared_,
+                                      {.contract = {.topology = {.size = planned_.plan.np},
+                                                    .hostname = {},
+                                                    .job_id = request_.job_id,
+                                                    .agent_socket = {}},
+                                       .master_address = master_address(),
+                                       .master_port = sites_.front().facts->free_port,
+                                       .is_one_host = sites_.size() == 1});
+        return job;
+    }
+
     Result<HostPlan> plan_host(std::size_t index, int local_size) {
         const auto& site = sites_[index];
         const auto& starter = request_.starters[index];
@@ -87,45 +110,60 @@ private:
                       .starter = starter,
                       .slots = 0,
                       .agent_socket = "horovod-" + request_.job_id + "-" + std::to_string(index),
-                      .env = is_here ? shared_ : portable_environment(request_, shared_),
+                      .env = is_here ? only_here_ : Environment(),
                       .inherits_env = !is_here && !request_.env_clean,
+                      .ranks_env = {},
                       .ranks = {},
                       .stdin_rank = -1,
                       .stdin_all = request_.stdin_all,
                       .grace = request_.grace};
-        HVD_TRY(const auto gpus,
-                share_gpus(request_, *site.facts, site.visible, local_size, present_));
+        HVD_TRY(auto gpus, share_gpus(request_, *site.facts, site.visible, local_size, present_));
         warn_about_gpus(site);
-        HVD_TRY(const auto cpus, plan_cpus(site, gpus));
-        for (int local_rank = 0; local_rank < local_size; ++local_rank) {
-            const auto local = static_cast<std::size_t>(local_rank);
+        HVD_TRY(auto cpus, plan_cpus(site, gpus));
+        plan_ranks(host, std::move(gpus), std::move(cpus));
+        return host;
+    }
+
+    void plan_ranks(HostPlan& host,
+                    std::vector<GpuShare> gpus,
+                    std::vector<std::vector<int>> cpus) {
+        if (gpus.empty()) {
+            return;
+        }
+        const auto threads = [&](std::size_t local) {
+            return std::max(1, static_cast<int>(cpus[local].size()));
+        };
+        const int threads_here = threads(0);
+        host.ranks_env =
+            host_variables(request_, shared_,
+                           {.contract = {.topology = {.local_size = static_cast<int>(gpus.size())},
+                                         .hostname = host.host,
+                                         .job_id = request_.job_id,
+                                         .agent_socket = host.agent_socket},
+                            .cpus = threads_here});
+        host.ranks.reserve(gpus.size());
+        for (std::size_t local = 0; local < gpus.size(); ++local) {
             const auto& topology = ranks_[next_rank_++];
-            ProcessSpec rank{.rank = topology.rank,
-                             .local_rank = topology.local_rank,
-                             .local_size = topology.local_size,
-                             .cross_rank = topology.cross_rank,
-                             .cross_size = topology.cross_size,
-                             .gpus = gpus[local].gpus,
-                             .cpus = request_.pin_cpus ? cpus[local] : std::vector<int>(),
-                             .env = {},
-                             .cwd = request_.cwd,
-                             .argv = request_.command};
-            rank.env = rank_environment(request_, shared_,
-                                        {.contract = {.topology = topology,
-                                                      .hostname = host.host,
-                                                      .job_id = request_.job_id,
-                                                      .agent_socket = host.agent_socket},
-                                         .master_address = master_address(),
-                                         .master_port = sites_.front().facts->free_port,
-                                         .cpus = std::max(1, static_cast<int>(cpus[local].size())),
-                                         .is_one_host = sites_.size() == 1,
-                                         .gpus = gpus[local].env});
+            RankSettings settings{
+                .topology = topology, .cpus = {}, .gpus = std::move(gpus[local].env)};
+            if (const int own = threads(local); own != threads_here) {
+                settings.cpus = own;
+            }
+            host.ranks.push_back(
+                {.rank = topology.rank,
+                 .local_rank = topology.local_rank,
+                 .local_size = topology.local_size,
+                 .cross_rank = topology.cross_rank,
+                 .cross_size = topology.cross_size,
+                 .gpus = std::move(gpus[local].gpus),
+                 .cpus = request_.pin_cpus ? std::move(cpus[local]) : std::vector<int>(),
+                 .env = rank_variables(request_, shared_, std::move(settings)),
+                 .cwd = request_.cwd,
+                 .argv = request_.command});
             if (topology.rank == request_.stdin_rank) {
                 host.stdin_rank = topology.rank;
             }
-            host.ranks.push_back(std::move(rank));
         }
-        return host;
     }
 
     void warn_about_gpus(const Site& site) {
@@ -184,7 +222,8 @@ private:
 
     const PlanRequest& request_;
     Environment shared_;
-    Environment present_;  // what the ranks have before the planner adds anything
+    Environment present_;    // what the ranks have before the planner adds anything
+    Environment only_here_;  // of `shared_`, what does not travel
     std::vector<Site> sites_;
     std::vector<coll::Topology> ranks_;
     std::size_t next_rank_ = 0;

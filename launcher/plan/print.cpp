@@ -63,27 +63,40 @@ std::string align(const std::vector<Row>& rows) {
     return text;
 }
 
-/// Which variables have one value on every rank.
-Environment common_environment(const std::vector<const ProcessSpec*>& ranks) {
-    Environment common = ranks.front()->env;
-    for (const auto* rank : ranks) {
-        std::erase_if(common, [&](const auto& entry) {
-            return find(rank->env, entry.first) != entry.second;
-        });
+/// A rank with what it has in common with others.
+struct Place {
+    const HostPlan* host = nullptr;
+    const ProcessSpec* rank = nullptr;
+};
+
+const std::string* find_added(const LaunchPlan& plan, const Place& place, std::string_view name) {
+    for (const auto* layer : {&place.rank->env, &place.host->ranks_env, &plan.job.ranks_env}) {
+        if (const auto found = layer->find(name); found != layer->end()) {
+            return &found->second;
+        }
     }
-    return common;
+    return nullptr;
 }
 
-std::string describe_environment(const std::vector<const ProcessSpec*>& ranks) {
-    const auto common = common_environment(ranks);
+/// The variables of the first rank, and whether every other has the same.
+std::string describe_environment(const LaunchPlan& plan, const std::vector<Place>& places) {
+    const auto& first = places.front();
+    const auto added = added_environment(plan.job, *first.host, *first.rank);
+    auto common = added;
+    for (const auto& place : places) {
+        std::erase_if(common, [&](const auto& entry) {
+            const auto* value = find_added(plan, place, entry.first);
+            return value == nullptr || *value != entry.second;
+        });
+    }
     std::string text = "environment, on top of horovodrun's own:\n";
     for (const auto& [name, value] : common) {
         text += "  " + name + "=" + quote(value) + "\n";
     }
-    for (const auto& [name, value] : ranks.front()->env) {
+    for (const auto& [name, value] : added) {
         if (!common.contains(name)) {
             text += "  " + name + "=" + quote(value) + " (rank " +
-                    std::to_string(ranks.front()->rank) + "; differs from rank to rank)\n";
+                    std::to_string(first.rank->rank) + "; differs from rank to rank)\n";
         }
     }
     return text;
@@ -93,13 +106,13 @@ std::string describe_environment(const std::vector<const ProcessSpec*>& ranks) {
 
 std::string print_text(const LaunchPlan& plan) {
     std::vector<Row> rows{{"rank", "host", "local", "cross", "GPUs", "CPUs"}};
-    std::vector<const ProcessSpec*> ranks;
+    std::vector<Place> places;
     std::string hosts;
     for (const auto& host : plan.hosts) {
         hosts += (hosts.empty() ? "" : ", ") + host.host + " (" + std::to_string(host.slots) +
                  (host.slots == 1 ? " slot, " : " slots, ") + host.starter + ")";
         for (const auto& rank : host.ranks) {
-            ranks.push_back(&rank);
+            places.push_back({.host = &host, .rank = &rank});
             const auto cpus = format_ranges(rank.cpus);
             rows.push_back({std::to_string(rank.rank), host.host,
                             std::to_string(rank.local_rank) + "/" + std::to_string(rank.local_size),
@@ -109,14 +122,15 @@ std::string print_text(const LaunchPlan& plan) {
     }
     std::string text = std::to_string(plan.np) + (plan.np == 1 ? " rank, " : " ranks, ") +
                        plan.mode + " mode, on " + hosts + "\n" + align(rows);
-    if (ranks.empty()) {
+    if (places.empty()) {
         return text;
     }
+    const auto& first = *places.front().rank;
     text += "command:";
-    for (const auto& word : ranks.front()->argv) {
+    for (const auto& word : first.argv) {
         text += " " + quote(word);
     }
-    return text + "\ndirectory: " + ranks.front()->cwd + "\n" + describe_environment(ranks);
+    return text + "\ndirectory: " + first.cwd + "\n" + describe_environment(plan, places);
 }
 
 std::string print_json(const LaunchPlan& plan) {
@@ -141,7 +155,7 @@ std::string print_json(const LaunchPlan& plan) {
                                          {"cross_size", rank.cross_size},
                                          {"gpus", std::move(gpus)},
                                          {"cpus", rank.cpus},
-                                         {"env", rank.env},
+                                         {"env", added_environment(plan.job, host, rank)},
                                          {"cwd", rank.cwd},
                                          {"argv", rank.argv}});
         }

@@ -49,24 +49,34 @@ struct ProcessSpec {
     int cross_size = 1;
     std::vector<Gpu> gpus;  // the rank's own; empty without GPUs or with --gpu-bind none
     std::vector<int> cpus;  // to pin to; empty leaves the affinity alone
-    Environment env;        // set on top of HostPlan::env
+    Environment env;        // set for this rank alone
     std::string cwd;
     std::vector<std::string> argv;
 
     friend bool operator==(const ProcessSpec&, const ProcessSpec&) = default;
 };
 
+/// What all agents of a job are told alike.
+struct JobPlan {
+    std::string id;         // 32 hexadecimal digits
+    Environment env;        // of horovodrun, that every host gets
+    Environment ranks_env;  // set for all ranks
+
+    friend bool operator==(const JobPlan&, const JobPlan&) = default;
+};
+
 /// The starter of the agent on horovodrun's own machine; every other one has a name of its own.
 inline constexpr std::string_view kLocalStarter = "local";
 
-/// Everything that one agent needs.
+/// Everything else that one agent needs.
 struct HostPlan {
     std::string host;
     std::string starter;  // "local", "ssh", ...
     int slots = 0;
     std::string agent_socket;   // abstract Unix socket that the agent binds for its ranks
-    Environment env;            // what all ranks of the host share
+    Environment env;            // of horovodrun, that this host gets besides
     bool inherits_env = false;  // on top of the agent's own environment; else it is the whole
+    Environment ranks_env;      // set for the ranks of this host
     std::vector<ProcessSpec> ranks;
     int stdin_rank = -1;                      // which rank reads horovodrun's standard input
     bool stdin_all = false;                   // every rank gets a copy of it
@@ -78,10 +88,19 @@ struct HostPlan {
 struct LaunchPlan {
     std::string mode;  // "native"
     int np = 0;
-    std::string job_id;
+    JobPlan job;
     std::vector<HostPlan> hosts;
 
     friend bool operator==(const LaunchPlan&, const LaunchPlan&) = default;
 };
+
+/// What all ranks of a host have in common. The narrower wins: host over job, what is set over
+/// what horovodrun has.
+[[nodiscard]] Environment common_environment(const JobPlan& job, const HostPlan& host);
+
+/// What a rank has on top of horovodrun's environment, or of its host's.
+[[nodiscard]] Environment added_environment(const JobPlan& job,
+                                            const HostPlan& host,
+                                            const ProcessSpec& rank);
 
 }  // namespace hvd::launch

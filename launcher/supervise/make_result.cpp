@@ -51,7 +51,7 @@ std::string explain_exec(const LaunchPlan& plan, const RankRecord& culprit) {
         for (const auto& spec : host.ranks) {
             if (spec.rank == culprit.rank) {
                 auto environment = spec.env;
-                environment.insert(host.env.begin(), host.env.end());
+                environment.merge(common_environment(plan.job, host));
                 return explain_missing_command(
                     spec.argv.front(), culprit.start_failed->error_number, environment, spec.cwd);
             }
@@ -137,7 +137,7 @@ std::string sentence_for(const Seen& seen, const JobResult& result, const Verdic
 JobResult make_result(Seen seen) {
     const auto verdict = judge(seen.record);
     JobResult result;
-    result.job_id = seen.plan.job_id;
+    result.job_id = seen.plan.job.id;
     result.exit_code = verdict.exit_code;
     result.reason = verdict.reason;
     result.seconds = seen.seconds;

@@ -149,7 +149,7 @@ void Supervisor::start_ranks() {
     std::vector<std::size_t> readers;
     for (std::size_t host = 0; host < plan_->hosts.size(); ++host) {
         const auto& host_plan = plan_->hosts[host];
-        agents_.send(host, wire::Start{.job_id = plan_->job_id, .plan = host_plan});
+        agents_.send(host, wire::Start{.job = plan_->job, .plan = host_plan});
         if (host_plan.stdin_all || host_plan.stdin_rank >= 0) {
             readers.push_back(host);
         }

@@ -31,9 +31,13 @@ void fields(auto& io, Is<ProcessSpec> auto& spec) {
     io(spec.gpus, spec.cpus, spec.env, spec.cwd, spec.argv);
 }
 
+void fields(auto& io, Is<JobPlan> auto& job) {
+    io(job.id, job.env, job.ranks_env);
+}
+
 void fields(auto& io, Is<HostPlan> auto& plan) {
-    io(plan.host, plan.starter, plan.slots, plan.agent_socket, plan.env, plan.ranks);
-    io(plan.inherits_env, plan.stdin_rank, plan.stdin_all, plan.grace);
+    io(plan.host, plan.starter, plan.slots, plan.agent_socket, plan.env, plan.ranks_env);
+    io(plan.ranks, plan.inherits_env, plan.stdin_rank, plan.stdin_all, plan.grace);
 }
 
 void fields(auto& io, Is<coll::agent_message::Report> auto& report) {
@@ -114,7 +118,7 @@ void fields(auto& io, Is<Found> auto& found) {
 // ---- launcher → agent ----
 
 void fields(auto& io, Is<Start> auto& start) {
-    io(start.job_id, start.plan);
+    io(start.job, start.plan);
 }
 
 void fields(auto& io, Is<Signal> auto& signal) {
@@ -146,7 +150,7 @@ void fields(auto& io, Is<Ping> auto& ping) {
 }
 
 void fields(auto& io, Is<Check> auto& check) {
-    io(check.plan);
+    io(check.job, check.plan);
 }
 
 void fields(auto& io, Is<Seek> auto& seek) {

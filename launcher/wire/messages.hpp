@@ -156,13 +156,14 @@ struct Found {
 // ---- launcher → agent ----
 
 struct Start {
-    std::string job_id;
+    JobPlan job;
     HostPlan plan;
     friend bool operator==(const Start&, const Start&) = default;
 };
 
 /// Asks, before any rank starts anywhere, whether those of this host could.
 struct Check {
+    JobPlan job;
     HostPlan plan;
     friend bool operator==(const Check&, const Check&) = default;
 };

@@ -95,7 +95,7 @@ std::chrono::milliseconds since_begin(TimePoint time) {
 launch::LaunchPlan plan_of(const Script& script) {
     launch::LaunchPlan plan;
     plan.mode = "native";
-    plan.job_id = "0123456789abcdef0123456789abcdef";
+    plan.job.id = "0123456789abcdef0123456789abcdef";
     for (const auto& host : script.hosts) {
         auto& made = plan.hosts.emplace_back();
         made.host = "h" + std::to_string(plan.hosts.size() - 1);

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include <malloc.h>
+
 using namespace std::chrono_literals;
 using hvd::launch::make_plan;
 using hvd::launch::PlanRequest;
@@ -108,27 +110,31 @@ void run_cluster(int hosts, std::size_t most_mebibytes) {
 
 }  // namespace
 
-TEST_CASE("1024 ranks on 128 hosts need less than 32 MB in the launcher") {
-    run_cluster(128, 32);
+TEST_CASE("1024 ranks on 128 hosts need less than 16 MiB in the launcher") {
+    run_cluster(128, 16);
 }
 
-TEST_CASE("the last of 1024 hosts is told to start within 3 s") {
-    run_cluster(1024, 64);
+TEST_CASE("1024 hosts with 8 ranks each need less than 32 MB, the last starts within 3 s") {
+    run_cluster(1024, 30);  // 32 MB
 }
 
-// The aim is 0.5 s and 200 MB; most goes to environment variables that all ranks of a host share.
-TEST_CASE("10000 hosts with 8 ranks each are planned in 3 s and 350 MB") {
+// The aim is 0.5 s. The bound on the time is wide, since other programs may run beside this one.
+TEST_CASE("10000 hosts with 8 ranks each are planned in 200 MB") {
     const auto wishes = cluster(10'000);
     forget_peak();
 
+    const auto before = ::mallinfo2().uordblks;
     const auto begin = std::chrono::steady_clock::now();
     const auto planned = make_plan(wishes.request, wishes.facts);
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - begin);
+    const auto plan_mebibytes = (::mallinfo2().uordblks - before) / kMebibyte;
 
     REQUIRE(planned);
     CHECK(planned->plan.np == 80'000);
-    WARN("planned in " << took.count() << " ms, " << peak_mebibytes() << " MiB");
+    WARN("planned in " << took.count() << " ms, the plan has " << plan_mebibytes << " MiB, at most "
+                       << peak_mebibytes() << " MiB in all");
+    CHECK(plan_mebibytes < 120);
+    CHECK(peak_mebibytes() < 190);  // 200 MB
     CHECK(took < 3s);
-    CHECK(peak_mebibytes() < 350);
 }

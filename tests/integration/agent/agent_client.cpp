@@ -87,7 +87,7 @@ launch::HostPlan AgentClient::plan(const std::vector<std::vector<std::string>>& 
 void AgentClient::start(const launch::HostPlan& plan) {
     ranks.resize(plan.ranks.size());
     send_raw(wire::kMagic);
-    send(wire::Start{.job_id = kJobId, .plan = plan});
+    send(wire::Start{.job = {.id = kJobId, .env = {}, .ranks_env = {}}, .plan = plan});
 }
 
 void AgentClient::send(const wire::ToAgent& message) {

@@ -24,9 +24,9 @@ HostPlan plan(const std::string& program, const std::string& cwd) {
 }  // namespace
 
 TEST_CASE("a host that can run its ranks has no problem") {
-    CHECK(find_problems(plan("sh", "/"), 64).empty());
-    CHECK(find_problems(plan("/bin/sh", "/tmp"), 64).empty());
-    CHECK(find_problems(HostPlan{}, 64).empty());  // it has no rank
+    CHECK(find_problems({}, plan("sh", "/"), 64).empty());
+    CHECK(find_problems({}, plan("/bin/sh", "/tmp"), 64).empty());
+    CHECK(find_problems({}, {}, 64).empty());  // it has no rank
 }
 
 TEST_CASE("what would keep ranks from running is told with its remedy") {
@@ -49,7 +49,7 @@ TEST_CASE("what would keep ranks from running is told with its remedy") {
          "working directory /etc/passwd: Not a directory; start from a folder that every host "
          "has"},
     }));
-    const auto problems = find_problems(example.plan, 64);
+    const auto problems = find_problems({}, example.plan, 64);
 
     REQUIRE(problems.size() == 1);
     CHECK(problems.front().exit_code == example.exit_code);
@@ -57,7 +57,7 @@ TEST_CASE("what would keep ranks from running is told with its remedy") {
 }
 
 TEST_CASE("more descriptors than the hard limit are a problem") {
-    const auto problems = find_problems(plan("sh", "/"), std::size_t{1} << 60);
+    const auto problems = find_problems({}, plan("sh", "/"), std::size_t{1} << 60);
 
     REQUIRE(problems.size() == 1);
     CHECK(problems.front().exit_code == 2);

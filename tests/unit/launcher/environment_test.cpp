@@ -3,32 +3,42 @@
 
 #include <catch2/catch.hpp>
 
+#include <optional>
 #include <string>
 
 using hvd::Environment;
+using hvd::coll::LaunchContract;
+using hvd::launch::added_environment;
 using hvd::launch::check_env_set;
+using hvd::launch::host_variables;
+using hvd::launch::HostPlan;
+using hvd::launch::job_variables;
+using hvd::launch::JobPlan;
 using hvd::launch::PlanRequest;
 using hvd::launch::portable_environment;
-using hvd::launch::rank_environment;
-using hvd::launch::RankSettings;
+using hvd::launch::ProcessSpec;
+using hvd::launch::rank_variables;
 using hvd::launch::shared_environment;
 
 namespace {
 
-RankSettings settings() {
-    return {.contract = {.topology = {},
-                         .hostname = "h",
-                         .job_id = std::string(32, '0'),
-                         .agent_socket = "s"},
-            .master_address = "127.0.0.1",
-            .master_port = 0,
-            .cpus = 3,
-            .is_one_host = true,
-            .gpus = {}};
-}
-
-Environment planned(const PlanRequest& request, const RankSettings& rank = settings()) {
-    return rank_environment(request, shared_environment(request), rank);
+/// What is set for the only rank of a job.
+Environment planned(const PlanRequest& request, const Environment& gpus = {}) {
+    const auto shared = shared_environment(request);
+    const LaunchContract contract{
+        .topology = {}, .hostname = "h", .job_id = std::string(32, '0'), .agent_socket = "s"};
+    JobPlan job;
+    job.ranks_env = job_variables(request, shared,
+                                  {.contract = contract,
+                                   .master_address = "127.0.0.1",
+                                   .master_port = 0,
+                                   .is_one_host = true});
+    HostPlan host;
+    host.ranks_env = host_variables(request, shared, {.contract = contract, .cpus = 3});
+    ProcessSpec rank;
+    rank.env =
+        rank_variables(request, shared, {.topology = {}, .cpus = std::nullopt, .gpus = gpus});
+    return added_environment(job, host, rank);
 }
 
 }  // namespace
@@ -91,6 +101,7 @@ TEST_CASE("flag --env wins over tunables, defaults and torch's variables") {
     request.env_set = {{"HOROVOD_CYCLE_TIME", "9"},
                        {"OMP_NUM_THREADS", "1"},
                        {"MASTER_PORT", "29500"},
+                       {"LOCAL_RANK", "7"},
                        {"MINE", "x"}};
 
     const auto environment = planned(request);
@@ -99,16 +110,15 @@ TEST_CASE("flag --env wins over tunables, defaults and torch's variables") {
     CHECK(environment.at("HOROVOD_CACHE_CAPACITY") == "1");
     CHECK(environment.at("OMP_NUM_THREADS") == "1");
     CHECK(environment.at("MASTER_PORT") == "29500");
+    CHECK(environment.at("LOCAL_RANK") == "7");
     CHECK(environment.at("MINE") == "x");
 }
 
 TEST_CASE("a rank's own GPUs are a part of the mask that --env gives") {
     PlanRequest request;
     request.env_set = {{"CUDA_VISIBLE_DEVICES", "2,3"}};
-    auto rank = settings();
-    rank.gpus = {{"CUDA_VISIBLE_DEVICES", "3"}};
 
-    CHECK(planned(request, rank).at("CUDA_VISIBLE_DEVICES") == "3");
+    CHECK(planned(request, {{"CUDA_VISIBLE_DEVICES", "3"}}).at("CUDA_VISIBLE_DEVICES") == "3");
 }
 
 TEST_CASE("flag --env may not break the contract between launcher and rank") {

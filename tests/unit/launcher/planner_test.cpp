@@ -51,13 +51,17 @@ PlanRequest request(std::optional<int> processes, std::vector<Host> hosts = {{"h
     return request;
 }
 
+/// With everything that is set for them in `env`, whatever they share with others.
 std::vector<ProcessSpec> ranks(const PlanRequest& request, const std::vector<HostFacts>& facts) {
     const auto planned = make_plan(request, facts);
     INFO((planned ? "" : planned.error().message));
     REQUIRE(planned);
     std::vector<ProcessSpec> ranks;
     for (const auto& host : planned->plan.hosts) {
-        ranks.insert(ranks.end(), host.ranks.begin(), host.ranks.end());
+        for (const auto& rank : host.ranks) {
+            ranks.push_back(rank);
+            ranks.back().env = added_environment(planned->plan.job, host, rank);
+        }
     }
     return ranks;
 }
@@ -79,7 +83,7 @@ TEST_CASE("flag -np 2 of four written slots starts two ranks") {
     REQUIRE(planned);
     CHECK(planned->plan.mode == "native");
     CHECK(planned->plan.np == 2);
-    CHECK(planned->plan.job_id == kJob);
+    CHECK(planned->plan.job.id == kJob);
     REQUIRE(planned->plan.hosts.size() == 1);
     const auto& host = planned->plan.hosts[0];
     CHECK(host.host == "localhost");

@@ -22,7 +22,7 @@ LaunchPlan plan() {
         .cross_size = 1,
         .gpus = {{.index = 1, .uuid = "GPU-b", .name = "", .memory_bytes = 0, .cpus = {}}},
         .cpus = {0, 1, 4},
-        .env = {{"HOROVOD_RANK", "0"}, {"HOROVOD_SIZE", "2"}, {"NOTE", "it's"}},
+        .env = {{"HOROVOD_RANK", "0"}},
         .cwd = "/data",
         .argv = {"python3", "train.py", "a b"}};
     ProcessSpec second = first;
@@ -35,11 +35,14 @@ LaunchPlan plan() {
     host.host = "localhost";
     host.starter = "local";
     host.slots = 4;
+    host.ranks_env = {{"NOTE", "it's"}};
     host.ranks = {first, second};
     LaunchPlan plan;
     plan.mode = "native";
     plan.np = 2;
-    plan.job_id = "j";
+    plan.job = {.id = "j",
+                .env = {{"HOME", "/root"}},
+                .ranks_env = {{"HOROVOD_SIZE", "2"}, {"NOTE", "weaker"}}};
     plan.hosts = {host};
     return plan;
 }

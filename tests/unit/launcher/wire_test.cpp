@@ -16,12 +16,17 @@ std::vector<std::byte> bytes_of(std::string_view text) {
     return {bytes.begin(), bytes.end()};
 }
 
+JobPlan job() {
+    return {.id = "j", .env = {{"HOME_OF_DATA", "/d"}}, .ranks_env = {{"HOROVOD_SIZE", "9"}}};
+}
+
 HostPlan plan() {
     return {.host = "node7",
             .starter = "local",
             .slots = 4,
             .agent_socket = "horovod-1",
             .env = {{"PATH", "/bin"}, {"EMPTY", ""}, {"LINES", "a\nb=c"}},
+            .ranks_env = {{"HOROVOD_HOSTNAME", "node7"}},
             .ranks = {{.rank = 3,
                        .local_rank = 1,
                        .local_size = 2,
@@ -81,7 +86,7 @@ std::vector<FromAgent> all_from_agent() {
 }
 
 std::vector<ToAgent> all_to_agent() {
-    return {Start{.job_id = "j", .plan = plan()},
+    return {Start{.job = job(), .plan = plan()},
             Start{},
             Signal{.number = 10},
             Stop{.grace_ms = 500},
@@ -91,7 +96,7 @@ std::vector<ToAgent> all_to_agent() {
             PutDone{.rank = 1, .request = 2, .error = "no"},
             GetValue{.rank = 1, .request = 2, .value = bytes_of("v")},
             Ping{.asked_ns = 4, .lease_ms = 30'000},
-            Check{.plan = plan()},
+            Check{.job = job(), .plan = plan()},
             Seek{.marks = {"a", "b"}}};
 }
 

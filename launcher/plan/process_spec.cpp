@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/plan/process_spec.hpp"
+
+namespace hvd::launch {
+
+// `insert` keeps what is there, so the narrowest comes first.
+
+Environment common_environment(const JobPlan& job, const HostPlan& host) {
+    Environment environment = host.ranks_env;
+    for (const auto* wider : {&job.ranks_env, &host.env, &job.env}) {
+        environment.insert(wider->begin(), wider->end());
+    }
+    return environment;
+}
+
+Environment added_environment(const JobPlan& job, const HostPlan& host, const ProcessSpec& rank) {
+    Environment environment = rank.env;
+    environment.insert(host.ranks_env.begin(), host.ranks_env.end());
+    environment.insert(job.ranks_env.begin(), job.ranks_env.end());
+    return environment;
+}
+
+}  // namespace hvd::launch
