@@ -44,7 +44,8 @@ TABLE: dict[str, set[str]] = {
     | {"collectives", "collectives/net", "runtime/tensor", "runtime/negotiation"}
     | {"runtime/control", "runtime/fusion", "runtime/execution"},
     "runtime/bootstrap": NET
-    | {"collectives/selector", "runtime/control", "runtime/engine", "runtime/tensor"},
+    | {"collectives/meeting", "collectives/selector"}
+    | {"runtime/control", "runtime/engine", "runtime/tensor"},
     "runtime/c_api": BASE
     | {"collectives", "runtime/include", "runtime/tensor", "runtime/engine", "runtime/bootstrap"},
     "runtime/tensorflow": {"runtime/include"},

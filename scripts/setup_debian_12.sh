@@ -14,7 +14,7 @@ packages=(
     # The MPI backend's headers, and the launchers that tests and benchmarks compare with.
     libmpich-dev libopenmpi-dev mpich openmpi-bin pdsh
     # Tests and examples.
-    catch2 dataset-fashion-mnist procps shellcheck util-linux
+    catch2 dataset-fashion-mnist munge procps shellcheck util-linux
     # Simulated hosts for tests, and login shells that they may have.
     fish iproute2 nftables openssh-client openssh-server tcsh
     # Python front ends; frameworks come into .venv with pip.

@@ -5,35 +5,20 @@
 #include "collectives/rendezvous/launch_env.hpp"
 #include "collectives/selector/selector.hpp"
 #include "runtime/bootstrap/foreign_launch.hpp"
-#include "runtime/bootstrap/foreign_process.hpp"
+#include "runtime/bootstrap/foreign_place.hpp"
+#include "runtime/bootstrap/world_place.hpp"
 #include "runtime/control/local_channel.hpp"
 #include "runtime/control/shm_channel.hpp"
 #include "runtime/control/tcp_channel.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstddef>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <sys/random.h>
-#include <unistd.h>
-
 namespace hvd::rt {
-
-/// Where this rank stands and how it meets the others: what the environment says.
-struct WorldPlace {
-    coll::Topology topology;
-    std::string host;
-    coll::LocalMeeting meeting;  // of ranks that share memory
-    bool is_connected = false;   // the ranks meet over the network instead
-    std::string prefix;          // of this world's keys in the store
-    std::unique_ptr<coll::AgentStore> agent;
-    std::string_view source;  // who said all this
-};
 
 namespace {
 
@@ -41,48 +26,7 @@ namespace {
 constexpr std::size_t kControlSegment = 0;
 constexpr std::size_t kBackendSegment = 1;
 
-constexpr std::size_t kKeyBytes = 32;
-
 using Place = WorldPlace;
-
-Place place_of(const coll::Topology& topology, std::string host) {
-    return {.topology = topology,
-            .host = std::move(host),
-            .meeting = {},
-            .is_connected = false,
-            .prefix = {},
-            .agent = {},
-            .source = {}};
-}
-
-std::string host_name() {
-    std::array<char, 256> name{};
-    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
-
-/// Errors: unsupported for a world of several hosts.
-Result<coll::Topology> one_host_topology(const ForeignLaunch& launch) {
-    if (launch.size > 1 && (!launch.local_rank || launch.local_size != launch.size)) {
-        return Error{Errc::unsupported,
-                     "a world of " + std::to_string(launch.size) + " ranks by " +
-                         std::string(describe(launch.launcher)) + " with " +
-                         (launch.local_size ? std::to_string(*launch.local_size)
-                                            : std::string("an unknown number")) +
-                         " on this host: without horovodrun this version runs on one host only"};
-    }
-    return coll::Topology{.rank = launch.rank,
-                          .size = launch.size,
-                          .local_rank = launch.local_rank.value_or(0),
-                          .local_size = launch.size};
-}
-
-Result<std::vector<std::byte>> random_key() {
-    std::vector<std::byte> key(kKeyBytes);
-    if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
-        return system_error("getrandom", errno);
-    }
-    return key;
-}
 
 /// Under our launcher: the ranks of one host share memory, and local rank 0 leaves the key for it
 /// in the agent's store; those of several hosts find each other through the store.
@@ -90,7 +34,9 @@ Result<Place> place_by_agent(const World::Options& options,
                              CpuOperations operations,
                              Deadline deadline) {
     HVD_TRY(const auto contract, coll::decode_launch_contract(options.environment));
-    auto place = place_of(contract.topology, contract.hostname);
+    Place place;
+    place.topology = contract.topology;
+    place.host = contract.hostname;
     place.source = describe(Launcher::horovodrun);
     HVD_TRY(place.agent, coll::AgentStore::connect(contract, deadline));
     if (place.topology.size == 1) {
@@ -104,7 +50,7 @@ Result<Place> place_by_agent(const World::Options& options,
     }
     const auto key_name = place.prefix + "local";
     if (place.topology.local_rank == 0) {
-        HVD_TRY(const auto key, random_key());
+        HVD_TRY(const auto key, random_world_key());
         HVD_TRY_STATUS(place.agent->put(key_name, key));
         place.meeting.key = key;
     } else {
@@ -115,38 +61,17 @@ Result<Place> place_by_agent(const World::Options& options,
     return place;
 }
 
-/// Under another launcher: the launcher's process tells the jobs apart.
-Result<Place> place_by_foreign(const ForeignLaunch& launch,
-                               CpuOperations operations,
-                               int generation) {
-    HVD_TRY(const auto topology, one_host_topology(launch));
-    auto place = place_of(topology, host_name());
-    place.source = describe(launch.launcher);
-    if (launch.size == 1) {
-        return place;
-    }
-    if (operations == CpuOperations::tcp) {
-        return Error{Errc::unsupported,
-                     "HOROVOD_CPU_OPERATIONS=tcp needs horovodrun, through which "
-                     "the ranks find each other; " +
-                         std::string(place.source) + " started this one"};
-    }
-    HVD_TRY(const auto launcher, find_launcher(launch.mark));
-    place.meeting.launcher = launcher.pid;
-    place.meeting.socket = "horovod/" + std::to_string(getuid()) + "/" +
-                           std::to_string(launcher.pid) + "." + launcher.start_time + "/" +
-                           std::to_string(generation);
-    return place;
-}
-
 Result<Place> find_place(const World::Options& options,
-                         CpuOperations operations,
+                         const EngineConfig& config,
                          Deadline deadline) {
     HVD_TRY(const auto launch, decode_foreign_launch(options.environment));
     if (launch.launcher == Launcher::horovodrun) {
-        return place_by_agent(options, operations, deadline);
+        return place_by_agent(options, config.cpu_operations, deadline);
     }
-    return place_by_foreign(launch, operations, options.generation);
+    return place_by_foreign(
+        launch,
+        {.environment = options.environment, .config = config, .generation = options.generation},
+        deadline);
 }
 
 CacheLimits cache_limits(const EngineConfig& config) {
@@ -183,7 +108,8 @@ Result<std::unique_ptr<Channel>> World::connect(WorldPlace& place,
     if (place.topology.size == 1) {
         channel = std::make_unique<LocalChannel>();
     } else if (place.is_connected) {
-        HVD_TRY(mesh_, coll::net::Mesh::meet(*agent_,
+        coll::Store& store = agent_ ? static_cast<coll::Store&>(*agent_) : *place.visit;
+        HVD_TRY(mesh_, coll::net::Mesh::meet(store,
                                              {.rank = place.topology.rank,
                                               .size = place.topology.size,
                                               .host = place.host,
@@ -206,7 +132,7 @@ Result<std::unique_ptr<Channel>> World::connect(WorldPlace& place,
 Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& tickets) {
     HVD_TRY(auto config, read_config(options.environment));
     const auto deadline = Deadline::in(options.timeout.value_or(config.start_timeout));
-    HVD_TRY(auto place, find_place(options, config.cpu_operations, deadline));
+    HVD_TRY(auto place, find_place(options, config, deadline));
     std::unique_ptr<World> world(new World);
     world->topology_ = place.topology;
     world->agent_ = std::move(place.agent);
@@ -248,6 +174,9 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
         tickets);
     log.info("world of " + std::to_string(place.topology.size) + " on " + place.host +
              ", as the variables of " + std::string(place.source) + " say");
+    if (!place.warning.empty() && place.topology.rank == 0) {
+        log.warn(place.warning);
+    }
     // Once for each host, by the rank that has connected to all others of it and of those before.
     if (world->mesh_ && place.topology.local_rank == place.topology.local_size - 1 &&
         place.topology.rank != 0) {

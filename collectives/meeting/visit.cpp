@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/meeting/point.hpp"
+#include "collectives/meeting/session.hpp"
+#include "collectives/rendezvous/unix_socket.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace hvd::coll::meeting {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kAttemptLimit = 5s;  // to connect, and to be answered
+constexpr auto kPutLimit = 30s;
+constexpr auto kAskLimit = 1s;  // who is missing, when the time is over
+constexpr auto kFirstPause = 20ms;
+constexpr auto kLongestPause = 500ms;
+
+Deadline sooner(Deadline a, Deadline b) {
+    return b.is_never() || (!a.is_never() && *a.end() < *b.end()) ? a : b;
+}
+
+Error unavailable(std::string_view what, int error_number) {
+    auto error = system_error(what, error_number);
+    error.code = Errc::unavailable;
+    return error;
+}
+
+Result<UniqueFd> connect(const net::IpAddress& ip, std::uint16_t port, Deadline deadline) {
+    UniqueFd socket(
+        ::socket(ip.is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!socket) {
+        return unavailable("socket", errno);
+    }
+    const auto at = net::to_socket_address(ip, port);
+    if (::connect(socket.get(), at.get(), at.size) != 0 && errno != EINPROGRESS) {
+        return unavailable("connect", errno);
+    }
+    HVD_TRY_STATUS(await_socket(socket.get(), POLLOUT, deadline));
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
+        return unavailable("connect", error);
+    }
+    return socket;
+}
+
+class SocketVisit final : public Visit {
+public:
+    SocketVisit(UniqueFd socket, std::unique_ptr<Prover> prover, const std::string& job)
+        : socket_(std::move(socket)),
+          prover_(std::move(prover)),
+          session_(Session::Side::comes, *prover_, job) {}
+
+    [[nodiscard]] Status greet(const Guest& self, Deadline deadline) {
+        HVD_TRY_STATUS(flush(deadline));
+        while (!session_.is_ready()) {
+            HVD_TRY_STATUS(read(deadline));
+        }
+        session_.send(encode(Request(self)));
+        return flush(deadline);
+    }
+
+    [[nodiscard]] Status put(std::string_view key, std::span<const std::byte> value) override {
+        const auto number = next_request_++;
+        auto answer = ask(
+            Put{.request = number, .key = std::string(key), .value = {value.begin(), value.end()}},
+            number, Deadline::in(kPutLimit));
+        if (!answer) {
+            return std::move(answer).error().context("put \"" + std::string(key) + "\"");
+        }
+        return ok();
+    }
+
+    [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key,
+                                                     Deadline deadline) override {
+        const auto number = next_request_++;
+        auto answer = ask(Get{.request = number, .key = std::string(key)}, number, deadline);
+        if (!answer) {
+            return std::move(answer).error().context("get \"" + std::string(key) + "\"");
+        }
+        return answer;
+    }
+
+    [[nodiscard]] Result<std::vector<Guest>> roll(Deadline deadline) override {
+        const auto number = next_request_++;
+        auto answer = ask(Get{.request = number, .key = std::string(kRollKey)}, number, deadline);
+        if (answer) {
+            return decode_roll(*answer);
+        }
+        if (answer.error().code != Errc::timed_out || !deadline.has_passed()) {
+            return std::move(answer).error();
+        }
+        const auto question = next_request_++;
+        HVD_TRY(const auto missing,
+                ask(Absent{.request = question}, question, Deadline::in(kAskLimit)));
+        return Error{Errc::timed_out, "these ranks have not come: " +
+                                          std::string(reinterpret_cast<const char*>(missing.data()),
+                                                      missing.size()) +
+                                          "; HOROVOD_START_TIMEOUT gives them more time"};
+    }
+
+private:
+    [[nodiscard]] Status flush(Deadline deadline) {
+        return send_all(socket_.get(), session_.take_output(), deadline);
+    }
+
+    [[nodiscard]] Status read(Deadline deadline) {
+        std::array<std::byte, 16384> bytes{};
+        while (true) {
+            const auto size = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+            if (size > 0) {
+                HVD_TRY_STATUS(
+                    session_.feed(std::span(bytes).first(static_cast<std::size_t>(size))));
+                return flush(deadline);
+            }
+            if (size == 0) {
+                return Error{Errc::unavailable,
+                             "the connection was closed; the rank that keeps the meeting point "
+                             "may have failed"};
+            }
+            if (errno == EAGAIN) {
+                HVD_TRY_STATUS(await_socket(socket_.get(), POLLIN, deadline));
+            } else if (errno != EINTR) {
+                return unavailable("recv", errno);
+            }
+        }
+    }
+
+    [[nodiscard]] Result<std::vector<std::byte>> ask(const Request& request,
+                                                     std::uint32_t number,
+                                                     Deadline deadline) {
+        session_.send(encode(request));
+        HVD_TRY_STATUS(flush(deadline));
+        while (true) {
+            HVD_TRY(const auto message, session_.next());
+            if (!message) {
+                HVD_TRY_STATUS(read(deadline));
+                continue;
+            }
+            HVD_TRY(auto reply, decode_reply(*message));
+            if (auto* failed = std::get_if<Failed>(&reply);
+                failed != nullptr && (failed->request == number || failed->request == 0)) {
+                return Error{failed->code, std::move(failed->why)};
+            }
+            if (auto* value = std::get_if<Value>(&reply);
+                value != nullptr && value->request == number) {
+                return std::move(value->bytes);
+            }
+        }
+    }
+
+    UniqueFd socket_;
+    std::unique_ptr<Prover> prover_;
+    Session session_;
+    std::uint32_t next_request_ = 1;
+};
+
+/// Waits for nothing that could be waited for: a point on another host that is not open yet.
+void pause(std::chrono::milliseconds length, Deadline deadline) {
+    const auto limit = sooner(Deadline::in(length), deadline);
+    (void)::poll(nullptr, 0, limit.poll_timeout_ms());
+}
+
+/// Everything of one attempt, so that a failed one leaves nothing behind.
+struct Attempt {
+    const std::string& job;
+    const Credentials& credentials;
+    const Guest& self;
+
+    [[nodiscard]] Result<std::unique_ptr<Visit>> make(const net::IpAddress& ip,
+                                                      std::uint16_t port,
+                                                      Deadline deadline) const {
+        const auto limit = sooner(Deadline::in(kAttemptLimit), deadline);
+        HVD_TRY(auto socket, connect(ip, port, limit));
+        HVD_TRY(auto prover, create_prover(credentials));
+        auto visit = std::make_unique<SocketVisit>(std::move(socket), std::move(prover), job);
+        HVD_TRY_STATUS(visit->greet(self, limit));
+        return std::unique_ptr<Visit>(std::move(visit));
+    }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Visit>> Visit::begin(const PointAddress& where,
+                                            const std::string& job,
+                                            const Credentials& credentials,
+                                            const Guest& self,
+                                            Deadline deadline) {
+    const Attempt attempt{.job = job, .credentials = credentials, .self = self};
+    std::string last = "it has no address";
+    for (auto length = std::chrono::milliseconds(kFirstPause);;
+         length = std::min(2 * length, std::chrono::milliseconds(kLongestPause))) {
+        for (const auto port : where.ports) {
+            for (const auto& ip : where.ips) {
+                auto visit = attempt.make(ip, port, deadline);
+                const auto at =
+                    to_string(net::Endpoint{.at = {.interface = {}, .ip = ip}, .port = port});
+                if (visit) {
+                    return visit;
+                }
+                auto error = std::move(visit).error();
+                if (error.code == Errc::invalid_argument || error.code == Errc::unsupported) {
+                    return std::move(error).context("the meeting point at " + at);
+                }
+                last = at + ": " + error.message;
+            }
+        }
+        if (deadline.has_passed()) {
+            return Error{Errc::timed_out, "rank " + std::to_string(self.rank) + " on host " +
+                                              self.host + " found no meeting point of the job at " +
+                                              where.name + " in time (" + last + ")"};
+        }
+        pause(length, deadline);
+    }
+}
+
+}  // namespace hvd::coll::meeting

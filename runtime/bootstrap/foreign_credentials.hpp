@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/result.hpp"
+#include "collectives/meeting/point.hpp"
+#include "runtime/bootstrap/foreign_launch.hpp"
+
+namespace hvd::rt {
+
+/// HOROVOD_JOB_KEY_FILE where it is set; else munge under Slurm, and nothing under torchrun.
+/// Errors: invalid_argument for a file that others may read, unavailable (with the remedies).
+[[nodiscard]] Result<coll::meeting::Credentials> find_credentials(const Environment& environment,
+                                                                  const ForeignLaunch& launch);
+
+}  // namespace hvd::rt

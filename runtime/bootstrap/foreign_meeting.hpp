@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the ranks of several hosts find each other under a launcher that tells them one address.
+#pragma once
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/result.hpp"
+#include "collectives/net/address.hpp"
+#include "runtime/bootstrap/foreign_launch.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvd::rt {
+
+struct MeetingPlan {
+    std::string host;                  // name or address of where the meeting point is
+    bool is_keeper = false;            // this rank keeps it
+    std::vector<std::uint16_t> ports;  // in this order
+    std::string job;                   // the same on all ranks, and in no other world
+
+    friend bool operator==(const MeetingPlan&, const MeetingPlan&) = default;
+};
+
+/// torchrun: MASTER_ADDR, where rank 0 is. Slurm: the first node of the step. Pure.
+/// Errors: invalid_argument for a variable that is missing or malformed, unsupported under other
+/// launchers.
+[[nodiscard]] Result<MeetingPlan> plan_meeting(const Environment& environment,
+                                               const ForeignLaunch& launch,
+                                               const coll::net::PortRange& allowed,
+                                               int generation);
+
+/// "h[02-04,7],k1" → "h02"; "a[1-2]b[3-4]" → "a1b3". Nothing if malformed.
+[[nodiscard]] std::optional<std::string> first_host(std::string_view list);
+
+}  // namespace hvd::rt

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/support/temp_dir.hpp"
+
+#include <string>
+
+#include <sys/types.h>
+
+namespace hvd::test {
+
+/// A munged of its own, with a key and a socket of its own.
+class MungeDaemon {
+public:
+    /// Waits until it serves. Throws where it cannot.
+    MungeDaemon();
+    ~MungeDaemon();
+    MungeDaemon(const MungeDaemon&) = delete;
+    MungeDaemon& operator=(const MungeDaemon&) = delete;
+
+    [[nodiscard]] std::string socket() const { return (folder_.path() / "socket").string(); }
+
+private:
+    TempDir folder_;
+    pid_t pid_ = 0;
+};
+
+}  // namespace hvd::test

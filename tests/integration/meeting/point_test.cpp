@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that are threads come to a real meeting point on the loopback interface.
+#include "collectives/meeting/point.hpp"
+
+#include "tests/integration/meeting/munge_daemon.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+using namespace hvd::coll::meeting;
+using namespace std::chrono_literals;
+using hvd::Deadline;
+using hvd::Errc;
+using hvd::Result;
+using hvd::coll::net::IpAddress;
+using hvd::coll::net::parse_ip;
+
+namespace {
+
+std::vector<std::byte> bytes(std::string_view text) {
+    const auto* first = reinterpret_cast<const std::byte*>(text.data());
+    return {first, first + text.size()};
+}
+
+bool contains(std::string_view text, std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+}
+
+IpAddress loopback() {
+    return parse_ip("127.0.0.1").value();
+}
+
+Credentials with_key(std::string_view key) {
+    return {.kind = ProofKind::key, .secret = bytes(key)};
+}
+
+struct Kept {
+    std::unique_ptr<Point> point;
+    PointAddress address;
+};
+
+Kept keep(int size, const Credentials& credentials, const std::string& job = "job") {
+    const std::uint16_t any = 0;
+    auto door = open_door(loopback(), std::span(&any, 1));
+    REQUIRE(door);
+    Kept kept{.point = nullptr,
+              .address = {.ips = {loopback()}, .ports = {door->port}, .name = "here"}};
+    auto point = Point::open(std::move(*door), size, job, credentials);
+    REQUIRE(point);
+    kept.point = std::move(*point);
+    return kept;
+}
+
+Guest guest(int rank, int size) {
+    return {.rank = rank,
+            .size = size,
+            .local_rank = 0,
+            .local_size = 1,
+            .pid = static_cast<int>(::getpid()),
+            .host = "host",
+            .node = std::to_string(rank)};
+}
+
+Result<std::unique_ptr<Visit>> visit(const PointAddress& where,
+                                     int rank,
+                                     int size,
+                                     const Credentials& credentials,
+                                     std::chrono::milliseconds limit = 10s) {
+    return Visit::begin(where, "job", credentials, guest(rank, size), Deadline::in(limit));
+}
+
+/// Every rank leaves a value and reads everybody else's. Returns the complaints.
+std::vector<std::string> exchange(int size, const Credentials& credentials) {
+    auto kept = keep(size, credentials);
+    std::vector<std::string> complaints(static_cast<std::size_t>(size));
+    {
+        std::vector<std::jthread> ranks;
+        for (int rank = 0; rank < size; ++rank) {
+            ranks.emplace_back([&, rank] {
+                auto& complaint = complaints[static_cast<std::size_t>(rank)];
+                auto me = visit(kept.address, rank, size, credentials);
+                if (!me) {
+                    complaint = me.error().message;
+                    return;
+                }
+                const auto roll = (*me)->roll(Deadline::in(10s));
+                if (!roll || roll->size() != static_cast<std::size_t>(size)) {
+                    complaint = roll ? "short roll" : roll.error().message;
+                    return;
+                }
+                const auto put = (*me)->put("of " + std::to_string(rank), bytes("value"));
+                for (int other = 0; put && other < size; ++other) {
+                    const auto got = (*me)->get("of " + std::to_string(other), Deadline::in(10s));
+                    if (!got || *got != bytes("value")) {
+                        complaint = "no value of " + std::to_string(other);
+                    }
+                }
+            });
+        }
+    }
+    std::erase(complaints, "");
+    return complaints;
+}
+
+}  // namespace
+
+TEST_CASE("ranks meet and exchange values, with a key and without") {
+    CHECK(exchange(1, with_key("secret")).empty());
+    CHECK(exchange(5, with_key("secret")).empty());
+    CHECK(exchange(3, {}).empty());
+}
+
+TEST_CASE("ranks of one user prove it by munge") {
+    const hvd::test::MungeDaemon munged;
+    const Credentials munge{
+        .kind = ProofKind::munge, .secret = {}, .munge_socket = munged.socket()};
+
+    CHECK(exchange(3, munge).empty());
+}
+
+TEST_CASE("a credential of munge is for one connection and one user") {
+    const hvd::test::MungeDaemon munged;
+    auto prover = create_munge_prover(munged.socket());
+    REQUIRE(prover);
+    const auto proof = (*prover)->prove(bytes("this"));
+    REQUIRE(proof);
+
+    const auto other = (*prover)->check(bytes("that"), *proof);
+    const auto again = (*prover)->check(bytes("this"), *proof);
+    const auto forged = (*prover)->check(bytes("this"), bytes("MUNGE:AAAA:"));
+
+    CHECK(other.error().message == "its credential is for another connection");
+    CHECK(contains(again.error().message, "munge: "));  // replayed
+    CHECK_FALSE(forged);
+}
+
+TEST_CASE("without a munge daemon there is no proof by munge") {
+    const auto prover = create_munge_prover("/nowhere/munge.socket");
+
+    REQUIRE_FALSE(prover);
+    CHECK(contains(prover.error().message, "munge: "));
+}
+
+TEST_CASE("who does not know the key is turned away at once") {
+    const auto kept = keep(2, with_key("secret"));
+
+    const auto wrong = visit(kept.address, 1, 2, with_key("guessed"));
+    const auto none = visit(kept.address, 1, 2, {});
+
+    REQUIRE_FALSE(wrong);
+    CHECK(wrong.error().code == Errc::invalid_argument);
+    CHECK(contains(wrong.error().message, "it does not know the job's key"));
+    REQUIRE_FALSE(none);
+    CHECK(contains(none.error().message, "HOROVOD_JOB_KEY_FILE"));
+}
+
+TEST_CASE("the ranks that have not come are named at the deadline") {
+    const auto kept = keep(5, {});
+    const auto first = visit(kept.address, 0, 5, {});
+    const auto third = visit(kept.address, 2, 5, {});
+    REQUIRE(first);
+    REQUIRE(third);
+
+    const auto roll = (*third)->roll(Deadline::in(50ms));
+
+    REQUIRE_FALSE(roll);
+    CHECK(roll.error().code == Errc::timed_out);
+    CHECK(contains(roll.error().message, "these ranks have not come: 1,3-4"));
+}
+
+TEST_CASE("a rank that is there already, and one of a world of another size, are refused") {
+    const auto kept = keep(3, {});
+    const auto first = visit(kept.address, 0, 3, {});
+    const auto again = visit(kept.address, 0, 3, {});
+    const auto other = visit(kept.address, 1, 4, {});
+    REQUIRE(again);
+    REQUIRE(other);
+
+    CHECK(contains((*again)->roll(Deadline::in(5s)).error().message, "both told to be this rank"));
+    CHECK(contains((*other)->roll(Deadline::in(5s)).error().message, "there are 4 ranks"));
+}
+
+TEST_CASE("of several ports the one of the own job is found, also when it opens late") {
+    const auto other = keep(2, {}, "another job");
+    const std::uint16_t any = 0;
+    auto door = open_door(loopback(), std::span(&any, 1));
+    REQUIRE(door);
+    PointAddress where{
+        .ips = {loopback()}, .ports = {other.address.ports[0], door->port}, .name = "here"};
+    const auto port = door->port;
+    door->socket.reset();  // nobody listens there yet
+    std::unique_ptr<Point> point;
+    std::jthread later([&] {
+        std::this_thread::sleep_for(100ms);
+        auto late = open_door(loopback(), std::span(&port, 1));
+        if (late) {
+            auto opened = Point::open(std::move(*late), 1, "job", {});
+            point = opened ? std::move(*opened) : nullptr;
+        }
+    });
+
+    const auto me = visit(where, 0, 1, {});
+
+    later.join();
+    REQUIRE(me);
+    CHECK((*me)->roll(Deadline::in(5s)));
+}
+
+TEST_CASE("a point that nobody opens is named with the reason") {
+    const PointAddress nowhere{.ips = {loopback()}, .ports = {1}, .name = "node7"};
+
+    const auto me = visit(nowhere, 1, 2, {}, 100ms);
+
+    REQUIRE_FALSE(me);
+    CHECK(me.error().code == Errc::timed_out);
+    CHECK(contains(me.error().message, "rank 1 on host host found no meeting point"));
+    CHECK(contains(me.error().message, "node7"));
+    CHECK(contains(me.error().message, "Connection refused"));
+}
+
+TEST_CASE("a point that closes early is noticed") {
+    auto kept = keep(2, {});
+    const auto me = visit(kept.address, 1, 2, {});
+    REQUIRE(me);
+
+    REQUIRE((*me)->put("seen", bytes("")));  // so that the point knows who this is
+    kept.point.reset();
+
+    const auto roll = (*me)->roll(Deadline::in(5s));
+
+    CHECK(roll.error().code == Errc::timed_out);
+    CHECK(contains(roll.error().message, "these ranks have not come: 0;"));
+}
+
+TEST_CASE("strangers who say nothing or nonsense keep nobody away") {
+    const auto kept = keep(2, {});
+    const auto address = hvd::coll::net::to_socket_address(loopback(), kept.address.ports[0]);
+    std::vector<hvd::UniqueFd> strangers;
+    for (int each = 0; each < 100; ++each) {
+        strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        REQUIRE(::connect(strangers.back().get(), address.get(), address.size) == 0);
+        if (each % 2 == 0) {
+            (void)::send(strangers.back().get(), "nonsense", 8, MSG_NOSIGNAL);
+        }
+    }
+
+    const auto first = visit(kept.address, 0, 2, {});
+    const auto second = visit(kept.address, 1, 2, {});
+
+    REQUIRE(first);
+    REQUIRE(second);
+    CHECK((*first)->roll(Deadline::in(5s)));
+    CHECK((*second)->roll(Deadline::in(5s)));
+}

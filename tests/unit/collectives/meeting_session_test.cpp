@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/meeting/session.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace hvd::coll::meeting;
+using hvd::Errc;
+using hvd::Error;
+using hvd::ok;
+using hvd::Status;
+
+namespace {
+
+std::vector<std::byte> bytes(std::string_view text) {
+    const auto* first = reinterpret_cast<const std::byte*>(text.data());
+    return {first, first + text.size()};
+}
+
+bool contains(std::string_view text, std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+}
+
+/// Carries what both say to and fro until both are silent; the first error of either.
+Status talk(Session& guest, Session& host) {
+    Status outcome = ok();
+    for (int round = 0; round < 4; ++round) {
+        for (auto [from, to] : {std::pair{&guest, &host}, std::pair{&host, &guest}}) {
+            const auto said = from->take_output();
+            auto taken = said.empty() ? ok() : to->feed(said);
+            if (!taken && outcome) {
+                outcome = std::move(taken);
+            }
+        }
+    }
+    return outcome;
+}
+
+struct Pair {
+    std::unique_ptr<Prover> guest_prover;
+    std::unique_ptr<Prover> host_prover;
+    Session guest;
+    Session host;
+
+    Pair(std::unique_ptr<Prover> comes, std::unique_ptr<Prover> keeps, std::string job = "job")
+        : guest_prover(std::move(comes)),
+          host_prover(std::move(keeps)),
+          guest(Session::Side::comes, *guest_prover, std::move(job)),
+          host(Session::Side::keeps, *host_prover, "job") {}
+};
+
+}  // namespace
+
+TEST_CASE("two ends with one key talk") {
+    Pair pair(create_key_prover(bytes("secret")), create_key_prover(bytes("secret")));
+
+    REQUIRE(talk(pair.guest, pair.host));
+    CHECK(pair.guest.is_ready());
+    CHECK(pair.host.is_ready());
+    pair.guest.send(bytes("one"));
+    pair.guest.send(bytes("two"));
+    pair.host.send(bytes("three"));
+    const auto wire = pair.guest.take_output();
+    REQUIRE(pair.host.feed(wire));
+    REQUIRE(pair.guest.feed(pair.host.take_output()));
+
+    CHECK(pair.host.next().value() == bytes("one"));
+    CHECK(pair.host.next().value() == bytes("two"));
+    CHECK(pair.host.next().value() == std::nullopt);
+    CHECK(pair.guest.next().value() == bytes("three"));
+    // Nobody on the way reads it.
+    CHECK(std::ranges::search(wire, bytes("one")).empty());
+}
+
+TEST_CASE("messages may come in any pieces") {
+    Pair pair(create_believer(), create_believer());
+    const auto hello = pair.guest.take_output();
+    for (const auto byte : hello) {
+        REQUIRE(pair.host.feed(std::span(&byte, 1)));
+    }
+
+    REQUIRE(talk(pair.guest, pair.host));
+    CHECK(pair.guest.is_ready());
+}
+
+TEST_CASE("another key is noticed by who comes, and nothing is sent to the impostor") {
+    Pair pair(create_key_prover(bytes("secret")), create_key_prover(bytes("guessed")));
+
+    const auto outcome = talk(pair.guest, pair.host);
+
+    REQUIRE_FALSE(outcome);
+    CHECK(outcome.error().code == Errc::invalid_argument);
+    CHECK(outcome.error().message == "it does not know the job's key");
+    CHECK_FALSE(pair.guest.is_ready());
+    CHECK_FALSE(pair.host.is_ready());
+}
+
+TEST_CASE("a proof is good for one connection only") {
+    Pair first(create_key_prover(bytes("secret")), create_key_prover(bytes("secret")));
+    auto hello = first.guest.take_output();
+    REQUIRE(first.host.feed(hello));
+    REQUIRE(first.guest.feed(first.host.take_output()));
+    const auto proof = first.guest.take_output();
+    Pair second(create_believer(), create_key_prover(bytes("secret")));
+
+    REQUIRE(second.host.feed(hello));
+    const auto replayed = second.host.feed(proof);
+
+    REQUIRE_FALSE(replayed);
+    CHECK(replayed.error().message == "it does not know the job's key");
+}
+
+TEST_CASE("a message that was changed on its way is refused") {
+    Pair pair(create_believer(), create_believer());
+    REQUIRE(talk(pair.guest, pair.host));
+    pair.guest.send(bytes("one"));
+    auto wire = pair.guest.take_output();
+    wire.back() ^= std::byte{1};
+
+    REQUIRE(pair.host.feed(wire));
+
+    CHECK_FALSE(pair.host.next());
+}
+
+TEST_CASE("jobs and kinds of proof are told apart") {
+    Pair other_job(create_believer(), create_believer(), "other\n");
+    Pair other_kind(create_key_prover(bytes("secret")), create_believer());
+
+    const auto hello = other_job.guest.take_output();
+    const auto refused = other_job.host.feed(hello);
+    const auto told = other_job.guest.feed(other_job.host.take_output());
+    (void)other_kind.host.feed(other_kind.guest.take_output());
+    const auto kind = other_kind.guest.feed(other_kind.host.take_output());
+
+    REQUIRE_FALSE(refused);
+    REQUIRE_FALSE(told);
+    CHECK(told.error() == Error{Errc::unavailable, "it says: this is job job, not other?"});
+    REQUIRE_FALSE(kind);
+    CHECK(kind.error().code == Errc::invalid_argument);
+    CHECK(contains(kind.error().message, "proves itself by nothing, the other by a key"));
+}
+
+TEST_CASE("strangers get a word and cost little") {
+    Pair pair(create_believer(), create_believer());
+
+    CHECK_FALSE(pair.host.feed(bytes("GET / HTTP/1.1\r\n\r\n")));
+    CHECK_FALSE(pair.host.take_output().empty());
+    CHECK(pair.host.feed(bytes("more")).error().code == Errc::aborted);
+}

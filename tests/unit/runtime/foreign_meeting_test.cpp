@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/bootstrap/foreign_meeting.hpp"
+
+#include "runtime/bootstrap/foreign_credentials.hpp"
+#include "runtime/bootstrap/foreign_roll.hpp"
+#include "tests/support/temp_dir.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using hvd::Environment;
+using hvd::Errc;
+using hvd::coll::Topology;
+using hvd::coll::meeting::Guest;
+using hvd::coll::meeting::ProofKind;
+using namespace hvd::rt;
+
+namespace {
+
+ForeignLaunch task(Launcher launcher, int rank = 0) {
+    return {.launcher = launcher,
+            .rank = rank,
+            .size = 4,
+            .local_rank = rank % 2,
+            .local_size = 2,
+            .node = rank / 2,
+            .job = "job"};
+}
+
+Guest guest(int rank, int local_rank, int local_size, std::string node) {
+    return {.rank = rank,
+            .size = 5,
+            .local_rank = local_rank,
+            .local_size = local_size,
+            .pid = 1,
+            .host = node,
+            .node = node};
+}
+
+bool contains(std::string_view text, std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+}
+
+}  // namespace
+
+TEST_CASE("the first host of a list is found") {
+    CHECK(first_host("h1") == "h1");
+    CHECK(first_host("h[2,4,7-9]") == "h2");
+    CHECK(first_host("h[02-04,7],k1") == "h02");
+    CHECK(first_host("a[1-2]b[3-4]") == "a1b3");
+    CHECK(first_host("node-7.cluster,x") == "node-7.cluster");
+    for (const auto* wrong : {"", ",", "h[1-2", "h[]", "h]", "a b"}) {
+        CAPTURE(wrong);
+        CHECK_FALSE(first_host(wrong));
+    }
+}
+
+TEST_CASE("torchrun's ranks meet where rank 0 is") {
+    const Environment environment{{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
+
+    const auto first = plan_meeting(environment, task(Launcher::torchrun, 0), {}, 0);
+    const auto third = plan_meeting(environment, task(Launcher::torchrun, 2), {}, 0);
+    const auto next = plan_meeting(environment, task(Launcher::torchrun, 2), {}, 1);
+
+    REQUIRE(first);
+    CHECK(first->host == "node1");
+    CHECK(first->is_keeper);
+    CHECK_FALSE(third->is_keeper);
+    CHECK(third->ports == first->ports);
+    CHECK(third->job == "job#0");
+    CHECK(next->job == "job#1");
+    CHECK(next->ports != first->ports);
+    CHECK(contains(
+        plan_meeting({}, task(Launcher::torchrun), {}, 0).error().message,
+        "MASTER_ADDR is not set: a world of 4 ranks on several hosts cannot meet under torchrun"));
+}
+
+TEST_CASE("Slurm's ranks meet on the first node of the step, wherever rank 0 is") {
+    const Environment environment{{"SLURM_STEP_NODELIST", "h[3-4]"}};
+    auto elsewhere = task(Launcher::slurm, 0);
+    elsewhere.node = 1;
+    auto keeper = task(Launcher::slurm, 2);
+    keeper.node = 0;
+
+    CHECK(plan_meeting(environment, task(Launcher::slurm), {}, 0)->host == "h3");
+    CHECK(plan_meeting(environment, task(Launcher::slurm), {}, 0)->is_keeper);
+    CHECK_FALSE(plan_meeting(environment, task(Launcher::slurm, 1), {}, 0)->is_keeper);
+    CHECK_FALSE(plan_meeting(environment, elsewhere, {}, 0)->is_keeper);
+    CHECK(plan_meeting(environment, keeper, {}, 0)->is_keeper);
+    CHECK(contains(
+        plan_meeting({{"SLURM_STEP_NODELIST", "h["}}, task(Launcher::slurm), {}, 0).error().message,
+        "SLURM_STEP_NODELIST='h[' is no list of hosts"));
+}
+
+TEST_CASE("ports are few, different and below those of outgoing connections") {
+    for (int generation = 0; generation < 50; ++generation) {
+        auto ports =
+            plan_meeting({{"MASTER_ADDR", "a"}}, task(Launcher::torchrun), {}, generation)->ports;
+        CHECK(ports.size() == 8);
+        CHECK(std::ranges::all_of(ports, [](int port) { return port >= 20000 && port < 32768; }));
+        std::ranges::sort(ports);
+        CHECK(std::ranges::adjacent_find(ports) == ports.end());
+    }
+    const auto allowed = plan_meeting({{"MASTER_ADDR", "a"}}, task(Launcher::torchrun),
+                                      {.first = 4000, .last = 4002}, 0);
+    CHECK(allowed->ports == std::vector<std::uint16_t>{4000, 4001, 4002});
+}
+
+TEST_CASE("other launchers give no address") {
+    const auto plan = plan_meeting({}, task(Launcher::jsrun), {}, 0);
+
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().code == Errc::unsupported);
+}
+
+TEST_CASE("where a rank stands follows from what all say") {
+    // Two ranks on a, three on b, numbered round robin.
+    const std::vector<Guest> roll{guest(0, 0, 2, "a"), guest(1, 0, 3, "b"), guest(2, 1, 2, "a"),
+                                  guest(3, 1, 3, "b"), guest(4, 2, 3, "b")};
+
+    CHECK(arrange(roll, 0).value() == Topology{0, 5, 0, 2, 0, 2});
+    CHECK(arrange(roll, 2).value() == Topology{2, 5, 1, 2, 0, 2});
+    CHECK(arrange(roll, 3).value() == Topology{3, 5, 1, 3, 1, 2});
+    CHECK(arrange(roll, 4).value() == Topology{4, 5, 2, 3, 0, 1});
+}
+
+TEST_CASE("ranks that are not told their local ranks are numbered in order") {
+    const std::vector<Guest> roll{guest(0, -1, -1, "a"), guest(1, -1, -1, "b"),
+                                  guest(2, -1, -1, "a")};
+
+    CHECK(arrange(roll, 2).value() == Topology{2, 3, 1, 2, 0, 1});
+}
+
+TEST_CASE("local ranks that do not fit together are refused") {
+    const auto refusal = [](const std::vector<Guest>& roll) {
+        const auto topology = arrange(roll, 0);
+        REQUIRE_FALSE(topology);
+        return topology.error().message;
+    };
+
+    CHECK(contains(refusal({guest(0, 0, 2, "a"), guest(1, 0, 2, "a")}),
+                   "rank 1 (pid 1 on host a) was told that it is local rank 0 of 2, but is number "
+                   "1 of the 2 ranks that came from there"));
+    CHECK(contains(refusal({guest(0, 0, 2, "a"), guest(1, 0, 1, "b")}), "local rank 0 of 2"));
+}
+
+TEST_CASE("a key file must be private and long enough") {
+    const hvd::test::TempDir folder;
+    const auto good = folder.write("good", std::string(32, 'k'));
+    const auto open = folder.write("open", std::string(32, 'k'));
+    const auto brief = folder.write("brief", "short");
+    namespace fs = std::filesystem;
+    fs::permissions(good, fs::perms::owner_read);
+    fs::permissions(brief, fs::perms::owner_read);
+    fs::permissions(open, fs::perms::owner_read | fs::perms::group_read);
+    const auto with = [](const fs::path& path) {
+        return find_credentials({{"HOROVOD_JOB_KEY_FILE", path.string()}}, task(Launcher::slurm));
+    };
+
+    CHECK(with(good)->kind == ProofKind::key);
+    CHECK(with(good)->secret.size() == 32);
+    CHECK(contains(with(open).error().message, "chmod 600"));
+    CHECK(contains(with(brief).error().message, "at least 16 bytes"));
+    CHECK(contains(with(folder.path() / "none").error().message, "No such file"));
+    CHECK(find_credentials({}, task(Launcher::torchrun))->kind == ProofKind::none);
+    CHECK(contains(find_credentials({{"HOROVOD_MUNGE_SOCKET", "/nowhere"}}, task(Launcher::slurm))
+                       .error()
+                       .message,
+                   "HOROVOD_JOB_KEY_FILE"));
+}
