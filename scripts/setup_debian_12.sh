@@ -17,6 +17,8 @@ packages=(
     catch2 dataset-fashion-mnist munge procps shellcheck util-linux
     # Simulated hosts for tests, and login shells that they may have.
     fish iproute2 nftables openssh-client openssh-server tcsh
+    # A Slurm on them, which nothing starts outside of tests.
+    slurm-client slurmctld slurmd
     # Python front ends; frameworks come into .venv with pip.
     ca-certificates python3 python3-venv
 )
@@ -40,7 +42,7 @@ if ((EUID != 0)); then
     exit 1
 fi
 echo "setup: installing ${missing[*]}"
-# The SSH server is for tests, which start their own: none is to run, now or after the next boot.
+# The servers are for tests, which start their own: none is to run, now or after the next boot.
 policy=/usr/sbin/policy-rc.d
 if [[ ! -e $policy ]]; then
     trap 'rm -f "$policy"' EXIT
@@ -50,6 +52,10 @@ fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
 apt-get install -y --no-install-recommends "${missing[@]}"
-if [[ " ${missing[*]} " == *" openssh-server "* ]] && command -v systemctl >/dev/null; then
-    systemctl --quiet disable ssh.service
+if command -v systemctl >/dev/null; then
+    for pair in openssh-server:ssh munge:munge slurmctld:slurmctld slurmd:slurmd; do
+        if [[ " ${missing[*]} " == *" ${pair%:*} "* ]]; then
+            systemctl --quiet disable "${pair#*:}.service"
+        fi
+    done
 fi

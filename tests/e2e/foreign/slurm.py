@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real Slurm over simulated hosts: munged and slurmd on each, slurmctld on the first."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from foreign.worlds import Ended
+from support.hosts import Host, Lab
+
+# All hosts share /home.
+_FOLDER = "/home/slurm"
+_CONF = """\
+ClusterName=lab
+SlurmctldHost=h1
+SlurmUser=root
+MailProg=/bin/true
+AuthType=auth/munge
+CredType=cred/munge
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerParameters=batch_sched_delay=0,sched_interval=1
+StateSaveLocation=/run/slurm-state
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+SlurmdSpoolDir=/run/slurmd
+SlurmctldLogFile=/run/slurmctld.log
+SlurmdLogFile=/run/slurmd.log
+SlurmdParameters=config_overrides
+KillWait=5
+ReturnToService=2
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+PropagateResourceLimitsExcept=ALL
+NodeName=h[1-{count}] CPUs=4 State=UNKNOWN
+PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+_START = """\
+mkdir -p /run/munge /run/slurmd /run/slurm-state
+/usr/sbin/munged --force --key-file={folder}/munge.key --socket=/run/munge/munge.socket.2 \
+  --pid-file=/run/munge/pid --seed-file=/run/munge/seed --log-file=/run/munge/log --num-threads=2
+[ $(hostname) != h1 ] || /usr/sbin/slurmctld -f {folder}/slurm.conf -c
+/usr/sbin/slurmd -f {folder}/slurm.conf -N $(hostname)
+"""
+
+
+class Slurm:
+    def __init__(self, lab: Lab) -> None:
+        self.head = lab[0]
+        folder = Path(self.head.path(_FOLDER))
+        folder.mkdir()
+        (folder / "slurm.conf").write_text(_CONF.format(count=len(lab.hosts)))
+        # Slurm 22.05 wants one, also where no cgroup is used.
+        (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
+        (folder / "munge.key").write_bytes(os.urandom(128))
+        (folder / "munge.key").chmod(0o400)
+        starts = [self._start(host) for host in lab.hosts]
+        for start in starts:
+            _, error = start.communicate(timeout=30)
+            assert start.returncode == 0, error
+        self._wait_until_idle(len(lab.hosts))
+
+    def _start(self, host: Host) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*host.prefix(), "bash", "-ec", _START.format(folder=_FOLDER)],
+            env=host.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def _wait_until_idle(self, count: int) -> None:
+        deadline = time.monotonic() + 30
+        while True:
+            nodes = self.run("sinfo", "-h", "-N", "-t", "idle", "-o", "%N", timeout=10)
+            if len(nodes.stdout.split()) == count:
+                return
+            assert time.monotonic() < deadline, f"nodes did not become idle: {nodes}"
+            time.sleep(0.1)
+
+    def run(
+        self, *command: str, user: str = "root", timeout: float = 60, **variables: str
+    ) -> Ended:
+        """A command on the first host."""
+        settings = {"SLURM_CONF": f"{_FOLDER}/slurm.conf", "HOROVOD_LOG_LEVEL": "info"}
+        for name in ("HOROVOD_LIBRARY", "PYTHONPATH"):
+            if value := os.environ.get(name):
+                settings[name] = value
+        result = subprocess.run(
+            [*self.head.prefix(user), *command],
+            env=self.head.environment(user, **{**settings, **variables}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+        )
+        return Ended(
+            result.returncode,
+            result.stdout.decode(errors="replace"),
+            result.stderr.decode(errors="replace"),
+        )
