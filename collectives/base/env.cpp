@@ -25,6 +25,14 @@ std::optional<std::string> read_env(const char* name) {
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
+bool set_env_default(const char* name, const std::string& value) {
+    if (read_env(name)) {
+        return false;
+    }
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): see the header
+    return ::setenv(name, value.c_str(), 0) == 0;
+}
+
 std::optional<std::string> find(const Environment& environment, std::string_view name) {
     const auto entry = environment.find(name);
     return entry == environment.end() ? std::nullopt : std::optional(entry->second);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The only reader of the process environment. Everything else gets values.
+// The only reader and writer of the process environment. Everything else gets values.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,10 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 [[nodiscard]] Environment current_environment();
 
 [[nodiscard]] std::optional<std::string> read_env(const char* name);
+
+/// Sets the variable for this process and its children where it is not set yet; true if it was
+/// not. Not while another thread may read the environment.
+bool set_env_default(const char* name, const std::string& value);
 
 /// The value, or nothing where it is unset.
 [[nodiscard]] std::optional<std::string> find(const Environment& environment,

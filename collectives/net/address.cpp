@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -35,10 +36,23 @@ std::string describe(const std::vector<HostAddress>& addresses) {
     return join(parts, ", ");
 }
 
+void write(ByteWriter& writer, const IpAddress& ip) {
+    writer.number(static_cast<std::uint8_t>(ip.is_v6 ? 1 : 0));
+    writer.raw(std::as_bytes(std::span(ip.bytes)));
+}
+
+IpAddress read_ip(ByteReader& reader) {
+    IpAddress ip{.is_v6 = reader.boolean()};
+    const auto bytes = reader.raw(ip.bytes.size());
+    if (!bytes.empty()) {
+        std::memcpy(ip.bytes.data(), bytes.data(), bytes.size());
+    }
+    return ip;
+}
+
 void write(ByteWriter& writer, const Endpoint& endpoint) {
     writer.text(endpoint.at.interface);
-    writer.number(static_cast<std::uint8_t>(endpoint.at.ip.is_v6 ? 1 : 0));
-    writer.raw(std::as_bytes(std::span(endpoint.at.ip.bytes)));
+    write(writer, endpoint.at.ip);
     writer.number(static_cast<std::uint8_t>(endpoint.at.prefix));
     writer.number(endpoint.at.speed);
     writer.number(endpoint.port);
@@ -47,11 +61,7 @@ void write(ByteWriter& writer, const Endpoint& endpoint) {
 Endpoint read_endpoint(ByteReader& reader) {
     Endpoint endpoint;
     endpoint.at.interface = reader.text();
-    endpoint.at.ip.is_v6 = reader.boolean();
-    const auto bytes = reader.raw(endpoint.at.ip.bytes.size());
-    if (!bytes.empty()) {
-        std::memcpy(endpoint.at.ip.bytes.data(), bytes.data(), bytes.size());
-    }
+    endpoint.at.ip = read_ip(reader);
     endpoint.at.prefix = reader.number<std::uint8_t>();
     endpoint.at.speed = reader.number<std::int32_t>();
     endpoint.port = reader.number<std::uint16_t>();
@@ -176,6 +186,7 @@ std::vector<std::byte> encode(const RankRecord& record) {
     writer.number(record.pid);
     writer.text(record.network);
     writer.list(record.endpoints, [&](const Endpoint& endpoint) { write(writer, endpoint); });
+    writer.text(record.home);
     return writer.take();
 }
 
@@ -186,8 +197,45 @@ Result<RankRecord> decode_rank_record(std::span<const std::byte> bytes) {
     record.pid = reader.number<std::int32_t>();
     record.network = reader.text();
     record.endpoints = reader.list<Endpoint>([&] { return read_endpoint(reader); });
+    record.home = reader.text();
     HVD_TRY_STATUS(reader.finish("addresses of a rank"));
     return record;
+}
+
+std::vector<std::byte> encode(const Ways& ways) {
+    ByteWriter writer;
+    writer.list(ways.ways, [&](const Way& way) {
+        writer.number(std::int32_t{way.scout});
+        write(writer, way.here);
+        write(writer, way.there);
+    });
+    writer.text(ways.failure);
+    return writer.take();
+}
+
+Result<Ways> decode_ways(std::span<const std::byte> bytes) {
+    ByteReader reader(bytes);
+    Ways ways;
+    ways.ways = reader.list<Way>([&] {
+        Way way{.scout = reader.number<std::int32_t>()};
+        way.here = read_ip(reader);
+        way.there = read_ip(reader);
+        return way;
+    });
+    ways.failure = reader.text();
+    HVD_TRY_STATUS(reader.finish("addresses between hosts"));
+    return ways;
+}
+
+std::vector<int> scouts_of(std::span<const RankRecord> records) {
+    std::map<std::string_view, int> lowest;
+    std::vector<int> scouts;
+    scouts.reserve(records.size());
+    for (const auto& record : records) {
+        const auto rank = static_cast<int>(scouts.size());
+        scouts.push_back(lowest.emplace(record.home, rank).first->second);
+    }
+    return scouts;
 }
 
 std::vector<Endpoint> candidates(const RankRecord& own,
@@ -214,6 +262,20 @@ std::vector<Endpoint> candidates(const RankRecord& own,
                           endpoint.at.ip.is_v6);
     });
     return order;
+}
+
+IpAddress to_ip(const sockaddr* address) noexcept {
+    IpAddress ip{.is_v6 = address->sa_family == AF_INET6};
+    if (ip.is_v6) {
+        sockaddr_in6 v6{};
+        std::memcpy(&v6, address, sizeof v6);
+        std::memcpy(ip.bytes.data(), &v6.sin6_addr, sizeof v6.sin6_addr);
+    } else {
+        sockaddr_in v4{};
+        std::memcpy(&v4, address, sizeof v4);
+        std::memcpy(ip.bytes.data(), &v4.sin_addr, sizeof v4.sin_addr);
+    }
+    return ip;
 }
 
 SocketAddress to_socket_address(const IpAddress& ip, std::uint16_t port) noexcept {

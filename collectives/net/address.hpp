@@ -103,6 +103,7 @@ struct RankRecord {
     std::int32_t pid = 0;
     std::string network;  // equal where two ranks see the same loopback
     std::vector<Endpoint> endpoints;
+    std::string home{};  // equal where two ranks are of one host: one agent has started them
 
     friend bool operator==(const RankRecord&, const RankRecord&) = default;
 };
@@ -118,6 +119,30 @@ struct RankRecord {
                                                std::span<const HostAddress> own_addresses,
                                                const RankRecord& peer);
 
+/// By which addresses two hosts reach each other: all pairs of their ranks use the same.
+struct Way {
+    int scout = 0;      // lowest rank of the other host
+    IpAddress here{};   // of this host
+    IpAddress there{};  // of the other one
+
+    friend bool operator==(const Way&, const Way&) = default;
+};
+
+/// What the scout of a host tells the other ranks there: the ways, or why there is none.
+struct Ways {
+    std::vector<Way> ways{};
+    std::string failure{};  // empty: none
+
+    friend bool operator==(const Ways&, const Ways&) = default;
+};
+
+[[nodiscard]] std::vector<std::byte> encode(const Ways& ways);
+/// Errors: internal for malformed bytes.
+[[nodiscard]] Result<Ways> decode_ways(std::span<const std::byte> bytes);
+
+/// By rank: the scout of its host, which is the lowest rank there.
+[[nodiscard]] std::vector<int> scouts_of(std::span<const RankRecord> records);
+
 /// As the kernel wants it. `size` is what bind and connect take.
 struct SocketAddress {
     sockaddr_storage storage{};
@@ -128,5 +153,7 @@ struct SocketAddress {
     }
 };
 [[nodiscard]] SocketAddress to_socket_address(const IpAddress& ip, std::uint16_t port) noexcept;
+/// Not for other families than the two.
+[[nodiscard]] IpAddress to_ip(const sockaddr* address) noexcept;
 
 }  // namespace hvd::coll::net

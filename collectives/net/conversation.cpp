@@ -37,10 +37,19 @@ void set_option(int socket, int level, int option) noexcept {
     (void)::setsockopt(socket, level, option, &on, sizeof on);  // better with it, right without it
 }
 
+template <class Ask>
+SocketAddress end_of(int socket, Ask ask) noexcept {
+    SocketAddress end;
+    end.size = sizeof end.storage;
+    if (ask(socket, reinterpret_cast<sockaddr*>(&end.storage), &end.size) != 0) {
+        end.size = 0;
+    }
+    return end;
+}
+
 std::uint16_t port_of(int socket) noexcept {
-    SocketAddress bound;
-    bound.size = sizeof bound.storage;
-    if (::getsockname(socket, reinterpret_cast<sockaddr*>(&bound.storage), &bound.size) != 0) {
+    const auto bound = end_of(socket, ::getsockname);
+    if (bound.size == 0) {
         return 0;
     }
     // At the same place for both families.
@@ -86,6 +95,22 @@ Result<UniqueFd> begin_connect(const Endpoint& to) {
         return unavailable("connect", errno);
     }
     return socket;
+}
+
+Result<IpAddress> own_end(int socket) {
+    const auto end = end_of(socket, ::getsockname);
+    if (end.size == 0) {
+        return unavailable("getsockname", errno);
+    }
+    return to_ip(end.get());
+}
+
+Result<IpAddress> far_end(int socket) {
+    const auto end = end_of(socket, ::getpeername);
+    if (end.size == 0) {
+        return unavailable("getpeername", errno);
+    }
+    return to_ip(end.get());
 }
 
 Conversation::Conversation(UniqueFd socket, Handshake handshake, Deadline limit)

@@ -29,6 +29,10 @@ struct Listener {
 /// A non-blocking socket that is connecting. Errors: unavailable.
 [[nodiscard]] Result<UniqueFd> begin_connect(const Endpoint& to);
 
+/// The two ends of a connection, without their ports. Errors: unavailable when it is broken.
+[[nodiscard]] Result<IpAddress> own_end(int socket);
+[[nodiscard]] Result<IpAddress> far_end(int socket);
+
 /// One handshake on one socket. Thread: baton.
 class Conversation {
 public:

@@ -7,7 +7,6 @@
 
 #include <bit>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 
 #include <ifaddrs.h>
@@ -16,31 +15,12 @@
 namespace hvd::coll::net {
 namespace {
 
-template <class Kernel>
-Kernel read_as(const sockaddr* from) noexcept {
-    Kernel address{};
-    std::memcpy(&address, from, sizeof address);
-    return address;
-}
-
-IpAddress ip_of(const sockaddr* from) noexcept {
-    IpAddress ip{.is_v6 = from->sa_family == AF_INET6};
-    if (ip.is_v6) {
-        const auto v6 = read_as<sockaddr_in6>(from);
-        std::memcpy(ip.bytes.data(), &v6.sin6_addr, sizeof v6.sin6_addr);
-    } else {
-        const auto v4 = read_as<sockaddr_in>(from);
-        std::memcpy(ip.bytes.data(), &v4.sin_addr, sizeof v4.sin_addr);
-    }
-    return ip;
-}
-
 int bits_of_mask(const sockaddr* mask) noexcept {
     if (mask == nullptr) {
         return 0;
     }
     int bits = 0;
-    for (const auto byte : ip_of(mask).bytes) {
+    for (const auto byte : to_ip(mask).bytes) {
         bits += std::popcount(byte);
     }
     return bits;
@@ -62,7 +42,7 @@ bool is_usable(const ifaddrs& entry) noexcept {
     if (entry.ifa_addr->sa_family != AF_INET6) {
         return false;
     }
-    const auto bytes = ip_of(entry.ifa_addr).bytes;
+    const auto bytes = to_ip(entry.ifa_addr).bytes;
     return !(bytes[0] == 0xfe && (bytes[1] & 0xc0U) == 0x80);
 }
 
@@ -81,7 +61,7 @@ Result<std::vector<HostAddress>> host_addresses() {
         if (is_usable(*entry)) {
             const std::string name = entry->ifa_name;
             addresses.push_back({.interface = name,
-                                 .ip = ip_of(entry->ifa_addr),
+                                 .ip = to_ip(entry->ifa_addr),
                                  .prefix = bits_of_mask(entry->ifa_netmask),
                                  .speed = speed_of(name)});
         }

@@ -61,8 +61,8 @@ Result<std::unique_ptr<Mesh>> Meeting::run(Store& store) {
     HVD_TRY_STATUS(open_listeners());
     HVD_TRY_STATUS(exchange_key(store));
     HVD_TRY_STATUS(exchange_records(store));
-    HVD_TRY_STATUS(plan_calls());
-    HVD_TRY_STATUS(connect_all());
+    HVD_TRY_STATUS(find_ways(store));
+    HVD_TRY_STATUS(connect_rest());
     std::vector<Mesh::Peer> peers(sockets_.size());
     for (std::size_t rank = 0; rank < peers.size(); ++rank) {
         auto& lanes = sockets_[rank];
@@ -71,7 +71,7 @@ Result<std::unique_ptr<Mesh>> Meeting::run(Store& store) {
         peers[rank].control = Link(std::move(lanes.at(static_cast<std::size_t>(Lane::control))));
         peers[rank].data = Link(std::move(lanes.at(static_cast<std::size_t>(Lane::data))));
     }
-    return std::unique_ptr<Mesh>(new Mesh(options_.rank, std::move(peers)));
+    return std::unique_ptr<Mesh>(new Mesh(options_.rank, std::move(peers), host_ways()));
 }
 
 // ---- what the store is for ----------------------------------------------------------------------
@@ -80,7 +80,8 @@ Status Meeting::open_listeners() {
     own_ = {.host = options_.host,
             .pid = static_cast<std::int32_t>(::getpid()),
             .network = network_identity(),
-            .endpoints = {}};
+            .endpoints = {},
+            .home = options_.home.empty() ? options_.host : options_.home};
     if (options_.rank == options_.size - 1) {
         return ok();  // nobody connects to the last one
     }
@@ -88,6 +89,8 @@ Status Meeting::open_listeners() {
         HVD_TRY(auto listener, listen_at(address, options_.ports, options_.rank));
         own_.endpoints.push_back(listener.endpoint);
         listeners_.push_back(std::move(listener));
+        const int socket = listeners_.back().socket.get();
+        reactor_.watch(socket, EPOLLIN, [this, socket](std::uint32_t) { accept_from(socket); });
     }
     return ok();
 }
@@ -122,25 +125,23 @@ Status Meeting::exchange_records(Store& store) {
         HVD_TRY(auto record, decode_rank_record(*bytes));
         records_.push_back(std::move(record));
     }
+    scouts_ = scouts_of(records_);
     return ok();
 }
 
-Status Meeting::plan_calls() {
-    for (int rank = 0; rank < options_.rank; ++rank) {
-        const auto& record = records_[static_cast<std::size_t>(rank)];
-        Call call{.peer = rank, .candidates = candidates(own_, addresses_, record)};
-        if (call.candidates.empty()) {
-            std::vector<std::string> offered;
-            for (const auto& endpoint : record.endpoints) {
-                offered.push_back(to_string(endpoint));
-            }
-            return Error{Errc::unavailable, describe(rank) + " has no address that host " +
-                                                options_.host + " could reach, only " +
-                                                join(offered, ", ") +
-                                                "; see HOROVOD_NETWORK_INTERFACES"};
+Status Meeting::plan_call(int rank) {
+    Call call{.peer = rank, .candidates = ways_to(rank)};
+    if (call.candidates.empty()) {
+        std::vector<std::string> offered;
+        for (const auto& endpoint : records_[static_cast<std::size_t>(rank)].endpoints) {
+            offered.push_back(to_string(endpoint));
         }
-        calls_.push_back(std::move(call));
+        return Error{Errc::unavailable, describe(rank) + " has no address that host " +
+                                            options_.host + " could reach, only " +
+                                            join(offered, ", ") +
+                                            "; see HOROVOD_NETWORK_INTERFACES"};
     }
+    calls_.push_back(std::move(call));
     return ok();
 }
 
@@ -156,11 +157,27 @@ std::string Meeting::describe(int rank) const {
 
 // ---- the loop -----------------------------------------------------------------------------------
 
-Status Meeting::connect_all() {
-    for (const auto& listener : listeners_) {
-        const int socket = listener.socket.get();
-        reactor_.watch(socket, EPOLLIN, [this, socket](std::uint32_t) { accept_from(socket); });
+Status Meeting::connect_rest() {
+    for (int rank = 0; rank < options_.rank; ++rank) {
+        const bool is_called_already =
+            is_scout() && scouts_[static_cast<std::size_t>(rank)] == rank;
+        if (!is_called_already) {
+            HVD_TRY_STATUS(plan_call(rank));
+        }
     }
+    HVD_TRY_STATUS(connect_awaited());
+    for (const auto& talk : talks_) {
+        reactor_.forget(talk->conversation.descriptor());
+    }
+    talks_.clear();
+    for (const auto& listener : listeners_) {
+        reactor_.forget(listener.socket.get());
+    }
+    listeners_.clear();
+    return ok();
+}
+
+Status Meeting::connect_awaited() {
     while (!is_complete()) {
         const auto now = Clock::now();
         expire(now);
@@ -175,22 +192,25 @@ Status Meeting::connect_all() {
         reactor_.dispatch();
         std::erase_if(talks_, [](const auto& talk) { return talk->is_over; });
     }
-    for (const auto& talk : talks_) {
-        reactor_.forget(talk->conversation.descriptor());
-    }
-    talks_.clear();
-    for (const auto& listener : listeners_) {
-        reactor_.forget(listener.socket.get());
-    }
-    listeners_.clear();
     return ok();
+}
+
+/// Whether a link with that rank must come before this part of the meeting is over.
+bool Meeting::is_awaited(int rank) const {
+    const auto& lanes = sockets_[static_cast<std::size_t>(rank)];
+    if (rank == options_.rank) {
+        return false;
+    }
+    if (is_scouting_) {
+        return scouts_[static_cast<std::size_t>(rank)] == rank &&
+               !lanes.at(static_cast<std::size_t>(Lane::control));
+    }
+    return !std::ranges::all_of(lanes, [](const UniqueFd& socket) { return bool(socket); });
 }
 
 bool Meeting::is_complete() const {
     for (int rank = 0; rank < options_.size; ++rank) {
-        const auto& lanes = sockets_[static_cast<std::size_t>(rank)];
-        if (rank != options_.rank &&
-            !std::ranges::all_of(lanes, [](const UniqueFd& socket) { return bool(socket); })) {
+        if (is_awaited(rank)) {
             return false;
         }
     }
@@ -227,9 +247,7 @@ void Meeting::expire(Clock::time_point now) {
 Error Meeting::missing() const {
     std::vector<std::string> parts;
     for (int rank = 0; rank < options_.size; ++rank) {
-        const auto& lanes = sockets_[static_cast<std::size_t>(rank)];
-        if (rank != options_.rank &&
-            !std::ranges::all_of(lanes, [](const UniqueFd& socket) { return bool(socket); })) {
+        if (is_awaited(rank)) {
             parts.push_back(describe(rank));
         }
     }

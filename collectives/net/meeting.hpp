@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a Mesh comes to be: the ranks leave their addresses in the store, connect, and prove who they
-// are. One thread, one reactor, one deadline.
+// How a Mesh comes to be: the ranks leave their addresses in the store; the lowest ranks of the
+// hosts, their scouts, find out by which addresses each two hosts reach each other; then all ranks
+// connect by these, and prove who they are. One thread, one reactor, one deadline.
 #pragma once
 
 #include "collectives/net/conversation.hpp"
@@ -52,8 +53,22 @@ private:
     [[nodiscard]] Status open_listeners();
     [[nodiscard]] Status exchange_records(Store& store);
     [[nodiscard]] Status exchange_key(Store& store);
-    [[nodiscard]] Status plan_calls();
-    [[nodiscard]] Status connect_all();
+
+    // In meeting_ways.cpp: by which addresses.
+    [[nodiscard]] Status find_ways(Store& store);
+    [[nodiscard]] Status scout();
+    [[nodiscard]] Status hear_from_scout(Store& store);
+    void keep_listeners_on_ways();
+    [[nodiscard]] const Way* way_to(int rank) const;
+    [[nodiscard]] std::vector<Endpoint> ways_to(int rank) const;
+    [[nodiscard]] std::vector<HostWay> host_ways() const;
+    [[nodiscard]] int own_scout() const;
+    [[nodiscard]] bool is_scout() const { return own_scout() == options_.rank; }
+
+    [[nodiscard]] Status plan_call(int rank);
+    [[nodiscard]] Status connect_rest();
+    [[nodiscard]] Status connect_awaited();
+    [[nodiscard]] bool is_awaited(int rank) const;
 
     void accept_from(int listener);
     void add_talk(Conversation conversation, std::size_t call, const Endpoint& endpoint);
@@ -82,6 +97,9 @@ private:
     std::vector<HostAddress> addresses_;
     RankRecord own_;
     std::vector<RankRecord> records_;  // by rank
+    std::vector<int> scouts_;          // by rank: of its host
+    std::vector<Way> ways_;            // to each host, the own one included
+    bool is_scouting_ = false;         // only the control links between scouts are awaited
     Reactor reactor_;
     std::vector<Listener> listeners_;
     std::vector<Call> calls_;

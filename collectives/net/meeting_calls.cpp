@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kStagger = 250ms;     // until the next address is tried beside the last one
+constexpr auto kStagger = 150ms;     // until the next address is tried beside the last one
 constexpr auto kRoundPause = 500ms;  // after all addresses have failed
 constexpr int kRounds = 2;
 

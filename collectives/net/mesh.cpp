@@ -32,7 +32,8 @@ void linger_on_close(const Link& link) noexcept {
 
 }  // namespace
 
-Mesh::Mesh(int rank, std::vector<Peer> peers) : rank_(rank), peers_(std::move(peers)) {
+Mesh::Mesh(int rank, std::vector<Peer> peers, std::vector<HostWay> host_ways)
+    : rank_(rank), peers_(std::move(peers)), host_ways_(std::move(host_ways)) {
     for (int each = 0; each < size(); ++each) {
         if (each != rank_) {
             peer(each).control.watch(reactor_);

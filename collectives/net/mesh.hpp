@@ -24,8 +24,16 @@ struct MeshOptions {
     int size = 1;
     std::string host;    // for messages
     std::string prefix;  // of the keys in the store: a world's own
+    std::string home{};  // the same for the ranks of one host, another elsewhere; empty: `host`
     InterfaceFilter interfaces{};
     PortRange ports{};
+};
+
+/// How this host and another one reach each other.
+struct HostWay {
+    std::string host;    // the other
+    HostAddress here{};  // interface and address of this host
+    IpAddress there{};
 };
 
 /// Thread: baton, but for `close_in_child`.
@@ -39,7 +47,8 @@ public:
         Link data;
     };
 
-    /// Connects every rank with every other; who has the higher rank connects. Returns once all
+    /// Connects every rank with every other; who has the higher rank connects. All ranks of two
+    /// hosts use the same addresses, which the lowest ranks there found to work. Returns once all
     /// connections of this rank stand; nothing listens any more then. Errors: timed_out (who is
     /// missing), unavailable (rank, host, every address and why it did not work), invalid_argument
     /// (interfaces, ports).
@@ -63,6 +72,9 @@ public:
     /// "rank 3 (pid 812 on host node2)".
     [[nodiscard]] std::string describe(int rank) const;
 
+    /// To every other host.
+    [[nodiscard]] const std::vector<HostWay>& host_ways() const noexcept { return host_ways_; }
+
     /// What the links are watched by. Its descriptor is readable when one of them has news;
     /// `dispatch` tells them.
     [[nodiscard]] Reactor& reactor() noexcept { return reactor_; }
@@ -73,11 +85,12 @@ public:
 
 private:
     friend class Meeting;
-    Mesh(int rank, std::vector<Peer> peers);
+    Mesh(int rank, std::vector<Peer> peers, std::vector<HostWay> host_ways);
 
     int rank_;
     Reactor reactor_;
     std::vector<Peer> peers_;  // by rank; the own entry is empty
+    std::vector<HostWay> host_ways_;
 };
 
 }  // namespace hvd::coll::net

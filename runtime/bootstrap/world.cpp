@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,8 @@ namespace {
 // The local group's segments.
 constexpr std::size_t kControlSegment = 0;
 constexpr std::size_t kBackendSegment = 1;
+
+constexpr const char* kNcclInterfaces = "NCCL_SOCKET_IFNAME";
 
 using Place = WorldPlace;
 
@@ -42,6 +45,7 @@ Result<Place> place_by_agent(const World::Options& options,
     if (place.topology.size == 1) {
         return place;
     }
+    place.home = contract.agent_socket;
     place.prefix = "world/" + std::to_string(options.generation) + "/";
     place.is_connected =
         place.topology.local_size != place.topology.size || operations == CpuOperations::tcp;
@@ -82,21 +86,43 @@ CacheLimits cache_limits(const EngineConfig& config) {
             .quarantine = ShmChannel::quarantine()};
 }
 
-/// Which way the connections with each other host go, as far as this rank made them.
-std::string describe_connections(const coll::net::Mesh& mesh) {
-    std::map<std::string, std::string> by_host;
-    for (int rank = 0; rank < mesh.size(); ++rank) {
-        const auto& peer = mesh.peer(rank);
-        if (!peer.address.empty()) {
-            by_host.emplace(peer.identity.host, peer.address);
-        }
+/// "by eth0 10.0.0.1: node2 10.0.0.2, node3 10.0.0.3; by ib0 ...".
+std::string describe_ways(const std::vector<coll::net::HostWay>& ways) {
+    std::map<std::string, std::vector<std::string>> by_own_address;
+    for (const auto& way : ways) {
+        by_own_address[way.here.interface + " " + to_string(way.here.ip)].push_back(
+            way.host + " " + to_string(way.there));
     }
     std::vector<std::string> parts;
-    parts.reserve(by_host.size());
-    for (const auto& [host, address] : by_host) {
-        parts.push_back(std::string(host).append(" by ").append(address));
+    parts.reserve(by_own_address.size());
+    for (const auto& [own, others] : by_own_address) {
+        parts.push_back("by " + own + ": " + join(others, ", "));
     }
-    return join(parts, ", ");
+    return join(parts, "; ");
+}
+
+/// NCCL takes the interfaces that were found to work: by itself it looks at names only, and may
+/// take docker's. "=": names, not their beginnings.
+std::string nccl_interfaces(const std::vector<coll::net::HostWay>& ways) {
+    std::set<std::string> names;
+    for (const auto& way : ways) {
+        if (!way.here.interface.empty()) {
+            names.insert(way.here.interface);
+        }
+    }
+    return names.empty() ? "" : "=" + join(std::vector(names.begin(), names.end()), ",");
+}
+
+/// Tells the choice, once for each host, and NCCL.
+void use_ways(const std::vector<coll::net::HostWay>& ways,
+              const coll::Topology& topology,
+              const Logger& log) {
+    if (const auto interfaces = nccl_interfaces(ways); !interfaces.empty()) {
+        (void)set_env_default(kNcclInterfaces, interfaces);
+    }
+    if (!ways.empty() && topology.local_rank == 0) {
+        log.info("connected over tcp " + describe_ways(ways));
+    }
 }
 
 }  // namespace
@@ -114,6 +140,7 @@ Result<std::unique_ptr<Channel>> World::connect(WorldPlace& place,
                                               .size = place.topology.size,
                                               .host = place.host,
                                               .prefix = place.prefix,
+                                              .home = place.home,
                                               .interfaces = config.interfaces,
                                               .ports = config.ports},
                                              deadline));
@@ -177,10 +204,8 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     if (!place.warning.empty() && place.topology.rank == 0) {
         log.warn(place.warning);
     }
-    // Once for each host, by the rank that has connected to all others of it and of those before.
-    if (world->mesh_ && place.topology.local_rank == place.topology.local_size - 1 &&
-        place.topology.rank != 0) {
-        log.info("connected over tcp with " + describe_connections(*world->mesh_));
+    if (world->mesh_) {
+        use_ways(world->mesh_->host_ways(), place.topology, log);
     }
     return world;
 }

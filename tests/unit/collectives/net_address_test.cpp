@@ -126,12 +126,44 @@ TEST_CASE("what a rank publishes survives the store, and malformed bytes are ref
         .host = "node1",
         .pid = 42,
         .network = "boot/1",
-        .endpoints = {{at("eth0", "10.0.0.2", 24, 100), 7005}, {at("ib0", "fd00::2", 64), 7006}}};
+        .endpoints = {{at("eth0", "10.0.0.2", 24, 100), 7005}, {at("ib0", "fd00::2", 64), 7006}},
+        .home = "agent"};
     const auto bytes = encode(record);
 
     CHECK(*decode_rank_record(bytes) == record);
     for (std::size_t size = 0; size < bytes.size(); ++size) {
         CHECK_FALSE(decode_rank_record(std::span(bytes).first(size)));
+    }
+}
+
+TEST_CASE("what a scout tells survives the store, and malformed bytes are refused") {
+    const Ways ways{
+        .ways = {{.scout = 0, .here = *parse_ip("10.0.0.1"), .there = *parse_ip("10.0.0.2")},
+                 {.scout = 8, .here = *parse_ip("fd00::1"), .there = *parse_ip("fd00::8")}},
+        .failure = "why"};
+    const auto bytes = encode(ways);
+
+    CHECK(*decode_ways(bytes) == ways);
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+        CHECK_FALSE(decode_ways(std::span(bytes).first(size)));
+    }
+}
+
+TEST_CASE("the scout of a host is the lowest rank there, however ranks are spread") {
+    std::vector<RankRecord> records(5);
+    records[0].home = "b";
+    records[1].home = "a";
+    records[2].home = "b";
+    records[3].home = "c";
+    records[4].home = "a";
+
+    CHECK(scouts_of(records) == std::vector<int>{0, 1, 0, 3, 1});
+}
+
+TEST_CASE("an address comes back from the kernel's form") {
+    for (const auto* text : {"10.1.2.3", "fd00::12"}) {
+        const auto ip = *parse_ip(text);
+        CHECK(to_ip(to_socket_address(ip, 80).get()) == ip);
     }
 }
 

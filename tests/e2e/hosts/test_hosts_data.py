@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The connections between ranks of several hosts: by which addresses they go."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+PASSED_ON = ("PYTHONPATH", "HOROVOD_LIBRARY")  # of development builds
+
+# A world without a framework: its ranks meet, reduce, and tell what NCCL would be told.
+MEET = """
+import ctypes
+from horovod.common.basics import HorovodBasics
+basics = HorovodBasics()
+basics.init()
+getenv = ctypes.CDLL(None).getenv
+getenv.restype = ctypes.c_char_p
+print("nccl", (getenv(b"NCCL_SOCKET_IFNAME") or b"").decode(), flush=True)
+basics.shutdown()
+"""
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ} | more
+
+
+@pytest.fixture
+def meet(cluster):
+    """meet(hosts, ...) runs two ranks on each of two hosts."""
+    hosts = cluster(2)
+    hosts.head.path("/root/meet.py").write_text(MEET)
+
+    def run(*flags: object, **variables: str):
+        command = (sys.executable, "/root/meet.py")
+        return hosts.run(
+            *("-np", 4, "-H", "h1:2,h2:2", *flags), *command, env=environment(**variables)
+        )
+
+    run.hosts = hosts
+    return run
+
+
+def drop_connections(host, which: str) -> None:
+    """Such connections to the host get no answer; SSH does."""
+    rules = (
+        "table inet lab { chain in { type filter hook input priority 0; "
+        f"{which} tcp dport != 22 tcp flags & (syn | ack) == syn drop; }}; }}"
+    )
+    host.run("nft", "-f", "-", stdin=None, input=rules).check_returncode()
+
+
+def said_of_ways(job) -> list[str]:
+    return [
+        line.split("connected over tcp ")[1]
+        for line in job.err.decode(errors="replace").splitlines()
+        if "connected over tcp" in line
+    ]
+
+
+def test_the_addresses_are_told_once_for_each_host_and_nccl_gets_the_interface(meet):
+    job = meet(HOROVOD_LOG_LEVEL="info")
+
+    h1, h2 = meet.hosts.hosts
+    assert job.code == 0, job.err
+    assert [line.split(":", 1)[1] for line in job.lines] == ["nccl =eth0"] * 4
+    assert sorted(said_of_ways(job)) == [
+        f"by eth0 {h1.address}: h2 {h2.address}",
+        f"by eth0 {h2.address}: h1 {h1.address}",
+    ]
+
+
+def test_what_the_user_tells_nccl_stays(meet):
+    job = meet(NCCL_SOCKET_IFNAME="ib0")
+
+    assert [line.split(":", 1)[1] for line in job.lines] == ["nccl ib0"] * 4, job.err
+
+
+def test_an_address_that_never_answers_is_passed_by(meet):
+    for host in meet.hosts.hosts:
+        drop_connections(host, "iifname eth0 meta nfproto ipv4")
+
+    job = meet(HOROVOD_LOG_LEVEL="info")
+
+    assert job.code == 0, job.err.decode(errors="replace")
+    ways = said_of_ways(job)
+    assert len(ways) == 2, job.err
+    assert all(host.address6 in " ".join(ways) for host in meet.hosts.hosts), ways
+
+
+def test_interfaces_that_are_asked_for_are_the_ones_that_are_used(meet):
+    h2 = meet.hosts.hosts[1]
+
+    job = meet(
+        "--network-interfaces", "fd00::/8", "--port-range", "21000-21099", HOROVOD_LOG_LEVEL="info"
+    )
+    refused = meet("--network-interfaces", "wlan*")
+
+    assert job.code == 0, job.err
+    assert h2.address6 in said_of_ways(job)[0], job.err
+    assert refused.code != 0
+    assert b"HOROVOD_NETWORK_INTERFACES='wlan*' allows none of this host's addresses" in refused.err
