@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/guard.hpp"
+#include "launcher/agent/own_folder.hpp"
 #include "launcher/wire/build_id.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <span>
 #include <string_view>
@@ -24,7 +26,11 @@ void print(std::FILE* stream, std::string_view text) {
 
 int main(int argc, char** argv) {
     const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
-    if (argc == 2 && std::string_view(arguments[1]) == "--version") {
+    if (argc > 1 && std::string_view(arguments[1]) == "--version") {
+        // The bootstrap names the folders that it found this program in, and trusts no others.
+        if (!std::ranges::all_of(arguments.subspan(2), hvd::launch::agent::is_own_folder)) {
+            return kUsage;
+        }
         print(stdout, hvd::launch::wire::build_id());
         print(stdout, "\n");
         return 0;

@@ -15,20 +15,22 @@ constexpr std::size_t kWordLimit = 900;
 ///   _i build id   _k folder's name   _n bytes   _m machine   _z shared places   _u umask as given
 ///   _d a folder   _f the agent in it   _r why it is of no use   _w all reasons together
 constexpr std::string_view kScript =
-    R"sh(_i=$1 _k=$2 _n=$3 _m=$4 _w= _u=$(umask); shift 4; _z=$*; set -f; )sh"
+    R"sh(_i=$1 _k=$2 _n=$3 _m=$4 _w= _u=; shift 4; _z=$*; set -f; )sh"
     R"sh(_a() { printf "\n%s %s\n" HVDBOOT1 "$1"; }; )sh"
     R"sh(_x() { _a "fail $(echo $1)"; exit 97; }; )sh"
-    R"sh(_s=$(uname -m); [ "$_s" = "$_m" ] || _x "this machine is $_s, the agent is for $_m"; )sh"
 
     // Whether a folder is ours alone. ls -d shows a symbolic link as such.
     R"sh(_o() { [ -O "$1" ] || { _r="$1 belongs to somebody else"; return 1; }; )sh"
     R"sh(case $(LC_ALL=C ls -ldn "$1") in drwx------*) ;; )sh"
     R"sh(*) _r="$1 is not a plain folder of mode 0700"; return 1;; esac; }; )sh"
 
-    // Whether _d has the agent and it runs; if so, become it.
-    R"sh(_c() { _f=$_d/$_k/hvd-agent; [ -f "$_f" ] && [ -O "$_f" ] && _o "$_d" && _o "$_d/$_k" && )sh"
-    R"sh([ "$("$_f" --version </dev/null 2>/dev/null)" = "$_i" ]; }; )sh"
-    R"sh(_g() { umask "$_u"; exec "$_f"; }; )sh"
+    // Whether _d has the agent and it runs; if so, become it. That is all that happens on most
+    // hosts, and each process costs a millisecond: the agent, which is ours, looks itself whether
+    // its folders are for us alone.
+    R"sh(_e() { if [ -h "$1" ]; then return 1; fi; [ -d "$1" ] && [ -O "$1" ]; }; )sh"
+    R"sh(_c() { _f=$_d/$_k/hvd-agent; [ -f "$_f" ] && [ -O "$_f" ] && _e "$_d" && _e "$_d/$_k" && )sh"
+    R"sh([ "$("$_f" --version "$_d" "$_d/$_k" </dev/null 2>/dev/null)" = "$_i" ]; }; )sh"
+    R"sh(_g() { [ -z "$_u" ] || umask "$_u"; exec "$_f"; }; )sh"
     R"sh(_j() { if _c; then _g; fi; }; )sh"
 
     // Receives the agent into _t, proves it, publishes it. All its bytes are taken, also where the
@@ -59,7 +61,9 @@ constexpr std::string_view kScript =
     R"sh(for _q in $_z; do _d=$_q/horovodrun-$(id -u); )sh"
     R"sh(if [ -d "$_q" ] && { [ -k "$_q" ] || [ -O "$_q" ]; }; then $1; )sh"
     R"sh(else _w="$_w$_q: no such folder with the sticky bit; "; fi; done; }; )sh"
-    R"sh(_v _j; _h="head -c $_n"; head -c 1 </dev/null >/dev/null 2>&1 || _h="dd bs=1 count=$_n"; )sh"
+    R"sh(_v _j; _u=$(umask) _s=$(uname -m); )sh"
+    R"sh([ "$_s" = "$_m" ] || _x "this machine is $_s, the agent is for $_m"; )sh"
+    R"sh(_h="head -c $_n"; head -c 1 </dev/null >/dev/null 2>&1 || _h="dd bs=1 count=$_n"; )sh"
     R"sh(_v _b; )sh"
 
     // No folder will do: python3 can execute what lies in memory alone.

@@ -3,6 +3,7 @@
 
 #include "collectives/base/env.hpp"
 #include "launcher/remote/ssh/fallback_transport.hpp"
+#include "launcher/remote/ssh/hosts_file.hpp"
 #include "launcher/remote/ssh/ssh_transport.hpp"
 #include "launcher/remote/ssh/target.hpp"
 
@@ -19,6 +20,7 @@ public:
           signal_mask_(signal_mask),
           environment_(current_environment()),
           me_(local_user(environment_)),
+          hosts_file_(read_hosts_file()),
           keys_(std::make_shared<KeyRing>(io)) {}
 
     [[nodiscard]] std::unique_ptr<Transport> make_transport(const Host& host,
@@ -29,8 +31,9 @@ public:
         if (const auto* other = std::get_if<UseSystemSsh>(&target)) {
             return make_other(other->reason);
         }
-        auto own = std::make_unique<SshTransport>(io_, std::get<SshTarget>(std::move(target)),
-                                                  keys_, line, signal_mask_);
+        auto& found = std::get<SshTarget>(target);
+        found.address = hosts_file_.find(found.name);
+        auto own = std::make_unique<SshTransport>(io_, std::move(found), keys_, line, signal_mask_);
         return std::make_unique<FallbackTransport>(io_, std::move(own), std::move(make_other));
     }
 
@@ -39,6 +42,7 @@ private:
     sigset_t signal_mask_;
     Environment environment_;
     LocalUser me_;
+    HostsFile hosts_file_;
     std::shared_ptr<KeyRing> keys_;  // shared with the transports, which may outlive this
 };
 

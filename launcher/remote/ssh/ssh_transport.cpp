@@ -105,6 +105,12 @@ void SshTransport::open(Handlers handlers) {
                   [this, address = *std::move(literal)] { resolved(std::vector{address}); });
         return;
     }
+    if (target_.address) {
+        soon_.set(Deadline::in(kNow), [this] {
+            resolved(parse_getent(*target_.address, target_.port, target_.address_family));
+        });
+        return;
+    }
     lookup_ = std::make_unique<NameLookup>(io_, target_.name, signal_mask_);
     lookup_->start([this](Result<std::string> output) {
         if (!output) {

@@ -26,8 +26,9 @@ struct LocalUser {
 [[nodiscard]] LocalUser local_user(const Environment& environment);
 
 struct SshTarget {
-    std::string host{};  // as the user wrote it
-    std::string name{};  // to be resolved: a name or an address
+    std::string host{};                    // as the user wrote it
+    std::string name{};                    // to be resolved: a name or an address
+    std::optional<std::string> address{};  // of the name, where /etc/hosts tells it
     int port = 22;
     std::string user{};
     std::optional<int> address_family{};        // AF_INET, AF_INET6

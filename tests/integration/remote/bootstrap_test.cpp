@@ -173,6 +173,28 @@ TEST_CASE("folders that others could write or exchange are not trusted") {
     CHECK_THAT(message, Contains("/tmp/horovodrun-0 belongs to somebody else"));
 }
 
+TEST_CASE("an agent in a folder that others may enter is not run, though it is ours") {
+    if (!can_mount()) {
+        return;
+    }
+    const test::TempDir folder;
+    REQUIRE(link_through(make_host(folder)).has_reported);
+    const auto home = (folder.path() / "home").string();
+
+    const auto outcome = link_through(make_host(
+        folder,
+        with_mounts("mount --bind " + home +
+                    " /mnt; chmod 750 /mnt/.cache/horovodrun\n"
+                    "for d in /var/tmp /dev/shm /tmp; do mount -t tmpfs -o ro none $d; done\n"
+                    "printf '#!/bin/sh\\nexit 1' >/mnt/python3; chmod 755 /mnt/python3\n"
+                    "PATH=/mnt:$PATH")));
+
+    CHECK_FALSE(outcome.has_reported);
+    REQUIRE(outcome.error);
+    CHECK_THAT(outcome.error->message,
+               Contains("/mnt/.cache/horovodrun is not a plain folder of mode 0700"));
+}
+
 TEST_CASE("the agent's folders are for their owner alone, whatever the mode mask") {
     const test::TempDir folder;
 
