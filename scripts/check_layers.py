@@ -44,7 +44,7 @@ TABLE: dict[str, set[str]] = {
     | {"collectives", "collectives/net", "runtime/tensor", "runtime/negotiation"}
     | {"runtime/control", "runtime/fusion", "runtime/execution"},
     "runtime/bootstrap": NET
-    | {"collectives/meeting", "collectives/selector"}
+    | {"collectives/meeting", "collectives/mpi", "collectives/selector"}
     | {"runtime/control", "runtime/engine", "runtime/tensor"},
     "runtime/c_api": BASE
     | {"collectives", "runtime/include", "runtime/tensor", "runtime/engine", "runtime/bootstrap"},

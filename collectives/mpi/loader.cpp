@@ -3,6 +3,7 @@
 
 #include "collectives/base/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -78,9 +79,15 @@ Result<LibraryChoice> choose_library(const Environment& environment,
 
 std::vector<std::string_view> loaded_libraries() {
     std::vector<std::string_view> loaded;
+    std::vector<void*> libraries;  // one may be known under two names
     for (const auto name : kKnownLibraries) {
-        if (void* library = ::dlopen(name.data(), RTLD_NOW | RTLD_NOLOAD)) {
-            (void)::dlclose(library);
+        void* const library = ::dlopen(name.data(), RTLD_NOW | RTLD_NOLOAD);
+        if (library == nullptr) {
+            continue;
+        }
+        (void)::dlclose(library);
+        if (std::ranges::find(libraries, library) == libraries.end()) {
+            libraries.push_back(library);
             loaded.push_back(name);
         }
     }

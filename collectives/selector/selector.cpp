@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/selector/selector.hpp"
 
+#include "collectives/mpi/factory.hpp"
 #include "collectives/self/factory.hpp"
 #include "collectives/shm/factory.hpp"
 #include "collectives/tcp/factory.hpp"
+
+#include <utility>
 
 namespace hvd::coll {
 
@@ -11,8 +14,12 @@ std::size_t local_segment_bytes(const Topology& topology) {
     return topology.local_size > 1 ? shm::segment_bytes(topology.local_size) : 0;
 }
 
-std::vector<std::unique_ptr<Backend>> create_backends(const BackendParts& parts) {
+std::vector<std::unique_ptr<Backend>> create_backends(BackendParts parts) {
     std::vector<std::unique_ptr<Backend>> backends;
+    if (parts.communicator) {
+        backends.push_back(mpi::create(std::move(*parts.communicator), *parts.reactor));
+        return backends;  // no other way is taken silently
+    }
     const auto& topology = parts.topology;
     if (topology.size == 1) {
         backends.push_back(self::create());

@@ -5,12 +5,15 @@
 #pragma once
 
 #include "collectives/backend.hpp"
+#include "collectives/mpi/communicator.hpp"
 #include "collectives/net/mesh.hpp"
+#include "collectives/reactor.hpp"
 #include "collectives/rendezvous/local_group.hpp"
 #include "collectives/topology.hpp"
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,13 +26,16 @@ struct BackendParts {
                                         // the backends
     std::size_t local_segment = 0;      // the group's segment that the backends may use
     net::Mesh* mesh = nullptr;          // the ranks of all hosts, where there is one; outlives them
+    std::optional<mpi::Communicator> communicator{};  // of all ranks, where MPI was asked for: it
+                                                      // then does everything
+    Reactor* reactor = nullptr;  // what the engine sleeps in, for MPI; outlives them
 };
 
 /// Bytes of the local group's segment that `create_backends` needs.
 [[nodiscard]] std::size_t local_segment_bytes(const Topology& topology);
 
 /// Those that can serve this world; the same list in the same order on every rank.
-[[nodiscard]] std::vector<std::unique_ptr<Backend>> create_backends(const BackendParts& parts);
+[[nodiscard]] std::vector<std::unique_ptr<Backend>> create_backends(BackendParts parts);
 
 /// The backend with the highest score, the first among equals; nullptr when none can do it. Pure:
 /// the same task gives the same position on every rank.

@@ -46,7 +46,8 @@ Context::Context() {
     });
 }
 
-Status Context::init(std::optional<std::chrono::milliseconds> timeout) {
+Status Context::init(std::optional<std::chrono::milliseconds> timeout,
+                     const void* mpi_communicator) {
     if (is_forked_child_.load(std::memory_order_relaxed)) {
         return in_forked_child();
     }
@@ -55,9 +56,11 @@ Status Context::init(std::optional<std::chrono::milliseconds> timeout) {
         return ok();
     }
     engaged_.store(true, std::memory_order_relaxed);
-    auto world = World::join(
-        {.environment = current_environment(), .timeout = timeout, .generation = generation_},
-        tickets_);
+    auto world = World::join({.environment = current_environment(),
+                              .timeout = timeout,
+                              .generation = generation_,
+                              .mpi_communicator = mpi_communicator},
+                             tickets_);
     ++generation_;  // a failed attempt counts too: every rank has made it
     if (!world) {
         engaged_.store(false, std::memory_order_relaxed);

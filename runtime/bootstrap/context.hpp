@@ -29,7 +29,9 @@ public:
 
     /// Joins the world of the environment; does nothing in a world already. One caller at a time
     /// does it, the others wait for the outcome.
-    [[nodiscard]] Status init(std::optional<std::chrono::milliseconds> timeout);
+    /// `mpi_communicator`, if any, is the address of an MPI_Comm: the world is that of its ranks.
+    [[nodiscard]] Status init(std::optional<std::chrono::milliseconds> timeout,
+                              const void* mpi_communicator = nullptr);
 
     /// Leaves the world; does nothing outside of one.
     [[nodiscard]] Status shutdown();

@@ -6,6 +6,7 @@
 #include "collectives/selector/selector.hpp"
 #include "runtime/bootstrap/foreign_launch.hpp"
 #include "runtime/bootstrap/foreign_place.hpp"
+#include "runtime/bootstrap/mpi_world.hpp"
 #include "runtime/bootstrap/world_place.hpp"
 #include "runtime/control/local_channel.hpp"
 #include "runtime/control/shm_channel.hpp"
@@ -76,6 +77,29 @@ Result<Place> find_place(const World::Options& options,
         launch,
         {.environment = options.environment, .config = config, .generation = options.generation},
         deadline);
+}
+
+/// The same where MPI has a word in it: a communicator of the user's, or the wish for its backend.
+Result<Place> find_place(const World::Options& options,
+                         const EngineConfig& config,
+                         std::optional<MpiWorld>& mpi,
+                         Deadline deadline) {
+    if (options.mpi_communicator != nullptr) {
+        HVD_TRY(mpi, join_communicator(options.mpi_communicator, config, options.environment));
+        if (!coll::has_launch_contract(options.environment)) {
+            HVD_TRY(auto place, place_by_communicator(*mpi, deadline));
+            if (place) {
+                return std::move(*place);
+            }
+        }
+    }
+    HVD_TRY(auto place, find_place(options, config, deadline));
+    if (mpi) {
+        HVD_TRY_STATUS(check_communicator(*mpi, place));
+    } else if (config.cpu_operations == CpuOperations::mpi && place.topology.size > 1) {
+        HVD_TRY_STATUS(prepare_mpi(place));
+    }
+    return place;
 }
 
 CacheLimits cache_limits(const EngineConfig& config) {
@@ -159,7 +183,8 @@ Result<std::unique_ptr<Channel>> World::connect(WorldPlace& place,
 Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& tickets) {
     HVD_TRY(auto config, read_config(options.environment));
     const auto deadline = Deadline::in(options.timeout.value_or(config.start_timeout));
-    HVD_TRY(auto place, find_place(options, config, deadline));
+    std::optional<MpiWorld> mpi;
+    HVD_TRY(auto place, find_place(options, config, mpi, deadline));
     std::unique_ptr<World> world(new World);
     world->topology_ = place.topology;
     world->agent_ = std::move(place.agent);
@@ -172,32 +197,36 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     }
 
     HVD_TRY(auto channel, world->connect(place, config, deadline));
+    HVD_TRY(auto communicator, world->use_mpi(std::move(mpi), place, options.environment, config));
     std::optional<Coordinator> coordinator;
     if (place.topology.rank == 0) {
         coordinator.emplace(place.topology.size, cache_limits(config));
     }
     auto reactor = std::make_unique<coll::Reactor>();
+    auto* const bed = reactor.get();
     world->engine_ = std::make_unique<Engine>(
-        Engine::Setup{.reactor = std::move(reactor),
-                      .channel = std::move(channel),
-                      .coordinator = std::move(coordinator),
-                      .executor = {.backends =
-                                       coll::create_backends({.topology = place.topology,
-                                                              .local_group = world->group_.get(),
-                                                              .local_segment = kBackendSegment,
-                                                              .mesh = world->mesh_.get()}),
-                                   .select = coll::select,
-                                   .fusion_bytes = config.fusion_bytes,
-                                   .rank = place.topology.rank},
-                      .config = config,
-                      .on_peer_lost =
-                          [agent = world->agent_.get()](int peer, std::string_view why) {
-                              if (agent != nullptr) {
-                                  // The operations that fail say the same; nothing is left to do
-                                  // about it.
-                                  (void)agent->report(coll::ReportKind::peer_lost, peer, why);
-                              }
-                          }},
+        Engine::Setup{
+            .reactor = std::move(reactor),
+            .channel = std::move(channel),
+            .coordinator = std::move(coordinator),
+            .executor = {.backends = coll::create_backends({.topology = place.topology,
+                                                            .local_group = world->group_.get(),
+                                                            .local_segment = kBackendSegment,
+                                                            .mesh = world->mesh_.get(),
+                                                            .communicator = std::move(communicator),
+                                                            .reactor = bed}),
+                         .select = coll::select,
+                         .fusion_bytes = config.fusion_bytes,
+                         .rank = place.topology.rank},
+            .config = config,
+            .on_peer_lost =
+                [agent = world->agent_.get()](int peer, std::string_view why) {
+                    if (agent != nullptr) {
+                        // The operations that fail say the same; nothing is left to do
+                        // about it.
+                        (void)agent->report(coll::ReportKind::peer_lost, peer, why);
+                    }
+                }},
         tickets);
     log.info("world of " + std::to_string(place.topology.size) + " on " + place.host +
              ", as the variables of " + std::string(place.source) + " say");
@@ -210,6 +239,25 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     return world;
 }
 
+Result<std::optional<coll::mpi::Communicator>> World::use_mpi(std::optional<MpiWorld> mpi,
+                                                              const WorldPlace& place,
+                                                              const Environment& environment,
+                                                              const EngineConfig& config) {
+    const bool is_wanted = config.cpu_operations == CpuOperations::mpi;
+    if (is_wanted && !mpi && place.topology.size > 1) {
+        HVD_TRY(mpi, join_mpi(place, config, environment));
+    }
+    std::optional<coll::mpi::Communicator> communicator;
+    if (mpi) {
+        mpi_ = std::move(mpi->session);
+    }
+    if (mpi && is_wanted) {
+        communicator = std::move(mpi->communicator);
+        is_by_mpi_ = true;
+    }
+    return communicator;
+}
+
 World::~World() = default;
 
 void World::close_in_child() const noexcept {
@@ -220,6 +268,9 @@ void World::close_in_child() const noexcept {
 
 void World::leave(Deadline deadline) {
     engine_->stop(deadline);
+    if (mpi_) {
+        mpi_->leave();
+    }
     if (agent_) {
         // Tells an ordered end from a process that left early; the launcher does without it, too.
         (void)agent_->report(coll::ReportKind::finished, -1, {});

@@ -6,6 +6,7 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
+#include "collectives/mpi/session.hpp"
 #include "collectives/net/mesh.hpp"
 #include "collectives/rendezvous/agent_store.hpp"
 #include "collectives/rendezvous/local_group.hpp"
@@ -17,6 +18,7 @@
 
 namespace hvd::rt {
 
+struct MpiWorld;
 struct WorldPlace;
 
 /// One membership of this process in a world, from hvd_init to hvd_shutdown.
@@ -28,6 +30,7 @@ public:
         Environment environment;
         std::optional<std::chrono::milliseconds> timeout;  // else HOROVOD_START_TIMEOUT
         int generation = 0;  // how many worlds this process has been in; the same on all ranks
+        const void* mpi_communicator = nullptr;  // address of an MPI_Comm: of its ranks
     };
 
     /// Finds the other ranks. Errors: invalid_argument (an impossible environment), timed_out
@@ -41,6 +44,10 @@ public:
 
     [[nodiscard]] const coll::Topology& topology() const noexcept { return topology_; }
     [[nodiscard]] Engine& engine() noexcept { return *engine_; }
+
+    /// Whether tensors travel by MPI, and whether any thread may call MPI meanwhile.
+    [[nodiscard]] bool is_by_mpi() const noexcept { return is_by_mpi_; }
+    [[nodiscard]] bool has_mpi_threads() const noexcept { return mpi_ && mpi_->has_full_threads(); }
 
     /// Leaves in order: see Engine::stop.
     void leave(Deadline deadline);
@@ -59,7 +66,16 @@ private:
                                                            const EngineConfig& config,
                                                            Deadline deadline);
 
+    /// The communicator for the backend, where MPI was asked for.
+    [[nodiscard]] Result<std::optional<coll::mpi::Communicator>> use_mpi(
+        std::optional<MpiWorld> mpi,
+        const WorldPlace& place,
+        const Environment& environment,
+        const EngineConfig& config);
+
     coll::Topology topology_;
+    std::unique_ptr<coll::mpi::Session> mpi_;
+    bool is_by_mpi_ = false;
     std::unique_ptr<coll::AgentStore> agent_;
     std::unique_ptr<coll::LocalGroup> group_;
     std::unique_ptr<coll::net::Mesh> mesh_;

@@ -6,11 +6,13 @@
 
 #include "collectives/base/result.hpp"
 #include "runtime/bootstrap/context.hpp"
+#include "runtime/bootstrap/mpi_world.hpp"
 #include "runtime/c_api/convert.hpp"
 #include "runtime/c_api/guarded.hpp"
 #include "runtime/engine/engine.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +26,19 @@ using hvd::rt::Context;
 using hvd::rt::Operation;
 using hvd::rt::TicketTable;
 using namespace hvd::rt::abi;  // NOLINT(google-build-using-namespace): the other half of this file
+
+namespace {
+
+int32_t mpi_feature(int32_t feature) {
+    const auto world = Context::process().use();
+    if (!world) {
+        return 0;
+    }
+    const bool is_used = (*world)->is_by_mpi();
+    return (feature == HVD_FEATURE_MPI_USED ? is_used : (*world)->has_mpi_threads()) ? 1 : 0;
+}
+
+}  // namespace
 
 std::string& hvd::rt::abi::last_error() noexcept {
     thread_local std::string sentence;
@@ -39,7 +54,13 @@ int32_t hvd_enum_value(const char* name) {
 }
 
 int32_t hvd_feature_value(int32_t feature) {
-    return feature == HVD_FEATURE_GLOO ? 1 : 0;
+    switch (feature) {
+        case HVD_FEATURE_GLOO: return 1;
+        case HVD_FEATURE_MPI: return hvd::rt::is_mpi_built() ? 1 : 0;
+        case HVD_FEATURE_MPI_USED:
+        case HVD_FEATURE_MPI_THREADS: return mpi_feature(feature);
+        default: return 0;
+    }
 }
 
 hvd_status hvd_init(const hvd_init_options* options, hvd_context** context) {
@@ -49,13 +70,19 @@ hvd_status hvd_init(const hvd_init_options* options, hvd_context** context) {
         }
         *context = nullptr;
         std::optional<std::chrono::milliseconds> timeout;
-        if (options != nullptr && options->struct_size < sizeof(hvd_init_options)) {
+        // The first version of the struct ended with the time limit.
+        constexpr auto kFirst = offsetof(hvd_init_options, mpi_comm);
+        if (options != nullptr && options->struct_size < kFirst) {
             return invalid("hvd_init_options.struct_size is too small");
+        }
+        const void* communicator = nullptr;
+        if (options != nullptr && options->struct_size >= sizeof(hvd_init_options)) {
+            communicator = options->mpi_comm;
         }
         if (options != nullptr && options->timeout_ms > 0) {
             timeout = std::chrono::milliseconds(options->timeout_ms);
         }
-        HVD_TRY_STATUS(Context::process().init(timeout));
+        HVD_TRY_STATUS(Context::process().init(timeout, communicator));
         *context = handle();
         return HVD_OK;
     });

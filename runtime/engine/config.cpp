@@ -59,12 +59,23 @@ Status parse_start_timeout(std::string_view text, EngineConfig& config) {
 Status parse_cpu_operations(std::string_view text, EngineConfig& config) {
     // The names of the original's, which a user's scripts may still set, all mean: choose yourself.
     constexpr auto kAutomatic =
-        std::to_array<std::string_view>({"gloo", "GLOO", "mpi", "MPI", "ccl", "CCL", "shm"});
+        std::to_array<std::string_view>({"gloo", "GLOO", "ccl", "CCL", "shm"});
     if (text == "tcp") {
         config.cpu_operations = CpuOperations::tcp;
+    } else if (text == "mpi" || text == "MPI") {
+        config.cpu_operations = CpuOperations::mpi;
     } else if (std::ranges::find(kAutomatic, text) == kAutomatic.end()) {
-        return expected("tcp, or nothing for what suits the hosts");
+        return expected("tcp, mpi, or nothing for what suits the hosts");
     }
+    return ok();
+}
+
+Status parse_mpi_threads(std::string_view text, EngineConfig& config) {
+    const auto disable = parse_number<int>(text);
+    if (!disable || *disable < 0 || *disable > 1) {
+        return expected("0 or 1");
+    }
+    config.mpi_threads = *disable == 0;
     return ok();
 }
 
@@ -89,7 +100,10 @@ constexpr auto kVariables = std::to_array<ConfigVariable>({
     {"HOROVOD_LOG_LEVEL", parse_level, "trace, debug, info, warning, error or fatal"},
     {"HOROVOD_LOG_HIDE_TIME", parse_hide_time, "1: log lines carry no time"},
     {"HOROVOD_CPU_OPERATIONS", parse_cpu_operations,
-     "tcp: connections even between ranks of one host; unset: what suits the hosts"},
+     "tcp: connections even between ranks of one host; mpi: the MPI whose mpirun started the "
+     "ranks; unset: what suits the hosts"},
+    {"HOROVOD_MPI_THREADS_DISABLE", parse_mpi_threads,
+     "1: MPI is not asked for MPI_THREAD_MULTIPLE; only where nobody else calls it"},
     {"HOROVOD_NETWORK_INTERFACES", parse_interfaces,
      "interfaces that connections between ranks may use: names, patterns, networks (eth0,ib*,"
      "10.0.0.0/8); unset: those that work"},
@@ -145,7 +159,7 @@ constexpr auto kOtherVariables = std::to_array<std::string_view>({
     "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
     "HOROVOD_CONTROLLER",
     "HOROVOD_GPU_OPERATIONS",
-    "HOROVOD_MPI_THREADS_DISABLE",
+    "HOROVOD_MPI_LIBRARY",
     "HOROVOD_GLOO_IFACE",
     "HOROVOD_GLOO_TIMEOUT_SECONDS",
     "HOROVOD_GLOO_RENDEZVOUS_ADDR",

@@ -20,6 +20,7 @@ namespace hvd::rt {
 enum class CpuOperations {
     automatic,  // shared memory on one host, else TCP
     tcp,
+    mpi,
 };
 
 /// What the user may set for the runtime. Filled once, by `read_config`.
@@ -31,6 +32,7 @@ struct EngineConfig {
     bool log_time = true;
     std::chrono::milliseconds start_timeout{30'000};
     CpuOperations cpu_operations = CpuOperations::automatic;
+    bool mpi_threads = true;                  // MPI_THREAD_MULTIPLE, where we start MPI
     coll::net::InterfaceFilter interfaces{};  // that connections may use
     coll::net::PortRange ports{};             // that ranks may listen on
 

@@ -203,7 +203,7 @@ int test(std::uint64_t* request, int* is_done) {
 
 void copy_line(const char* line, char* text, std::size_t bytes) {
     const auto length = std::min(std::strcspn(line, "\r\n"), bytes - 1);
-    std::memcpy(text, line, length);
+    std::replace_copy(line, line + length, text, '\t', ' ');
     text[length] = '\0';
 }
 

@@ -80,7 +80,9 @@ typedef enum hvd_feature {
     HVD_FEATURE_CUDA = 3, /* GPU tensors are understood by this build */
     HVD_FEATURE_CCL = 4,
     HVD_FEATURE_DDL = 5,
-    HVD_FEATURE_ROCM = 6
+    HVD_FEATURE_ROCM = 6,
+    HVD_FEATURE_MPI_USED = 7,   /* the tensors of the present world travel by MPI */
+    HVD_FEATURE_MPI_THREADS = 8 /* its MPI was started with MPI_THREAD_MULTIPLE */
 } hvd_feature;
 
 typedef enum hvd_report_kind {
@@ -97,7 +99,9 @@ typedef struct hvd_plan hvd_plan;
 
 typedef struct hvd_init_options {
     size_t struct_size;
-    int64_t timeout_ms; /* for finding the other ranks; 0: HOROVOD_START_TIMEOUT, else 30 s */
+    int64_t timeout_ms;   /* for finding the other ranks; 0: HOROVOD_START_TIMEOUT, else 30 s */
+    const void* mpi_comm; /* address of an MPI_Comm, all whose ranks call: the world is theirs;
+                             NULL: that of the launcher */
 } hvd_init_options;
 
 typedef struct hvd_topology {

@@ -157,7 +157,7 @@ def test_arguments_of_init() -> None:
     with pytest.raises(NotImplementedError, match="comm"):
         basics.init(comm=[0, 1])
     assert not basics.is_initialized()
-    with pytest.raises(NotImplementedError, match="communicator"):
+    with pytest.raises(ValueError, match="communicator of mpi4py"):
         basics.init(comm=object())
     with pytest.raises(ValueError, match="exists already"):
         basics.init(process_sets=[ProcessSet([0])])

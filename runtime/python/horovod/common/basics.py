@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 from collections.abc import Sequence
 from ctypes import byref, c_void_p, sizeof
 
 from horovod.common import process_sets as sets
 from horovod.common.crash_report import crash_report
-from horovod.common.library import Counters, Topology, library
+from horovod.common.library import Counters, InitOptions, Topology, library
 from horovod.common.operations import NOT_INITIALIZED, check, context
 
 # The integers that scripts of the original may have stored; `reduce_op` gives the library's.
@@ -35,6 +36,8 @@ _FEATURE_CUDA = library.enum("HVD_FEATURE_CUDA")
 _FEATURE_CCL = library.enum("HVD_FEATURE_CCL")
 _FEATURE_DDL = library.enum("HVD_FEATURE_DDL")
 _FEATURE_ROCM = library.enum("HVD_FEATURE_ROCM")
+_FEATURE_MPI_USED = library.enum("HVD_FEATURE_MPI_USED")
+_FEATURE_MPI_THREADS = library.enum("HVD_FEATURE_MPI_THREADS")
 
 
 def reduce_op(op: int) -> int:
@@ -46,6 +49,14 @@ def reduce_op(op: int) -> int:
             f"op is {op!r}: use one of hvd.Average, hvd.Sum, hvd.Min, hvd.Max, hvd.Product"
         )
     return _REDUCE_OPS[op]
+
+
+def _mpi_address(comm: object) -> int | None:
+    """Where the MPI_Comm of an mpi4py communicator lies; None for anything else."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is None or not isinstance(comm, mpi.Comm):
+        return None
+    return int(mpi._addressof(comm))
 
 
 class HorovodBasics:
@@ -64,24 +75,27 @@ class HorovodBasics:
 
     def init(
         self,
-        comm: Sequence[int] | None = None,
+        comm: Sequence[int] | object | None = None,
         process_sets: Sequence[sets.ProcessSet] | str | None = None,
     ) -> None:
         """Joins the world that the launcher made; without one it is a world of one rank.
 
-        `comm` may list the ranks of the world, which must be all of them. A second call changes
+        `comm` may be a communicator of mpi4py, all whose processes call this: the world is theirs.
+        Or it lists the ranks of the world, which must be all of them. A second call changes
         nothing. Raises ValueError for arguments that cannot be met.
         """
-        if comm is not None and not isinstance(comm, Sequence):
-            raise NotImplementedError(
-                f"init(comm={comm!r}): MPI communicators are not supported yet; leave comm out"
+        address = _mpi_address(comm)
+        if comm is not None and address is None and not isinstance(comm, Sequence):
+            raise ValueError(
+                f"init(comm={comm!r}): use a communicator of mpi4py, or a list of ranks"
             )
         crash_report.install()
         self.worlds_joined += not self.is_initialized()
-        check(library.hvd_init(None, byref(c_void_p())))
+        options = InitOptions(struct_size=sizeof(InitOptions), mpi_comm=address)
+        check(library.hvd_init(byref(options), byref(c_void_p())))
         self._leave_at_exit()
         everybody = list(range(self.size()))
-        if comm and sorted(comm) != everybody:
+        if isinstance(comm, Sequence) and comm and sorted(comm) != everybody:
             self.shutdown()
             raise NotImplementedError(
                 f"init(comm={list(comm)}): a world of some of the {len(everybody)} ranks is not "
@@ -147,11 +161,11 @@ class HorovodBasics:
         """Whether MPI was started with full thread support; False where MPI is not in use."""
         if not self.is_initialized():
             raise ValueError(NOT_INITIALIZED)
-        return False
+        return library.hvd_feature_value(_FEATURE_MPI_THREADS) != 0
 
     def mpi_enabled(self) -> bool:
-        """Whether operations travel by MPI."""
-        return False
+        """Whether the operations of this world travel by MPI: HOROVOD_CPU_OPERATIONS=mpi."""
+        return library.hvd_feature_value(_FEATURE_MPI_USED) != 0
 
     def mpi_built(self) -> bool:
         """Whether an MPI plugin can be loaded."""

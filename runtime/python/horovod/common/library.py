@@ -17,7 +17,7 @@ PATH_VARIABLE = "HOROVOD_LIBRARY"
 
 
 class InitOptions(ctypes.Structure):
-    _fields_ = (("struct_size", c_size_t), ("timeout_ms", c_int64))
+    _fields_ = (("struct_size", c_size_t), ("timeout_ms", c_int64), ("mpi_comm", c_void_p))
 
 
 class Topology(ctypes.Structure):

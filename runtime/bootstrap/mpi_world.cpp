@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/bootstrap/mpi_world.hpp"
+
+#include "runtime/bootstrap/foreign_place.hpp"
+
+#include <array>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include <dlfcn.h>
+#include <sched.h>
+
+namespace hvd::rt {
+namespace {
+
+constexpr std::size_t kNameBytes = 16;  // of the key that MPI carries: the meeting's name
+constexpr std::size_t kSecretBytes = 32;
+
+/// Beside the library that this code is in.
+std::filesystem::path plugin_folder() {
+    Dl_info here{};
+    if (::dladdr(reinterpret_cast<const void*>(&is_mpi_built), &here) == 0) {
+        return {};
+    }
+    return std::filesystem::absolute(here.dli_fname).parent_path() / "horovod";
+}
+
+Result<MpiWorld> start(const void* communicator,
+                       const EngineConfig& config,
+                       const Environment& environment) {
+    HVD_TRY(auto session, coll::mpi::Session::start({.environment = environment,
+                                                     .plugin_folder = plugin_folder(),
+                                                     .wants_threads = config.mpi_threads,
+                                                     .communicator = communicator}));
+    HVD_TRY(auto ours, session->communicate());
+    return MpiWorld{.session = std::move(session), .communicator = std::move(ours)};
+}
+
+std::string describe(const coll::mpi::Communicator& communicator) {
+    return "rank " + std::to_string(communicator.rank()) + " of " +
+           std::to_string(communicator.size());
+}
+
+bool is_same(const coll::mpi::Communicator& communicator, const coll::Topology& topology) {
+    return communicator.rank() == topology.rank && communicator.size() == topology.size;
+}
+
+Error with_variable(Error error) {
+    return std::move(error).context("HOROVOD_CPU_OPERATIONS=mpi");
+}
+
+/// MPI makes progress only while it is called.
+Status finish(coll::mpi::Communicator& communicator, Deadline deadline) {
+    while (true) {
+        HVD_TRY(const bool is_done, communicator.is_done());
+        if (is_done) {
+            return ok();
+        }
+        if (deadline.has_passed()) {
+            communicator.give_up();
+            return Error{Errc::timed_out,
+                         "not all ranks of the communicator have called hvd.init in time"};
+        }
+        (void)::sched_yield();
+    }
+}
+
+}  // namespace
+
+bool is_mpi_built() {
+    return coll::mpi::has_plugin(plugin_folder());
+}
+
+Status prepare_mpi(WorldPlace& place) {
+    if (place.agent) {
+        return with_variable(
+            {Errc::unsupported,
+             "horovodrun started these ranks, and MPI knows nothing of them: start them with "
+             "'mpirun -np N --bind-to none COMMAND', or unset HOROVOD_CPU_OPERATIONS"});
+    }
+    place.meeting.socket += "/mpi";
+    place.prefix += "mpi/";
+    return ok();
+}
+
+Result<MpiWorld> join_mpi(const WorldPlace& place,
+                          const EngineConfig& config,
+                          const Environment& environment) {
+    auto mpi = start(nullptr, config, environment);
+    if (!mpi) {
+        return with_variable(std::move(mpi).error());
+    }
+    if (!is_same(mpi->communicator, place.topology)) {
+        return with_variable(
+            {Errc::unsupported,
+             "this is rank " + std::to_string(place.topology.rank) + " of " +
+                 std::to_string(place.topology.size) + " by " + std::string(place.source) +
+                 ", but " + describe(mpi->communicator) + " by " + mpi->session->library() +
+                 ": start the ranks with the mpirun that belongs to this MPI, or name the right "
+                 "library in " +
+                 std::string(coll::mpi::kEnvLibrary)});
+    }
+    return std::move(mpi).value();
+}
+
+Result<MpiWorld> join_communicator(const void* communicator,
+                                   const EngineConfig& config,
+                                   const Environment& environment) {
+    auto mpi = start(communicator, config, environment);
+    if (!mpi) {
+        return std::move(mpi).error().context("hvd.init(comm=...)");
+    }
+    return mpi;
+}
+
+Result<std::optional<WorldPlace>> place_by_communicator(MpiWorld& mpi, Deadline deadline) {
+    auto& all = mpi.communicator;
+    HVD_TRY(const auto here, all.of_this_host());
+    if (here.size() != all.size()) {
+        return std::optional<WorldPlace>{};
+    }
+    WorldPlace place;
+    place.host = host_name();
+    place.source = "MPI";
+    place.topology = {.rank = all.rank(),
+                      .size = all.size(),
+                      .local_rank = here.rank(),
+                      .local_size = here.size()};
+    HVD_TRY(auto key, random_world_key());
+    HVD_TRY(const auto name, random_world_key());
+    key.insert(key.end(), name.begin(), name.begin() + kNameBytes);
+    HVD_TRY_STATUS(all.broadcast(key, 0));
+    HVD_TRY_STATUS(finish(all, deadline));
+    place.meeting.key.assign(key.begin(), key.begin() + kSecretBytes);
+    place.meeting.socket = "horovod/mpi/";
+    for (std::size_t index = kSecretBytes; index < key.size(); ++index) {
+        constexpr std::string_view kDigits = "0123456789abcdef";
+        const auto value = std::to_integer<unsigned>(key[index]);
+        place.meeting.socket += kDigits[value / 16];
+        place.meeting.socket += kDigits[value % 16];
+    }
+    return std::optional(std::move(place));
+}
+
+Status check_communicator(const MpiWorld& mpi, const WorldPlace& place) {
+    if (is_same(mpi.communicator, place.topology)) {
+        return ok();
+    }
+    return Error{Errc::unsupported,
+                 "hvd.init(comm=...): this is " + describe(mpi.communicator) +
+                     " of the communicator, but rank " + std::to_string(place.topology.rank) +
+                     " of " + std::to_string(place.topology.size) + " by " +
+                     std::string(place.source) +
+                     ": a communicator that spans hosts must be the launcher's whole world; leave "
+                     "comm out, or start the ranks with mpirun"};
+}
+
+}  // namespace hvd::rt

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of MPI in a world: whether its ranks' tensors travel by it, and worlds that are made of
+// a communicator of the user's. The control plane never uses it.
+#pragma once
+
+#include "collectives/base/deadline.hpp"
+#include "collectives/base/env.hpp"
+#include "collectives/base/result.hpp"
+#include "collectives/mpi/session.hpp"
+#include "collectives/topology.hpp"
+#include "runtime/bootstrap/world_place.hpp"
+#include "runtime/engine/config.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace hvd::rt {
+
+/// A world's MPI.
+struct MpiWorld {
+    std::unique_ptr<coll::mpi::Session> session;
+    coll::mpi::Communicator communicator;  // of all ranks of the world
+};
+
+/// Whether this installation has a plugin for any MPI.
+[[nodiscard]] bool is_mpi_built();
+
+/// What must hold before ranks wait for each other because of HOROVOD_CPU_OPERATIONS=mpi. Marks
+/// the meeting, so that ranks that were told otherwise do not come to it. Errors: unsupported.
+[[nodiscard]] Status prepare_mpi(WorldPlace& place);
+
+/// After the ranks have met: starts MPI, which must see the world as its launcher told it. Blocks
+/// until all ranks call it. Errors: unsupported, invalid_argument, internal; with the remedy.
+[[nodiscard]] Result<MpiWorld> join_mpi(const WorldPlace& place,
+                                        const EngineConfig& config,
+                                        const Environment& environment);
+
+/// The world of a communicator of the user's (the address of an MPI_Comm), whose ranks all call it.
+[[nodiscard]] Result<MpiWorld> join_communicator(const void* communicator,
+                                                 const EngineConfig& config,
+                                                 const Environment& environment);
+
+/// Where this rank stands in it, if it has one host: the ranks meet by a key that MPI carries.
+/// Nothing for several hosts: then the launcher's variables tell, and `check_communicator`
+/// compares. Errors: timed_out, internal.
+[[nodiscard]] Result<std::optional<WorldPlace>> place_by_communicator(MpiWorld& mpi,
+                                                                      Deadline deadline);
+
+/// Errors: unsupported where the communicator is not the launcher's whole world.
+[[nodiscard]] Status check_communicator(const MpiWorld& mpi, const WorldPlace& place);
+
+}  // namespace hvd::rt

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Worlds that mpirun started, with tensors that travel by MPI, and communicators of mpi4py."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ranks import PROGRAMS, RunRanks
+
+LAUNCHERS = {
+    "openmpi": ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"],
+    "mpich": ["mpiexec.hydra"],
+}
+DEBIAN_MPICH = Path("/usr/lib/x86_64-linux-gnu/libmpich.so.12")
+
+
+@pytest.fixture
+def library_path(tmp_path: Path) -> str:
+    """mpi4py looks for MPICH as libmpi.so.12, which Debian calls libmpich.so.12."""
+    (tmp_path / "libmpi.so.12").symlink_to(DEBIAN_MPICH)
+    return f"{tmp_path}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+
+
+def run(
+    launcher: str, ranks: int, given: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    command = LAUNCHERS[launcher]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    return subprocess.run(
+        [*command, "-n", str(ranks), sys.executable, str(PROGRAMS / "mpi_world.py"), given],
+        env={
+            **os.environ,
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            **variables,
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_tensors_travel_by_mpi_where_that_is_asked_for(launcher: str) -> None:
+    result = run(launcher, 3, "nothing", HOROVOD_CPU_OPERATIONS="mpi")
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("world of 3: True True True") == 3, result.stdout
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_communicator_of_mpi4py_is_the_world(launcher: str, library_path: str) -> None:
+    variables = {"HOROVOD_CPU_OPERATIONS": "mpi", "LD_LIBRARY_PATH": library_path}
+    result = run(launcher, 4, "half", MPI4PY_MPIABI=launcher, **variables)
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("world of 2: True True True") == 4, result.stdout
+
+
+def test_a_communicator_alone_leaves_tensors_in_shared_memory() -> None:
+    result = run("openmpi", 2, "world")
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("world of 2: True False True") == 2, result.stdout
+
+
+def test_threads_are_not_asked_for_where_the_user_says_so() -> None:
+    result = run(
+        "openmpi", 2, "nothing", HOROVOD_CPU_OPERATIONS="mpi", HOROVOD_MPI_THREADS_DISABLE="1"
+    )
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("world of 2: True True ") == 2, result.stdout
+
+
+def test_the_wrong_mpi_is_named() -> None:
+    result = run(
+        "openmpi",
+        2,
+        "nothing",
+        HOROVOD_CPU_OPERATIONS="mpi",
+        HOROVOD_MPI_LIBRARY=str(DEBIAN_MPICH),
+    )
+
+    assert result.returncode != 0
+    assert "of 2 by Open MPI's mpirun, but rank 0 of 1 by MPICH" in result.stderr, result.stderr
+    assert "HOROVOD_MPI_LIBRARY" in result.stderr, result.stderr
+
+
+def test_horovodrun_cannot_give_its_ranks_mpi(run_ranks: RunRanks) -> None:
+    result = run_ranks(
+        2, PROGRAMS / "mpi_world.py", "nothing", env={"HOROVOD_CPU_OPERATIONS": "mpi"}
+    )
+
+    assert result.exit_code == 1, str(result)
+    sentence = "HOROVOD_CPU_OPERATIONS=mpi: horovodrun started these ranks"
+    assert sentence in str(result), str(result)
