@@ -109,8 +109,7 @@ Result<MeetingPlan> plan_meeting(const Environment& environment,
     }
     return Error{Errc::unsupported, "a world of " + std::to_string(launch.size) + " ranks by " +
                                         std::string(describe(launch.launcher)) +
-                                        " on several hosts: start it with horovodrun, torchrun "
-                                        "or srun"};
+                                        " gives no address to meet at"};
 }
 
 }  // namespace hvd::rt

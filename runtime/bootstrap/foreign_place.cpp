@@ -2,8 +2,10 @@
 #include "runtime/bootstrap/foreign_place.hpp"
 
 #include "collectives/base/random_id.hpp"
+#include "runtime/bootstrap/foreign_board.hpp"
 #include "runtime/bootstrap/foreign_credentials.hpp"
 #include "runtime/bootstrap/foreign_meeting.hpp"
+#include "runtime/bootstrap/foreign_notice.hpp"
 #include "runtime/bootstrap/foreign_process.hpp"
 #include "runtime/bootstrap/foreign_roll.hpp"
 
@@ -105,40 +107,112 @@ Guest introduce(const ForeignLaunch& launch, const std::string& host) {
             .node = launch.node ? "node " + std::to_string(*launch.node) : host};
 }
 
-/// Opens the door at all addresses, but where the user named this host by a loopback address.
-Result<PointAddress> keep_point(WorldPlace& place,
-                                const MeetingPlan& plan,
+/// Where and how this rank meets the others.
+struct Meeting {
+    PointAddress where{};
+    std::string job{};
+    Credentials credentials{};
+};
+
+/// Keeps the point behind the door; this rank comes to it from here.
+Status keep(WorldPlace& place, coll::meeting::Door door, Meeting& meeting) {
+    meeting.where.ports = {door.port};
+    HVD_TRY(place.point,
+            Point::open(std::move(door), place.topology.size, meeting.job, meeting.credentials));
+    return ok();
+}
+
+IpAddress own_loopback() {
+    return *coll::net::parse_ip("127.0.0.1");
+}
+
+/// At an address that the launcher tells.
+Result<Meeting> meet_by_address(WorldPlace& place,
+                                const ForeignLaunch& launch,
+                                const ForeignOptions& options,
                                 const Credentials& credentials) {
+    HVD_TRY(const auto plan,
+            plan_meeting(options.environment, launch, options.config.ports, options.generation));
+    Meeting meeting{.where = {.ips = {}, .ports = plan.ports, .name = plan.host},
+                    .job = plan.job,
+                    .credentials = credentials};
+    if (!plan.is_keeper) {
+        HVD_TRY(meeting.where.ips, resolve(plan.host));
+        return meeting;
+    }
+    // At all addresses, but where the user named this host by a loopback address.
     const auto literal = coll::net::parse_ip(plan.host == "localhost" ? "127.0.0.1" : plan.host);
     const auto at = literal && is_loopback(*literal) ? literal : std::nullopt;
     HVD_TRY(auto door, coll::meeting::open_door(at, plan.ports));
-    const PointAddress here{.ips = {at.value_or(*coll::net::parse_ip("127.0.0.1"))},
-                            .ports = {door.port},
-                            .name = plan.host};
-    HVD_TRY(place.point, Point::open(std::move(door), place.topology.size, plan.job, credentials));
-    return here;
+    meeting.where.ips = {at.value_or(own_loopback())};
+    HVD_TRY_STATUS(keep(place, std::move(door), meeting));
+    return meeting;
+}
+
+/// Rank 0 opens a point anywhere and leaves address and key with the launcher.
+Result<Meeting> meet_by_board(WorldPlace& place,
+                              const ForeignLaunch& launch,
+                              const ForeignOptions& options,
+                              Deadline deadline) {
+    HVD_TRY(Board * board, find_board(options.environment, launch.size, deadline));
+    const auto name = "horovod-" + std::to_string(options.generation);
+    Meeting meeting{.where = {.ips = {}, .ports = {}, .name = "rank 0"},
+                    .job = launch.job + "#" + std::to_string(options.generation),
+                    .credentials = {.kind = ProofKind::key}};
+    if (launch.rank != 0) {
+        HVD_TRY(const auto text, board->read(name, deadline));
+        HVD_TRY(const auto notice, decode_notice(text));
+        meeting.where.ips = notice.ips;
+        meeting.where.ports = {notice.port};
+        meeting.credentials.secret = notice.secret;
+        return meeting;
+    }
+    HVD_TRY(auto all, coll::net::host_addresses());
+    HVD_TRY(const auto allowed,
+            coll::net::allowed_addresses(std::move(all), options.config.interfaces));
+    HVD_TRY(auto door, coll::meeting::open_door({}, ports_of(options.config.ports)));
+    HVD_TRY(meeting.credentials.secret, random_world_key());
+    const Notice notice{
+        .port = door.port, .secret = meeting.credentials.secret, .ips = public_addresses(allowed)};
+    HVD_TRY_STATUS(keep(place, std::move(door), meeting));
+    meeting.where.ips = {own_loopback()};
+    HVD_TRY_STATUS(board->post(name, encode_notice(notice), deadline));
+    return meeting;
+}
+
+/// By what the launcher offers. Slurm offers an address, but perhaps nothing to prove oneself by,
+/// and a program's MPI may need its PMI for itself.
+Result<Meeting> find_meeting(WorldPlace& place,
+                             const ForeignLaunch& launch,
+                             const ForeignOptions& options,
+                             Deadline deadline) {
+    if (launch.launcher != Launcher::torchrun && launch.launcher != Launcher::slurm) {
+        return meet_by_board(place, launch, options, deadline);
+    }
+    auto credentials = find_credentials(options.environment, launch);
+    if (credentials) {
+        return meet_by_address(place, launch, options, *credentials);
+    }
+    if (credentials.error().code == Errc::unavailable &&
+        (find(options.environment, "PMI_FD") || find(options.environment, "PMIX_NAMESPACE"))) {
+        return meet_by_board(place, launch, options, deadline);
+    }
+    return std::move(credentials).error();
 }
 
 Status meet_at_point(WorldPlace& place,
                      const ForeignLaunch& launch,
                      const ForeignOptions& options,
                      Deadline deadline) {
-    HVD_TRY(const auto plan,
-            plan_meeting(options.environment, launch, options.config.ports, options.generation));
-    HVD_TRY(const auto credentials, find_credentials(options.environment, launch));
-    PointAddress where{.ips = {}, .ports = plan.ports, .name = plan.host};
-    if (plan.is_keeper) {
-        HVD_TRY(where, keep_point(place, plan, credentials));
-    } else {
-        HVD_TRY(where.ips, resolve(plan.host));
-    }
-    if (credentials.kind == ProofKind::none) {
+    HVD_TRY(const auto meeting, find_meeting(place, launch, options, deadline));
+    if (meeting.credentials.kind == ProofKind::none) {
         place.warning = std::string(describe(launch.launcher)) +
-                        " gives the ranks no key: whoever can reach " + plan.host +
+                        " gives the ranks no key: whoever can reach " + meeting.where.name +
                         " may take part; HOROVOD_JOB_KEY_FILE or horovodrun prevent that";
     }
     const auto self = introduce(launch, place.host);
-    HVD_TRY(auto visit, Visit::begin(where, plan.job, credentials, self, deadline));
+    HVD_TRY(auto visit,
+            Visit::begin(meeting.where, meeting.job, meeting.credentials, self, deadline));
     HVD_TRY(const auto roll, visit->roll(deadline));
     HVD_TRY(place.topology, arrange(roll, launch.rank));
     place.visit = std::move(visit);

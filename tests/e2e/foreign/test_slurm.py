@@ -45,6 +45,16 @@ def test_an_allocation_is_no_task_and_mpirun_in_it_is_the_launcher(slurm: Slurm)
     assert inside.stderr.count("as the variables of Open MPI's mpirun say") == 2
 
 
+@pytest.mark.parametrize("mpi", ["pmi2", "pmix"])
+def test_srun_with_pmi_needs_no_munge(slurm: Slurm, mpi: str) -> None:
+    ended = slurm.run(
+        *("srun", f"--mpi={mpi}", *TWO_BY_TWO, *ROLL_CALL),
+        HOROVOD_MUNGE_SOCKET="/nowhere/munge",
+    )
+
+    assert [rank["host"] for rank in ended.world()] == ["h1", "h1", "h2", "h2"]
+
+
 def test_without_munge_on_two_nodes_the_remedies_are_named(slurm: Slurm) -> None:
     ended = slurm.run("srun", "-N2", *ROLL_CALL, HOROVOD_MUNGE_SOCKET="/nowhere/munge")
 

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/bootstrap/foreign_board.hpp"
+
+#include "collectives/base/text.hpp"
+
+#include <cstdlib>
+#include <utility>
+
+#include <sys/types.h>
+#include <unistd.h>
+
+namespace hvd::rt {
+namespace {
+
+Result<std::unique_ptr<Board>> open_board(const Environment& environment,
+                                          int size,
+                                          Deadline deadline) {
+    if (const auto text = find(environment, "PMI_FD")) {
+        const auto socket = parse_number<int>(*text);
+        if (!socket || *socket < 0) {
+            return Error{Errc::invalid_argument, "PMI_FD='" + *text + "' is no descriptor"};
+        }
+        return open_pmi(*socket, deadline);
+    }
+    if (find(environment, "PMIX_NAMESPACE")) {
+        return open_pmix(size);
+    }
+    return Error{Errc::unavailable, "the launcher offers neither PMI-1 (PMI_FD) nor PMIx"};
+}
+
+}  // namespace
+
+Result<Board*> find_board(const Environment& environment, int size, Deadline deadline) {
+    // Leaked on purpose: see Board. World::join calls one at a time.
+    static Board* board = nullptr;
+    static pid_t owner = 0;
+    if (board == nullptr) {
+        HVD_TRY(auto opened, open_board(environment, size, deadline));
+        board = opened.release();
+        owner = ::getpid();
+        (void)std::atexit([] {
+            if (owner == ::getpid()) {  // not in a forked child
+                board->farewell();
+            }
+        });
+    }
+    return board;
+}
+
+}  // namespace hvd::rt
