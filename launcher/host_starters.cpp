@@ -2,9 +2,13 @@
 #include "launcher/host_starters.hpp"
 
 #include "collectives/base/assert.hpp"
+#include "collectives/base/env.hpp"
 #include "launcher/output/write_all.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <system_error>
 #include <utility>
 
 #include <unistd.h>
@@ -28,6 +32,28 @@ SshOptions ssh_options(const RemoteRequest& remote) {
 }
 
 }  // namespace
+
+StarterContext starter_context(const sigset_t& signal_mask) {
+    std::error_code unknown;  // leaves the path empty, which the starter's error then shows
+    StarterContext context{.program = std::filesystem::read_symlink("/proc/self/exe", unknown),
+                           .agent = {},
+                           .signal_mask = signal_mask};
+    if (auto agent = read_env("HOROVOD_AGENT"); agent && !agent->empty()) {
+        context.agent = std::move(*agent);
+    }
+    return context;
+}
+
+Result<std::vector<PlacedHost>> choose_hosts(const std::vector<Host>& hosts) {
+    // Without a host nothing needs to be compared with this machine's names.
+    return place_hosts(hosts, hosts.empty() ? ThisMachine{} : this_machine());
+}
+
+std::vector<Host> hosts_of(const std::vector<PlacedHost>& placed) {
+    std::vector<Host> hosts;
+    std::ranges::transform(placed, std::back_inserter(hosts), &PlacedHost::host);
+    return hosts;
+}
 
 HostStarters::HostStarters(std::vector<PlacedHost> hosts,
                            std::unique_ptr<Starter> local,

@@ -6,11 +6,20 @@
 #include "launcher/remote/factory.hpp"
 #include "launcher/remote/starter.hpp"
 
+#include <csignal>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace hvd::launch {
+
+/// What starters need of this process.
+[[nodiscard]] StarterContext starter_context(const sigset_t& signal_mask);
+
+/// Tells which of the hosts are this machine. Errors: as of place_hosts.
+[[nodiscard]] Result<std::vector<PlacedHost>> choose_hosts(const std::vector<Host>& hosts);
+
+[[nodiscard]] std::vector<Host> hosts_of(const std::vector<PlacedHost>& placed);
 
 /// The starters of a job's hosts as one: each host gets the one that its place asks for. Thread:
 /// io.

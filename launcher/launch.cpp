@@ -5,7 +5,6 @@
 #include "launcher/doctor/check_build.hpp"
 #include "launcher/host_starters.hpp"
 #include "launcher/hosts/allocation.hpp"
-#include "launcher/hosts/this_machine.hpp"
 #include "launcher/net/io_thread.hpp"
 #include "launcher/output/write_all.hpp"
 #include "launcher/plan/facts_file.hpp"
@@ -21,11 +20,8 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <filesystem>
-#include <iterator>
 #include <span>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
@@ -47,17 +43,6 @@ void open_missing_descriptors() {
             (void)::open("/dev/null", O_RDWR);  // takes the lowest free number: this one
         }
     }
-}
-
-StarterContext starter_context(const sigset_t& signal_mask) {
-    std::error_code unknown;  // leaves the path empty, which the starter's error then shows
-    StarterContext context{.program = std::filesystem::read_symlink("/proc/self/exe", unknown),
-                           .agent = {},
-                           .signal_mask = signal_mask};
-    if (auto agent = read_env("HOROVOD_AGENT"); agent && !agent->empty()) {
-        context.agent = std::move(*agent);
-    }
-    return context;
 }
 
 SuperviseOptions supervise_options(const LaunchRequest& request) {
@@ -126,17 +111,6 @@ Result<LaunchPlan> plan_offline(const LaunchRequest& request) {
         complain(warning);
     }
     return std::move(planned.plan);
-}
-
-Result<std::vector<PlacedHost>> choose_hosts(const LaunchRequest& request) {
-    // Without a host nothing needs to be compared with this machine's names.
-    return place_hosts(request.hosts, request.hosts.empty() ? ThisMachine{} : this_machine());
-}
-
-std::vector<Host> hosts_of(const std::vector<PlacedHost>& placed) {
-    std::vector<Host> hosts;
-    std::ranges::transform(placed, std::back_inserter(hosts), &PlacedHost::host);
-    return hosts;
 }
 
 /// Makes one host of the names that are one machine. Returns 0 or the exit code.
@@ -235,7 +209,7 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
         }
         summary.emplace(std::move(*reserved));
     }
-    const auto placed = choose_hosts(request);
+    const auto placed = choose_hosts(request.hosts);
     if (!placed) {
         return fail(summary, kExitUsage, placed.error());
     }

@@ -55,9 +55,9 @@ TABLE: dict[str, set[str]] = {
     "launcher/cli": BASE | {"launcher/hosts"},
     "launcher/plan": STORE | {"launcher/hosts"},
     "launcher/wire": PLAN,
-    "launcher/agent": PLAN | {"launcher/wire"},
+    "launcher/agent": PLAN | {"launcher/wire", "collectives/net"},
     "launcher/remote": PLAN | {"launcher/wire", "launcher/net", "launcher/agent"},
-    "launcher/doctor": REMOTE,
+    "launcher/doctor": REMOTE | {"launcher/supervise"},
     "launcher/supervise": REMOTE | {"launcher/output"},
     "launcher": REMOTE
     | {"launcher/cli", "launcher/doctor", "launcher/output", "launcher/supervise"},

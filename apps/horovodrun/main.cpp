@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/base/env.hpp"
 #include "launcher/cli/options.hpp"
+#include "launcher/examine.hpp"
 #include "launcher/launch.hpp"
 
 #include <cstdio>
@@ -25,6 +26,10 @@ int run_parsed(const PrintAndExit& page, EarlyAgentPtr /*unused*/) {
 
 int run_parsed(const CheckBuild& request, EarlyAgentPtr /*unused*/) {
     return check_build(request);
+}
+
+int run_parsed(const Examine& request, EarlyAgentPtr early_agent) {
+    return examine(request, std::move(early_agent));
 }
 
 int run_program(std::span<char*> argv) {

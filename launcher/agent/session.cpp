@@ -64,6 +64,8 @@ Session::Session(const AgentSetup& setup)
       output_(loop_, control_),
       input_(loop_),
       marks_{.guard = setup.guard, .agent = ::getpid(), .job_id = {}},
+      link_listener_(loop_),
+      link_meter_(loop_, [this](const wire::LinkMeasured& measured) { control_.send(measured); }),
       signals_(open_signals()) {
     loop_.watch(signals_.get(), EPOLLIN, [this](std::uint32_t) { hear_signals(); });
     control_.open(
@@ -79,6 +81,9 @@ int Session::run() {
     oom_.start();  // after the facts are on their way: the launcher plans meanwhile
     while (true) {
         check_lease();
+        const auto now = std::chrono::steady_clock::now();
+        link_listener_.time_passed(now);
+        link_meter_.time_passed(now);
         settle();
         control_.flush();
         const bool is_over =
@@ -93,8 +98,14 @@ int Session::run() {
 
 Deadline Session::next_deadline() const {
     const auto lease = control_.has_ended() ? std::nullopt : lease_.end();
-    const auto ending = ending_.deadline();
-    return Deadline(lease && (!ending || *lease < *ending) ? lease : ending);
+    std::optional<std::chrono::steady_clock::time_point> next;
+    for (const auto& end :
+         {lease, ending_.deadline(), link_listener_.deadline(), link_meter_.deadline()}) {
+        if (end && (!next || *end < *next)) {
+            next = end;
+        }
+    }
+    return Deadline(next);
 }
 
 void Session::check_lease() {
@@ -296,12 +307,25 @@ void Session::on(const wire::Seek& seek) {
     control_.send(wire::Found{.marks = find_marks(seek.marks)});
 }
 
+void Session::on(const wire::OpenLink& wanted) {
+    control_.send(link_listener_.open(wanted));
+}
+
+void Session::on(const wire::MeasureLink& wanted) {
+    link_meter_.measure(wanted);
+}
+
+void Session::on(const wire::CloseLink& over) {
+    link_listener_.close(over.id);
+}
+
 void Session::on(const wire::Check& check) {
     if (const auto warning = warn_of_small_shm(); !warning.empty()) {
         note(warning);
     }
-    control_.send(wire::Checked{
-        .problems = find_problems(check.job, check.plan, descriptors_for(check.plan))});
+    control_.send(
+        wire::Checked{.problems = find_problems(check.job, check.plan, descriptors_for(check.plan)),
+                      .wall_ns = wall_clock_ns()});
 }
 
 void Session::on(const wire::Signal& signal) {

@@ -7,6 +7,8 @@
 #include "launcher/agent/event_loop.hpp"
 #include "launcher/agent/input_feeder.hpp"
 #include "launcher/agent/lease.hpp"
+#include "launcher/agent/link_listener.hpp"
+#include "launcher/agent/link_meter.hpp"
 #include "launcher/agent/machine_mark.hpp"
 #include "launcher/agent/oom_watch.hpp"
 #include "launcher/agent/output_pump.hpp"
@@ -55,6 +57,9 @@ private:
     void on(const wire::PutDone& done);
     void on(const wire::GetValue& value);
     void on(const wire::Ping& ping);
+    void on(const wire::OpenLink& wanted);
+    void on(const wire::MeasureLink& wanted);
+    void on(const wire::CloseLink& over);
 
     AgentSetup setup_;
     EventLoop loop_;
@@ -67,6 +72,8 @@ private:
     std::uint64_t heard_bytes_ = 0;  // of the launcher, when the lease was looked at last
     JobMarks marks_;
     MachineMark mark_;
+    LinkListener link_listener_;
+    LinkMeter link_meter_;
     UniqueFd signals_;
     std::optional<RankSocket> socket_;
     std::optional<Ranks> ranks_;

@@ -26,6 +26,8 @@ struct Draft {
     std::optional<std::chrono::milliseconds> start_timeout;
     TunableValues tunables;  // from flags
     bool output_format_given = false;
+    bool is_doctor = false;  // the first word was kDoctor
+    bool json = false;
 };
 
 /// One flag under all its names.
@@ -57,6 +59,15 @@ inline constexpr std::string_view kPortRange = "HOROVOD_PORT_RANGE";
 [[nodiscard]] FlagSection failure_flags();
 [[nodiscard]] std::vector<FlagSection> tunable_flags();
 [[nodiscard]] FlagSection later_flags();
+[[nodiscard]] FlagSection doctor_flags();
+
+/// The first word of a command line that examines hosts and starts nothing. A program of that name
+/// is started by `horovodrun -- doctor`.
+inline constexpr std::string_view kDoctor = "doctor";
+
+// What concerns more than one flag at a time. Errors: invalid_argument.
+[[nodiscard]] Status check_job(const Draft& draft);
+[[nodiscard]] Status check_doctor(const Draft& draft);
 
 /// The text of --help, at most 80 columns wide.
 [[nodiscard]] std::string help_text(const std::vector<FlagSection>& sections);

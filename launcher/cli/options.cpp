@@ -49,6 +49,7 @@ std::vector<FlagSection> all_sections() {
     for (auto& section : tunable_flags()) {
         sections.push_back(std::move(section));
     }
+    sections.push_back(doctor_flags());
     sections.push_back(later_flags());
     sections.push_back({"About",
                         {{{"-h", "--help"}, "", "print this text", nothing},
@@ -274,36 +275,6 @@ Status read_hosts(Draft& draft) {
     return ok();
 }
 
-/// How many ranks there will be, where that is known before any host was asked.
-std::optional<int> known_size(const LaunchRequest& request) {
-    if (request.processes || request.hosts.empty()) {
-        return request.processes;
-    }
-    int size = 0;
-    for (const auto& host : request.hosts) {
-        if (!host.slots) {
-            return std::nullopt;
-        }
-        size += *host.slots;
-    }
-    return size;
-}
-
-Status check_ranks(const LaunchRequest& request) {
-    const auto size = known_size(request);
-    if (!size) {
-        return ok();
-    }
-    const auto beyond = " but the ranks are 0 to " + std::to_string(*size - 1);
-    if (request.show && request.show->back() >= *size) {
-        return wrong("--show names rank " + std::to_string(request.show->back()) + "," + beyond);
-    }
-    if (request.stdin_rank.value_or(0) >= *size) {
-        return wrong("--stdin names rank " + std::to_string(*request.stdin_rank) + "," + beyond);
-    }
-    return ok();
-}
-
 Status read_start_timeout(Draft& draft) {
     constexpr std::string_view kVariable = "HOROVOD_START_TIMEOUT";
     auto limit = draft.start_timeout.value_or(std::chrono::milliseconds(0));
@@ -345,23 +316,7 @@ Status finish(Draft& draft) {
     HVD_TRY_STATUS(read_hosts(draft));
     HVD_TRY_STATUS(read_start_timeout(draft));
     HVD_TRY_STATUS(read_config(draft));
-    const auto& request = draft.request;
-    if (draft.output_format_given && !request.dry_run) {
-        return wrong("--output-format is about the plan that --dry-run prints; add --dry-run");
-    }
-    if (request.facts_file && !request.dry_run) {
-        return wrong("--facts plans without starting anything; add --dry-run");
-    }
-    if (!request.processes && request.hosts.empty() && !request.facts_file) {
-        return wrong("say how many ranks to start: -np N");
-    }
-    HVD_TRY_STATUS(check_ranks(request));
-    if (request.command.empty()) {
-        return wrong(
-            "there is no command; write it after the flags: horovodrun -np 4 python3 "
-            "train.py");
-    }
-    return ok();
+    return draft.is_doctor ? check_doctor(draft) : check_job(draft);
 }
 
 }  // namespace
@@ -370,7 +325,10 @@ Result<Parsed> parse_command_line(const std::vector<std::string>& arguments,
                                   const Environment& environment) {
     const auto sections = all_sections();
     const FlagTable table(sections);
-    HVD_TRY(auto words, split_words(table, arguments));
+    Draft draft;
+    draft.is_doctor = !arguments.empty() && arguments.front() == kDoctor;
+    HVD_TRY(auto words,
+            split_words(table, {arguments.begin() + (draft.is_doctor ? 1 : 0), arguments.end()}));
     HVD_TRY(const auto options, parse_flags(table, words));
 
     bool check_build = false;
@@ -383,7 +341,6 @@ Result<Parsed> parse_command_line(const std::vector<std::string>& arguments,
         }
         check_build = check_build || table.find(option.string_key) == table.find("check-build");
     }
-    Draft draft;
     draft.environment = environment;
     draft.request.command = std::move(words.command);
     for (std::size_t index = 0; index < options.size(); ++index) {
@@ -395,6 +352,9 @@ Result<Parsed> parse_command_line(const std::vector<std::string>& arguments,
         return Parsed(CheckBuild{.verbose = draft.request.verbose});
     }
     HVD_TRY_STATUS(finish(draft));
+    if (draft.is_doctor) {
+        return Parsed(Examine{.job = std::move(draft.request), .json = draft.json});
+    }
     return Parsed(std::move(draft.request));
 }
 

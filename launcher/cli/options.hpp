@@ -85,7 +85,14 @@ struct CheckBuild {
     bool verbose = false;
 };
 
-using Parsed = std::variant<LaunchRequest, PrintAndExit, CheckBuild>;
+/// The hosts of a job should be examined and no rank be started (`horovodrun doctor`). The job need
+/// not say how many ranks there are, nor what they run.
+struct Examine {
+    LaunchRequest job;
+    bool json = false;
+};
+
+using Parsed = std::variant<LaunchRequest, PrintAndExit, CheckBuild, Examine>;
 
 /// Reads the command line, and the config file it names. `environment` is horovodrun's own, for
 /// HOROVOD_START_TIMEOUT. Errors: invalid_argument with the flag, the value and the remedy.

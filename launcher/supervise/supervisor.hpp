@@ -131,6 +131,10 @@ private:
     void on(std::size_t host, const wire::InputTaken& event);
     void on(std::size_t host, const wire::Pong& event);
 
+    // Answers to what the doctor alone asks.
+    void on(std::size_t /*host*/, const wire::LinkOpen& /*unused*/) {}
+    void on(std::size_t /*host*/, const wire::LinkMeasured& /*unused*/) {}
+
     Status open_output();
     void start_ranks();
     void perform(JobAction action);

@@ -108,11 +108,19 @@ void fields(auto& io, Is<Pong> auto& pong) {
 }
 
 void fields(auto& io, Is<Checked> auto& checked) {
-    io(checked.problems);
+    io(checked.problems, checked.wall_ns);
 }
 
 void fields(auto& io, Is<Found> auto& found) {
     io(found.marks);
+}
+
+void fields(auto& io, Is<LinkOpen> auto& link) {
+    io(link.id, link.record, link.error);
+}
+
+void fields(auto& io, Is<LinkMeasured> auto& link) {
+    io(link.id, link.address, link.round_trip_ns, link.bytes_per_second, link.error);
 }
 
 // ---- launcher → agent ----
@@ -155,6 +163,18 @@ void fields(auto& io, Is<Check> auto& check) {
 
 void fields(auto& io, Is<Seek> auto& seek) {
     io(seek.marks);
+}
+
+void fields(auto& io, Is<OpenLink> auto& link) {
+    io(link.id, link.secret, link.interfaces, link.ports);
+}
+
+void fields(auto& io, Is<MeasureLink> auto& link) {
+    io(link.id, link.secret, link.interfaces, link.record);
+}
+
+void fields(auto& io, Is<CloseLink> auto& link) {
+    io(link.id);
 }
 
 }  // namespace hvd::launch::wire

@@ -144,6 +144,7 @@ struct Problem {
 /// The answer to Check.
 struct Checked {
     std::vector<Problem> problems;
+    std::int64_t wall_ns = 0;  // since 1970 (UTC), by the clock of the host
     friend bool operator==(const Checked&, const Checked&) = default;
 };
 
@@ -151,6 +152,24 @@ struct Checked {
 struct Found {
     std::vector<std::string> marks;
     friend bool operator==(const Found&, const Found&) = default;
+};
+
+/// The answer to OpenLink: where this host listens, as coll::net::encode(RankRecord) has it.
+struct LinkOpen {
+    std::uint32_t id = 0;
+    std::vector<std::byte> record{};
+    std::string error{};  // why it does not listen; empty: it does
+    friend bool operator==(const LinkOpen&, const LinkOpen&) = default;
+};
+
+/// The answer to MeasureLink.
+struct LinkMeasured {
+    std::uint32_t id = 0;
+    std::string address{};  // "10.0.0.2:4711 (eth0)"
+    std::int64_t round_trip_ns = 0;
+    std::uint64_t bytes_per_second = 0;
+    std::string error{};  // every address that was tried, and what it said; empty: it was measured
+    friend bool operator==(const LinkMeasured&, const LinkMeasured&) = default;
 };
 
 // ---- launcher → agent ----
@@ -222,6 +241,31 @@ struct Ping {
     friend bool operator==(const Ping&, const Ping&) = default;
 };
 
+/// Asks an agent to listen for the other end of a measurement, at the addresses that `interfaces`
+/// and `ports` allow (HOROVOD_NETWORK_INTERFACES, HOROVOD_PORT_RANGE). Who connects must know
+/// `secret`. It listens until that has happened, CloseLink comes, or a time limit passes.
+struct OpenLink {
+    std::uint32_t id = 0;
+    std::vector<std::byte> secret{};
+    std::string interfaces{};
+    std::string ports{};
+    friend bool operator==(const OpenLink&, const OpenLink&) = default;
+};
+
+/// Asks an agent to connect to the `record` of the other end, and to measure.
+struct MeasureLink {
+    std::uint32_t id = 0;
+    std::vector<std::byte> secret{};
+    std::string interfaces{};
+    std::vector<std::byte> record{};
+    friend bool operator==(const MeasureLink&, const MeasureLink&) = default;
+};
+
+struct CloseLink {
+    std::uint32_t id = 0;
+    friend bool operator==(const CloseLink&, const CloseLink&) = default;
+};
+
 inline constexpr std::uint64_t kOutputWindow = std::uint64_t{4} << 20;
 inline constexpr std::uint64_t kInputWindow = std::uint64_t{1} << 20;
 
@@ -239,8 +283,21 @@ using FromAgent = std::variant<Hello,
                                InputTaken,
                                Pong,
                                Checked,
-                               Found>;
-using ToAgent =
-    std::variant<Start, Signal, Stop, Input, Credit, PutDone, GetValue, Ping, Check, Seek>;
+                               Found,
+                               LinkOpen,
+                               LinkMeasured>;
+using ToAgent = std::variant<Start,
+                             Signal,
+                             Stop,
+                             Input,
+                             Credit,
+                             PutDone,
+                             GetValue,
+                             Ping,
+                             Check,
+                             Seek,
+                             OpenLink,
+                             MeasureLink,
+                             CloseLink>;
 
 }  // namespace hvd::launch::wire

@@ -15,6 +15,7 @@ using hvd::Environment;
 using hvd::Errc;
 using hvd::launch::BindTo;
 using hvd::launch::CheckBuild;
+using hvd::launch::Examine;
 using hvd::launch::FailureRule;
 using hvd::launch::GpuBind;
 using hvd::launch::Host;
@@ -334,4 +335,27 @@ TEST_CASE("help shows every section within 80 columns") {
             CHECK_THAT(text, Catch::Contains(std::string(shown)));
         }
     }
+}
+
+TEST_CASE("doctor is a command of its own as the very first word only") {
+    const auto parsed = parse_command_line(words("doctor -H a:1,b:2 --json sh -c true"), {});
+    REQUIRE(parsed);
+    const auto* examine = std::get_if<Examine>(&*parsed);
+    REQUIRE(examine != nullptr);
+    CHECK(examine->json);
+    CHECK(examine->job.hosts == std::vector<Host>{{"a", 1}, {"b", 2}});
+    CHECK(examine->job.command == Words{"sh", "-c", "true"});
+
+    const auto alone = parse_command_line({"doctor"}, {});
+    REQUIRE(alone);
+    CHECK(std::holds_alternative<Examine>(*alone));
+
+    CHECK(request("-np 1 doctor --json").command == Words{"doctor", "--json"});
+    CHECK(error("-- doctor") == "say how many ranks to start: -np N");
+}
+
+TEST_CASE("doctor refuses what is about a plan, and a job what is about the doctor") {
+    CHECK_THAT(error("doctor --dry-run"), Catch::Contains("doctor starts no rank"));
+    CHECK_THAT(error("doctor --facts f"), Catch::Contains("doctor starts no rank"));
+    CHECK_THAT(error("-np 1 --json true"), Catch::Contains("`horovodrun doctor`"));
 }

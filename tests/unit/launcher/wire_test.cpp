@@ -78,7 +78,13 @@ std::vector<FromAgent> all_from_agent() {
             Get{.rank = 1, .request = 0xffffffff, .key = "k"},
             Note{.text = "ü"},
             Found{.marks = {"b"}},
-            Checked{.problems = {{.exit_code = 127, .text = "no such program"}}},
+            Checked{.problems = {{.exit_code = 127, .text = "no such program"}}, .wall_ns = 8},
+            LinkOpen{.id = 1, .record = bytes_of("r"), .error = "e"},
+            LinkMeasured{.id = 1,
+                         .address = "10.0.0.2:4711 (eth0)",
+                         .round_trip_ns = 40'000,
+                         .bytes_per_second = std::uint64_t{1} << 33,
+                         .error = "e"},
             AllGone{},
             AllGone{.survivors = {{.pid = 5, .state = "D", .wchan = "nfs"}, {}}},
             InputTaken{.bytes = 3},
@@ -86,18 +92,22 @@ std::vector<FromAgent> all_from_agent() {
 }
 
 std::vector<ToAgent> all_to_agent() {
-    return {Start{.job = job(), .plan = plan()},
-            Start{},
-            Signal{.number = 10},
-            Stop{.grace_ms = 500},
-            Input{.bytes = bytes_of("x")},
-            Input{},
-            Credit{.bytes = std::uint64_t{1} << 60},
-            PutDone{.rank = 1, .request = 2, .error = "no"},
-            GetValue{.rank = 1, .request = 2, .value = bytes_of("v")},
-            Ping{.asked_ns = 4, .lease_ms = 30'000},
-            Check{.job = job(), .plan = plan()},
-            Seek{.marks = {"a", "b"}}};
+    return {
+        Start{.job = job(), .plan = plan()},
+        Start{},
+        Signal{.number = 10},
+        Stop{.grace_ms = 500},
+        Input{.bytes = bytes_of("x")},
+        Input{},
+        Credit{.bytes = std::uint64_t{1} << 60},
+        PutDone{.rank = 1, .request = 2, .error = "no"},
+        GetValue{.rank = 1, .request = 2, .value = bytes_of("v")},
+        Ping{.asked_ns = 4, .lease_ms = 30'000},
+        Check{.job = job(), .plan = plan()},
+        Seek{.marks = {"a", "b"}},
+        OpenLink{.id = 1, .secret = bytes_of("s"), .interfaces = "ib*", .ports = "7-9"},
+        MeasureLink{.id = 1, .secret = bytes_of("s"), .interfaces = "", .record = bytes_of("r")},
+        CloseLink{.id = 1}};
 }
 
 template <class Message>

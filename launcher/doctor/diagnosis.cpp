@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/doctor/diagnosis.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace hvd::launch {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormatVersion = 1;
+constexpr double kGiga = 1e9;
+constexpr double kMicro = 1e-6;
+constexpr double kNano = 1e-9;
+constexpr double kGiB = 1 << 30;
+
+std::string number(const char* format, double value) {
+    std::array<char, 64> text{};
+    (void)std::snprintf(text.data(), text.size(), format, value);
+    return text.data();
+}
+
+std::string count(std::size_t value, const char* one) {
+    return std::to_string(value) + " " + one + (value == 1 ? "" : "s");
+}
+
+/// "0.4 ms", "2.1 s".
+std::string span(double seconds) {
+    return std::abs(seconds) < 1 ? number("%.1f ms", seconds * 1e3) : number("%.1f s", seconds);
+}
+
+std::string describe(const ClockReading& clock) {
+    return "clock " + span(std::abs(clock.ahead_seconds)) +
+           (clock.ahead_seconds < 0 ? " behind" : " ahead") + " (to " + span(clock.error_seconds) +
+           ")";
+}
+
+std::string describe(const HostHealth& host) {
+    if (!host.same_as.empty()) {
+        return "the same machine as " + host.same_as;
+    }
+    if (!host.facts) {
+        return "";
+    }
+    auto text = count(host.facts->cpus.size(), "CPU") + ", " +
+                count(host.facts->gpus.size(), "GPU") + ", " +
+                number("%.1f GiB", static_cast<double>(host.facts->memory_bytes) / kGiB) +
+                ", agent up in " + span(host.seconds_to_link);
+    return host.clock ? text + ", " + describe(*host.clock) : text;
+}
+
+std::string print(const HostHealth& host) {
+    const auto details = describe(host);
+    std::string text = std::string(host.is_well() ? "PASS  " : "FAIL  ") + host.host +
+                       (details.empty() ? "" : "  " + details) + "\n";
+    for (const auto& problem : host.problems) {
+        text += "      " + host.host + ": " + problem + "\n";
+    }
+    for (const auto& warning : host.warnings) {
+        text += "      " + host.host + ": warning: " + warning + "\n";
+    }
+    return text;
+}
+
+std::string print(const LinkHealth& link) {
+    const auto ends = link.from + " - " + link.to + "  ";
+    if (!link.problem.empty()) {
+        return "FAIL  " + ends + link.problem + "\n";
+    }
+    return "PASS  " + ends +
+           number("round trip %.0f us, ",
+                  static_cast<double>(link.round_trip_ns) * kNano / kMicro) +
+           number("%.2f GB/s", static_cast<double>(link.bytes_per_second) / kGiga) + "  at " +
+           link.address + "\n";
+}
+
+Json to_json(const HostHealth& host) {
+    Json json{{"host", host.host},
+              {"ok", host.is_well()},
+              {"same_as", host.same_as.empty() ? Json(nullptr) : Json(host.same_as)},
+              {"seconds_to_link", host.facts ? Json(host.seconds_to_link) : Json(nullptr)},
+              {"clock", nullptr},
+              {"facts", nullptr},
+              {"problems", host.problems},
+              {"warnings", host.warnings}};
+    if (host.clock) {
+        json["clock"] = {{"ahead_seconds", host.clock->ahead_seconds},
+                         {"error_seconds", host.clock->error_seconds}};
+    }
+    if (host.facts) {
+        auto gpus = Json::array();
+        for (const auto& gpu : host.facts->gpus) {
+            gpus.push_back({{"index", gpu.index}, {"uuid", gpu.uuid}, {"name", gpu.name}});
+        }
+        json["facts"] = {{"hostname", host.facts->hostname},
+                         {"machine", host.facts->machine},
+                         {"cpus", host.facts->cpus},
+                         {"memory_bytes", host.facts->memory_bytes},
+                         {"gpus", std::move(gpus)}};
+    }
+    return json;
+}
+
+Json to_json(const LinkHealth& link) {
+    const bool is_well = link.problem.empty();
+    const auto seconds = static_cast<double>(link.round_trip_ns) * kNano;
+    return {{"from", link.from},
+            {"to", link.to},
+            {"ok", is_well},
+            {"address", link.address.empty() ? Json(nullptr) : Json(link.address)},
+            {"round_trip_seconds", is_well ? Json(seconds) : Json(nullptr)},
+            {"bytes_per_second", is_well ? Json(link.bytes_per_second) : Json(nullptr)},
+            {"problem", is_well ? Json(nullptr) : Json(link.problem)}};
+}
+
+}  // namespace
+
+bool Diagnosis::is_well() const noexcept {
+    return !plan_problem && std::ranges::all_of(hosts, &HostHealth::is_well) &&
+           std::ranges::all_of(links, [](const auto& link) { return link.problem.empty(); });
+}
+
+std::string with_remedy(const std::string& host, const std::string& words) {
+    struct Remedy {
+        std::string_view sign;
+        std::string_view text;
+    };
+    static constexpr std::array kRemedies{
+        Remedy{"resolving", "look at its spelling, at /etc/hosts and at the name server"},
+        Remedy{"onnection refused", "start sshd there, or give its port with -p"},
+        Remedy{"No route to host", "look at its network, and whether it is up"},
+        Remedy{"no answer within", "look whether it is up, and whether a firewall drops SSH"},
+    };
+    if (words.find("; ") != std::string::npos) {
+        return words;  // it has one
+    }
+    for (const auto& remedy : kRemedies) {
+        if (words.find(remedy.sign) != std::string::npos) {
+            return words + "; " + std::string(remedy.text);
+        }
+    }
+    return words + "; see what `ssh " + host + " true` says";
+}
+
+std::string print_text(const Diagnosis& diagnosis) {
+    std::string text;
+    for (const auto& host : diagnosis.hosts) {
+        text += print(host);
+    }
+    if (diagnosis.plan_problem) {
+        text += "FAIL  plan  " + *diagnosis.plan_problem + "\n";
+    }
+    for (const auto& warning : diagnosis.plan_warnings) {
+        text += "      plan: warning: " + warning + "\n";
+    }
+    if (!diagnosis.links.empty()) {
+        text += std::to_string(diagnosis.links.size()) + " of " +
+                count(diagnosis.possible_links, "pair") + " of hosts, median round trip and " +
+                "what arrives each second:\n";
+    }
+    for (const auto& link : diagnosis.links) {
+        text += print(link);
+    }
+    return text;
+}
+
+std::string print_json(const Diagnosis& diagnosis) {
+    Json document{{"version", kFormatVersion},
+                  {"ok", diagnosis.is_well()},
+                  {"hosts", Json::array()},
+                  {"plan",
+                   {{"problem", diagnosis.plan_problem ? Json(*diagnosis.plan_problem) : nullptr},
+                    {"warnings", diagnosis.plan_warnings}}},
+                  {"possible_links", diagnosis.possible_links},
+                  {"links", Json::array()}};
+    for (const auto& host : diagnosis.hosts) {
+        document["hosts"].push_back(to_json(host));
+    }
+    for (const auto& link : diagnosis.links) {
+        document["links"].push_back(to_json(link));
+    }
+    return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace hvd::launch

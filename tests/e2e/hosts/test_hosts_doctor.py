@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`horovodrun doctor` over hosts: all that is wrong is found at once, and nothing is left."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+from cluster import slots
+from support.hosts import HostOptions
+
+
+def lines_about(job, name: str) -> list[str]:
+    return [
+        line for line in job.lines if re.match(rf"(PASS|FAIL)  {name}( |$)|      {name}: ", line)
+    ]
+
+
+def test_two_hosts_that_are_well(cluster):
+    hosts = cluster(2)
+
+    job = hosts.run("doctor", "-H", "h1:1,h2:1")
+
+    assert job.code == 0, job.out.decode() + job.err.decode()
+    assert [line.split()[:2] for line in job.lines[:2]] == [["PASS", "h1"], ["PASS", "h2"]]
+    assert "clock" in job.lines[1]
+    assert job.lines[2].startswith("1 of 1 pair of hosts")
+    assert re.match(
+        r"PASS  h1 - h2  round trip \d+ us, [\d.]+ GB/s  at (10\.77\.0\.2|\[fd77::1\]):\d+ ",
+        job.lines[3],
+    ), job.lines[3]
+    hosts.wait_until_clean(1)
+
+
+def test_all_hosts_are_reported_where_some_cannot_be_reached(cluster):
+    hosts = cluster(4, {2: HostOptions(sshd=False)})
+
+    job = hosts.run("doctor", "-H", "h1:1,h2:1,nohost:1,h4:1", "sh", "-c", "echo ran")
+
+    assert job.code == 1
+    assert [line[:8] for line in job.lines if line[:4] in ("PASS", "FAIL")][:4] == [
+        "PASS  h1",
+        "FAIL  h2",
+        "FAIL  no",
+        "PASS  h4",
+    ]
+    (refused,) = lines_about(job, "h2")[1:]
+    assert "Connection refused; start sshd there" in refused
+    (unknown,) = lines_about(job, "nohost")[1:]
+    assert "; correct it, or add it to /etc/hosts" in unknown
+    assert job.lines[-1].startswith("PASS  h1 - h4  round trip ")
+    assert b"ran" not in job.out
+    hosts.wait_until_clean(1)
+
+
+def test_a_missing_interpreter_and_a_tiny_shm_are_named_with_their_hosts(cluster):
+    hosts = cluster(3, {2: HostOptions(shm_bytes=1 << 20)})
+    hosts.hosts[2].run("mkdir", "/tmp/only")
+    hosts.head.run("sh", "-c", "mkdir /tmp/here && cp /bin/true /tmp/here/python")
+    hosts.hosts[1].run("sh", "-c", "mkdir /tmp/here && cp /bin/true /tmp/here/python")
+
+    job = hosts.run("doctor", "--json", "-H", "h1:1,h2:1,h3:1", "/tmp/here/python", "train.py")
+
+    assert job.code == 1
+    report = json.loads(job.out)
+    first, second, third = report["hosts"]
+    assert (first["ok"], second["ok"], third["ok"]) == (True, True, False)
+    assert "/dev/shm has only 1 MiB" in second["warnings"][0]
+    assert third["problems"] == [
+        "/tmp/here/python: not found; install it there, or write a path that every host has"
+    ]
+    assert len(report["links"]) == 3 and all(link["ok"] for link in report["links"])
+    hosts.wait_until_clean(1)
+
+
+def test_a_blocked_port_between_two_hosts_fails_with_the_addresses(cluster):
+    hosts = cluster(3)
+    rules = """
+        table inet t {
+          chain c {
+            type filter hook input priority 0
+            ip saddr 10.77.0.4 tcp dport 20000-20099 drop
+            ip6 saddr fd77::3 tcp dport 20000-20099 drop
+          }
+        }"""
+    subprocess.run(
+        [*hosts.hosts[1].prefix(), "nft", "-f", "-"], input=rules, text=True, check=True, timeout=20
+    )
+
+    job = hosts.run("doctor", "-H", slots(hosts.hosts), "--port-range", "20000-20099")
+
+    assert job.code == 1, job.out.decode()
+    verdicts = {tuple(line.split()[1:4:2]): line for line in job.lines if " - " in line}
+    assert verdicts["h1", "h2"].startswith("PASS") and ":200" in verdicts["h1", "h2"]
+    assert verdicts["h1", "h3"].startswith("PASS")
+    blocked = verdicts["h2", "h3"]
+    assert blocked.startswith("FAIL  h2 - h3  h3 cannot reach h2: ")
+    assert "10.77.0.3:200" in blocked and "(eth0): no answer within 3 s" in blocked
+    assert all(line.startswith("PASS") for line in job.lines[:3])
+    hosts.wait_until_clean(1)
+
+
+def test_more_hosts_than_eight_are_measured_in_a_ring_and_across_it(cluster):
+    hosts = cluster(9)
+
+    job = hosts.run("doctor", "-H", slots(hosts.hosts))
+
+    assert job.code == 0, job.out.decode() + job.err.decode()
+    assert any(line.startswith("13 of 36 pairs of hosts") for line in job.lines)
+    hosts.wait_until_clean(1)
+
+
+def test_a_signal_ends_it_and_its_agents(cluster):
+    hosts = cluster(2)
+    hosts.hosts[1].cut()
+
+    with hosts.start("doctor", "-H", "h1:1,h2:1") as job:
+        hosts.head.wait_for(lambda: hosts.head.find("horovodrun"), "the doctor")
+        job.signal(15)
+        ended = job.end()
+
+    assert ended.code == 143
+    assert ended.seconds < 15
+    hosts.wait_until_clean(1, of=[hosts.head])

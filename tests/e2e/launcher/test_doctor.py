@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`horovodrun doctor` on one machine: what it says, and that it starts nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+def found(job) -> dict:
+    assert job.err == b"", job.err
+    return json.loads(job.out)
+
+
+def test_a_machine_that_is_well_has_one_line(launcher):
+    job = launcher.run("doctor")
+
+    assert (job.code, len(job.lines), job.err) == (0, 1, b"")
+    assert job.lines[0].startswith("PASS  localhost  ")
+
+
+def test_the_same_as_json(launcher):
+    job = launcher.run("doctor", "--json", "-np", 1, "sh", "-c", "echo ran")
+
+    assert job.code == 0
+    report = found(job)
+    (host,) = report["hosts"]
+    assert (report["ok"], host["ok"], host["problems"]) == (True, True, [])
+    assert host["facts"]["cpus"]
+    assert report["links"] == []
+
+
+def test_a_missing_program_fails_with_its_remedy(launcher, tmp_path):
+    job = launcher.run("doctor", "-np", 2, "no-such-program")
+
+    assert job.code == 1
+    assert job.lines[0].startswith("FAIL  localhost  ")
+    (line,) = [line for line in job.lines if "no-such-program" in line]
+    assert line.startswith("      localhost: no-such-program: not found in PATH=")
+    assert line.endswith("install it there, or write a path that every host has")
+
+
+def test_a_plan_that_is_refused_fails_beside_the_hosts(launcher):
+    job = launcher.run("doctor", "-np", 5, "-H", "localhost:4", "no-such-program")
+
+    assert job.code == 1
+    assert any(line.startswith("FAIL  plan  -np 5 is more than the 4 slots") for line in job.lines)
+    assert any("no-such-program: not found" in line for line in job.lines)
+
+
+def test_a_program_of_that_name_needs_dashes_or_flags(launcher, tmp_path):
+    program = tmp_path / "doctor"
+    program.write_text("#!/bin/sh\necho here\n")
+    program.chmod(0o755)
+
+    job = launcher.run("-np", 1, "doctor", env={"PATH": str(tmp_path) + ":/usr/bin:/bin"})
+
+    assert job.lines == ["[0]<stdout>:here"]
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["doctor", "--dry-run"], "doctor starts no rank"),
+        (["-np", "1", "--json", "true"], "--json is about what `horovodrun doctor` finds"),
+    ],
+)
+def test_flags_of_one_are_refused_by_the_other(launcher, arguments, sentence):
+    job = launcher.run(*arguments)
+
+    assert job.code == 2
+    assert sentence in job.said[0]
