@@ -14,6 +14,7 @@
 #include "launcher/remote/factory.hpp"
 #include "launcher/supervise/summary.hpp"
 #include "launcher/supervise/supervisor.hpp"
+#include "launcher/trace_file.hpp"
 #include "launcher/wire/build_id.hpp"
 
 #include <algorithm>
@@ -216,14 +217,22 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
 
     const BlockedSignals blocked;
     IoThread io;
+    auto hosts = hosts_of(*placed);
+    auto trace = TraceFile::reserve(request, hosts, io);
+    if (!trace) {
+        return fail(summary, kExitUsage, trace.error());
+    }
+    auto context = starter_context(blocked.original_mask());
+    auto options = supervise_options(request);
+    if (*trace) {
+        (*trace)->join(context, options);
+    }
     auto starters =
-        make_host_starters(io, request.remote, *placed, starter_context(blocked.original_mask()),
-                           std::move(early_agent));
+        make_host_starters(io, request.remote, *placed, context, std::move(early_agent));
     if (!starters) {
         return fail(summary, kExitLauncherFailure, starters.error());
     }
-    Supervisor supervisor(io, blocked, supervise_options(request));
-    auto hosts = hosts_of(*placed);
+    Supervisor supervisor(io, blocked, std::move(options));
     const bool is_here = std::ranges::all_of(*placed, &PlacedHost::is_here);
     const auto facts = supervisor.link(**starters, hosts);
     if (!facts) {
@@ -237,6 +246,9 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
             supervisor.dismiss();
             return exit_code;
         }
+    }
+    if (*trace) {
+        (*trace)->enter("plan");
     }
     auto wishes = make_plan_request(request, hosts, (*starters)->names());
     auto planned = wishes ? make_plan(*wishes, *facts) : std::move(wishes).error();

@@ -75,6 +75,17 @@ FlagSection output_flags() {
                   draft.request.summary = value;
                   return ok();
               }},
+             {{"--launch-trace"},
+              "FILE",
+              "write where the time of the start went, host by host, as trace events (JSON) for "
+              "ui.perfetto.dev; with --verbose its critical path is said too",
+              [](Draft& draft, std::string_view value) -> Status {
+                  if (value.empty()) {
+                      return wrong("a file name is missing");
+                  }
+                  draft.request.launch_trace = value;
+                  return ok();
+              }},
              {{"--verbose"}, "", "say what horovodrun does", [](Draft& draft, std::string_view) {
                   draft.request.verbose = true;
                   return ok();

@@ -61,6 +61,7 @@ struct LaunchRequest {
     bool prefix_timestamp = false;
     std::optional<std::vector<int>> show;  // ranks whose output reaches the console
     std::optional<std::filesystem::path> summary;
+    std::optional<std::filesystem::path> launch_trace;
     bool stdin_all = false;
     std::optional<int> stdin_rank;  // neither: the ranks read /dev/null
     bool verbose = false;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace hvd::launch {
 
@@ -22,6 +23,9 @@ struct StarterContext {
     std::filesystem::path program;               // where horovodrun itself lies
     std::optional<std::filesystem::path> agent;  // HOROVOD_AGENT: this file and no other
     sigset_t signal_mask{};                      // as horovodrun was given it
+
+    /// Told, from the loop, when the way to a host's agent enters a step. May be empty.
+    std::function<void(const std::string& host, std::string_view step)> on_step{};
 };
 
 struct EndEarlyAgent {
@@ -52,6 +56,9 @@ struct SshOptions {
     int concurrency = 512;                      // starts under way at a time
     std::chrono::milliseconds connect_timeout{
         30'000};  // for each step up to the agent's first word
+
+    /// As of StarterContext.
+    std::function<void(const std::string& host, std::string_view step)> on_step{};
 
     /// Told once each, from the loop: what a host printed besides, and why it is reached otherwise
     /// than asked. Host (as written) and sentence. May be empty.

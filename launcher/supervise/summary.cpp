@@ -70,8 +70,8 @@ Json to_json(const RankResult& rank) {
             {"max_rss_bytes", rank.max_rss_bytes}};
 }
 
-Error cannot_write(const std::filesystem::path& path, int error_number) {
-    auto error = system_error("--summary: cannot write " + path.string(), error_number);
+Error cannot_write(const std::string& flag, const std::filesystem::path& path, int error_number) {
+    auto error = system_error(flag + ": cannot write " + path.string(), error_number);
     error.code = Errc::invalid_argument;
     return error;
 }
@@ -87,18 +87,19 @@ bool is_written_in_place(const std::filesystem::path& path) {
            (::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode));
 }
 
-Status write_to(int fd, std::string_view text, const std::filesystem::path& path) {
+/// 0, or the error number.
+int write_to(int fd, std::string_view text) {
     while (!text.empty()) {
         const auto size = ::write(fd, text.data(), text.size());
         if (size < 0 && errno == EINTR) {
             continue;
         }
         if (size < 0) {
-            return cannot_write(path, errno);
+            return errno;
         }
         text.remove_prefix(static_cast<std::size_t>(size));
     }
-    return ok();
+    return 0;
 }
 
 }  // namespace
@@ -138,13 +139,14 @@ std::string format_summary(const JobResult& result) {
     return json.dump(kIndent, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Result<SummaryFile> SummaryFile::reserve(std::filesystem::path path) {
+Result<SummaryFile> SummaryFile::reserve(std::filesystem::path path, std::string flag) {
     SummaryFile file;
+    file.flag_ = std::move(flag);
     file.path_ = std::move(path);
     if (is_written_in_place(file.path_)) {
         const UniqueFd fd(::open(file.path_.c_str(), kInPlace | O_NONBLOCK));
         if (!fd && errno != ENXIO) {  // a named pipe may get its reader only later
-            return cannot_write(file.path_, errno);
+            return cannot_write(file.flag_, file.path_, errno);
         }
         return file;
     }
@@ -156,7 +158,7 @@ Result<SummaryFile> SummaryFile::reserve(std::filesystem::path path) {
     name += ".XXXXXX";
     const UniqueFd made(::mkostemp(name.data(), O_CLOEXEC));
     if (!made) {
-        return cannot_write(file.path_, errno);
+        return cannot_write(file.flag_, file.path_, errno);
     }
     file.temporary_ = name;
     return file;
@@ -169,13 +171,18 @@ SummaryFile::~SummaryFile() {
 }
 
 Status SummaryFile::write(const JobResult& result) {
-    const auto text = format_summary(result);
+    return write_text(format_summary(result));
+}
+
+Status SummaryFile::write_text(std::string_view text) {
     const UniqueFd fd(temporary_.empty() ? ::open(path_.c_str(), kInPlace)
                                          : ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
     if (!fd) {
-        return cannot_write(path_, errno);
+        return cannot_write(flag_, path_, errno);
     }
-    HVD_TRY_STATUS(write_to(fd.get(), text, path_));
+    if (const int error = write_to(fd.get(), text); error != 0) {
+        return cannot_write(flag_, path_, error);
+    }
     if (temporary_.empty()) {
         return ok();
     }
@@ -185,7 +192,7 @@ Status SummaryFile::write(const JobResult& result) {
     constexpr mode_t kMode = 0666;
     (void)::fchmod(fd.get(), kMode & ~mask);
     if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
-        return cannot_write(path_, errno);
+        return cannot_write(flag_, path_, errno);
     }
     temporary_.clear();
     return ok();

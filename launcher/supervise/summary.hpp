@@ -5,20 +5,24 @@
 #include "launcher/supervise/job_result.hpp"
 
 #include <filesystem>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace hvd::launch {
 
-/// The file of --summary. It appears whole or not at all; a job that is killed leaves what was
-/// there before.
+/// The file of --summary or --launch-trace. It appears whole or not at all; a job that is killed
+/// leaves what was there before.
 class SummaryFile final {
 public:
     /// Makes a temporary file beside `path`, so that a place that cannot be written is known before
-    /// the job starts. Errors: invalid_argument.
-    [[nodiscard]] static Result<SummaryFile> reserve(std::filesystem::path path);
+    /// the job starts. `flag` is named in errors. Errors: invalid_argument.
+    [[nodiscard]] static Result<SummaryFile> reserve(std::filesystem::path path,
+                                                     std::string flag = "--summary");
 
     SummaryFile(SummaryFile&& other) noexcept
-        : path_(std::move(other.path_)),
+        : flag_(std::move(other.flag_)),
+          path_(std::move(other.path_)),
           target_(std::move(other.target_)),
           temporary_(std::exchange(other.temporary_, {})) {}
     SummaryFile& operator=(SummaryFile&&) = delete;
@@ -27,10 +31,12 @@ public:
     ~SummaryFile();
 
     [[nodiscard]] Status write(const JobResult& result);
+    [[nodiscard]] Status write_text(std::string_view text);
 
 private:
     SummaryFile() = default;
 
+    std::string flag_;
     std::filesystem::path path_;       // as the user wrote it
     std::filesystem::path target_;     // the same behind links
     std::filesystem::path temporary_;  // empty: written in place, such as a pipe

@@ -47,6 +47,9 @@ Supervisor::Supervisor(IoThread& io, const BlockedSignals& signals, SuperviseOpt
 Result<std::vector<HostFacts>> Supervisor::link(Starter& starter, const std::vector<Host>& hosts) {
     facts_.resize(hosts.size());
     pulse_.emplace(options_.lease, hosts.size());
+    if (options_.trace != nullptr) {
+        options_.trace->enter("link", io_.now());
+    }
     if (auto started = agents_.start(starter, hosts); !started) {
         link_error_ = std::move(started).error();
     } else {
@@ -111,6 +114,9 @@ void Supervisor::on(std::size_t host, const wire::Hello& hello) {
 
 void Supervisor::on(std::size_t host, const wire::Facts& facts) {
     facts_[host] = facts.facts;
+    if (options_.trace != nullptr) {
+        options_.trace->done(host, io_.now());
+    }
     listen_to(host);
     if (std::ranges::all_of(facts_, [](const auto& known) { return known.has_value(); })) {
         io_.stop();
@@ -126,6 +132,9 @@ Result<Supervised> Supervisor::run(const LaunchPlan& plan) {
     tails_.resize(machine_->record().ranks.size());
     gone_.resize(agents_.size());
     phase_ = Phase::running;
+    if (options_.trace != nullptr) {
+        options_.trace->enter("start", io_.now());
+    }
     start_ranks();
     io_.run();
     return Supervised{.result = *std::move(result_),
@@ -300,6 +309,17 @@ JobResult Supervisor::make_result() {
                                 .survivors = std::move(survivors_),
                                 .warnings = output_->losses(),
                                 .seconds = lasted.count()});
+}
+
+void Supervisor::end_trace() {
+    if (options_.trace == nullptr || !options_.on_all_started) {
+        return;
+    }
+    options_.trace->finish(io_.now());
+    if (options_.verbose) {
+        output_->say(options_.trace->critical_path());
+    }
+    std::exchange(options_.on_all_started, nullptr)();
 }
 
 void Supervisor::watch_exit(int rank) {

@@ -13,6 +13,7 @@
 #include "launcher/supervise/job_machine.hpp"
 #include "launcher/supervise/job_result.hpp"
 #include "launcher/supervise/key_store.hpp"
+#include "launcher/supervise/launch_trace.hpp"
 #include "launcher/supervise/output_flow.hpp"
 #include "launcher/supervise/pulse.hpp"
 #include "launcher/supervise/signals.hpp"
@@ -20,6 +21,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -47,6 +49,9 @@ struct SuperviseOptions {
 
     bool verbose = false;
     OutputOptions output;  // `ranks` comes from the plan
+
+    LaunchTrace* trace = nullptr;            // outlives the supervisor; null: nobody wants it
+    std::function<void()> on_all_started{};  // with `trace`: once it is complete
 };
 
 /// What would keep the ranks of a host from running.
@@ -138,6 +143,7 @@ private:
     Status open_output();
     void start_ranks();
     void perform(JobAction action);
+    void end_trace();
     void begin_draining();
     void continue_draining();
     void watch_exit(int rank);

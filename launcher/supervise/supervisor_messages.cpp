@@ -3,11 +3,20 @@
 // What the supervisor does with each message of an agent.
 #include "launcher/supervise/supervisor.hpp"
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>
 
 namespace hvd::launch {
+namespace {
+
+std::chrono::steady_clock::time_point as_time(std::int64_t steady_ns) {
+    return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(steady_ns));
+}
+
+}  // namespace
 
 void Supervisor::on_message(std::size_t host, wire::FromAgent message) {
     const bool is_first_talk = std::holds_alternative<wire::Hello>(message) ||
@@ -69,9 +78,13 @@ void Supervisor::on(std::size_t host, wire::Started event) {
         output_->say("rank " + std::to_string(event.rank) + " started on " + agents_.host(host) +
                      ", pid " + std::to_string(event.pid));
     }
+    if (options_.trace != nullptr && options_.on_all_started) {
+        options_.trace->started(host, event.rank, as_time(event.time_ns));
+    }
     perform(machine_->on_started(event));
     if (machine_->state() != JobState::starting) {
         start_timer_.cancel();
+        end_trace();
     }
 }
 

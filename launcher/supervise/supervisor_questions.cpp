@@ -9,6 +9,9 @@
 namespace hvd::launch {
 
 Result<std::vector<std::size_t>> Supervisor::find_machines() {
+    if (options_.trace != nullptr) {
+        options_.trace->enter("which hosts are one machine", io_.now());
+    }
     found_.assign(agents_.size(), {});
     is_awaited_.assign(agents_.size(), true);
     std::vector<std::string> marks;  // of the hosts before
@@ -30,6 +33,9 @@ Result<std::vector<std::size_t>> Supervisor::find_machines() {
 }
 
 Result<std::vector<HostProblem>> Supervisor::check(const LaunchPlan& plan) {
+    if (options_.trace != nullptr) {
+        options_.trace->enter("preflight", io_.now());
+    }
     problems_.assign(plan.hosts.size(), {});
     is_awaited_.assign(plan.hosts.size(), true);
     for (std::size_t host = 0; host < plan.hosts.size(); ++host) {
@@ -54,6 +60,9 @@ bool Supervisor::take_answer(std::size_t host) {
         return false;
     }
     is_awaited_[host] = false;
+    if (options_.trace != nullptr) {
+        options_.trace->done(host, io_.now());
+    }
     if (std::ranges::none_of(is_awaited_, [](bool is_awaited) { return is_awaited; })) {
         io_.stop();
     }

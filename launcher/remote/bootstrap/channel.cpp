@@ -20,6 +20,7 @@ BootstrapChannel::BootstrapChannel(IoThread& io, Parts parts)
     : image_(std::move(parts.image)),
       patience_(parts.patience),
       tell_banner_(std::move(parts.banner)),
+      tell_step_(std::move(parts.step)),
       silence_(io),
       soon_(io),
       turn_(std::move(parts.turnstile)),
@@ -38,6 +39,7 @@ void BootstrapChannel::begin() {
              [this] {
                  if (state_ == State::waiting) {
                      state_ = State::linked;
+                     enter("finding the agent");
                      expect_life();
                  }
              },
@@ -61,6 +63,7 @@ void BootstrapChannel::receive(std::span<const std::byte> bytes) {
             case BootstrapFilter::Kind::nothing: return;
             case BootstrapFilter::Kind::send_agent:
                 was_asked_for_agent_ = true;
+                enter("sending the agent");
                 upload(0);
                 break;
             case BootstrapFilter::Kind::started: start_stream(std::move(event.text)); return;
@@ -73,6 +76,7 @@ void BootstrapChannel::receive(std::span<const std::byte> bytes) {
 
 void BootstrapChannel::start_stream(std::string first) {
     state_ = State::started;
+    enter("agent");
     silence_.cancel();
     turn_.give_up();
     image_.reset();
@@ -101,6 +105,12 @@ void BootstrapChannel::upload(std::size_t from) {
                 upload(next);
             }
         });
+    }
+}
+
+void BootstrapChannel::enter(std::string_view step) {
+    if (tell_step_) {
+        tell_step_(step);
     }
 }
 

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hvd::launch {
@@ -23,8 +24,9 @@ public:
         std::unique_ptr<Transport> transport;
         std::shared_ptr<const AgentImage> image;  // shared: the starter may go before its channels
         std::shared_ptr<Turnstile> turnstile;
-        std::chrono::milliseconds patience{};     // for each sign of life, from the link on
-        std::function<void(std::string)> banner;  // called with what the host printed besides
+        std::chrono::milliseconds patience{};          // for each sign of life, from the link on
+        std::function<void(std::string)> banner;       // called with what the host printed besides
+        std::function<void(std::string_view)> step{};  // called at each step up to the agent
     };
 
     BootstrapChannel(IoThread& io, Parts parts);
@@ -45,6 +47,7 @@ private:
     void start_stream(std::string first);
     void upload(std::size_t from);
     void expect_life();
+    void enter(std::string_view step);
     void fail(Error error);
     void transport_ended(std::optional<Error> error);
     void end(std::optional<Error> error);
@@ -52,6 +55,7 @@ private:
     std::shared_ptr<const AgentImage> image_;
     std::chrono::milliseconds patience_;
     std::function<void(std::string)> tell_banner_;
+    std::function<void(std::string_view)> tell_step_;  // may be empty
     Handlers handlers_;
     BootstrapFilter filter_;
     State state_ = State::waiting;

@@ -7,6 +7,7 @@
 #include "launcher/remote/ssh/ssh_transport.hpp"
 #include "launcher/remote/ssh/target.hpp"
 
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -34,6 +35,11 @@ public:
         auto& found = std::get<SshTarget>(target);
         found.address = hosts_file_.find(found.name);
         auto own = std::make_unique<SshTransport>(io_, std::move(found), keys_, line, signal_mask_);
+        if (options.on_step) {
+            own->tell_steps([tell = options.on_step, name = host.name](std::string_view step) {
+                tell(name, step);
+            });
+        }
         return std::make_unique<FallbackTransport>(io_, std::move(own), std::move(make_other));
     }
 

@@ -14,6 +14,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace hvd::launch {
@@ -73,7 +74,8 @@ public:
                                       .image = image_,
                                       .turnstile = turnstile_,
                                       .patience = patience,
-                                      .banner = banner_note(host)};
+                                      .banner = banner_note(host),
+                                      .step = step_note(host)};
         std::unique_ptr<AgentChannel> channel =
             std::make_unique<BootstrapChannel>(io_, std::move(parts));
         return channel;
@@ -102,6 +104,16 @@ private:
         };
     }
 
+    /// Empty where nobody wants to know.
+    [[nodiscard]] std::function<void(std::string_view)> step_note(const Host& host) const {
+        if (!shared_->options.on_step) {
+            return {};
+        }
+        return [shared = shared_, name = host.name](std::string_view step) {
+            shared->options.on_step(name, step);
+        };
+    }
+
     IoThread& io_;
     sigset_t signal_mask_;
     std::shared_ptr<Shared> shared_;
@@ -121,6 +133,7 @@ Result<std::unique_ptr<Starter>> make_ssh_starter(IoThread& io,
         return std::move(path).error().context("no agent to send to other hosts");
     }
     HVD_TRY(auto image, load_agent_image(*path, wire::build_id()));
+    options.on_step = context.on_step;
     return std::unique_ptr<Starter>(
         std::make_unique<SshStarter>(io, context, std::move(options), std::move(image)));
 }

@@ -71,6 +71,9 @@ std::string_view SshTransport::words(State state) {
 }
 
 void SshTransport::enter(State state) {
+    if (tell_step_ && state != state_ && state < State::running) {
+        tell_step_(words(state));
+    }
     state_ = state;
     std::chrono::milliseconds limit = target_.connect_timeout;
     if (state == State::running || state == State::over) {
@@ -99,6 +102,9 @@ void SshTransport::enter(State state) {
 
 void SshTransport::open(Handlers handlers) {
     handlers_ = std::move(handlers);
+    if (tell_step_) {
+        tell_step_(words(State::resolve));
+    }
     enter(State::resolve);
     if (auto literal = parse_address(target_.name, target_.port)) {
         soon_.set(Deadline::in(kNow),

@@ -11,9 +11,12 @@
 
 #include <csignal>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hvd::launch::ssh {
@@ -28,6 +31,9 @@ public:
                  std::string line,
                  const sigset_t& signal_mask);
     ~SshTransport() override;
+
+    /// Calls it with the words for each step up to the shell.
+    void tell_steps(std::function<void(std::string_view)> tell) { tell_step_ = std::move(tell); }
     SshTransport(const SshTransport&) = delete;
     SshTransport& operator=(const SshTransport&) = delete;
 
@@ -77,6 +83,7 @@ private:
     std::string line_;
     sigset_t signal_mask_;
     Handlers handlers_;
+    std::function<void(std::string_view)> tell_step_;  // may be empty
     State state_ = State::resolve;
     Timer limit_;
     Timer soon_;

@@ -123,3 +123,37 @@ def test_a_signal_ends_it_and_its_agents(cluster):
     assert ended.code == 143
     assert ended.seconds < 15
     hosts.wait_until_clean(1, of=[hosts.head])
+
+
+def test_a_launch_trace_shows_the_way_to_each_host(cluster):
+    hosts = cluster(3)
+    arguments = ("-np", 3, "-H", slots(hosts.hosts), "--launch-trace", "/root/trace.json")
+
+    job = hosts.run(*arguments, "--verbose", "true")
+
+    assert job.code == 0, job.err.decode()
+    events = json.loads(hosts.head.path("/root/trace.json").read_text())["traceEvents"]
+    names = {
+        event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"
+    }
+    assert names == {0: "horovodrun", 1: "h1", 2: "h2", 3: "h3"}
+    way = [event for event in events if (event["pid"], event["tid"], event["ph"]) == (3, 1, "X")]
+    assert [event["name"] for event in way] == [
+        "resolving its name",
+        "connecting",
+        "key exchange",
+        "authentication",
+        "opening a channel",
+        "starting the shell",
+        "finding the agent",
+        "sending the agent",
+        "agent",
+        "which hosts are one machine",
+        "preflight",
+    ]
+    began = way[0]["ts"]
+    for event in way[:9]:  # one behind the other, without a gap
+        assert abs(event["ts"] - began) <= 2
+        began = event["ts"] + event["dur"]
+    (said,) = [line for line in job.said if "the start took" in line]
+    assert "key exchange" in said and "preflight (last h" in said and "start (last rank" in said

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/trace_file.hpp"
+
+#include "launcher/output/write_all.hpp"
+
+#include <utility>
+
+#include <unistd.h>
+
+namespace hvd::launch {
+
+Result<std::unique_ptr<TraceFile>> TraceFile::reserve(const LaunchRequest& request,
+                                                      const std::vector<Host>& hosts,
+                                                      IoThread& io) {
+    if (!request.launch_trace) {
+        return std::unique_ptr<TraceFile>();
+    }
+    HVD_TRY(auto file, SummaryFile::reserve(*request.launch_trace, "--launch-trace"));
+    auto trace = std::make_unique<TraceFile>(std::move(file), io);
+    std::vector<std::string> names;
+    for (const auto& host : hosts) {
+        names.push_back(host.name);
+    }
+    trace->trace_.add_hosts(names);
+    return trace;
+}
+
+TraceFile::TraceFile(SummaryFile file, IoThread& io)
+    : io_(io), file_(std::move(file)), trace_(io.now()) {}
+
+TraceFile::~TraceFile() {
+    trace_.finish(io_.now());
+    write();
+}
+
+void TraceFile::join(StarterContext& context, SuperviseOptions& options) {
+    context.on_step = [this](const std::string& host, std::string_view step) {
+        trace_.enter(host, std::string(step), io_.now());
+    };
+    options.trace = &trace_;
+    options.on_all_started = [this] { write(); };
+}
+
+void TraceFile::write() {
+    if (std::exchange(is_written_, true)) {
+        return;
+    }
+    if (const auto written = file_.write_text(trace_.to_json()); !written) {
+        (void)write_all(STDERR_FILENO, "horovodrun: " + written.error().message + "\n");
+    }
+}
+
+}  // namespace hvd::launch
