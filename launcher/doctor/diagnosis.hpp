@@ -4,6 +4,7 @@
 #pragma once
 
 #include "launcher/plan/process_spec.hpp"
+#include "launcher/supervise/wall_clock.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,14 +13,6 @@
 #include <vector>
 
 namespace hvd::launch {
-
-/// How far a host's clock is ahead of ours, and how far this may be wrong.
-struct ClockReading {
-    double ahead_seconds = 0;
-    double error_seconds = 0;
-
-    friend bool operator==(const ClockReading&, const ClockReading&) = default;
-};
 
 struct HostHealth {
     std::string host;
@@ -51,9 +44,6 @@ struct Diagnosis {
 
     [[nodiscard]] bool is_well() const noexcept;
 };
-
-/// A clock that is so far off is worth a line: files and logs of the hosts contradict each other.
-inline constexpr double kClockTolerance = 1.0;  // seconds
 
 /// What the transport says of a host that it cannot reach, with what to do about it.
 [[nodiscard]] std::string with_remedy(const std::string& host, const std::string& words);

@@ -4,7 +4,6 @@
 #include "launcher/doctor/patient_starter.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <variant>
 
@@ -17,19 +16,6 @@ constexpr auto kAgentPatience = std::chrono::seconds(5);
 /// The agents end by themselves when this machine vanishes.
 constexpr auto kPulse = std::chrono::seconds(5);
 constexpr std::int64_t kLeaseMs = 30'000;
-
-constexpr double kNano = 1e-9;
-
-std::int64_t wall_ns() {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
-
-std::string clock_warning(const ClockReading& clock) {
-    const auto seconds = std::to_string(std::llround(std::abs(clock.ahead_seconds)));
-    return "its clock is " + seconds + " s " + (clock.ahead_seconds < 0 ? "behind" : "ahead of") +
-           " this machine's, so times of files and logs contradict each other; set it by NTP";
-}
 
 }  // namespace
 
@@ -227,7 +213,7 @@ void Examination::check(const LaunchPlan& plan, const std::vector<std::size_t>& 
     for (std::size_t index = 0; index < hosts.size(); ++index) {
         auto& patient = patients_[hosts[index]];
         patient.is_awaited = true;
-        patient.asked_wall_ns = wall_ns();
+        patient.asked_wall_ns = wall_clock_ns();
         agents_.send(hosts[index], wire::Check{.job = plan.job, .plan = plan.hosts[index]});
     }
     wait(kAnswerLimit);
@@ -243,13 +229,10 @@ void Examination::on(std::size_t host, wire::Checked& checked) {
     for (auto& problem : checked.problems) {
         health.problems.push_back(std::move(problem.text));
     }
-    const auto there = static_cast<double>(checked.wall_ns - patients_[host].asked_wall_ns);
-    const auto back = static_cast<double>(wall_ns() - checked.wall_ns);
     if (!agents_.is_on_this_machine(host)) {
-        health.clock = {.ahead_seconds = (there - back) / 2 * kNano,
-                        .error_seconds = (there + back) / 2 * kNano};
-        if (std::abs(health.clock->ahead_seconds) > kClockTolerance + health.clock->error_seconds) {
-            health.warnings.push_back(clock_warning(*health.clock));
+        health.clock = read_clock(patients_[host].asked_wall_ns, checked.wall_ns, wall_clock_ns());
+        if (auto warning = warn_of_clock(*health.clock); !warning.empty()) {
+            health.warnings.push_back(std::move(warning));
         }
     }
     answered(host);

@@ -167,6 +167,7 @@ private:
     std::vector<bool> is_awaited_;                      // by host: its answer is missing
     std::vector<std::vector<std::string>> found_;       // by host
     std::vector<std::vector<wire::Problem>> problems_;  // by host
+    std::int64_t check_sent_ns_ = 0;                    // by our wall clock
     std::optional<Error> link_error_;
     std::string notes_;  // of agents, before there is an output
 

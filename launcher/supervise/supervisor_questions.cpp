@@ -2,6 +2,7 @@
 //
 // What the supervisor asks the agents between their first words and the start of the ranks.
 #include "launcher/supervise/supervisor.hpp"
+#include "launcher/supervise/wall_clock.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -36,6 +37,7 @@ Result<std::vector<HostProblem>> Supervisor::check(const LaunchPlan& plan) {
     if (options_.trace != nullptr) {
         options_.trace->enter("preflight", io_.now());
     }
+    check_sent_ns_ = wall_clock_ns();
     problems_.assign(plan.hosts.size(), {});
     is_awaited_.assign(plan.hosts.size(), true);
     for (std::size_t host = 0; host < plan.hosts.size(); ++host) {
@@ -70,8 +72,15 @@ bool Supervisor::take_answer(std::size_t host) {
 }
 
 void Supervisor::on(std::size_t host, wire::Checked& checked) {
-    if (take_answer(host) && host < problems_.size()) {
-        problems_[host] = std::move(checked.problems);
+    if (!take_answer(host) || host >= problems_.size()) {
+        return;
+    }
+    problems_[host] = std::move(checked.problems);
+    if (!agents_.is_on_this_machine(host)) {
+        const auto clock = read_clock(check_sent_ns_, checked.wall_ns, wall_clock_ns());
+        if (auto warning = warn_of_clock(clock); !warning.empty()) {
+            on(host, wire::Note{.text = std::move(warning)});
+        }
     }
 }
 

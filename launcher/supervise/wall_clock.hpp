@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the clocks that show the date differ between hosts. (Events are ordered by other clocks,
+// which nobody sets: clock_offset.hpp.)
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace hvd::launch {
+
+/// How far a host's clock is ahead of ours, and how far this may be wrong.
+struct ClockReading {
+    double ahead_seconds = 0;
+    double error_seconds = 0;
+
+    friend bool operator==(const ClockReading&, const ClockReading&) = default;
+};
+
+/// Nanoseconds since 1970 (UTC).
+[[nodiscard]] std::int64_t wall_clock_ns() noexcept;
+
+/// From a question and its answer: asked and heard by our clock, `there_ns` by the other one.
+[[nodiscard]] ClockReading read_clock(std::int64_t asked_ns,
+                                      std::int64_t there_ns,
+                                      std::int64_t heard_ns) noexcept;
+
+/// A sentence about a clock that is more than a second off; else empty.
+[[nodiscard]] std::string warn_of_clock(const ClockReading& clock);
+
+}  // namespace hvd::launch
