@@ -5,6 +5,7 @@
 #include "launcher/doctor/check_build.hpp"
 #include "launcher/host_starters.hpp"
 #include "launcher/hosts/allocation.hpp"
+#include "launcher/mpi_program.hpp"
 #include "launcher/net/io_thread.hpp"
 #include "launcher/output/write_all.hpp"
 #include "launcher/plan/facts_file.hpp"
@@ -232,6 +233,7 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     if (!starters) {
         return fail(summary, kExitLauncherFailure, starters.error());
     }
+    MpiProgram mpirun(request, context);
     Supervisor supervisor(io, blocked, std::move(options));
     const bool is_here = std::ranges::all_of(*placed, &PlacedHost::is_here);
     const auto facts = supervisor.link(**starters, hosts);
@@ -258,6 +260,12 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     }
     for (const auto& warning : planned->warnings) {
         complain(warning);
+    }
+    if (auto wrapped = mpirun.wrap(std::move(planned->plan)); wrapped) {
+        planned->plan = std::move(*wrapped);
+    } else {
+        supervisor.dismiss();
+        return fail(summary, kExitUsage, wrapped.error());
     }
     if (!is_here) {
         if (const int exit_code = check_hosts(supervisor, planned->plan, summary); exit_code != 0) {

@@ -54,13 +54,15 @@ TABLE: dict[str, set[str]] = {
     "launcher/output": BASE,
     "launcher/cli": BASE | {"launcher/hosts"},
     "launcher/plan": STORE | {"launcher/hosts"},
+    "launcher/mpi": PLAN,
     "launcher/wire": PLAN,
     "launcher/agent": PLAN | {"launcher/wire", "collectives/net"},
     "launcher/remote": PLAN | {"launcher/wire", "launcher/net", "launcher/agent"},
     "launcher/doctor": REMOTE | {"launcher/supervise"},
     "launcher/supervise": REMOTE | {"launcher/output"},
     "launcher": REMOTE
-    | {"launcher/cli", "launcher/doctor", "launcher/output", "launcher/supervise"},
+    | {"launcher/cli", "launcher/doctor", "launcher/mpi"}
+    | {"launcher/output", "launcher/supervise"},
     "apps/horovodrun": BASE | {"launcher", "launcher/cli", "launcher/remote"},
     "apps/hvd-agent": BASE | {"launcher/agent", "launcher/wire"},
     "apps/hvd-gpu-probe": BASE,

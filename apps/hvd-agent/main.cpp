@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/guard.hpp"
 #include "launcher/agent/own_folder.hpp"
+#include "launcher/agent/shim.hpp"
 #include "launcher/wire/build_id.hpp"
 
 #include <algorithm>
@@ -34,6 +35,10 @@ int main(int argc, char** argv) {
         print(stdout, hvd::launch::wire::build_id());
         print(stdout, "\n");
         return 0;
+    }
+    if (argc > 3 && std::string_view(arguments[1]) == "exec" &&
+        std::string_view(arguments[2]) == "--") {
+        return hvd::launch::agent::run_shim(arguments.subspan(3));
     }
     if (argc > 1 || ::isatty(STDIN_FILENO) != 0 || ::isatty(STDOUT_FILENO) != 0) {
         print(stderr, kByHand);

@@ -3,9 +3,9 @@
 
 #include "launcher/agent/clock.hpp"
 #include "launcher/agent/command_path.hpp"
+#include "launcher/agent/group_signals.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <utility>
@@ -18,9 +18,6 @@ namespace hvd::launch::agent {
 namespace {
 
 constexpr int kStartsPerRound = 8;
-constexpr std::array kTerminalSignals{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
-                                      SIGTSTP, SIGCONT, SIGKILL, SIGWINCH};
-
 constexpr std::uint64_t kRssUnit = 1024;  // ru_maxrss is in KiB
 
 }  // namespace
@@ -148,14 +145,13 @@ bool Ranks::reap() {
 }
 
 void Ranks::signal(int number) {
-    const bool is_for_group = std::ranges::find(kTerminalSignals, number) != kTerminalSignals.end();
     for (auto& rank : ranks_) {
         if (!rank.is_running) {
             continue;
         }
         rank.is_induced = rank.is_induced || number == SIGTERM || number == SIGKILL;
         // The rank has not been reaped, so its number is still its own; it may have left its group.
-        if (!is_for_group || ::kill(-*rank.pid, number) != 0) {
+        if (!is_for_group(number) || ::kill(-*rank.pid, number) != 0) {
             (void)::kill(*rank.pid, number);
         }
     }

@@ -200,7 +200,7 @@ void Session::settle() {
         control_.send(wire::InputTaken{.bytes = progress});
     }
     perform(ending_.time_passed(std::chrono::steady_clock::now()));
-    if (!all_gone_ && !ranks_->has_to_start() && !ranks_->is_any_running()) {
+    if (!all_gone_ && !ranks_->has_to_start() && !is_any_running()) {
         settle_ending();
     }
     if (all_gone_ && !has_told_all_gone_) {
@@ -212,13 +212,25 @@ void Session::reap() {
     has_children_ = ranks_->reap();
 }
 
+/// Ranks that mpirun starts are over with it; on a host without it, once all have come and gone.
+bool Session::is_any_running() const {
+    if (!brought_ || has_launcher_) {
+        return ranks_->is_any_running();
+    }
+    return brought_->is_any_running() || (!brought_->have_all_come() && !ending_.is_stopping());
+}
+
 void Session::settle_ending() {
     reap();
     // Without a child there is no descendant: we are their subreaper. Only a KILL is worth the look
     // at every process for those that somebody else started for a rank.
-    if (has_children_ || (was_killed_ && !others().empty())) {
+    const bool may_be_elsewhere = was_killed_ || brought_;
+    if (has_children_ || (may_be_elsewhere && !others().empty())) {
         perform(ending_.leftovers(grace_, std::chrono::steady_clock::now()));
     } else {
+        if (brought_) {
+            brought_->end_all();
+        }
         all_gone_.emplace();
     }
 }
@@ -235,12 +247,15 @@ void Session::perform(Ending::Action action) {
     if (action == Ending::Action::none || !ranks_) {
         return;
     }
+    if (brought_) {
+        brought_->take_no_more();
+    }
     reap();  // who has ended already was not ended by us
     switch (action) {
         case Ending::Action::none: return;
         case Ending::Action::term_ranks:
-            ranks_->signal(SIGTERM);
-            ranks_->signal(SIGCONT);  // a stopped process hears nothing else
+            signal_ranks(SIGTERM);
+            signal_ranks(SIGCONT);  // a stopped process hears nothing else
             return;
         case Ending::Action::term_leftovers:
             for (const auto& process : others()) {
@@ -251,6 +266,9 @@ void Session::perform(Ending::Action action) {
         case Ending::Action::kill:
             was_killed_ = true;
             ranks_->mark_induced();
+            if (brought_) {
+                brought_->mark_induced();
+            }
             for (const auto& process : others()) {
                 send_signal(process, SIGKILL);
             }
@@ -261,6 +279,16 @@ void Session::perform(Ending::Action action) {
                 all_gone_->survivors.push_back(describe_survivor(process));
             }
             return;
+    }
+}
+
+/// mpirun would pass a signal on in a way of its own, and give the ranks no time to react. It ends
+/// with the last of them, so it hears of one itself only while there is none.
+void Session::signal_ranks(int number) {
+    if (brought_ && brought_->has_any_come()) {
+        brought_->signal(number);
+    } else if (!brought_ || number != SIGCONT) {
+        ranks_->signal(number);
     }
 }
 
@@ -284,10 +312,18 @@ void Session::on(wire::Start& start) {
     grace_ = plan.grace;
     make_room(setup_.given, descriptors_for(plan));
     socket_.emplace(loop_, control_, start.job.id,
-                    [this](int rank) { return ranks_ ? ranks_->pid_of(rank) : std::nullopt; });
+                    [this](int rank) {
+                        if (brought_) {
+                            return brought_->pid_of(rank);
+                        }
+                        return ranks_ ? ranks_->pid_of(rank) : std::nullopt;
+                    });
     if (auto listening = socket_->listen(plan.agent_socket); !listening) {
         // Ranks that need it will say so; others run without.
         note("the agent cannot be reached by its ranks: " + listening.error().message);
+    }
+    if (!plan.shim_socket.empty()) {
+        bring(start);
     }
     for (const auto& spec : plan.ranks) {
         if (plan.stdin_all || plan.stdin_rank == spec.rank) {
@@ -301,6 +337,20 @@ void Session::on(wire::Start& start) {
                                        .input = input_,
                                        .oom = oom_,
                                        .socket = *socket_});
+}
+
+/// The ranks come by themselves; what is left to start is mpirun, if it is for this host to do.
+void Session::bring(wire::Start& start) {
+    auto& plan = start.plan;
+    brought_.emplace(
+        start.job, plan,
+        BroughtRanks::Surroundings{
+            .loop = loop_, .control = control_, .oom = oom_, .socket = *socket_});
+    if (auto listening = brought_->listen(plan.shim_socket); !listening) {
+        note("no rank can come to the agent: " + listening.error().message);
+    }
+    plan.ranks = std::move(plan.launchers);
+    has_launcher_ = !plan.ranks.empty();
 }
 
 void Session::on(const wire::Seek& seek) {
@@ -330,7 +380,7 @@ void Session::on(const wire::Check& check) {
 
 void Session::on(const wire::Signal& signal) {
     if (ranks_) {
-        ranks_->signal(signal.number);
+        signal_ranks(signal.number);
     }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "launcher/agent/agent.hpp"
+#include "launcher/agent/brought_ranks.hpp"
 #include "launcher/agent/control_stream.hpp"
 #include "launcher/agent/ending.hpp"
 #include "launcher/agent/event_loop.hpp"
@@ -41,6 +42,9 @@ private:
     void check_lease();
     void settle();
     void settle_ending();
+    void bring(wire::Start& start);
+    void signal_ranks(int number);
+    [[nodiscard]] bool is_any_running() const;
     void perform(Ending::Action action);
     void reap();
     void tell_all_gone();
@@ -76,8 +80,10 @@ private:
     LinkMeter link_meter_;
     UniqueFd signals_;
     std::optional<RankSocket> socket_;
+    std::optional<BroughtRanks> brought_;  // where mpirun starts the ranks; `ranks_` is mpirun then
     std::optional<Ranks> ranks_;
     std::chrono::milliseconds grace_{0};     // of the plan
+    bool has_launcher_ = false;              // mpirun is ours to start
     bool has_children_ = true;               // as far as we know
     bool is_child_change_ = false;           // a child has ended since we looked
     bool was_killed_ = false;                // we have sent a KILL

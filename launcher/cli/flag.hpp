@@ -58,6 +58,7 @@ inline constexpr std::string_view kPortRange = "HOROVOD_PORT_RANGE";
 [[nodiscard]] FlagSection remote_flags();
 [[nodiscard]] FlagSection failure_flags();
 [[nodiscard]] std::vector<FlagSection> tunable_flags();
+[[nodiscard]] FlagSection mpi_flags();
 [[nodiscard]] FlagSection later_flags();
 [[nodiscard]] FlagSection doctor_flags();
 
@@ -68,6 +69,10 @@ inline constexpr std::string_view kDoctor = "doctor";
 // What concerns more than one flag at a time. Errors: invalid_argument.
 [[nodiscard]] Status check_job(const Draft& draft);
 [[nodiscard]] Status check_doctor(const Draft& draft);
+
+/// Completes what --mpi needs. mpirun has the output of what it starts, so not all of our flags can
+/// be obeyed. Errors: invalid_argument.
+[[nodiscard]] Status check_mpi(Draft& draft);
 
 /// The text of --help, at most 80 columns wide.
 [[nodiscard]] std::string help_text(const std::vector<FlagSection>& sections);

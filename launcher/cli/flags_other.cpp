@@ -14,9 +14,8 @@ namespace {
 constexpr std::string_view kElastic =
     "elastic jobs are not part of this version; leave the flag out to start a fixed number of "
     "ranks with -np N";
-constexpr std::string_view kMpi =
-    "starting through mpirun or jsrun is not part of this version; leave the flag out, or run "
-    "'mpirun -np N --bind-to none COMMAND' directly: the ranks find each other there too";
+constexpr std::string_view kJsrun =
+    "starting through jsrun is not part of this version; leave the flag out, or use --mpi";
 
 using Apply = std::function<Status(Draft&, std::string_view)>;
 
@@ -84,6 +83,7 @@ std::vector<FlagSection> tunable_flags() {
                          "NCCL uses TCP instead of InfiniBand (NCCL_IB_DISABLE=1)",
                          [](Draft& draft, std::string_view) {
                              draft.request.tunables["NCCL_IB_DISABLE"] = "1";
+                             draft.request.mpi.is_tcp = true;
                              return ok();
                          }});
     return sections;
@@ -91,7 +91,6 @@ std::vector<FlagSection> tunable_flags() {
 
 FlagSection later_flags() {
     const auto elastic = refuse(kElastic);
-    const auto mpi = refuse(kMpi);
     return {"For command lines of the original",
             {{{"--gloo"},
               "",
@@ -101,10 +100,7 @@ FlagSection later_flags() {
               "",
               "accepted; no check of hosts is cached",
               [](Draft&, std::string_view) { return ok(); }},
-             {{"--mpi"}, "", "refused in this version", mpi},
-             {{"--jsrun"}, "", "refused in this version", mpi},
-             {{"--mpi-args"}, "ARGS", "", mpi},
-             {{"--binding-args"}, "ARGS", "", mpi},
+             {{"--jsrun"}, "", "refused in this version", refuse(kJsrun)},
              {{"--min-np", "--min-num-proc"}, "N", "elastic: refused in this version", elastic},
              {{"--max-np", "--max-num-proc"}, "N", "", elastic},
              {{"--host-discovery-script"}, "FILE", "", elastic},

@@ -50,6 +50,7 @@ std::vector<FlagSection> all_sections() {
         sections.push_back(std::move(section));
     }
     sections.push_back(doctor_flags());
+    sections.push_back(mpi_flags());
     sections.push_back(later_flags());
     sections.push_back({"About",
                         {{{"-h", "--help"}, "", "print this text", nothing},
@@ -316,6 +317,7 @@ Status finish(Draft& draft) {
     HVD_TRY_STATUS(read_hosts(draft));
     HVD_TRY_STATUS(read_start_timeout(draft));
     HVD_TRY_STATUS(read_config(draft));
+    HVD_TRY_STATUS(check_mpi(draft));
     return draft.is_doctor ? check_doctor(draft) : check_job(draft);
 }
 

@@ -34,6 +34,17 @@ struct RemoteRequest {
     friend bool operator==(const RemoteRequest&, const RemoteRequest&) = default;
 };
 
+/// --mpi: an mpirun starts the ranks.
+struct MpiRequest {
+    bool is_wanted = false;
+    std::string program = "mpirun";  // HOROVOD_MPIRUN
+    std::string args;                // words as sh reads them, and so are the next
+    std::string binding_args;        // empty: no binding
+    bool is_tcp = false;
+
+    friend bool operator==(const MpiRequest&, const MpiRequest&) = default;
+};
+
 /// Everything the user asked for, checked and typed. Sources: flag, then config file, then
 /// environment, then default.
 struct LaunchRequest {
@@ -41,6 +52,7 @@ struct LaunchRequest {
     std::vector<Host> hosts;       // empty: this machine
     std::vector<std::string> command;
     RemoteRequest remote;
+    MpiRequest mpi;
 
     bool dry_run = false;
     OutputFormat output_format = OutputFormat::text;

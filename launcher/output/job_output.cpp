@@ -25,7 +25,8 @@ bool JobOutput::Console::is_idle() {
 }
 
 JobOutput::JobOutput(const OutputOptions& options, const Events& events)
-    : shown_(static_cast<std::size_t>(options.ranks), !options.show) {
+    : shown_(static_cast<std::size_t>(options.ranks) + 1, !options.show) {
+    shown_.back() = true;  // what is of no rank
     for (const int rank : options.show.value_or(std::vector<int>{})) {
         if (rank < options.ranks) {
             shown_[static_cast<std::size_t>(rank)] = true;

@@ -41,7 +41,7 @@ public:
     [[nodiscard]] static Result<std::unique_ptr<JobOutput>> create(const OutputOptions& options,
                                                                    const Events& events);
 
-    /// Bytes of a rank.
+    /// Bytes of a rank, or as of rank `options.ranks` of the program that has started them.
     void submit(Chunk chunk);
 
     /// Its last lines are over.

@@ -10,9 +10,9 @@
 namespace hvd::launch {
 
 RankPrinter::RankPrinter(int ranks, OutputStream stream, Timestamps timestamps)
-    : ranks_(static_cast<std::size_t>(ranks)), timestamps_(timestamps) {
+    : ranks_(static_cast<std::size_t>(ranks) + 1), timestamps_(timestamps) {
     const auto* name = stream == OutputStream::out ? "]<stdout>:" : "]<stderr>:";
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    for (std::size_t rank = 0; rank + 1 < ranks_.size(); ++rank) {
         ranks_[rank].prefix = "[" + std::to_string(rank) + name;
     }
 }

@@ -16,6 +16,7 @@ class RankPrinter final {
 public:
     enum class Timestamps : std::uint8_t { no, yes };
 
+    /// The lines of one more, of number `ranks`, get nothing in front: mpirun marks them itself.
     RankPrinter(int ranks, OutputStream stream, Timestamps timestamps);
 
     /// Appends what the chunk completes to `text`.

@@ -5,6 +5,8 @@
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <filesystem>
 #include <optional>
@@ -52,6 +54,29 @@ std::string explain_not_in_path(std::string_view command,
 }
 
 }  // namespace
+
+std::string quote_word(const std::string& word) {
+    const auto is_plain = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("_-./=:,@%+").find(c) != std::string_view::npos;
+    };
+    if (!word.empty() && std::ranges::all_of(word, is_plain)) {
+        return word;
+    }
+    std::string quoted = "'";
+    for (const char c : word) {
+        quoted += c == '\'' ? "'\\''" : std::string(1, c);
+    }
+    return quoted + "'";
+}
+
+std::string quote_words(const std::vector<std::string>& words) {
+    std::string text;
+    for (const auto& word : words) {
+        text += (text.empty() ? "" : " ") + quote_word(word);
+    }
+    return text;
+}
 
 std::optional<fs::path> find_in_path(std::string_view command,
                                      std::string_view path,

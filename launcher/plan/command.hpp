@@ -7,8 +7,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hvd::launch {
+
+/// A word, and words with blanks between them, as one could type them into a shell.
+[[nodiscard]] std::string quote_word(const std::string& word);
+[[nodiscard]] std::string quote_words(const std::vector<std::string>& words);
 
 /// The executable file that a command without a slash means; `path` is the value of PATH, and its
 /// relative parts begin in `directory`.

@@ -2,10 +2,10 @@
 #include "launcher/plan/print.hpp"
 
 #include "collectives/base/text.hpp"
+#include "launcher/plan/command.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -16,22 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormatVersion = 1;
-
-/// A word as one could type it into a shell.
-std::string quote(const std::string& word) {
-    const auto is_plain = [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-               std::string_view("_-./=:,@%+").find(c) != std::string_view::npos;
-    };
-    if (!word.empty() && std::ranges::all_of(word, is_plain)) {
-        return word;
-    }
-    std::string quoted = "'";
-    for (const char c : word) {
-        quoted += c == '\'' ? "'\\''" : std::string(1, c);
-    }
-    return quoted + "'";
-}
 
 std::string list_gpus(const ProcessSpec& rank) {
     std::vector<std::string> indices;
@@ -91,11 +75,11 @@ std::string describe_environment(const LaunchPlan& plan, const std::vector<Place
     }
     std::string text = "environment, on top of horovodrun's own:\n";
     for (const auto& [name, value] : common) {
-        text += "  " + name + "=" + quote(value) + "\n";
+        text += "  " + name + "=" + quote_word(value) + "\n";
     }
     for (const auto& [name, value] : added) {
         if (!common.contains(name)) {
-            text += "  " + name + "=" + quote(value) + " (rank " +
+            text += "  " + name + "=" + quote_word(value) + " (rank " +
                     std::to_string(first.rank->rank) + "; differs from rank to rank)\n";
         }
     }
@@ -126,10 +110,12 @@ std::string print_text(const LaunchPlan& plan) {
         return text;
     }
     const auto& first = *places.front().rank;
-    text += "command:";
-    for (const auto& word : first.argv) {
-        text += " " + quote(word);
+    for (const auto& host : plan.hosts) {
+        for (const auto& launcher : host.launchers) {
+            text += "started by: " + quote_words(launcher.argv) + "\n";
+        }
     }
+    text += "command: " + quote_words(first.argv);
     return text + "\ndirectory: " + first.cwd + "\n" + describe_environment(plan, places);
 }
 
@@ -140,6 +126,10 @@ std::string print_json(const LaunchPlan& plan) {
                   {"hosts", Json::array()},
                   {"ranks", Json::array()}};
     for (const auto& host : plan.hosts) {
+        for (const auto& launcher : host.launchers) {
+            document["launcher"] = {
+                {"host", host.host}, {"env", launcher.env}, {"argv", launcher.argv}};
+        }
         document["hosts"].push_back(
             {{"host", host.host}, {"slots", host.slots}, {"starter", host.starter}});
         for (const auto& rank : host.ranks) {

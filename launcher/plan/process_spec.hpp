@@ -56,6 +56,9 @@ struct ProcessSpec {
     friend bool operator==(const ProcessSpec&, const ProcessSpec&) = default;
 };
 
+/// Stands for the program that starts the ranks in the agents' place.
+inline constexpr int kLauncherRank = -2;
+
 /// What all agents of a job are told alike.
 struct JobPlan {
     std::string id;         // 32 hexadecimal digits
@@ -80,13 +83,15 @@ struct HostPlan {
     std::vector<ProcessSpec> ranks;
     int stdin_rank = -1;                      // which rank reads horovodrun's standard input
     bool stdin_all = false;                   // every rank gets a copy of it
+    std::vector<ProcessSpec> launchers{};     // mpirun, which starts the ranks of all hosts, or none
+    std::string shim_socket{};                // where ranks come in that mpirun starts, or empty
     std::chrono::milliseconds grace{10'000};  // between TERM and KILL
 
     friend bool operator==(const HostPlan&, const HostPlan&) = default;
 };
 
 struct LaunchPlan {
-    std::string mode;  // "native"
+    std::string mode;  // "native" or "mpi"
     int np = 0;
     JobPlan job;
     std::vector<HostPlan> hosts;

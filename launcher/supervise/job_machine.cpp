@@ -45,6 +45,11 @@ JobMachine::JobMachine(const LaunchPlan& plan, OnFailure on_failure)
     : on_failure_(on_failure), waiting_to_start_(static_cast<std::size_t>(plan.np)) {
     record_.ranks.resize(static_cast<std::size_t>(plan.np));
     for (const auto& host : plan.hosts) {
+        for (const auto& spec : host.launchers) {
+            record_.launcher.emplace();
+            record_.launcher->rank = spec.rank;
+            record_.launcher->host = host.host;
+        }
         for (const auto& spec : host.ranks) {
             auto& entry = rank(spec.rank);
             entry.rank = spec.rank;
@@ -56,7 +61,7 @@ JobMachine::JobMachine(const LaunchPlan& plan, OnFailure on_failure)
 
 JobAction JobMachine::on_started(const wire::Started& event) {
     rank(event.rank).started = event;
-    return count_start();
+    return event.rank == kLauncherRank ? JobAction::none : count_start();
 }
 
 JobAction JobMachine::on_start_failed(const wire::StartFailed& event) {
@@ -78,6 +83,11 @@ JobAction JobMachine::on_report(const wire::RankReport& event) {
 
 JobAction JobMachine::on_exited(const wire::Exited& event) {
     rank(event.rank).exited = event;
+    if (event.rank == kLauncherRank) {
+        // Its status tells of ranks that nobody saw end. Without it none comes any more.
+        const bool is_failure = (event.wait_status != 0 && !event.induced) || waiting_to_start_ > 0;
+        return is_failure ? trouble(Cause::Kind::rank_failed) : JobAction::none;
+    }
     const bool is_failure = event.wait_status != 0 && !event.induced;
     const auto action = is_failure ? rank_trouble() : JobAction::none;
     return action == JobAction::none ? count_end() : action;
@@ -142,11 +152,17 @@ bool JobMachine::has_ended_unasked(const HostPlan& host) const {
 }
 
 bool JobMachine::knows(int rank) const noexcept {
+    if (rank == kLauncherRank) {
+        return record_.launcher.has_value();
+    }
     return rank >= 0 && static_cast<std::size_t>(rank) < record_.ranks.size();
 }
 
 RankRecord& JobMachine::rank(int number) {
     HVD_ASSERT(knows(number), "a rank of the plan");
+    if (number == kLauncherRank) {
+        return *record_.launcher;
+    }
     return record_.ranks[static_cast<std::size_t>(number)];
 }
 

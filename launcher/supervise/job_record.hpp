@@ -57,7 +57,8 @@ struct Cause {
 };
 
 struct JobRecord {
-    std::vector<RankRecord> ranks;  // indexed by rank
+    std::vector<RankRecord> ranks;       // indexed by rank
+    std::optional<RankRecord> launcher;  // mpirun, where it starts the ranks
     std::vector<HostLoss> lost_hosts;
     Cause cause;
 

@@ -3,6 +3,7 @@
 
 #include "collectives/base/text.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 
@@ -44,6 +45,26 @@ void add_culprit(std::string& text, const Culprit& culprit) {
     }
     if (!is_message_shown) {
         add_line(text, "it reported: " + culprit.message);
+    }
+}
+
+std::string describe_end(const RankResult& process) {
+    if (process.signal) {
+        return "signal " + signal_name(*process.signal);
+    }
+    return process.exit_code ? "exit " + std::to_string(*process.exit_code) : "no status";
+}
+
+void add_launcher(std::string& text, const JobResult& result) {
+    const auto& [line, process] = *result.launcher;
+    add_line(text, "started by: " + line);
+    add_line(text, "it ended with " + describe_end(process) + " (pid " +
+                       std::to_string(process.pid) + ")");
+    const auto has_come = [](const RankResult& rank) { return rank.pid != 0; };
+    if (std::ranges::none_of(result.ranks, has_come)) {
+        add_line(text, "no rank has come from it");
+    } else {
+        add_ranks(text, "came from it", result.ranks, has_come);
     }
 }
 
@@ -103,6 +124,9 @@ std::string format_last_words(const JobResult& result) {
         };
         add_ranks(text, "lost a peer", result.ranks, is_lost(true));
         add_ranks(text, "lost with their host", result.ranks, is_lost(false));
+        if (result.launcher) {
+            add_launcher(text, result);
+        }
     }
     for (const auto& [host, process] : result.survivors) {
         add_line(text, "process " + std::to_string(process.pid) + " on host " + host +

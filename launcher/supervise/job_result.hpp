@@ -61,6 +61,12 @@ struct Culprit {
     std::vector<std::string> stderr_tail;
 };
 
+/// The program that has started the ranks.
+struct LauncherResult {
+    std::string line;
+    RankResult process;
+};
+
 struct HostResult {
     std::string host;
     std::string state;  // "ok" or "lost"
@@ -81,6 +87,7 @@ struct JobResult {
     std::string sentence;  // what to say where no rank is to blame
     std::optional<Culprit> culprit;
     std::optional<std::string> lost_host;  // the culprit where no rank is
+    std::optional<LauncherResult> launcher;
     std::vector<RankResult> ranks;
     std::vector<HostResult> hosts;
     std::vector<HostSurvivor> survivors;

@@ -27,7 +27,9 @@ RankResult rank_result(const RankRecord& rank, RankClass rank_class) {
         return result;
     }
     const int status = rank.exited->wait_status;
-    if (WIFEXITED(status)) {
+    if (rank.exited->is_unseen) {
+        // Only mpirun was told.
+    } else if (WIFEXITED(status)) {
         result.exit_code = WEXITSTATUS(status);
     } else {
         result.signal = WTERMSIG(status);
@@ -103,10 +105,34 @@ std::string explain_exit_limit(const JobRecord& record) {
            " had ended, but not within --exit-timeout after it: ranks " + format_ranges(late);
 }
 
+/// The program that starts the ranks in the agents' place.
+const ProcessSpec* find_launcher(const LaunchPlan& plan) {
+    for (const auto& host : plan.hosts) {
+        if (!host.launchers.empty()) {
+            return &host.launchers.front();
+        }
+    }
+    return nullptr;
+}
+
+std::string explain_launcher(const Seen& seen, const Verdict& verdict) {
+    const auto& launcher = *seen.record.launcher;
+    const auto& program = find_launcher(seen.plan)->argv.front();
+    const auto missing = missing_ranks(seen.record);
+    if (verdict.reason == Reason::start && !launcher.start_failed) {
+        return program + " has ended without starting ranks " + missing;
+    }
+    return program + ": " + describe_failure(launcher, verdict) +
+           (missing.empty() ? "" : ", before ranks " + missing + " had started");
+}
+
 std::string sentence_for(const Seen& seen, const JobResult& result, const Verdict& verdict) {
     const auto& cause = seen.record.cause;
     if (verdict.lost) {
         return "lost the agent on host " + verdict.lost->host + ": " + verdict.lost->why;
+    }
+    if (verdict.is_launcher) {
+        return explain_launcher(seen, verdict);
     }
     switch (cause.kind) {
         case Cause::Kind::interrupted:
@@ -149,6 +175,10 @@ JobResult make_result(Seen seen) {
     }
     if (verdict.lost) {
         result.lost_host = verdict.lost->host;
+    }
+    if (const auto* launcher = find_launcher(seen.plan)) {
+        result.launcher = {.line = quote_words(launcher->argv),
+                           .process = rank_result(*seen.record.launcher, RankClass::ok)};
     }
     result.sentence = sentence_for(seen, result, verdict);
     result.hosts = std::move(seen.hosts);

@@ -70,6 +70,14 @@ Json to_json(const RankResult& rank) {
             {"max_rss_bytes", rank.max_rss_bytes}};
 }
 
+Json to_json(const LauncherResult& launcher) {
+    auto json = to_json(launcher.process);
+    json.erase("rank");
+    json.erase("class");
+    json["line"] = launcher.line;
+    return json;
+}
+
 Error cannot_write(const std::string& flag, const std::filesystem::path& path, int error_number) {
     auto error = system_error(flag + ": cannot write " + path.string(), error_number);
     error.code = Errc::invalid_argument;
@@ -119,6 +127,9 @@ std::string format_summary(const JobResult& result) {
         {"warnings", result.warnings}};
     if (!result.sentence.empty()) {
         json["warnings"].insert(json["warnings"].begin(), result.sentence);
+    }
+    if (result.launcher) {
+        json["launcher"] = to_json(*result.launcher);
     }
     for (const auto& rank : result.ranks) {
         json["ranks"].push_back(to_json(rank));

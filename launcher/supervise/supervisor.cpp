@@ -129,7 +129,7 @@ Result<Supervised> Supervisor::run(const LaunchPlan& plan) {
     plan_ = &plan;
     HVD_TRY_STATUS(open_output());
     machine_.emplace(plan, options_.on_failure);
-    tails_.resize(machine_->record().ranks.size());
+    tails_.resize(machine_->record().ranks.size() + 1);  // the last is the launcher's
     gone_.resize(agents_.size());
     phase_ = Phase::running;
     if (options_.trace != nullptr) {

@@ -16,6 +16,10 @@ std::chrono::steady_clock::time_point as_time(std::int64_t steady_ns) {
     return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(steady_ns));
 }
 
+std::string name_of(int rank) {
+    return rank == kLauncherRank ? "mpirun" : "rank " + std::to_string(rank);
+}
+
 }  // namespace
 
 void Supervisor::on_message(std::size_t host, wire::FromAgent message) {
@@ -75,8 +79,8 @@ void Supervisor::on(std::size_t host, wire::Started event) {
     }
     event.time_ns = on_our_clock(host, event.time_ns);
     if (options_.verbose) {
-        output_->say("rank " + std::to_string(event.rank) + " started on " + agents_.host(host) +
-                     ", pid " + std::to_string(event.pid));
+        output_->say(name_of(event.rank) + " started on " + agents_.host(host) + ", pid " +
+                     std::to_string(event.pid));
     }
     if (options_.trace != nullptr && options_.on_all_started) {
         options_.trace->started(host, event.rank, as_time(event.time_ns));
@@ -99,12 +103,13 @@ void Supervisor::on(std::size_t host, wire::Output& event) {
     if (!knows(host, event.rank)) {
         return;
     }
+    const int place = event.rank == kLauncherRank ? plan_->np : event.rank;
     Chunk chunk{.stream = event.stream == wire::Stream::out ? OutputStream::out : OutputStream::err,
-                .rank = event.rank,
+                .rank = place,
                 .time_ns = event.time_ns,
                 .bytes = std::move(event.bytes)};
     if (chunk.stream == OutputStream::err) {
-        tails_[static_cast<std::size_t>(event.rank)].add(chunk.text());
+        tails_[static_cast<std::size_t>(place)].add(chunk.text());
     }
     output_->submit(host, std::move(chunk));
 }
@@ -121,9 +126,9 @@ void Supervisor::on(std::size_t host, wire::Exited event) {
         return;
     }
     event.time_ns = on_our_clock(host, event.time_ns);
-    output_->rank_ended(event.rank);
+    output_->rank_ended(event.rank == kLauncherRank ? plan_->np : event.rank);
     if (options_.verbose) {
-        output_->say("rank " + std::to_string(event.rank) + " ended");
+        output_->say(name_of(event.rank) + " ended");
     }
     perform(machine_->on_exited(event));
 }

@@ -129,6 +129,32 @@ Blamed find_culprit(const JobRecord& record) {
     return blamed;
 }
 
+bool is_kill(const wire::Exited& exited) {
+    return WIFSIGNALED(exited.wait_status) && WTERMSIG(exited.wait_status) == SIGKILL;
+}
+
+/// mpirun did not end with 0, or before it had started all ranks.
+bool launcher_failed(const JobRecord& record) {
+    const auto& launcher = record.launcher;
+    const auto is_missing = [](const RankRecord& rank) { return !rank.started; };
+    return launcher && (launcher->start_failed || ended_badly(*launcher) ||
+                        (launcher->exited && std::ranges::any_of(record.ranks, is_missing)));
+}
+
+/// Its status only passes on that of a rank, mostly; but when it was killed, so were its ranks.
+bool is_launcher_to_blame(const JobRecord& record, const Blamed& blamed) {
+    if (!launcher_failed(record) || blamed.host) {
+        return false;
+    }
+    if (!blamed.rank) {
+        return true;
+    }
+    const auto& launcher = *record.launcher;
+    const auto& rank = record.ranks[static_cast<std::size_t>(*blamed.rank)];
+    return launcher.exited && !launcher.exited->induced &&
+           WIFSIGNALED(launcher.exited->wait_status) && rank.exited && is_kill(*rank.exited);
+}
+
 struct Blame {
     Reason reason;
     int exit_code;
@@ -169,6 +195,13 @@ Blame blame(const RankRecord& culprit) {
     return {Reason::exit, WEXITSTATUS(exited.wait_status)};
 }
 
+Blame blame_launcher(const RankRecord& launcher) {
+    // It has no rank, and exits with 0 only where it was to start none of ours.
+    return launcher.start_failed || ended_badly(launcher)
+               ? blame(launcher)
+               : Blame{Reason::start, kLauncherFailure};
+}
+
 RankClass classify(const RankRecord& rank, const JobRecord& record) {
     if (ended_well(rank)) {
         return RankClass::ok;
@@ -181,7 +214,11 @@ RankClass classify(const RankRecord& rank, const JobRecord& record) {
     if (rank.peer_lost) {
         return RankClass::lost;
     }
-    const bool was_asked = rank.exited->induced || record.cause.kind == Cause::Kind::interrupted;
+    // mpirun ends the others by itself when one has failed.
+    const bool by_launcher = record.launcher && WIFSIGNALED(rank.exited->wait_status) &&
+                             !cannot_be_ours(*rank.exited);
+    const bool was_asked = rank.exited->induced || by_launcher ||
+                           record.cause.kind == Cause::Kind::interrupted;
     return was_asked ? RankClass::stopped : RankClass::victim;
 }
 
@@ -198,7 +235,8 @@ Verdict judge(const JobRecord& record) {
         return verdict;
     };
     const bool all_well =
-        std::ranges::all_of(record.ranks, ended_well) && record.lost_hosts.empty();
+        std::ranges::all_of(record.ranks, ended_well) && record.lost_hosts.empty() &&
+        !launcher_failed(record);
     switch (record.cause.kind) {
         case Cause::Kind::time_limit:
         case Cause::Kind::exit_limit: return settle(Reason::timeout, kTimeLimit);
@@ -214,6 +252,11 @@ Verdict judge(const JobRecord& record) {
         return verdict;
     }
     auto blamed = find_culprit(record);
+    if (is_launcher_to_blame(record, blamed)) {
+        verdict.is_launcher = true;
+        const auto [reason, exit_code] = blame_launcher(*record.launcher);
+        return settle(reason, exit_code);
+    }
     verdict.culprit = blamed.rank;
     verdict.lost = std::move(blamed.host);
     if (!verdict.culprit) {

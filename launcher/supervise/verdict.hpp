@@ -15,6 +15,7 @@ struct Verdict {
     Reason reason = Reason::none;
     std::optional<int> culprit;      // a rank
     std::optional<HostLoss> lost;    // the host that is to blame instead
+    bool is_launcher = false;        // mpirun is to blame
     std::vector<RankClass> classes;  // indexed by rank
 
     friend bool operator==(const Verdict&, const Verdict&) = default;

@@ -38,6 +38,7 @@ void fields(auto& io, Is<JobPlan> auto& job) {
 void fields(auto& io, Is<HostPlan> auto& plan) {
     io(plan.host, plan.starter, plan.slots, plan.agent_socket, plan.env, plan.ranks_env);
     io(plan.ranks, plan.inherits_env, plan.stdin_rank, plan.stdin_all, plan.grace);
+    io(plan.launchers, plan.shim_socket);
 }
 
 void fields(auto& io, Is<coll::agent_message::Report> auto& report) {
@@ -80,7 +81,7 @@ void fields(auto& io, Is<RankReport> auto& report) {
 
 void fields(auto& io, Is<Exited> auto& exited) {
     io(exited.rank, exited.time_ns, exited.wait_status, exited.induced, exited.oom);
-    io(exited.max_rss_bytes);
+    io(exited.max_rss_bytes, exited.is_unseen);
 }
 
 void fields(auto& io, Is<Put> auto& put) {

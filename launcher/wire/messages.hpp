@@ -82,6 +82,7 @@ struct Exited {
     bool induced = false;          // we had sent it a TERM or KILL before
     std::string oom;               // why we say that memory ran out; empty: nothing says so
     std::uint64_t max_rss_bytes = 0;
+    bool is_unseen = false;  // it is gone; how, only mpirun was told. Then the status is 0.
     friend bool operator==(const Exited&, const Exited&) = default;
 };
 

@@ -20,6 +20,7 @@ using hvd::launch::FailureRule;
 using hvd::launch::GpuBind;
 using hvd::launch::Host;
 using hvd::launch::LaunchRequest;
+using hvd::launch::MpiRequest;
 using hvd::launch::OutputFormat;
 using hvd::launch::parse_command_line;
 using hvd::launch::PrintAndExit;
@@ -261,15 +262,43 @@ TEST_CASE("flags of parts that do not exist yet are refused with a sentence") {
     CHECK_THAT(parsed.error().message, Catch::Contains("elastic jobs are not part of"));
 }
 
-TEST_CASE("mpirun and jsrun are refused with what to do instead") {
-    const auto* flag = GENERATE("--mpi", "--jsrun", "--mpi-args=-x A", "--binding-args=-x");
-    CAPTURE(flag);
-
-    const auto parsed = parse_command_line({"-np", "2", flag, "a"}, {});
+TEST_CASE("jsrun is refused with what to do instead") {
+    const auto parsed = parse_command_line({"-np", "2", "--jsrun", "train"}, {});
 
     REQUIRE_FALSE(parsed);
-    CHECK(parsed.error().code == Errc::unsupported);
-    CHECK_THAT(parsed.error().message, Catch::Contains("mpirun -np N"));
+    CHECK_THAT(parsed.error().message, Catch::Contains("use --mpi"));
+}
+
+TEST_CASE("--mpi takes its arguments, and its program from HOROVOD_MPIRUN") {
+    const auto parsed =
+        parse_command_line({"-np", "2", "--mpi", "--tcp", "--mpi-args=-x A", "--mpi-args", "-x B",
+                            "--binding-args=--bind-to core", "train"},
+                           {{"HOROVOD_MPIRUN", "/opt/mpirun"}});
+
+    REQUIRE(parsed);
+    CHECK(std::get<LaunchRequest>(*parsed).mpi == MpiRequest{.is_wanted = true,
+                                                             .program = "/opt/mpirun",
+                                                             .args = "-x A -x B",
+                                                             .binding_args = "--bind-to core",
+                                                             .is_tcp = true});
+}
+
+TEST_CASE("what mpirun cannot do, or is not asked to, is refused") {
+    const auto [flags, why] = GENERATE(table<std::vector<std::string>, std::string>({
+        {{"--mpi-args=-x A"}, "add --mpi"},
+        {{"--binding-args=-x"}, "add --mpi"},
+        {{"--mpi", "--show", "0"}, "--show does not work with --mpi"},
+        {{"--mpi", "--output-filename", "x"}, "give its own flag in --mpi-args"},
+        {{"--mpi", "--dry-run", "--facts", "x"}, "--facts does not work with --mpi"},
+    }));
+    std::vector<std::string> words{"-np", "2"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.emplace_back("train");
+
+    const auto parsed = parse_command_line(words, {});
+
+    REQUIRE_FALSE(parsed);
+    CHECK_THAT(parsed.error().message, Catch::Contains(why));
 }
 
 TEST_CASE("flags about other hosts are read") {

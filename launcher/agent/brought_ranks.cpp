@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/brought_ranks.hpp"
+
+#include "collectives/rendezvous/unix_socket.hpp"
+#include "launcher/agent/clock.hpp"
+#include "launcher/agent/group_signals.hpp"
+#include "launcher/agent/pidfd.hpp"
+#include "launcher/agent/spawner.hpp"
+#include "launcher/wire/build_id.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <span>
+#include <utility>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvd::launch::agent {
+namespace {
+
+/// A shim waits for its order, so it takes it at once.
+constexpr auto kPatience = std::chrono::milliseconds(500);
+
+/// Connections of processes that are no rank; the oldest makes place for a new one.
+constexpr std::size_t kMaxGuests = 4096;
+
+}  // namespace
+
+BroughtRanks::BroughtRanks(const JobPlan& job, const HostPlan& plan, Surroundings surroundings)
+    : job_(job), plan_(plan), to_(surroundings) {
+    ranks_.resize(plan_.ranks.size());
+    for (std::size_t index = 0; index < ranks_.size(); ++index) {
+        ranks_[index].spec = &plan_.ranks[index];
+    }
+}
+
+Status BroughtRanks::listen(const std::string& name) {
+    HVD_TRY(auto listening, coll::listen_abstract(name, SOCK_STREAM));
+    if (listening.is_name_taken) {
+        return Error{Errc::unavailable, "socket @" + name + " is in use by another process"};
+    }
+    listener_ = std::move(listening.socket);
+    to_.loop.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept(); });
+    return ok();
+}
+
+void BroughtRanks::accept() {
+    UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd) {
+        return;
+    }
+    const auto peer = coll::peer_credentials(fd.get());
+    if (!peer || peer->uid != ::geteuid()) {
+        return;
+    }
+    if (guests_.size() >= kMaxGuests) {
+        close(guests_.begin()->first);
+    }
+    const auto id = next_guest_++;
+    auto& guest = guests_[id];
+    guest.socket = std::move(fd);
+    guest.pid = peer->pid;
+    to_.loop.watch(guest.socket.get(), EPOLLIN, [this, id](std::uint32_t) { hear(id); });
+}
+
+void BroughtRanks::hear(GuestId id) {
+    auto& guest = guests_.at(id);
+    std::array<std::byte, 4096> bytes{};
+    const auto count = ::recv(guest.socket.get(), bytes.data(), bytes.size(), 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (count > 0) {
+        guest.frames.feed(std::span(bytes).first(static_cast<std::size_t>(count)));
+        if (handle(guest)) {
+            return;
+        }
+    } else if (guest.rank != nullptr) {
+        tell_started(*guest.rank);  // its socket was closed by execve
+    }
+    close(id);
+}
+
+bool BroughtRanks::handle(Guest& guest) {
+    while (true) {
+        const auto body = guest.frames.next();
+        if (!body) {
+            return false;
+        }
+        if (!*body) {
+            return true;
+        }
+        if (guest.rank == nullptr) {
+            const auto claim = decode_claim(**body);
+            if (!claim || !take_claim(guest, *claim)) {
+                return false;
+            }
+        } else {
+            const auto failure = decode_failure(**body);
+            if (failure) {
+                fail(*guest.rank, *failure);
+            }
+            return false;
+        }
+    }
+}
+
+bool BroughtRanks::take_claim(Guest& guest, const ShimClaim& claim) {
+    ShimOrder order{.refusal = reason_to_refuse(claim), .env = {}, .cpus = {}};
+    auto* rank = order.refusal.empty() ? find(claim.rank) : nullptr;
+    if (rank != nullptr) {
+        order.env = added_environment(job_, plan_, *rank->spec);
+        order.cpus.assign(rank->spec->cpus.begin(), rank->spec->cpus.end());
+        rank->pid = guest.pid;
+        rank->pidfd = open_pidfd(guest.pid);
+        guest.rank = rank;
+        watch(*rank);
+    }
+    return coll::send_all(guest.socket.get(), encode(order), Deadline::in(kPatience)) &&
+           rank != nullptr;
+}
+
+std::string BroughtRanks::reason_to_refuse(const ShimClaim& claim) const {
+    const auto who = "rank " + std::to_string(claim.rank);
+    if (claim.build_id != wire::build_id()) {
+        return who + " was started by hvd-agent of build '" + claim.build_id +
+               "', horovodrun is of build '" + std::string(wire::build_id()) +
+               "': install both from one build";
+    }
+    if (claim.job_id != job_.id) {
+        return who + " belongs to job " + claim.job_id + ", this agent to job " + job_.id;
+    }
+    if (!takes_more_) {
+        return who + " comes too late: the job is ending";
+    }
+    const auto found = std::ranges::find_if(
+        ranks_, [&](const Rank& rank) { return rank.spec->rank == claim.rank; });
+    if (found == ranks_.end()) {
+        return who + " was not planned on " + plan_.host;
+    }
+    if (found->pid) {
+        return who + " is process " + std::to_string(*found->pid) +
+               " already; each rank may be started once";
+    }
+    return {};
+}
+
+void BroughtRanks::fail(Rank& rank, const ShimFailure& failure) {
+    if (std::exchange(rank.is_over, true)) {
+        return;
+    }
+    to_.control.send(wire::StartFailed{.rank = rank.spec->rank,
+                                       .step = failure.step,
+                                       .error_number = failure.error_number,
+                                       .time_ns = steady_clock_ns()});
+}
+
+void BroughtRanks::close(GuestId id) {
+    const auto found = guests_.find(id);
+    to_.loop.forget(found->second.socket.get());
+    guests_.erase(found);
+}
+
+/// What it had still to tell comes first.
+void BroughtRanks::close_guest_of(const Rank& rank) {
+    const auto found = std::ranges::find_if(
+        guests_, [&](const auto& entry) { return entry.second.rank == &rank; });
+    if (found != guests_.end()) {
+        const auto id = found->first;
+        hear(id);
+        if (guests_.contains(id)) {
+            hear(id);  // the end after a last message
+        }
+        if (guests_.contains(id)) {
+            close(id);
+        }
+    }
+}
+
+void BroughtRanks::tell_started(Rank& rank) {
+    if (!rank.is_over && !std::exchange(rank.is_started, true)) {
+        to_.control.send(
+            wire::Started{.rank = rank.spec->rank, .pid = *rank.pid, .time_ns = steady_clock_ns()});
+    }
+}
+
+void BroughtRanks::watch(Rank& rank) {
+    if (rank.pidfd) {
+        // Once for its end, and where the kernel has it once more for its status.
+        to_.loop.watch(rank.pidfd.get(), EPOLLIN | EPOLLET,
+                       [this, &rank](std::uint32_t events) { look(rank, events); });
+    }
+}
+
+void BroughtRanks::look(Rank& rank, std::uint32_t epoll_events) {
+    if (rank.ended_ns == 0) {
+        rank.ended_ns = steady_clock_ns();
+    }
+    const auto status = exit_status(rank.pidfd.get());
+    if (status || (epoll_events & EPOLLHUP) != 0) {
+        tell_end(rank, status);
+    }
+}
+
+void BroughtRanks::tell_end(Rank& rank, std::optional<int> wait_status) {
+    if (rank.pidfd) {
+        to_.loop.forget(rank.pidfd.get());
+        rank.pidfd.reset();
+    }
+    close_guest_of(rank);
+    if (rank.is_over) {
+        return;
+    }
+    tell_started(rank);
+    rank.is_over = true;
+    to_.socket.rank_ended(rank.spec->rank);
+    const int status = wait_status.value_or(0);
+    const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    to_.control.send(wire::Exited{.rank = rank.spec->rank,
+                                  .time_ns = rank.ended_ns == 0 ? steady_clock_ns() : rank.ended_ns,
+                                  .wait_status = status,
+                                  .induced = rank.is_induced,
+                                  .oom = was_killed && !rank.is_induced ? to_.oom.take_kill() : "",
+                                  .max_rss_bytes = 0,
+                                  .is_unseen = !wait_status});
+}
+
+std::optional<pid_t> BroughtRanks::pid_of(int rank) const noexcept {
+    for (const auto& candidate : ranks_) {
+        if (candidate.spec->rank == rank && !candidate.is_over) {
+            return candidate.pid;
+        }
+    }
+    return std::nullopt;
+}
+
+bool BroughtRanks::has_any_come() const noexcept {
+    return std::ranges::any_of(ranks_, [](const Rank& rank) { return rank.pid.has_value(); });
+}
+
+bool BroughtRanks::have_all_come() const noexcept {
+    return std::ranges::all_of(ranks_, [](const Rank& rank) { return rank.pid || rank.is_over; });
+}
+
+bool BroughtRanks::is_any_running() const noexcept {
+    return std::ranges::any_of(
+        ranks_, [](const Rank& rank) { return rank.pid && rank.ended_ns == 0 && !rank.is_over; });
+}
+
+void BroughtRanks::signal(int number) {
+    for (auto& rank : ranks_) {
+        if (!rank.pid || rank.is_over || rank.ended_ns != 0) {
+            continue;
+        }
+        rank.is_induced = rank.is_induced || number == SIGTERM || number == SIGKILL;
+        const bool leads_group = ::getpgid(*rank.pid) == *rank.pid;
+        if (leads_group && is_for_group(number)) {
+            (void)::kill(-*rank.pid, number);
+        } else {
+            (void)send_signal_by(rank.pidfd.get(), *rank.pid, number);
+        }
+    }
+}
+
+void BroughtRanks::mark_induced() noexcept {
+    for (auto& rank : ranks_) {
+        rank.is_induced = true;
+    }
+}
+
+void BroughtRanks::end_all() {
+    for (auto& rank : ranks_) {
+        if (rank.pid && !rank.is_over) {
+            tell_end(rank, rank.pidfd ? exit_status(rank.pidfd.get()) : std::nullopt);
+        }
+    }
+}
+
+BroughtRanks::Rank* BroughtRanks::find(int rank) noexcept {
+    const auto found = std::ranges::find_if(
+        ranks_, [rank](const Rank& candidate) { return candidate.spec->rank == rank; });
+    return found == ranks_.end() ? nullptr : &*found;
+}
+
+}  // namespace hvd::launch::agent

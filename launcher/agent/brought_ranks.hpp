@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/unique_fd.hpp"
+#include "launcher/agent/control_stream.hpp"
+#include "launcher/agent/event_loop.hpp"
+#include "launcher/agent/oom_watch.hpp"
+#include "launcher/agent/rank_socket.hpp"
+#include "launcher/agent/shim_protocol.hpp"
+#include "launcher/plan/process_spec.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace hvd::launch::agent {
+
+/// The ranks of this host that mpirun starts: each comes by its shim, is told how it was planned,
+/// and is watched from then on. They are no children of ours: how one of them ended is known where
+/// the kernel keeps it for us (PIDFD_GET_INFO, Linux 6.15), else only to mpirun.
+class BroughtRanks final {
+public:
+    struct Surroundings {
+        EventLoop& loop;
+        ControlStream& control;
+        OomWatch& oom;
+        RankSocket& socket;
+    };
+
+    BroughtRanks(const JobPlan& job, const HostPlan& plan, Surroundings surroundings);
+
+    /// Errors: invalid_argument or unavailable, when the name cannot be had.
+    [[nodiscard]] Status listen(const std::string& name);
+
+    [[nodiscard]] std::optional<pid_t> pid_of(int rank) const noexcept;
+    [[nodiscard]] bool has_any_come() const noexcept;
+    [[nodiscard]] bool have_all_come() const noexcept;
+    [[nodiscard]] bool is_any_running() const noexcept;
+
+    /// To every rank that runs; see Ranks::signal.
+    void signal(int number);
+    void mark_induced() noexcept;
+
+    /// The job ends: who comes now is sent away.
+    void take_no_more() noexcept { takes_more_ = false; }
+
+    /// mpirun has ended, or everything was killed: whose end nobody has told is gone, too.
+    void end_all();
+
+private:
+    struct Rank {
+        const ProcessSpec* spec = nullptr;
+        std::optional<pid_t> pid;  // since its claim was taken
+        UniqueFd pidfd;
+        std::int64_t ended_ns = 0;  // 0: it runs
+        bool is_started = false;    // told so
+        bool is_over = false;       // its end was told
+        bool is_induced = false;
+    };
+
+    struct Guest {
+        UniqueFd socket;
+        pid_t pid = 0;
+        Rank* rank = nullptr;  // once its claim was taken
+        ShimFrames frames;
+    };
+
+    using GuestId = std::uint64_t;
+
+    void accept();
+    void hear(GuestId id);
+    [[nodiscard]] bool handle(Guest& guest);
+    [[nodiscard]] bool take_claim(Guest& guest, const ShimClaim& claim);
+    [[nodiscard]] std::string reason_to_refuse(const ShimClaim& claim) const;
+    void fail(Rank& rank, const ShimFailure& failure);
+    void close(GuestId id);
+    void close_guest_of(const Rank& rank);
+    void tell_started(Rank& rank);
+    void watch(Rank& rank);
+    void look(Rank& rank, std::uint32_t epoll_events);
+    void tell_end(Rank& rank, std::optional<int> wait_status);
+    [[nodiscard]] Rank* find(int rank) noexcept;
+
+    JobPlan job_;
+    HostPlan plan_;
+    Surroundings to_;
+    UniqueFd listener_;
+    bool takes_more_ = true;
+    std::vector<Rank> ranks_;
+    std::map<GuestId, Guest> guests_;
+    GuestId next_guest_ = 0;
+};
+
+}  // namespace hvd::launch::agent

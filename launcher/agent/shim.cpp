@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/shim.hpp"
+
+#include "collectives/base/text.hpp"
+#include "collectives/rendezvous/mpi_job.hpp"
+#include "collectives/rendezvous/unix_socket.hpp"
+#include "launcher/agent/command_path.hpp"
+#include "launcher/agent/die_with_parent.hpp"
+#include "launcher/agent/shim_protocol.hpp"
+#include "launcher/agent/spawner.hpp"
+#include "launcher/wire/build_id.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace hvd::launch::agent {
+namespace {
+
+constexpr int kUsage = 2;
+constexpr int kFailed = 125;
+constexpr int kCannotExecute = 126;
+constexpr int kNotFound = 127;
+
+/// The agent is on this host and answers at once, however busy the host is.
+constexpr auto kPatience = std::chrono::seconds(30);
+
+struct Names {
+    std::string_view launcher;
+    std::string_view rank;
+    std::string_view size;
+};
+
+// Open MPI's mpirun also sets the variables of PMIx.
+constexpr std::array<Names, 3> kTasks{{
+    {"mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"a launcher with PMI", "PMI_RANK", "PMI_SIZE"},
+    {"a launcher with PMIx", "PMIX_RANK", ""},
+}};
+
+Result<int> read_number(const Environment& environment, std::string_view name, int least) {
+    const auto text = find(environment, name);
+    const auto number = text ? parse_number<int>(*text) : std::nullopt;
+    if (!number || *number < least) {
+        return Error{Errc::invalid_argument, std::string(name) +
+                                                 (text ? "='" + *text + "'" : " is missing, it") +
+                                                 " must be a number from " + std::to_string(least)};
+    }
+    return *number;
+}
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
+}
+
+/// The connection to the agent; the agent hears by its end that the command was executed.
+class Agent {
+public:
+    /// Errors: unavailable, when no agent of the job is here.
+    static Result<Agent> find(const coll::MpiJob& job, const MpiTask& task, Deadline deadline) {
+        const auto host = job.host_of(task.rank);
+        const auto name = coll::shim_socket(job.job_id, host);
+        HVD_TRY(auto socket, coll::connect_abstract(name, SOCK_STREAM, deadline));
+        if (!socket) {
+            return Error{Errc::unavailable,
+                         "rank " + std::to_string(task.rank) + " was planned on host " +
+                             job.hosts[host].host + ", but " + host_name() +
+                             ", where it was started, has no agent for it; let horovodrun choose "
+                             "the places (leave -H, --hostfile and --map-by out of --mpi-args)"};
+        }
+        HVD_TRY(const auto peer, coll::peer_credentials(socket.get()));
+        if (peer.uid != ::geteuid()) {
+            return Error{Errc::unavailable, "the agent at socket @" + name + " is of user " +
+                                                std::to_string(peer.uid) + ", we are of user " +
+                                                std::to_string(::geteuid())};
+        }
+        return Agent(std::move(socket));
+    }
+
+    Result<ShimOrder> claim(const coll::MpiJob& job, const MpiTask& task, Deadline deadline) {
+        const ShimClaim claim{.build_id = std::string(wire::build_id()),
+                              .job_id = job.job_id,
+                              .rank = task.rank,
+                              .size = job.size()};
+        HVD_TRY_STATUS(coll::send_all(socket_.get(), encode(claim), deadline));
+        std::array<std::byte, 4096> bytes{};
+        while (true) {
+            HVD_TRY(const auto body, frames_.next());
+            if (body) {
+                return decode_order(*body);
+            }
+            const auto count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+            if (count > 0) {
+                frames_.feed(std::span(bytes).first(static_cast<std::size_t>(count)));
+            } else if (count == 0) {
+                return Error{Errc::unavailable, "it closed the connection"};
+            } else if (errno == EAGAIN) {
+                HVD_TRY_STATUS(coll::await_socket(socket_.get(), POLLIN, deadline));
+            } else if (errno != EINTR) {
+                return system_error("recv", errno);
+            }
+        }
+    }
+
+    void report(std::string step, int error_number) {
+        const auto frame =
+            encode(ShimFailure{.step = std::move(step), .error_number = error_number});
+        (void)coll::send_all(socket_.get(), frame, Deadline::in(std::chrono::seconds(1)));
+    }
+
+private:
+    explicit Agent(UniqueFd socket) : socket_(std::move(socket)) {}
+
+    UniqueFd socket_;
+    ShimFrames frames_;
+};
+
+/// Says why and returns the exit code.
+int refuse(const Error& error, int exit_code) {
+    (void)std::fprintf(stderr, "horovodrun: %s\n", error.message.c_str());
+    return exit_code;
+}
+
+int pin(const std::vector<std::int32_t>& cpus) {
+    if (cpus.empty()) {
+        return 0;
+    }
+    const int count = std::ranges::max(cpus) + 1;
+    auto* set = CPU_ALLOC(static_cast<std::size_t>(count));
+    const auto bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(count));
+    CPU_ZERO_S(bytes, set);
+    for (const auto cpu : cpus) {
+        CPU_SET_S(static_cast<std::size_t>(cpu), bytes, set);
+    }
+    const int error = ::sched_setaffinity(0, bytes, set) == 0 ? 0 : errno;
+    CPU_FREE(set);
+    return error;
+}
+
+/// Like execvp, in a given environment. Returns the errno.
+int execute(std::span<char* const> command, const Environment& environment) {
+    std::error_code unknown;
+    const auto found = find_command(command.front(), find(environment, "PATH"),
+                                    std::filesystem::current_path(unknown).string());
+    if (const auto* error = std::get_if<int>(&found)) {
+        return *error;
+    }
+    auto program = std::get<std::string>(found);
+    std::vector<char*> argv(command.begin(), command.end());
+    argv.push_back(nullptr);
+    EnvironmentBlock block(environment);
+    EnvironmentBlock unchanged({});
+    const auto pointers = block.with(unchanged);
+    ::execve(program.c_str(), argv.data(), pointers.data());
+    if (errno == ENOEXEC) {
+        std::string shell = "sh";
+        std::vector<char*> script{shell.data(), program.data()};
+        script.insert(script.end(), std::next(argv.begin()), argv.end());
+        ::execve("/bin/sh", script.data(), pointers.data());
+    }
+    return errno;
+}
+
+int exit_code_for(int error_number) {
+    return error_number == ENOENT || error_number == ENOTDIR ? kNotFound : kCannotExecute;
+}
+
+}  // namespace
+
+Result<MpiTask> read_mpi_task(const Environment& environment) {
+    for (const auto& names : kTasks) {
+        if (!find(environment, names.rank)) {
+            continue;
+        }
+        MpiTask task{.launcher = names.launcher};
+        HVD_TRY(task.rank, read_number(environment, names.rank, 0));
+        if (!names.size.empty()) {
+            HVD_TRY(task.size, read_number(environment, names.size, 1));
+        }
+        if (task.size != 0 && task.rank >= task.size) {
+            return Error{Errc::invalid_argument, std::string(names.rank) + "=" +
+                                                     std::to_string(task.rank) + " is not below " +
+                                                     std::string(names.size) + "=" +
+                                                     std::to_string(task.size)};
+        }
+        return task;
+    }
+    return Error{Errc::invalid_argument,
+                 "no launcher of MPI has started this process: none of OMPI_COMM_WORLD_RANK, "
+                 "PMI_RANK and PMIX_RANK is set"};
+}
+
+int run_shim(std::span<char* const> command) {
+    auto environment = current_environment();
+    const auto task = read_mpi_task(environment);
+    if (!task) {
+        return refuse(task.error(), kUsage);
+    }
+    const auto text = find(environment, coll::kEnvMpiJob);
+    if (!text) {
+        return refuse({Errc::invalid_argument, std::string(coll::kEnvMpiJob) +
+                                                   " is not set: horovodrun --mpi sets it; was it "
+                                                   "kept from this host?"},
+                      kUsage);
+    }
+    const auto job = coll::decode_mpi_job(*text);
+    if (!job) {
+        return refuse(job.error(), kUsage);
+    }
+    if (task->rank >= job->size() || (task->size != 0 && task->size != job->size())) {
+        return refuse(
+            {Errc::invalid_argument,
+             std::string(task->launcher) + " made this process rank " + std::to_string(task->rank) +
+                 " of " + std::to_string(task->size) + ", but horovodrun planned " +
+                 std::to_string(job->size()) + " ranks; leave -np and -n out of --mpi-args"},
+            kUsage);
+    }
+
+    const auto deadline = Deadline::in(kPatience);
+    auto agent = Agent::find(*job, *task, deadline);
+    if (!agent) {
+        return refuse(agent.error(), kFailed);
+    }
+    auto order = agent->claim(*job, *task, deadline);
+    if (!order) {
+        return refuse(std::move(order).error().context("the agent of " + host_name()), kFailed);
+    }
+    if (!order->refusal.empty()) {
+        return refuse({Errc::invalid_argument, order->refusal}, kFailed);
+    }
+
+    const auto fail = [&](std::string step, int error_number, int exit_code) {
+        agent->report(std::move(step), error_number);  // horovodrun says it
+        return exit_code;
+    };
+    for (auto& [name, value] : order->env) {
+        environment.insert_or_assign(name, std::move(value));
+    }
+    if (const int error = pin(order->cpus); error != 0) {
+        return fail("sched_setaffinity", error, kFailed);
+    }
+    if (const int error = die_with_parent(); error != 0) {
+        return fail("prctl PR_SET_PDEATHSIG", error, kFailed);
+    }
+    const int error = execute(command, environment);
+    return fail(std::string("execve ") + command.front(), error, exit_code_for(error));
+}
+
+}  // namespace hvd::launch::agent

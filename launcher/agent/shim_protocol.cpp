@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/shim_protocol.hpp"
+
+#include "collectives/base/bytes.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace hvd::launch::agent {
+namespace {
+
+constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
+
+std::vector<std::byte> framed(const ByteWriter& body) {
+    ByteWriter frame;
+    frame.number(static_cast<std::uint32_t>(body.bytes().size()));
+    frame.raw(body.bytes());
+    return frame.take();
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const ShimClaim& claim) {
+    ByteWriter body;
+    body.text(claim.build_id);
+    body.text(claim.job_id);
+    body.number(claim.rank);
+    body.number(claim.size);
+    return framed(body);
+}
+
+std::vector<std::byte> encode(const ShimOrder& order) {
+    ByteWriter body;
+    body.text(order.refusal);
+    body.list(order.env, [&](const auto& entry) {
+        body.text(entry.first);
+        body.text(entry.second);
+    });
+    body.list(order.cpus, [&](std::int32_t cpu) { body.number(cpu); });
+    return framed(body);
+}
+
+std::vector<std::byte> encode(const ShimFailure& failure) {
+    ByteWriter body;
+    body.text(failure.step);
+    body.number(failure.error_number);
+    return framed(body);
+}
+
+Result<ShimClaim> decode_claim(std::span<const std::byte> body) {
+    ByteReader reader(body);
+    ShimClaim claim;
+    claim.build_id = reader.text();
+    claim.job_id = reader.text();
+    claim.rank = reader.number<std::int32_t>();
+    claim.size = reader.number<std::int32_t>();
+    HVD_TRY_STATUS(reader.finish("claim of a shim"));
+    return claim;
+}
+
+Result<ShimOrder> decode_order(std::span<const std::byte> body) {
+    ByteReader reader(body);
+    ShimOrder order;
+    order.refusal = reader.text();
+    using Entry = std::pair<std::string, std::string>;
+    const auto entries = reader.list<Entry>([&] {
+        auto name = reader.text();
+        return Entry(std::move(name), reader.text());
+    });
+    order.env = Environment(entries.begin(), entries.end());
+    order.cpus = reader.list<std::int32_t>([&] { return reader.number<std::int32_t>(); });
+    HVD_TRY_STATUS(reader.finish("order for a shim"));
+    return order;
+}
+
+Result<ShimFailure> decode_failure(std::span<const std::byte> body) {
+    ByteReader reader(body);
+    ShimFailure failure;
+    failure.step = reader.text();
+    failure.error_number = reader.number<std::int32_t>();
+    HVD_TRY_STATUS(reader.finish("failure of a shim"));
+    return failure;
+}
+
+void ShimFrames::feed(std::span<const std::byte> bytes) {
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+}
+
+Result<std::optional<std::vector<std::byte>>> ShimFrames::next() {
+    if (buffer_.size() < kLengthBytes) {
+        return std::optional<std::vector<std::byte>>{};
+    }
+    std::uint32_t length = 0;
+    std::memcpy(&length, buffer_.data(), kLengthBytes);
+    if (length > kMaxFrame) {
+        return Error{Errc::internal, "frame of " + std::to_string(length) + " bytes"};
+    }
+    if (buffer_.size() - kLengthBytes < length) {
+        return std::optional<std::vector<std::byte>>{};
+    }
+    const auto begin = buffer_.begin() + static_cast<std::ptrdiff_t>(kLengthBytes);
+    const auto end = begin + static_cast<std::ptrdiff_t>(length);
+    std::vector<std::byte> body(begin, end);
+    buffer_.erase(buffer_.begin(), end);
+    return std::optional(std::move(body));
+}
+
+}  // namespace hvd::launch::agent

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the shim of a rank that mpirun starts and the agent of its host say to each other, over an
+// abstract Unix socket (SOCK_STREAM). A frame is: length of the rest (u32), body. The shim sends
+// its claim, gets its order and executes the command, which closes the socket; when it cannot, it
+// tells why before it goes.
+#pragma once
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hvd::launch::agent {
+
+/// Shim → agent, first.
+struct ShimClaim {
+    std::string build_id;
+    std::string job_id;
+    std::int32_t rank = 0;
+    std::int32_t size = 0;
+    friend bool operator==(const ShimClaim&, const ShimClaim&) = default;
+};
+
+/// Agent → shim: how the rank is to be set up.
+struct ShimOrder {
+    std::string refusal;             // why it is none of ours; empty: it is
+    Environment env;                 // on top of what the shim has
+    std::vector<std::int32_t> cpus;  // to pin to, or none
+    friend bool operator==(const ShimOrder&, const ShimOrder&) = default;
+};
+
+/// Shim → agent: it could not become the rank.
+struct ShimFailure {
+    std::string step;
+    std::int32_t error_number = 0;
+    friend bool operator==(const ShimFailure&, const ShimFailure&) = default;
+};
+
+/// A whole frame, ready to send.
+[[nodiscard]] std::vector<std::byte> encode(const ShimClaim& claim);
+[[nodiscard]] std::vector<std::byte> encode(const ShimOrder& order);
+[[nodiscard]] std::vector<std::byte> encode(const ShimFailure& failure);
+
+// From the body of a frame.
+[[nodiscard]] Result<ShimClaim> decode_claim(std::span<const std::byte> body);
+[[nodiscard]] Result<ShimOrder> decode_order(std::span<const std::byte> body);
+[[nodiscard]] Result<ShimFailure> decode_failure(std::span<const std::byte> body);
+
+/// Takes bytes as they arrive and gives the bodies of whole frames.
+class ShimFrames final {
+public:
+    static constexpr std::size_t kMaxFrame = std::size_t{4} << 20;
+
+    void feed(std::span<const std::byte> bytes);
+
+    /// Errors: internal, for a frame that is too long.
+    [[nodiscard]] Result<std::optional<std::vector<std::byte>>> next();
+
+private:
+    std::vector<std::byte> buffer_;
+};
+
+}  // namespace hvd::launch::agent

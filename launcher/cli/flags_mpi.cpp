@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Flags for starting through an mpirun.
+#include "launcher/cli/flag.hpp"
+
+namespace hvd::launch {
+namespace {
+
+Error wrong(std::string why) {
+    return {Errc::invalid_argument, std::move(why)};
+}
+
+}  // namespace
+
+FlagSection mpi_flags() {
+    return {"Through mpirun",
+            {{{"--mpi"},
+              "",
+              "start the ranks by the mpirun in PATH (HOROVOD_MPIRUN names another): Open MPI, "
+              "MPICH, Intel MPI or Spectrum MPI",
+              [](Draft& draft, std::string_view) {
+                  draft.request.mpi.is_wanted = true;
+                  return ok();
+              }},
+             {{"--mpi-args"},
+              "ARGS",
+              "more arguments for mpirun, in one word: --mpi-args='--mca pml ucx'",
+              [](Draft& draft, std::string_view value) {
+                  auto& args = draft.request.mpi.args;
+                  args += (args.empty() ? "" : " ") + std::string(value);
+                  return ok();
+              }},
+             {{"--binding-args"},
+              "ARGS",
+              "for mpirun, instead of --bind-to none --map-by slot",
+              [](Draft& draft, std::string_view value) {
+                  draft.request.mpi.binding_args = value;
+                  return ok();
+              }}}};
+}
+
+Status check_mpi(Draft& draft) {
+    auto& request = draft.request;
+    if (const auto program = find(draft.environment, "HOROVOD_MPIRUN");
+        program && !program->empty()) {
+        request.mpi.program = *program;
+    }
+    if (!request.mpi.is_wanted) {
+        return request.mpi.args.empty() && request.mpi.binding_args.empty()
+                   ? ok()
+                   : wrong("--mpi-args and --binding-args are for mpirun; add --mpi");
+    }
+    if (request.output_filename) {
+        return wrong(
+            "--output-filename does not work with --mpi, where mpirun has the output; give its "
+            "own flag in --mpi-args, such as --mpi-args='--output-filename DIR'");
+    }
+    if (request.show) {
+        return wrong("--show does not work with --mpi, where mpirun has the output");
+    }
+    if (request.facts_file) {
+        return wrong("--facts does not work with --mpi: which mpirun is here must be looked up");
+    }
+    return ok();
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line with which an MPI starts the ranks of a plan.
+#pragma once
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/result.hpp"
+#include "launcher/mpi/flavor.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvd::launch::mpi {
+
+struct HostRanks {
+    std::string host;
+    int ranks = 0;
+
+    friend bool operator==(const HostRanks&, const HostRanks&) = default;
+};
+
+/// Which ranks read standard input.
+enum class Input : std::uint8_t { none, one, all };
+
+struct LineRequest {
+    Kind kind = Kind::open_mpi_4;
+    std::string program = "mpirun";
+    std::vector<HostRanks> hosts;        // in the order of their ranks, none with 0
+    bool is_oversubscribed = false;      // some host has more ranks than slots
+    std::vector<std::string> variables;  // names whose values every rank gets
+    std::optional<int> ssh_port;
+    std::string ssh_identity;               // a file; empty: what ssh takes by itself
+    std::vector<std::string> interfaces;    // names and networks, for MPI's own connections
+    std::vector<std::string> binding_args;  // instead of no binding
+    std::vector<std::string> mpi_args;      // after our own
+    bool is_tcp = false;                    // --tcp
+    Input input = Input::none;
+    int input_rank = 0;
+    std::vector<std::string> command;  // what each rank runs, its shim first
+};
+
+struct Line {
+    std::vector<std::string> argv;
+    Environment env;  // set for the MPI's own program
+
+    friend bool operator==(const Line&, const Line&) = default;
+};
+
+/// No value of a variable is in it, and no fabric is turned off. Errors: invalid_argument, when
+/// this MPI cannot be told what was asked.
+[[nodiscard]] Result<Line> make_line(const LineRequest& request);
+
+/// Takes `text` apart into words as sh does, without expanding anything. Errors: invalid_argument
+/// for a quote that is not closed.
+[[nodiscard]] Result<std::vector<std::string>> split_words(std::string_view text);
+
+}  // namespace hvd::launch::mpi

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --mpi: finds out which MPI is installed, and has its mpirun start the ranks of a plan.
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "launcher/cli/options.hpp"
+#include "launcher/plan/process_spec.hpp"
+#include "launcher/remote/command/child_process.hpp"
+#include "launcher/remote/factory.hpp"
+
+#include <optional>
+#include <string>
+
+namespace hvd::launch {
+
+/// Asks an mpirun which one it is while the agents are started. Does nothing without --mpi.
+class MpiProgram final {
+public:
+    /// `request` outlives this object.
+    MpiProgram(const LaunchRequest& request, StarterContext context);
+    MpiProgram(const MpiProgram&) = delete;
+    MpiProgram& operator=(const MpiProgram&) = delete;
+    ~MpiProgram();
+
+    /// The plan with its ranks started by mpirun. Errors: unavailable (there is no mpirun),
+    /// unsupported, timed_out, invalid_argument.
+    [[nodiscard]] Result<LaunchPlan> wrap(LaunchPlan plan);
+
+private:
+    [[nodiscard]] Result<std::string> read_version();
+
+    const LaunchRequest& request_;
+    StarterContext context_;
+    std::optional<Error> error_;
+    ChildProcess child_;  // `mpirun --version`
+};
+
+}  // namespace hvd::launch

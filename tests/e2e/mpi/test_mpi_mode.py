@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""horovodrun --mpi: an mpirun starts the ranks, and everything else is as without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from jobs import Launcher, Running, only_rank
+
+MPIRUNS = ("mpirun.openmpi", "mpiexec.hydra")
+EXAMPLE = "examples/torch_fashion_mnist.py"
+
+
+@pytest.fixture(params=MPIRUNS)
+def mpirun(request: pytest.FixtureRequest) -> dict[str, str]:
+    if shutil.which(request.param) is None:
+        pytest.skip(f"{request.param} is not installed")
+    return {"HOROVOD_MPIRUN": request.param}
+
+
+@pytest.fixture
+def open_mpi() -> dict[str, str]:
+    if shutil.which(MPIRUNS[0]) is None:
+        pytest.skip(f"{MPIRUNS[0]} is not installed")
+    return {"HOROVOD_MPIRUN": MPIRUNS[0]}
+
+
+def processes_of(marker: str) -> list[int]:
+    """Who has `marker` in its environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                environment = (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if marker.encode() in environment and int(entry.name) != os.getpid():
+                found.append(int(entry.name))
+    return found
+
+
+def nobody_left(marker: str, seconds: float = 5) -> bool:
+    """Within that time. A shim's watcher notices a death a moment later."""
+    until = time.monotonic() + seconds
+    while processes_of(marker) and time.monotonic() < until:
+        time.sleep(0.02)
+    return not processes_of(marker)
+
+
+def pids_of(job: Running, ranks: int) -> list[int]:
+    """Of a job whose ranks print `pid N`."""
+    job.wait_until(lambda: len(re.findall(rb"pid \d+;", job.text["out"])) >= ranks, "ranks")
+    return [int(pid) for pid in re.findall(rb"pid (\d+);", job.text["out"])]
+
+
+def test_the_ranks_have_the_whole_contract(launcher: Launcher, mpirun: dict[str, str]) -> None:
+    names = ["RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE"]
+    script = "echo got " + " ".join(f"$HOROVOD_{name}" for name in names) + " x"
+
+    ended = launcher.run("--mpi", "-np", 3, "sh", "-c", f"{script}; sleep 0.1", env=mpirun)
+
+    assert ended.code == 0, ended.err
+    got = sorted(re.search(r"got (.*) x", line)[1] for line in ended.lines if "got" in line)
+    assert got == [f"{rank} 3 {rank} 3 0 1" for rank in range(3)]
+
+
+def test_a_dry_run_prints_the_line_and_starts_nothing(
+    launcher: Launcher, open_mpi: dict[str, str]
+) -> None:
+    ended = launcher.run(
+        "--mpi", "-np", 1, "--mpi-args=--mca pml ob1", "--dry-run", "echo", "a b", env=open_mpi
+    )
+
+    line = next(line for line in ended.lines if line.startswith("started by: "))
+    assert re.fullmatch(
+        r"started by: mpirun.openmpi --allow-run-as-root --tag-output --stdin none -np 1 "
+        r"-H localhost:1 --bind-to none --map-by slot( -x [A-Z_]+)+ --mca pml ob1 "
+        r"/.*/hvd-agent exec -- echo 'a b'",
+        line,
+    )
+    assert ended.code == 0
+
+
+def test_the_end_report_names_culprit_line_and_status(
+    launcher: Launcher, mpirun: dict[str, str], tmp_path: Path
+) -> None:
+    summary = tmp_path / "summary.json"
+
+    ended = launcher.run(
+        "--mpi", "-np", 3, "--summary", summary, *only_rank(1, "sleep 0.3; exit 7"), env=mpirun
+    )
+
+    assert ended.code == 7
+    said = "\n".join(ended.said)
+    program = re.escape(mpirun["HOROVOD_MPIRUN"])
+    assert re.search(rf"^horovodrun: started by: {program} .* exec -- sh -c ", said, re.M), said
+    assert re.search(r"^horovodrun: it ended with exit \d+ \(pid \d+\)$", said, re.M), said
+    assert "horovodrun: came from it: ranks 0-2" in said
+    report = json.loads(summary.read_text())
+    assert report["exit_code"] == 7
+    assert report["launcher"]["line"].startswith(mpirun["HOROVOD_MPIRUN"] + " ")
+    assert len({rank["pid"] for rank in report["ranks"]}) == 3
+    if report["culprit"] is not None:  # the kernel keeps it since Linux 6.15
+        assert report["culprit"]["rank"] == 1
+        assert report["culprit"]["exit_code"] == 7
+
+
+def test_a_command_that_is_not_there_is_named(launcher: Launcher, mpirun: dict[str, str]) -> None:
+    ended = launcher.run("--mpi", "-np", 2, "no-such-program", env=mpirun)
+
+    assert ended.code == 127
+    assert any("'no-such-program' was not found in PATH" in line for line in ended.said), ended.err
+
+
+def test_an_mpirun_that_is_not_there_is_refused(launcher: Launcher) -> None:
+    ended = launcher.run("--mpi", "-np", 2, "true", env={"HOROVOD_MPIRUN": "no-such-mpirun"})
+
+    assert ended.code == 2
+    assert "install Open MPI or MPICH" in ended.said[0]
+
+
+def test_a_program_that_is_no_mpirun_is_refused(launcher: Launcher) -> None:
+    ended = launcher.run("--mpi", "-np", 2, "true", env={"HOROVOD_MPIRUN": "echo"})
+
+    assert ended.code == 2
+    assert "echo --version says" in ended.said[0]
+
+
+def test_the_time_limit_ends_the_job(launcher: Launcher, mpirun: dict[str, str]) -> None:
+    ended = launcher.run("--mpi", "-np", 2, "--timeout", 1, "sleep", "60", env=mpirun)
+
+    assert ended.code == 124
+    assert "--timeout" in ended.said[0]
+
+
+def test_ctrl_c_reaches_the_ranks_themselves(launcher: Launcher, mpirun: dict[str, str]) -> None:
+    script = "trap 'echo heard; exit 0' INT; echo pid $$\\;; while :; do sleep 0.05; done"
+    with launcher.start("--mpi", "-np", 2, "sh", "-c", script, env=mpirun) as job:
+        pids_of(job, 2)
+        job.signal(signal.SIGINT)
+        ended = job.end()
+
+    assert ended.code == 0, ended.err
+    assert ended.out.count(b"heard") == 2
+
+
+def test_a_signal_for_programs_is_passed_on_once(
+    launcher: Launcher, mpirun: dict[str, str]
+) -> None:
+    script = (
+        "import os, signal, time; heard = []; signal.signal(10, lambda *_: heard.append(1));"
+        "print(f'pid {os.getpid()};', flush=True); time.sleep(1); time.sleep(0.5);"
+        "print(f'heard {len(heard)} times;', flush=True)"
+    )
+    with launcher.start("--mpi", "-np", 2, sys.executable, "-c", script, env=mpirun) as job:
+        pids_of(job, 2)
+        job.signal(signal.SIGUSR1)
+        ended = job.end()
+
+    assert ended.code == 0, ended.err
+    assert ended.out.count(b"heard 1 times") == 2
+
+
+@pytest.mark.parametrize("ranks", [36])
+def test_a_killed_mpirun_leaves_no_rank(
+    launcher: Launcher, mpirun: dict[str, str], ranks: int
+) -> None:
+    marker = f"HVD_TEST_MARK={os.getpid()}-{ranks}-{time.monotonic_ns()}"
+    name, value = marker.split("=")
+    env = {**mpirun, name: value}
+    with launcher.start(
+        "--mpi", "-np", ranks, "sh", "-c", "echo pid $$\\;; exec sleep 60", env=env
+    ) as job:
+        pids = pids_of(job, ranks)
+        parent = int(Path(f"/proc/{pids[0]}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        os.kill(parent, signal.SIGKILL)  # Open MPI's mpirun, or hydra's proxy
+        ended = job.end()
+
+    assert ended.code != 0
+    assert nobody_left(marker), processes_of(marker)
+
+
+def test_a_killed_horovodrun_leaves_nobody(launcher: Launcher, mpirun: dict[str, str]) -> None:
+    marker = f"HVD_TEST_MARK={os.getpid()}-{time.monotonic_ns()}"
+    name, value = marker.split("=")
+    with launcher.start(
+        "--mpi", "-np", 2, "sh", "-c", "echo pid $$\\;; exec sleep 60", env={**mpirun, name: value}
+    ) as job:
+        pids_of(job, 2)
+        job.signal(signal.SIGKILL)
+        job.end()
+
+    assert nobody_left(marker), processes_of(marker)
+
+
+def test_other_numbers_of_ranks_than_planned_are_refused(
+    launcher: Launcher, open_mpi: dict[str, str]
+) -> None:
+    ended = launcher.run("--mpi", "-np", 2, "--mpi-args=-np 1", "sleep", "1", env=open_mpi)
+
+    assert ended.code != 0
+    assert b"horovodrun planned 2 ranks" in ended.err or ended.code in (1, 125)
+
+
+def test_the_loss_falls_as_in_native_mode(
+    launcher: Launcher, mpirun: dict[str, str], root: Path
+) -> None:
+    pytest.importorskip("torch")
+    command = (sys.executable, root / EXAMPLE, "--epochs", 1, "--batches-per-epoch", 4)
+
+    def losses(*flags: str) -> list[str]:
+        ended = launcher.run(*flags, "-np", 2, *command, env=mpirun)
+        assert ended.code == 0, ended.err
+        return re.findall(r"loss[ =:]+([0-9.]+)", ended.out.decode())
+
+    native = losses()
+    assert native
+    assert losses("--mpi") == native
