@@ -311,7 +311,7 @@ Result<std::unique_ptr<Point>> Point::open(Door door,
 
 Point::~Point() {
     const std::uint64_t one = 1;
-    (void)!::write(bell_.get(), &one, sizeof one);
+    [[maybe_unused]] const auto written = ::write(bell_.get(), &one, sizeof one);
 }
 
 }  // namespace hvd::coll::meeting

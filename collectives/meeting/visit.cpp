@@ -114,24 +114,30 @@ private:
 
     [[nodiscard]] Status read(Deadline deadline) {
         std::array<std::byte, 16384> bytes{};
-        while (true) {
-            const auto size = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
-            if (size > 0) {
-                HVD_TRY_STATUS(
-                    session_.feed(std::span(bytes).first(static_cast<std::size_t>(size))));
-                return flush(deadline);
-            }
-            if (size == 0) {
-                return Error{Errc::unavailable,
-                             "the connection was closed; the rank that keeps the meeting point "
-                             "may have failed"};
-            }
-            if (errno == EAGAIN) {
-                HVD_TRY_STATUS(await_socket(socket_.get(), POLLIN, deadline));
-            } else if (errno != EINTR) {
-                return unavailable("recv", errno);
-            }
+        auto size = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+        while (size < 0 && (errno == EAGAIN || errno == EINTR)) {
+            HVD_TRY_STATUS(await_socket(socket_.get(), POLLIN, deadline));
+            size = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
         }
+        if (size < 0) {
+            return unavailable("recv", errno);
+        }
+        if (size == 0) {
+            return Error{Errc::unavailable,
+                         "the connection was closed; the rank that keeps the meeting point may "
+                         "have failed"};
+        }
+        HVD_TRY_STATUS(session_.feed(std::span(bytes).first(static_cast<std::size_t>(size))));
+        return flush(deadline);
+    }
+
+    [[nodiscard]] Result<std::vector<std::byte>> next_message(Deadline deadline) {
+        HVD_TRY(auto message, session_.next());
+        while (!message) {
+            HVD_TRY_STATUS(read(deadline));
+            HVD_TRY(message, session_.next());
+        }
+        return std::move(*message);
     }
 
     [[nodiscard]] Result<std::vector<std::byte>> ask(const Request& request,
@@ -140,12 +146,8 @@ private:
         session_.send(encode(request));
         HVD_TRY_STATUS(flush(deadline));
         while (true) {
-            HVD_TRY(const auto message, session_.next());
-            if (!message) {
-                HVD_TRY_STATUS(read(deadline));
-                continue;
-            }
-            HVD_TRY(auto reply, decode_reply(*message));
+            HVD_TRY(const auto message, next_message(deadline));
+            HVD_TRY(auto reply, decode_reply(message));
             if (auto* failed = std::get_if<Failed>(&reply);
                 failed != nullptr && (failed->request == number || failed->request == 0)) {
                 return Error{failed->code, std::move(failed->why)};
@@ -169,8 +171,9 @@ void pause(std::chrono::milliseconds length, Deadline deadline) {
     (void)::poll(nullptr, 0, limit.poll_timeout_ms());
 }
 
-/// Everything of one attempt, so that a failed one leaves nothing behind.
-struct Attempt {
+/// Attempts at one point.
+struct Attempts {
+    const PointAddress& where;
     const std::string& job;
     const Credentials& credentials;
     const Guest& self;
@@ -185,6 +188,29 @@ struct Attempt {
         HVD_TRY_STATUS(visit->greet(self, limit));
         return std::unique_ptr<Visit>(std::move(visit));
     }
+
+    /// One at each port of each address. The last error, or the first that no later attempt mends.
+    [[nodiscard]] Result<std::unique_ptr<Visit>> make_all(Deadline deadline) const {
+        Error last{Errc::unavailable, "it has no address"};
+        for (std::size_t each = 0; each < where.ports.size() * where.ips.size(); ++each) {
+            const auto port = where.ports[each / where.ips.size()];
+            const auto& ip = where.ips[each % where.ips.size()];
+            auto visit = make(ip, port, deadline);
+            if (visit) {
+                return visit;
+            }
+            const net::Endpoint at{.at = {.interface = {}, .ip = ip}, .port = port};
+            last = std::move(visit).error().context(to_string(at));
+            if (is_final(last)) {
+                break;
+            }
+        }
+        return last;
+    }
+
+    [[nodiscard]] static bool is_final(const Error& error) noexcept {
+        return error.code == Errc::invalid_argument || error.code == Errc::unsupported;
+    }
 };
 
 }  // namespace
@@ -194,29 +220,21 @@ Result<std::unique_ptr<Visit>> Visit::begin(const PointAddress& where,
                                             const Credentials& credentials,
                                             const Guest& self,
                                             Deadline deadline) {
-    const Attempt attempt{.job = job, .credentials = credentials, .self = self};
-    std::string last = "it has no address";
-    for (auto length = std::chrono::milliseconds(kFirstPause);;
-         length = std::min(2 * length, std::chrono::milliseconds(kLongestPause))) {
-        for (const auto port : where.ports) {
-            for (const auto& ip : where.ips) {
-                auto visit = attempt.make(ip, port, deadline);
-                const auto at =
-                    to_string(net::Endpoint{.at = {.interface = {}, .ip = ip}, .port = port});
-                if (visit) {
-                    return visit;
-                }
-                auto error = std::move(visit).error();
-                if (error.code == Errc::invalid_argument || error.code == Errc::unsupported) {
-                    return std::move(error).context("the meeting point at " + at);
-                }
-                last = at + ": " + error.message;
-            }
+    const Attempts attempts{.where = where, .job = job, .credentials = credentials, .self = self};
+    for (std::chrono::milliseconds length = kFirstPause;;
+         length = std::min<std::chrono::milliseconds>(2 * length, kLongestPause)) {
+        auto visit = attempts.make_all(deadline);
+        if (visit) {
+            return visit;
+        }
+        auto error = std::move(visit).error();
+        if (Attempts::is_final(error)) {
+            return std::move(error).context("the meeting point");
         }
         if (deadline.has_passed()) {
             return Error{Errc::timed_out, "rank " + std::to_string(self.rank) + " on host " +
                                               self.host + " found no meeting point of the job at " +
-                                              where.name + " in time (" + last + ")"};
+                                              where.name + " in time (" + error.message + ")"};
         }
         pause(length, deadline);
     }
