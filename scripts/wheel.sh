@@ -18,6 +18,11 @@ cmake --build build/release --target product
 rm -rf "$stage"
 mkdir -p "$stage/out" dist
 cmake --install build/release --prefix "$stage/prefix" --strip >"$stage.log"
+for plugin in openmpi mpich; do
+    [[ -f $stage/prefix/lib/horovod/hvd_mpi_$plugin.so ]] && continue
+    echo "wheel.sh: the plugin for $plugin is missing: install its headers (scripts/setup_debian_12.sh)" >&2
+    exit 1
+done
 folder=$("$python" scripts/pack_wheel.py "$stage/prefix" "$stage")
 "$python" -m wheel pack "$folder" --dest-dir "$stage/out" >>"$stage.log"
 wheel=$(echo "$stage"/out/*.whl)

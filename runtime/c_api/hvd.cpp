@@ -19,7 +19,6 @@
 #include <utility>
 #include <vector>
 
-using hvd::Errc;
 using hvd::Error;
 using hvd::Result;
 using hvd::rt::Context;

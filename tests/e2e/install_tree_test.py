@@ -11,7 +11,12 @@ import pytest
 
 PROGRAMS = ("bin/hvd-bench", "libexec/horovod/hvd-gpu-probe")
 STATIC = ("bin/horovodrun", "libexec/horovod/hvd-agent")
-LIBRARIES = ("lib/libhorovod.so", "lib/libhorovod_tf.so")
+LIBRARIES = (
+    "lib/libhorovod.so",
+    "lib/libhorovod_tf.so",
+    "lib/horovod/hvd_mpi_openmpi.so",
+    "lib/horovod/hvd_mpi_mpich.so",
+)
 ANYWHERE = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"}
 USE_LIBHOROVOD = {"bin/hvd-bench", "lib/libhorovod_tf.so"}
 NEWEST_GLIBC = (2, 34)
@@ -80,8 +85,10 @@ def test_launcher_and_agent_are_static_files_for_every_distribution(prefix, name
     assert dynamic_entries(prefix / name, "NEEDED") == set()
 
 
-def test_plugins_have_their_folder(prefix):
-    assert (prefix / "lib/horovod").is_dir()
+def test_plugins_for_both_abis_of_mpi_have_their_folder(prefix):
+    plugins = {file.name for file in (prefix / "lib/horovod").iterdir()}
+
+    assert {"hvd_mpi_openmpi.so", "hvd_mpi_mpich.so"} <= plugins
 
 
 def test_the_version_is_that_of_the_file(prefix, root):
