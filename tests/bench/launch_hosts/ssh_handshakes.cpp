@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ssh_handshakes KEY ADDRESS...: connects to every address as root, all at once in one thread,
-// shakes hands, proves the key, and leaves: what any launcher over SSH must at least spend.
+// ssh_handshakes [--run COMMAND] KEY ADDRESS...: connects to every address as root, all at once in
+// one thread, shakes hands, proves the key, and leaves: what any launcher over SSH must at least
+// spend. With a command, its login shell and its output too: what one must that starts anything.
 #include "collectives/base/unique_fd.hpp"
 
 #include <libssh2.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -34,9 +36,10 @@ struct FreeSession {
 
 class Handshake {
 public:
-    Handshake(std::string address, std::string_view key)
+    Handshake(std::string address, std::string_view key, std::string_view command)
         : address_(std::move(address)),
           key_(key),
+          command_(command),
           socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)),
           session_(libssh2_session_init()) {
         sockaddr_in to{};
@@ -71,19 +74,51 @@ public:
             step_ = Step::prove;
         }
         if (step_ == Step::prove && is_done(prove())) {
+            step_ = command_.empty() ? Step::done : Step::open;
+        }
+        if (step_ == Step::open && is_done(open())) {
+            step_ = Step::execute;
+        }
+        if (step_ == Step::execute && is_done(execute())) {
+            step_ = Step::drain;
+        }
+        if (step_ == Step::drain && is_done(drain())) {
             step_ = Step::done;
         }
         return step_ == Step::done;
     }
 
 private:
-    enum class Step : std::uint8_t { connect, shake, prove, done };
+    enum class Step : std::uint8_t { connect, shake, prove, open, execute, drain, done };
 
     int prove() {
         constexpr std::string_view kUser = "root";
         return libssh2_userauth_publickey_fromfile_ex(session_.get(), kUser.data(), kUser.size(),
                                                       (key_ + ".pub").c_str(), key_.c_str(),
                                                       nullptr);
+    }
+
+    int open() {
+        channel_ = libssh2_channel_open_session(session_.get());
+        return channel_ == nullptr ? libssh2_session_last_errno(session_.get()) : 0;
+    }
+
+    int execute() {
+        constexpr std::string_view kRequest = "exec";
+        return libssh2_channel_process_startup(channel_, kRequest.data(), kRequest.size(),
+                                               command_.data(),
+                                               static_cast<unsigned>(command_.size()));
+    }
+
+    /// Until the command has closed its standard output.
+    int drain() {
+        std::array<char, 4096> output{};
+        while (true) {
+            const auto count = libssh2_channel_read(channel_, output.data(), output.size());
+            if (count <= 0) {
+                return static_cast<int>(count);
+            }
+        }
     }
 
     [[nodiscard]] bool is_done(int code) const {
@@ -97,8 +132,10 @@ private:
 
     std::string address_;
     std::string key_;
+    std::string command_;
     hvd::UniqueFd socket_;
     std::unique_ptr<LIBSSH2_SESSION, FreeSession> session_;
+    LIBSSH2_CHANNEL* channel_ = nullptr;  // freed with the session
     Step step_ = Step::connect;
 };
 
@@ -125,16 +162,21 @@ void shake_all(std::deque<Handshake> open) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    const std::span words(argv, static_cast<std::size_t>(argc));
-    if (words.size() < 3) {
-        (void)std::fputs("usage: ssh_handshakes KEY ADDRESS...\n", stderr);
+    auto words = std::span(argv, static_cast<std::size_t>(argc)).subspan(1);
+    std::string_view command;
+    if (words.size() > 2 && std::string_view(words[0]) == "--run") {
+        command = words[1];
+        words = words.subspan(2);
+    }
+    if (words.size() < 2) {
+        (void)std::fputs("usage: ssh_handshakes [--run COMMAND] KEY ADDRESS...\n", stderr);
         return 2;
     }
     try {
         (void)libssh2_init(0);
         std::deque<Handshake> all;
-        for (const char* address : words.subspan(2)) {
-            all.emplace_back(address, words[1]);
+        for (const char* address : words.subspan(1)) {
+            all.emplace_back(address, words[0], command);
         }
         shake_all(std::move(all));
         return 0;
