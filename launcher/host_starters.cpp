@@ -82,9 +82,9 @@ Result<std::unique_ptr<HostStarters>> make_host_starters(IoThread& io,
                                                          const RemoteRequest& remote,
                                                          const std::vector<PlacedHost>& placed,
                                                          const StarterContext& context,
-                                                         EarlyAgentPtr early_agent) {
-    std::unique_ptr<Starter> far;
-    if (!std::ranges::all_of(placed, &PlacedHost::is_here)) {
+                                                         EarlyAgentPtr early_agent,
+                                                         std::unique_ptr<Starter> far) {
+    if (!far && !std::ranges::all_of(placed, &PlacedHost::is_here)) {
         HVD_TRY(far, make_ssh_starter(io, context, ssh_options(remote)));
     }
     return std::make_unique<HostStarters>(

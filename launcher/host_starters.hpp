@@ -44,13 +44,15 @@ private:
     std::unique_ptr<Starter> remote_;
 };
 
-/// Errors: as of make_ssh_starter, which is needed where a host is not here. What people should
-/// know of a host, such as its banner, goes to standard error.
+/// `far` is for the hosts that are not here, if there is one; else they are reached by SSH. Errors:
+/// as of make_ssh_starter. What people should know of a host, such as its banner, goes to standard
+/// error.
 [[nodiscard]] Result<std::unique_ptr<HostStarters>> make_host_starters(
     IoThread& io,
     const RemoteRequest& remote,
     const std::vector<PlacedHost>& placed,
     const StarterContext& context,
-    EarlyAgentPtr early_agent);
+    EarlyAgentPtr early_agent,
+    std::unique_ptr<Starter> far = nullptr);
 
 }  // namespace hvd::launch

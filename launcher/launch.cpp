@@ -5,6 +5,7 @@
 #include "launcher/doctor/check_build.hpp"
 #include "launcher/host_starters.hpp"
 #include "launcher/hosts/allocation.hpp"
+#include "launcher/join_hosts.hpp"
 #include "launcher/mpi_program.hpp"
 #include "launcher/net/io_thread.hpp"
 #include "launcher/output/write_all.hpp"
@@ -97,6 +98,10 @@ int link_exit_code(const Error& error, int stop_signal) {
     return kExitLauncherFailure;
 }
 
+int join_exit_code(const Error& error, int stop_signal) {
+    return error.code == Errc::invalid_argument ? kExitUsage : link_exit_code(error, stop_signal);
+}
+
 /// Plans from recorded facts: no agent, no rank.
 Result<LaunchPlan> plan_offline(const LaunchRequest& request) {
     HVD_TRY(const auto facts, read_facts_file(*request.facts_file));
@@ -155,7 +160,7 @@ int check_hosts(Supervisor& supervisor,
 int run_plan(Supervisor& supervisor, const LaunchPlan& plan, std::optional<SummaryFile>& summary) {
     auto supervised = supervisor.run(plan);
     if (!supervised) {
-        supervisor.dismiss();
+        supervisor.dismiss(kExitUsage);
         return fail(summary, kExitUsage, supervised.error());
     }
     int exit_code = supervised->result.exit_code;
@@ -175,9 +180,9 @@ int run_plan(Supervisor& supervisor, const LaunchPlan& plan, std::optional<Summa
 
 EarlyAgentPtr make_head_start(std::span<char*> argv) {
     open_missing_descriptors();
-    static constexpr std::array kNoAgentHere{"-h",        "--help",        "-v",     "--version",
-                                             "-cb",       "--check-build", "-H",     "--hosts",
-                                             "-hostfile", "--hostfile",    "--facts"};
+    static constexpr std::array kNoAgentHere{
+        "-h",      "--help",    "-v",         "--version", "-cb",      "--check-build", "-H",
+        "--hosts", "-hostfile", "--hostfile", "--facts",   "--listen", "--join"};
     const bool is_wanted = std::ranges::none_of(argv, [](std::string_view argument) {
         return std::ranges::find(kNoAgentHere, argument.substr(0, argument.find('='))) !=
                kNoAgentHere.end();
@@ -218,7 +223,12 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
 
     const BlockedSignals blocked;
     IoThread io;
-    auto hosts = hosts_of(*placed);
+    int stop_signal = 0;
+    auto gathered = gather_hosts(io, blocked, request, *placed, stop_signal);
+    if (!gathered) {
+        return fail(summary, join_exit_code(gathered.error(), stop_signal), gathered.error());
+    }
+    auto hosts = hosts_of(gathered->placed);
     auto trace = TraceFile::reserve(request, hosts, io);
     if (!trace) {
         return fail(summary, kExitUsage, trace.error());
@@ -228,24 +238,24 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     if (*trace) {
         (*trace)->join(context, options);
     }
-    auto starters =
-        make_host_starters(io, request.remote, *placed, context, std::move(early_agent));
+    auto starters = make_host_starters(io, request.remote, gathered->placed, context,
+                                       std::move(early_agent), std::move(gathered->starter));
     if (!starters) {
         return fail(summary, kExitLauncherFailure, starters.error());
     }
     MpiProgram mpirun(request, context);
     Supervisor supervisor(io, blocked, std::move(options));
-    const bool is_here = std::ranges::all_of(*placed, &PlacedHost::is_here);
+    const bool is_here = std::ranges::all_of(gathered->placed, &PlacedHost::is_here);
     const auto facts = supervisor.link(**starters, hosts);
     if (!facts) {
-        supervisor.dismiss();
-        return fail(summary, link_exit_code(facts.error(), supervisor.stop_signal()),
-                    facts.error());
+        const int exit_code = link_exit_code(facts.error(), supervisor.stop_signal());
+        supervisor.dismiss(exit_code);
+        return fail(summary, exit_code, facts.error());
     }
 
     if (!is_here) {
         if (const int exit_code = join_names(supervisor, hosts, summary); exit_code != 0) {
-            supervisor.dismiss();
+            supervisor.dismiss(exit_code);
             return exit_code;
         }
     }
@@ -255,7 +265,7 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     auto wishes = make_plan_request(request, hosts, (*starters)->names());
     auto planned = wishes ? make_plan(*wishes, *facts) : std::move(wishes).error();
     if (!planned) {
-        supervisor.dismiss();
+        supervisor.dismiss(kExitUsage);
         return fail(summary, kExitUsage, planned.error());
     }
     for (const auto& warning : planned->warnings) {
@@ -264,17 +274,17 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     if (auto wrapped = mpirun.wrap(std::move(planned->plan)); wrapped) {
         planned->plan = std::move(*wrapped);
     } else {
-        supervisor.dismiss();
+        supervisor.dismiss(kExitUsage);
         return fail(summary, kExitUsage, wrapped.error());
     }
     if (!is_here) {
         if (const int exit_code = check_hosts(supervisor, planned->plan, summary); exit_code != 0) {
-            supervisor.dismiss();
+            supervisor.dismiss(exit_code);
             return exit_code;
         }
     }
     if (request.dry_run) {
-        supervisor.dismiss();
+        supervisor.dismiss(0);
         return print_plan(request, planned->plan);
     }
     if (request.verbose) {

@@ -28,6 +28,10 @@ inline constexpr int kExitConsoleClosed = 141;
 /// console is blocked for good.
 [[nodiscard]] int run(const LaunchRequest& request, EarlyAgentPtr early_agent);
 
+/// --join: finds the launcher and becomes hvd-agent, which joins it. Returns only when that fails,
+/// with the exit code.
+[[nodiscard]] int join(const JoinRequest& request);
+
 /// Prints what was built and what was found (--check-build). Returns the exit code.
 [[nodiscard]] int check_build(const CheckBuild& request);
 

@@ -32,6 +32,10 @@ int run_parsed(const Examine& request, EarlyAgentPtr early_agent) {
     return examine(request, std::move(early_agent));
 }
 
+int run_parsed(const JoinRequest& request, EarlyAgentPtr /*unused*/) {
+    return join(request);
+}
+
 int run_program(std::span<char*> argv) {
     auto early_agent = make_head_start(argv);
     const std::vector<std::string> arguments(argv.begin() + 1, argv.end());

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/agent.hpp"
 #include "launcher/agent/guard.hpp"
+#include "launcher/agent/join.hpp"
 #include "launcher/agent/own_folder.hpp"
 #include "launcher/agent/shim.hpp"
 #include "launcher/wire/build_id.hpp"
@@ -8,6 +10,7 @@
 #include <cstdio>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include <unistd.h>
 
@@ -17,10 +20,20 @@ constexpr int kUsage = 2;
 
 constexpr std::string_view kByHand =
     "hvd-agent: horovodrun starts this program on every host of a job and talks to it over its\n"
-    "standard input and output. There is nothing to do by hand; try `horovodrun --help`.\n";
+    "standard input and output, or dials it with --join, which `horovodrun --join` executes.\n"
+    "There is nothing to do by hand; try `horovodrun --help`.\n";
 
 void print(std::FILE* stream, std::string_view text) {
     (void)std::fwrite(text.data(), 1, text.size(), stream);
+}
+
+int join(const std::vector<std::string_view>& arguments) {
+    const auto order = hvd::launch::agent::parse_join_order(arguments);
+    if (!order) {
+        hvd::launch::agent::complain(order.error().message);
+        return kUsage;
+    }
+    return hvd::launch::agent::run_joined_agent(*order);
 }
 
 }  // namespace
@@ -35,6 +48,9 @@ int main(int argc, char** argv) {
         print(stdout, hvd::launch::wire::build_id());
         print(stdout, "\n");
         return 0;
+    }
+    if (argc > 1 && std::string_view(arguments[1]) == "--join") {
+        return join({arguments.begin() + 1, arguments.end()});
     }
     if (argc > 3 && std::string_view(arguments[1]) == "exec" &&
         std::string_view(arguments[2]) == "--") {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "launcher/agent/spawner.hpp"
+#include "launcher/wire/seal.hpp"
 
 #include <csignal>
+#include <optional>
 #include <string_view>
 
 #include <sys/types.h>
@@ -18,6 +20,9 @@ struct AgentSetup {
     int to_launcher = -1;
     pid_t guard = 0;  // our parent
     Inheritance given;
+
+    /// It has dialled its launcher: the stream is sealed, and the exit code is the job's.
+    std::optional<wire::Seals> joined{};
 };
 
 /// To a person, on standard error: what cannot be told to the launcher.

@@ -28,9 +28,16 @@ iovec as_iovec(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-ControlStream::ControlStream(EventLoop& loop, int from_launcher, int to_launcher)
-    : loop_(loop), from_launcher_(from_launcher), to_launcher_(to_launcher) {
-    append(queue_, std::as_bytes(std::span(wire::kMagic)));
+ControlStream::ControlStream(EventLoop& loop,
+                             int from_launcher,
+                             int to_launcher,
+                             std::optional<wire::Seals> seals)
+    : loop_(loop),
+      from_launcher_(from_launcher),
+      to_launcher_(to_launcher),
+      seals_(std::move(seals)) {
+    const auto magic = std::as_bytes(std::span(wire::kMagic));
+    append(queue_, seals_ ? seals_->sealer.seal(magic) : std::vector(magic.begin(), magic.end()));
     // A pipe or socket of our own: nobody else shares the open file description.
     const int flags = ::fcntl(to_launcher_, F_GETFL);
     (void)::fcntl(to_launcher_, F_SETFL, flags | O_NONBLOCK);
@@ -42,12 +49,17 @@ void ControlStream::open(Handlers handlers) {
 }
 
 void ControlStream::send(const wire::FromAgent& message) {
-    append(queue_, wire::encode(message));
+    const auto frame = wire::encode(message);
+    append(queue_, seals_ ? seals_->sealer.seal(frame) : frame);
 }
 
 void ControlStream::send_output(std::span<const std::byte> header,
                                 std::span<const std::byte> payload) {
-    write(header, payload);
+    if (seals_) {
+        write(seals_->sealer.seal(header, payload), {});
+    } else {
+        write(header, payload);
+    }
 }
 
 void ControlStream::flush() {
@@ -105,11 +117,27 @@ void ControlStream::read() {
         return;
     }
     if (count <= 0) {
-        end(count == 0 ? std::nullopt : std::optional(system_error("control stream", errno)));
+        const bool was_cut = seals_ && !seals_->opener.is_between_records();
+        end(count < 0 ? std::optional(system_error("control stream", errno))
+            : was_cut ? std::optional(Error{Errc::unavailable, "sealed stream: it was cut"})
+                      : std::nullopt);
         return;
     }
-    heard_bytes_ += static_cast<std::uint64_t>(count);
-    reader_.feed(std::span(bytes).first(static_cast<std::size_t>(count)));
+    const auto came = std::span(bytes).first(static_cast<std::size_t>(count));
+    heard_bytes_ += came.size();
+    if (!seals_) {
+        take(came);
+        return;
+    }
+    if (const auto plain = seals_->opener.open(came)) {
+        take(*plain);
+    } else {
+        end(plain.error());
+    }
+}
+
+void ControlStream::take(std::span<const std::byte> bytes) {
+    reader_.feed(bytes);
     while (!has_ended_) {
         auto message = reader_.next();
         if (!message) {

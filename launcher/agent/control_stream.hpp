@@ -4,6 +4,7 @@
 #include "collectives/base/error.hpp"
 #include "launcher/agent/event_loop.hpp"
 #include "launcher/wire/frames.hpp"
+#include "launcher/wire/seal.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -27,8 +28,12 @@ public:
         std::function<void(std::optional<Error>)> on_end;
     };
 
-    /// The descriptors stay open as long as this object. Queues the magic.
-    ControlStream(EventLoop& loop, int from_launcher, int to_launcher);
+    /// The descriptors, two different ones, stay open as long as this object. With `seals` every
+    /// byte travels sealed. Queues the magic.
+    ControlStream(EventLoop& loop,
+                  int from_launcher,
+                  int to_launcher,
+                  std::optional<wire::Seals> seals = std::nullopt);
 
     void open(Handlers handlers);
 
@@ -51,6 +56,7 @@ public:
 
 private:
     void read();
+    void take(std::span<const std::byte> bytes);
     void write(std::span<const std::byte> header, std::span<const std::byte> payload);
     void end(std::optional<Error> error);
     [[nodiscard]] std::span<const std::byte> unsent() const noexcept {
@@ -60,6 +66,7 @@ private:
     EventLoop& loop_;
     int from_launcher_;
     int to_launcher_;
+    std::optional<wire::Seals> seals_;
     Handlers handlers_;
     wire::FrameReader<wire::ToAgent> reader_;
     std::vector<std::byte> queue_;

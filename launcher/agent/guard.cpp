@@ -10,6 +10,8 @@
 #include <chrono>
 #include <csignal>
 #include <ctime>
+#include <string>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -76,14 +78,12 @@ bool end_orphans() {
 }
 
 int guard(pid_t agent) {
-    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-        (void)::close(stream);
-    }
     int status = 0;
     while (::waitpid(agent, &status, 0) < 0 && errno == EINTR) {
     }
     const bool is_clean = end_orphans();
     if (WIFSIGNALED(status)) {
+        complain("the agent was killed by signal " + std::to_string(WTERMSIG(status)));
         return kSignalBase + WTERMSIG(status);
     }
     return WEXITSTATUS(status) == 0 && !is_clean ? kCannotStart : WEXITSTATUS(status);
@@ -91,9 +91,11 @@ int guard(pid_t agent) {
 
 }  // namespace
 
-int run_guarded_agent(int from_launcher, int to_launcher) {
+int run_guarded_agent(int from_launcher, int to_launcher, std::optional<wire::Seals> joined) {
     const auto given = take_over();
-    (void)::setsid();  // fails only where we lead one already
+    if (!joined) {
+        (void)::setsid();  // fails only where we lead one already
+    }
     (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
     const pid_t guard_pid = ::getpid();
     const pid_t agent = ::fork();
@@ -101,6 +103,12 @@ int run_guarded_agent(int from_launcher, int to_launcher) {
         return kCannotStart;
     }
     if (agent > 0) {
+        for (const int stream : {from_launcher, to_launcher, STDIN_FILENO, STDOUT_FILENO}) {
+            (void)::close(stream);
+        }
+        if (!joined) {
+            (void)::close(STDERR_FILENO);
+        }
         return guard(agent);
     }
     (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -108,7 +116,8 @@ int run_guarded_agent(int from_launcher, int to_launcher) {
     return run_agent({.from_launcher = from_launcher,
                       .to_launcher = to_launcher,
                       .guard = guard_pid,
-                      .given = given});
+                      .given = given,
+                      .joined = std::move(joined)});
 }
 
 }  // namespace hvd::launch::agent

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "launcher/wire/seal.hpp"
+
+#include <optional>
+
 namespace hvd::launch::agent {
 
 /// Becomes the guard of an agent that talks to its launcher over the two descriptors, and returns
@@ -9,6 +13,12 @@ namespace hvd::launch::agent {
 /// The guard is a subreaper and the leader of a session of its own (so that what a terminal sends
 /// reaches horovodrun alone), closes the standard streams and only waits. When the agent dies, all
 /// that lived below it becomes the guard's and is killed.
-[[nodiscard]] int run_guarded_agent(int from_launcher, int to_launcher);
+///
+/// An agent that has `joined` by itself, with the seals of its stream, belongs to the terminal or
+/// container that started it: no session of its own, and standard error stays open for its last
+/// words.
+[[nodiscard]] int run_guarded_agent(int from_launcher,
+                                    int to_launcher,
+                                    std::optional<wire::Seals> joined = std::nullopt);
 
 }  // namespace hvd::launch::agent

@@ -60,7 +60,7 @@ bool is_ignored(int number) {
 
 Session::Session(const AgentSetup& setup)
     : setup_(setup),
-      control_(loop_, setup.from_launcher, setup.to_launcher),
+      control_(loop_, setup.from_launcher, setup.to_launcher, setup.joined),
       output_(loop_, control_),
       input_(loop_),
       marks_{.guard = setup.guard, .agent = ::getpid(), .job_id = {}},
@@ -86,14 +86,35 @@ int Session::run() {
         link_meter_.time_passed(now);
         settle();
         control_.flush();
-        const bool is_over =
-            has_told_all_gone_ || (!ranks_ && (control_.has_ended() || ending_.is_stopping()));
+        const bool may_leave = !setup_.joined || job_end_ || control_.has_ended();
+        const bool is_over = (has_told_all_gone_ && may_leave) ||
+                             (!ranks_ && (control_.has_ended() || ending_.is_stopping()));
         if (is_over && control_.is_flushed()) {
-            return 0;
+            return exit_code();
         }
         const bool is_busy = ranks_ && ranks_->has_to_start();
         loop_.run_once(is_busy ? Deadline::in({}) : next_deadline());
     }
+}
+
+/// To whoever started an agent that joined, with one line of what happened.
+int Session::exit_code() const {
+    constexpr int kSignalBase = 128;
+    constexpr int kLauncherLost = 125;
+    if (!setup_.joined) {
+        return 0;
+    }
+    if (job_end_) {
+        complain("the job has ended with exit code " + std::to_string(job_end_->exit_code) +
+                 (job_end_->text.empty() ? "" : ": " + job_end_->text));
+        return job_end_->exit_code;
+    }
+    if (stop_signal_ != 0) {
+        complain("left the job, asked by signal " + std::to_string(stop_signal_));
+        return kSignalBase + stop_signal_;
+    }
+    complain("horovodrun has gone; the ranks of this host were ended");
+    return kLauncherLost;
 }
 
 Deadline Session::next_deadline() const {
@@ -168,6 +189,7 @@ void Session::hear_signals() {
                 perform(ending_.stop({}, now));
             }
         } else if (!is_ignored(number)) {
+            stop_signal_ = number;
             const auto* name = ::sigabbrev_np(number);
             note("the agent got SIG" + std::string(name == nullptr ? "?" : name) +
                  " from process " + std::to_string(info.ssi_pid) + ": ending the job");
@@ -407,6 +429,10 @@ void Session::on(const wire::GetValue& value) {
     if (socket_) {
         socket_->on(value);
     }
+}
+
+void Session::on(wire::Ended& ended) {
+    job_end_ = std::move(ended);
 }
 
 void Session::on(const wire::Ping& ping) {

@@ -49,6 +49,7 @@ private:
     void reap();
     void tell_all_gone();
     void note(std::string text);
+    [[nodiscard]] int exit_code() const;
     [[nodiscard]] std::vector<Process> others() const;
 
     void on(wire::Start& start);
@@ -64,6 +65,7 @@ private:
     void on(const wire::OpenLink& wanted);
     void on(const wire::MeasureLink& wanted);
     void on(const wire::CloseLink& over);
+    void on(wire::Ended& ended);
 
     AgentSetup setup_;
     EventLoop loop_;
@@ -89,6 +91,8 @@ private:
     bool was_killed_ = false;                // we have sent a KILL
     std::optional<wire::AllGone> all_gone_;  // once nobody is left, or nothing more can be done
     bool has_told_all_gone_ = false;
+    int stop_signal_ = 0;  // that we got ourselves
+    std::optional<wire::Ended> job_end_;
 };
 
 }  // namespace hvd::launch::agent

@@ -58,7 +58,7 @@ Status check_job(const Draft& draft) {
     if (request.facts_file && !request.dry_run) {
         return wrong("--facts plans without starting anything; add --dry-run");
     }
-    if (!request.processes && request.hosts.empty() && !request.facts_file) {
+    if (!request.processes && request.hosts.empty() && !request.facts_file && !request.join_hosts) {
         return wrong("say how many ranks to start: -np N");
     }
     HVD_TRY_STATUS(check_ranks(request));
@@ -72,6 +72,11 @@ Status check_job(const Draft& draft) {
 
 Status check_doctor(const Draft& draft) {
     const auto& request = draft.request;
+    if (request.listen) {
+        return wrong(
+            "the doctor goes to the hosts; leave out --listen, or see what joins with "
+            "--dry-run");
+    }
     if (request.dry_run || request.facts_file || draft.output_format_given) {
         return wrong(
             "doctor starts no rank and prints no plan; leave --dry-run, --output-format and "

@@ -28,6 +28,8 @@ struct Draft {
     bool output_format_given = false;
     bool is_doctor = false;  // the first word was kDoctor
     bool json = false;
+    JoinRequest join;  // --join and its flags
+    bool is_joining = false;
 };
 
 /// One flag under all its names.
@@ -56,6 +58,7 @@ inline constexpr std::string_view kPortRange = "HOROVOD_PORT_RANGE";
 [[nodiscard]] FlagSection output_flags();
 [[nodiscard]] FlagSection time_flags();
 [[nodiscard]] FlagSection remote_flags();
+[[nodiscard]] FlagSection join_flags();
 [[nodiscard]] FlagSection failure_flags();
 [[nodiscard]] std::vector<FlagSection> tunable_flags();
 [[nodiscard]] FlagSection mpi_flags();
@@ -73,6 +76,12 @@ inline constexpr std::string_view kDoctor = "doctor";
 /// Completes what --mpi needs. mpirun has the output of what it starts, so not all of our flags can
 /// be obeyed. Errors: invalid_argument.
 [[nodiscard]] Status check_mpi(Draft& draft);
+
+/// Completes what --listen was told, and checks what the flags of that section need of each other.
+[[nodiscard]] Status check_join(Draft& draft);
+
+/// The same with --join, beside which few flags (as they were typed) have a meaning.
+[[nodiscard]] Status check_joining(Draft& draft, const std::vector<std::string>& spellings);
 
 /// The text of --help, at most 80 columns wide.
 [[nodiscard]] std::string help_text(const std::vector<FlagSection>& sections);

@@ -43,9 +43,9 @@ Status nothing(Draft& /*draft*/, std::string_view /*value*/) {
 }
 
 std::vector<FlagSection> all_sections() {
-    std::vector<FlagSection> sections{job_flags(),       host_flags(),        remote_flags(),
-                                      placement_flags(), environment_flags(), output_flags(),
-                                      time_flags(),      failure_flags()};
+    std::vector<FlagSection> sections{job_flags(),    host_flags(),      remote_flags(),
+                                      join_flags(),   placement_flags(), environment_flags(),
+                                      output_flags(), time_flags(),      failure_flags()};
     for (auto& section : tunable_flags()) {
         sections.push_back(std::move(section));
     }
@@ -266,7 +266,7 @@ Status read_hosts(Draft& draft) {
         }
         HVD_TRY(list.hosts, read_hostfile(*draft.hostfile));
     }
-    if (list.hosts.empty()) {
+    if (list.hosts.empty() && !draft.request.join_hosts) {
         HVD_TRY_STATUS(take_allocation(draft, list));
     }
     if (auto excluded = exclude_hosts(list.hosts, list.excluded); !excluded) {
@@ -288,6 +288,9 @@ Status read_start_timeout(Draft& draft) {
     }
     if (limit.count() != 0) {  // 0 counts as unset, as in the original
         draft.request.start_timeout = limit;
+        draft.join.patience = limit;
+    } else if (draft.request.listen) {
+        draft.request.start_timeout = draft.join.patience;  // somebody has to type elsewhere
     }
     return ok();
 }
@@ -300,7 +303,7 @@ Status read_config(Draft& draft) {
     auto exported = export_tunables(draft.tunables, config, draft.environment);
     draft.request.tunables.merge(exported.variables);
     std::ranges::move(exported.notes, std::back_inserter(draft.request.notes));
-    if (draft.request.hosts.empty() && !draft.request.env_pass.empty() &&
+    if (draft.request.hosts.empty() && !draft.request.listen && !draft.request.env_pass.empty() &&
         !draft.request.env_clean) {
         draft.request.notes.emplace_back(
             "--env-pass has no effect here without --env-clean: every variable is passed on");
@@ -317,6 +320,7 @@ Status finish(Draft& draft) {
     HVD_TRY_STATUS(read_hosts(draft));
     HVD_TRY_STATUS(read_start_timeout(draft));
     HVD_TRY_STATUS(read_config(draft));
+    HVD_TRY_STATUS(check_join(draft));
     HVD_TRY_STATUS(check_mpi(draft));
     return draft.is_doctor ? check_doctor(draft) : check_job(draft);
 }
@@ -352,6 +356,11 @@ Result<Parsed> parse_command_line(const std::vector<std::string>& arguments,
     }
     if (check_build) {
         return Parsed(CheckBuild{.verbose = draft.request.verbose});
+    }
+    if (draft.is_joining) {
+        HVD_TRY_STATUS(check_joining(draft, words.spellings));
+        HVD_TRY_STATUS(read_start_timeout(draft));
+        return Parsed(std::move(draft.join));
     }
     HVD_TRY_STATUS(finish(draft));
     if (draft.is_doctor) {

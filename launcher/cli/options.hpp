@@ -45,6 +45,14 @@ struct MpiRequest {
     friend bool operator==(const MpiRequest&, const MpiRequest&) = default;
 };
 
+/// An address as it was written: a name or a literal without brackets.
+struct EndPoint {
+    std::string host;
+    int port = 0;
+
+    friend bool operator==(const EndPoint&, const EndPoint&) = default;
+};
+
 /// Everything the user asked for, checked and typed. Sources: flag, then config file, then
 /// environment, then default.
 struct LaunchRequest {
@@ -53,6 +61,10 @@ struct LaunchRequest {
     std::vector<std::string> command;
     RemoteRequest remote;
     MpiRequest mpi;
+
+    std::optional<EndPoint> listen;  // hosts join by themselves, here
+    std::optional<int> join_hosts;   // so many of them
+    std::optional<std::filesystem::path> join_token_file;
 
     bool dry_run = false;
     OutputFormat output_format = OutputFormat::text;
@@ -105,7 +117,16 @@ struct Examine {
     bool json = false;
 };
 
-using Parsed = std::variant<LaunchRequest, PrintAndExit, CheckBuild, Examine>;
+/// The program should be a host of somebody else's job (--join).
+struct JoinRequest {
+    EndPoint launcher;
+    std::optional<std::filesystem::path> token_file;  // unset: standard input
+    std::string name;                                 // empty: the hostname
+    int slots = 0;                                    // 0: as many as the host has
+    std::chrono::milliseconds patience{600'000};
+};
+
+using Parsed = std::variant<LaunchRequest, PrintAndExit, CheckBuild, Examine, JoinRequest>;
 
 /// Reads the command line, and the config file it names. `environment` is horovodrun's own, for
 /// HOROVOD_START_TIMEOUT. Errors: invalid_argument with the flag, the value and the remedy.

@@ -49,6 +49,9 @@ public:
     /// need not be asked whether it lives.
     [[nodiscard]] virtual bool is_on_this_machine() const noexcept { return false; }
 
+    /// Whether somebody waits for the agent by hand, and is to hear from it how the job ended.
+    [[nodiscard]] virtual bool wants_job_end() const noexcept { return false; }
+
 protected:
     AgentChannel() = default;
 };

@@ -50,6 +50,14 @@ void Agents::send_all(const wire::ToAgent& message) {
     }
 }
 
+void Agents::tell_job_end(const wire::Ended& ended) {
+    for (std::size_t host = 0; host < links_.size(); ++host) {
+        if (wants_job_end(host)) {
+            send(host, ended);
+        }
+    }
+}
+
 void Agents::when_sent_from(std::size_t index, const std::function<void()>& sent) {
     if (index == links_.size()) {
         sent();

@@ -33,6 +33,14 @@ public:
     void send(std::size_t host, const wire::ToAgent& message);
     void send_all(const wire::ToAgent& message);
 
+    /// Whether somebody waits for this agent by hand.
+    [[nodiscard]] bool wants_job_end(std::size_t index) const {
+        return links_[index]->channel->wants_job_end();
+    }
+
+    /// To those that want to know. Comes before `close`.
+    void tell_job_end(const wire::Ended& ended);
+
     /// Calls `sent` once what was sent to all of them has left us: at once, or later from the loop.
     void when_all_sent(const std::function<void()>& sent) { when_sent_from(0, sent); }
 

@@ -95,8 +95,9 @@ void Supervisor::fail_link(Error error) {
     io_.stop();
 }
 
-void Supervisor::dismiss() {
+void Supervisor::dismiss(int exit_code) {
     phase_ = Phase::over;
+    agents_.tell_job_end({.exit_code = exit_code, .text = {}});
     agents_.close();
     if (!agents_.all_ended()) {
         grace_timer_.set(io_.in(kAgentPatience), [this] { io_.stop(); });
@@ -260,6 +261,7 @@ void Supervisor::begin_draining() {
     exit_timer_.cancel();
     input_.reset();
     output_->all_ended();
+    tell_job_end();
     agents_.close();
     grace_timer_.set(io_.in(kAgentPatience), [this] {
         has_given_up_agents_ = true;
@@ -291,6 +293,22 @@ void Supervisor::continue_draining() {
     }
     phase_ = Phase::over;
     io_.stop();
+}
+
+/// As it is known before the agents have ended, to those that end with the job's exit code.
+void Supervisor::tell_job_end() {
+    const auto known = launch::make_result({.plan = *plan_,
+                                            .record = machine_->record(),
+                                            .tails = tails_,
+                                            .hosts = {},
+                                            .survivors = {},
+                                            .warnings = {},
+                                            .seconds = 0});
+    constexpr std::string_view kPrefix = "horovodrun: ";
+    const auto words = format_last_words(known);
+    const auto line = std::string_view(words).substr(0, words.find('\n'));
+    agents_.tell_job_end({.exit_code = known.exit_code,
+                          .text = std::string(line.substr(std::min(line.size(), kPrefix.size())))});
 }
 
 JobResult Supervisor::make_result() {

@@ -91,8 +91,8 @@ public:
     /// Runs the job to its end. Errors: invalid_argument, before any rank has started.
     [[nodiscard]] Result<Supervised> run(const LaunchPlan& plan);
 
-    /// Ends agents that have no ranks.
-    void dismiss();
+    /// Ends agents that have no ranks, in a job that ends with this exit code.
+    void dismiss(int exit_code = 125);
 
     /// The signal that made `link` give up.
     [[nodiscard]] int stop_signal() const noexcept { return stop_signal_; }
@@ -149,6 +149,7 @@ private:
     void watch_exit(int rank);
     void finish_if_all_gone();
     [[nodiscard]] JobResult make_result();
+    void tell_job_end();
     [[nodiscard]] bool knows(std::size_t host, int rank);
 
     IoThread& io_;

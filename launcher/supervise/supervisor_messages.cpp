@@ -165,6 +165,10 @@ void Supervisor::on(std::size_t host, const wire::Note& event) {
 
 void Supervisor::on(std::size_t host, const wire::AllGone& event) {
     pulse_->remove(host);
+    if (agents_.wants_job_end(host)) {
+        // It stays until the job has ended, and is not asked any more whether it lives.
+        agents_.send(host, wire::Ping{.asked_ns = 0, .lease_ms = 0});
+    }
     for (const auto& survivor : event.survivors) {
         survivors_.push_back({.host = agents_.host(host), .process = survivor});
     }

@@ -178,4 +178,8 @@ void fields(auto& io, Is<CloseLink> auto& link) {
     io(link.id);
 }
 
+void fields(auto& io, Is<Ended> auto& ended) {
+    io(ended.exit_code, ended.text);
+}
+
 }  // namespace hvd::launch::wire

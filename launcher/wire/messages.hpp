@@ -267,6 +267,14 @@ struct CloseLink {
     friend bool operator==(const CloseLink&, const CloseLink&) = default;
 };
 
+/// How the job ended, to an agent whose own exit code is to tell it: one that somebody started by
+/// hand to join. It comes before the end of the stream.
+struct Ended {
+    std::int32_t exit_code = 0;
+    std::string text;  // who is to blame; empty after a success
+    friend bool operator==(const Ended&, const Ended&) = default;
+};
+
 inline constexpr std::uint64_t kOutputWindow = std::uint64_t{4} << 20;
 inline constexpr std::uint64_t kInputWindow = std::uint64_t{1} << 20;
 
@@ -299,6 +307,7 @@ using ToAgent = std::variant<Start,
                              Seek,
                              OpenLink,
                              MeasureLink,
-                             CloseLink>;
+                             CloseLink,
+                             Ended>;
 
 }  // namespace hvd::launch::wire

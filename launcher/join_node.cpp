@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// horovodrun --join: finds the launcher, which the agent then dials.
+#include "collectives/base/deadline.hpp"
+#include "launcher/host_starters.hpp"
+#include "launcher/launch.hpp"
+#include "launcher/net/io_thread.hpp"
+#include "launcher/output/write_all.hpp"
+#include "launcher/remote/agent_file.hpp"
+#include "launcher/remote/join/resolve.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <poll.h>
+#include <unistd.h>
+
+namespace hvd::launch {
+namespace {
+
+/// One question to the name service.
+constexpr auto kLookupPatience = std::chrono::seconds(10);
+constexpr int kRetryMs = 1'000;
+
+void say(std::string_view sentence) {
+    (void)write_all(STDERR_FILENO, "horovodrun: " + std::string(sentence) + "\n");
+}
+
+/// A name may not be known yet: the pod of the launcher is only being made.
+Result<std::vector<ssh::Address>> find_launcher(const EndPoint& launcher, Deadline deadline) {
+    sigset_t mask{};
+    (void)::pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+    bool has_said = false;
+    while (true) {
+        IoThread io;
+        auto found = resolve(io, launcher.host, launcher.port, mask, io.in(kLookupPatience));
+        if (found || deadline.has_passed()) {
+            return found;
+        }
+        if (!std::exchange(has_said, true)) {
+            say("waiting: " + found.error().message);
+        }
+        (void)::poll(nullptr, 0, std::min(kRetryMs, deadline.poll_timeout_ms()));
+    }
+}
+
+std::string literal(const ssh::Address& address, int port) {
+    const auto host =
+        address.storage.ss_family == AF_INET6 ? "[" + address.text + "]" : address.text;
+    return host + ":" + std::to_string(port);
+}
+
+std::vector<std::string> agent_arguments(const JoinRequest& request,
+                                         const std::vector<ssh::Address>& addresses,
+                                         Deadline deadline) {
+    std::vector<std::string> arguments{"hvd-agent"};
+    const auto add = [&arguments](std::string flag, std::string value) {
+        arguments.push_back(std::move(flag));
+        arguments.push_back(std::move(value));
+    };
+    for (const auto& address : addresses) {
+        add("--join", literal(address, request.launcher.port));
+    }
+    if (request.token_file) {
+        add("--join-token-file", request.token_file->string());
+    }
+    if (!request.name.empty()) {
+        add("--join-name", request.name);
+    }
+    if (request.slots > 0) {
+        add("--join-slots", std::to_string(request.slots));
+    }
+    constexpr int kMsPerSecond = 1'000;
+    add("--start-timeout",
+        std::to_string((deadline.poll_timeout_ms() + kMsPerSecond - 1) / kMsPerSecond));
+    return arguments;
+}
+
+}  // namespace
+
+int join(const JoinRequest& request) {
+    const auto deadline = Deadline::in(request.patience);
+    const auto agent = find_agent_file(starter_context({}));
+    if (!agent) {
+        say("no agent to join with: " + agent.error().message);
+        return kExitLauncherFailure;
+    }
+    const auto addresses = find_launcher(request.launcher, deadline);
+    if (!addresses) {
+        say("--join " + request.launcher.host + ": " + addresses.error().message);
+        return kExitTimeLimit;
+    }
+    auto arguments = agent_arguments(request, *addresses, deadline);
+    std::vector<char*> pointers;
+    for (auto& argument : arguments) {
+        pointers.push_back(argument.data());
+    }
+    pointers.push_back(nullptr);
+    ::execv(agent->c_str(), pointers.data());
+    say(system_error(*agent, errno).message);
+    return kExitLauncherFailure;
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/remote/join/door.hpp"
+
+#include "launcher/net/io_thread.hpp"
+#include "launcher/plan/gpu_shares.hpp"
+#include "launcher/remote/open_files.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+namespace hvd::launch {
+namespace {
+
+/// Who was refused keeps the connection for so long, so that the reason reaches him.
+constexpr auto kSweepDelay = std::chrono::milliseconds(50);
+constexpr auto kPause = std::chrono::milliseconds(100);
+constexpr std::size_t kMostSpokenOf =
+    20;  // refusals; a flood of them is not to be a flood of words
+
+int port_of(const DoorAddress& address) {
+    return ntohs(address.storage.ss_family == AF_INET6
+                     ? reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_port
+                     : reinterpret_cast<const sockaddr_in&>(address.storage).sin_port);
+}
+
+/// A joiner whose machine has vanished is noticed also while the others are waited for.
+void prepare(int socket) {
+    constexpr int kOn = 1;
+    constexpr int kIdleSeconds = 10;
+    constexpr int kProbeSeconds = 5;
+    constexpr int kProbes = 4;
+    (void)::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &kOn, sizeof kOn);
+    (void)::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
+    (void)::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &kIdleSeconds, sizeof kIdleSeconds);
+    (void)::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &kProbeSeconds, sizeof kProbeSeconds);
+    (void)::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
+}
+
+int slots_of(const HostFacts& facts) {
+    const auto gpus = apply_gpu_mask(facts.gpus, facts.gpu_mask).gpus.size();
+    return std::max(1, static_cast<int>(gpus > 0 ? gpus : facts.cpus.size()));
+}
+
+/// Hands out the connections of those who joined, by the names of their hosts.
+class JoinStarter final : public Starter {
+public:
+    explicit JoinStarter(std::map<std::string, std::unique_ptr<JoinConnection>> joined)
+        : joined_(std::move(joined)) {}
+
+    [[nodiscard]] std::string_view name() const noexcept override { return "join"; }
+
+    [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override {
+        auto connection = std::move(joined_[host.name]);
+        if (!connection) {
+            return Error{Errc::internal, host.name + " has not joined"};
+        }
+        return std::unique_ptr<AgentChannel>(std::make_unique<JoinChannel>(std::move(connection)));
+    }
+
+private:
+    std::map<std::string, std::unique_ptr<JoinConnection>> joined_;
+};
+
+}  // namespace
+
+std::string to_string(const DoorAddress& address) {
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    const auto port = ":" + std::to_string(port_of(address));
+    if (address.storage.ss_family == AF_INET6) {
+        const auto& six = reinterpret_cast<const sockaddr_in6&>(address.storage);
+        (void)::inet_ntop(AF_INET6, &six.sin6_addr, text.data(), text.size());
+        const auto scope = six.sin6_scope_id == 0 ? "" : "%" + std::to_string(six.sin6_scope_id);
+        return "[" + std::string(text.data()) + scope + "]" + port;
+    }
+    const auto& four = reinterpret_cast<const sockaddr_in&>(address.storage);
+    (void)::inet_ntop(AF_INET, &four.sin_addr, text.data(), text.size());
+    return text.data() + port;
+}
+
+Result<std::unique_ptr<JoinDoor>> JoinDoor::open(IoThread& io, DoorOptions options) {
+    const auto refuse = [&](int error) {
+        auto why = system_error("--listen " + to_string(options.address), error).message;
+        if (error == EADDRINUSE) {
+            why += "; another program listens there: take another port, or 0 for any";
+        } else if (error == EADDRNOTAVAIL) {
+            why += "; it is no address of this machine";
+        }
+        return Error{Errc::invalid_argument, std::move(why)};
+    };
+    const auto family = options.address.storage.ss_family;
+    UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket) {
+        return refuse(errno);
+    }
+    (void)raise_open_files();  // each host has two
+    constexpr int kOn = 1;
+    // Connections of an earlier job that are not quite over do not keep the port.
+    (void)::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn);
+    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&options.address.storage),
+               options.address.size) != 0 ||
+        ::listen(socket.get(), SOMAXCONN) != 0) {
+        return refuse(errno);
+    }
+    DoorAddress address{.storage = {}, .size = sizeof(sockaddr_storage)};
+    if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.size) !=
+        0) {
+        return refuse(errno);
+    }
+    return std::unique_ptr<JoinDoor>(
+        new JoinDoor(io, std::move(options), std::move(socket), address));
+}
+
+JoinDoor::JoinDoor(IoThread& io, DoorOptions options, UniqueFd socket, const DoorAddress& address)
+    : io_(io),
+      options_(std::move(options)),
+      address_(address),
+      roster_(options_.wishes),
+      limit_(io),
+      sweep_(io),
+      pause_(io) {
+    socket_.emplace(io, std::move(socket));
+}
+
+void JoinDoor::listen() {
+    socket_->wait([this] { accept_all(); });
+}
+
+void JoinDoor::accept_all() {
+    while (!is_complete_) {
+        DoorAddress from{.storage = {}, .size = sizeof(sockaddr_storage)};
+        UniqueFd socket(::accept4(socket_->fd(), reinterpret_cast<sockaddr*>(&from.storage),
+                                  &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (socket) {
+            let_in(std::move(socket), from);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            pause_.set(io_.in(kPause), [this] { listen(); });
+            return;
+        } else if (errno == EAGAIN) {
+            listen();
+            return;
+        }
+        // Else it has gone before it was let in.
+    }
+}
+
+void JoinDoor::let_in(UniqueFd socket, const DoorAddress& from) {
+    make_room();
+    prepare(socket.get());
+    UniqueFd writing(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+    if (!writing) {
+        return;
+    }
+    auto& guest = guests_.emplace_back();
+    guest.connection = std::make_unique<JoinConnection>(io_, std::move(socket), std::move(writing),
+                                                        to_string(from));
+    guest.connection->start(
+        options_.token, kPatience,
+        {.on_introduced =
+             [this, &guest](const wire::Introduction& introduction) {
+                 on_introduced(guest, introduction);
+             },
+         .on_facts = [this, &guest](const HostFacts& facts) { on_facts(guest, facts); },
+         .on_failed = [this, &guest](const Error& error) { on_failed(guest, error); }});
+}
+
+void JoinDoor::make_room() {
+    const auto is_stranger = [](const Guest& guest) {
+        return !guest.is_over && !guest.connection->is_proven();
+    };
+    const auto strangers = std::ranges::count_if(guests_, is_stranger);
+    if (static_cast<std::size_t>(strangers) >= kMostStrangers) {
+        guests_.erase(std::ranges::find_if(guests_, is_stranger));  // the oldest
+    }
+}
+
+void JoinDoor::on_introduced(Guest& guest, const wire::Introduction& introduction) {
+    const auto& from = guest.connection->address();
+    if (introduction.build_id != options_.build_id) {
+        const auto why = "it is of build '" + introduction.build_id + "', horovodrun of build '" +
+                         options_.build_id + "': install both from one build";
+        options_.say("refused " + from + ": " + why);
+        guest.connection->refuse(why);
+        return;
+    }
+    auto name =
+        roster_.admit({.name = introduction.name, .address = from, .slots = introduction.slots});
+    if (!name) {
+        options_.say("refused " + from + ": " + name.error().message);
+        guest.connection->refuse(name.error().message);
+        return;
+    }
+    guest.name = *std::move(name);
+    guest.connection->welcome();
+    options_.say(guest.name + " has joined from " + from + "; " + roster_.progress());
+    finish_if_complete();
+}
+
+void JoinDoor::on_facts(Guest& guest, const HostFacts& facts) {
+    roster_.count(guest.name, slots_of(facts));
+    finish_if_complete();
+}
+
+void JoinDoor::on_failed(Guest& guest, const Error& error) {
+    guest.is_over = true;
+    if (!guest.name.empty()) {
+        roster_.leave(guest.name);
+        options_.say(guest.name + " (" + guest.connection->address() +
+                     ") has left before the job began: " + error.message);
+    } else {
+        say_of_stranger("refused " + guest.connection->address() + ": " + error.message);
+    }
+    if (std::exchange(is_sweep_due_, true)) {
+        return;
+    }
+    sweep_.set(io_.in(kSweepDelay), [this] {
+        is_sweep_due_ = false;
+        std::erase_if(guests_, [](const Guest& one) { return one.is_over; });
+    });
+}
+
+void JoinDoor::say_of_stranger(const std::string& sentence) {
+    ++refusals_;
+    if (refusals_ < kMostSpokenOf) {
+        options_.say(sentence);
+    } else if (refusals_ == kMostSpokenOf) {
+        options_.say(sentence + "; no more of these are told");
+    }
+}
+
+void JoinDoor::finish_if_complete() {
+    if (!is_complete_ && roster_.is_complete()) {
+        is_complete_ = true;
+        io_.stop();
+    }
+}
+
+void JoinDoor::give_up(Error error) {
+    error_ = std::move(error);
+    io_.stop();
+}
+
+Result<JoinedHosts> JoinDoor::gather(Deadline deadline) {
+    limit_.set(deadline, [this] {
+        give_up(
+            {Errc::timed_out, "not all hosts joined within --start-timeout: " + roster_.progress() +
+                                  "; start `horovodrun --join` there, or "
+                                  "allow more time"});
+    });
+    listen();
+    io_.run();
+    limit_.cancel();
+    sweep_.cancel();
+    pause_.cancel();
+    socket_.reset();
+    if (error_) {
+        return *std::move(error_);
+    }
+    std::map<std::string, std::unique_ptr<JoinConnection>> joined;
+    for (auto& guest : guests_) {
+        if (!guest.name.empty() && !guest.is_over) {
+            guest.connection->hold();
+            joined.emplace(guest.name, std::move(guest.connection));
+        }
+    }
+    guests_.clear();
+    return JoinedHosts{.hosts = roster_.hosts(),
+                       .starter = std::make_unique<JoinStarter>(std::move(joined))};
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/deadline.hpp"
+#include "collectives/base/result.hpp"
+#include "launcher/remote/ssh/name_lookup.hpp"
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+namespace hvd::launch {
+
+class IoThread;
+
+/// The addresses of a literal ("10.0.0.1", "fd00::1") or a name, at least one. Runs the loop, with
+/// nothing else on it. Errors: unavailable, timed_out.
+[[nodiscard]] Result<std::vector<ssh::Address>> resolve(IoThread& io,
+                                                        const std::string& host,
+                                                        int port,
+                                                        const sigset_t& signal_mask,
+                                                        Deadline deadline);
+
+}  // namespace hvd::launch

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts that nobody can log in to join by themselves. Here all of them are this machine, so their
+slots are put together on the first; tests/e2e/hosts has hosts of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import signal
+import socket
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+ABOUT = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "HOSTNAME")
+TELL = ("sh", "-c", "echo " + " ".join(f"$HOROVOD_{name}" for name in ABOUT))
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    file = tmp_path / "token"
+    file.write_text(secrets.token_hex(32) + "\n")
+    file.chmod(0o600)
+    return file
+
+
+class Meeting:
+    """A horovodrun that listens, and those that join it."""
+
+    def __init__(self, launcher, token: Path, stack: contextlib.ExitStack) -> None:
+        self._launcher = launcher
+        self._stack = stack
+        self.token = token
+        self.job = None
+        self.port = 0
+
+    def listen(self, *arguments: object, **options: object):
+        where = ("--listen", "127.0.0.1:0", "--join-token-file", self.token)
+        self.job = self._stack.enter_context(self._launcher.start(*where, *arguments, **options))
+        said = self.job.wait_for(b"--join-token-file", "err").decode()
+        self.port = int(re.search(r" at 127\.0\.0\.1:(\d+);", said).group(1))
+        return self.job
+
+    def join(self, name: str, *arguments: object, token: Path | None = None, **options: object):
+        flags = ("--join-token-file", token or self.token, "--join-name", name)
+        to = ("--join", f"127.0.0.1:{self.port}", *flags)
+        return self._stack.enter_context(self._launcher.start(*to, *arguments, **options))
+
+
+@pytest.fixture
+def meeting(launcher, token):
+    with contextlib.ExitStack() as stack:
+        yield Meeting(launcher, token, stack)
+
+
+def running(words: str) -> list[int]:
+    """The processes of this machine with such a command line."""
+    found = []
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if process.name.isdigit():
+                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found += [int(process.name)] * (words in command and "horovodrun" not in command)
+    return found
+
+
+def wait_until_gone(words: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while left := running(words):
+        assert time.monotonic() < deadline, f"left after {seconds} s: {left}"
+        time.sleep(0.02)
+
+
+def test_two_that_join_run_four_ranks(meeting):
+    job = meeting.listen("-np", 4, "-H", "a:2,b:2", *TELL)
+    b, a = meeting.join("b"), meeting.join("a")
+
+    ended = job.end()
+
+    assert ended.code == 0, ended.err
+    rows = sorted(line.split(":", 1)[1] for line in ended.lines)
+    assert rows == [f"{rank} 4 {rank} 4 a" for rank in range(4)]
+    for joiner in (a.end(), b.end()):
+        assert joiner.code == 0, joiner.err
+        assert joiner.err.decode().splitlines()[-1] == (
+            "hvd-agent: the job has ended with exit code 0"
+        )
+
+
+def test_the_exit_code_of_the_job_is_that_of_who_joined(meeting):
+    job = meeting.listen("-np", 2, "--join-hosts", 1, "sh", "-c", "exit $((HOROVOD_RANK * 7))")
+    joiner = meeting.join("node").end()
+
+    assert (job.end().code, joiner.code) == (7, 7)
+    assert "culprit: rank 1 (host node" in joiner.err.decode()
+
+
+def test_a_plan_of_those_who_joined_is_printed(meeting):
+    flags = ("-np", 3, "--join-hosts", 1, "--dry-run", "--output-format", "json")
+    job = meeting.listen(*flags, "true")
+    joiner = meeting.join("node", "--join-slots", 5)
+
+    plan = json.loads(job.end().out)
+
+    (host,) = plan["hosts"]
+    assert (host["host"], host["slots"], host["starter"]) == ("node", 5, "join")
+    assert joiner.end().code == 0
+
+
+def test_enough_slots_for_all_ranks_are_enough(meeting):
+    job = meeting.listen("-np", 2, *TELL)
+    joiner = meeting.join("node", "--join-slots", 2)
+
+    assert (job.end().code, joiner.end().code) == (0, 0)
+
+
+def test_another_token_is_refused_on_both_sides_and_disturbs_nobody(meeting, tmp_path):
+    other = tmp_path / "other"
+    other.write_text(secrets.token_hex(32))
+    job = meeting.listen("-np", 1, "-H", "a:1", *TELL)
+
+    refused = meeting.join("a", token=other).end()
+    accepted = meeting.join("a")
+    ended = job.end()
+
+    assert refused.code == 125
+    assert "horovodrun there has another token" in refused.err.decode()
+    assert re.search(r"refused 127\.0\.0\.1:\d+: it has another token", ended.err.decode())
+    assert (ended.code, accepted.end().code) == (0, 0)
+
+
+def test_a_second_one_of_the_same_name_is_refused_with_both_addresses(meeting):
+    job = meeting.listen("-np", 2, "-H", "a:1,b:1", *TELL)
+    first = meeting.join("a")
+    job.wait_for(b"a has joined", "err")
+
+    second = meeting.join("a").end()
+    other = meeting.join("b")
+
+    assert second.code == 125
+    assert len(re.findall(r"127\.0\.0\.1:\d+, and does so|from 127\.0\.0\.1:\d+;", str(second.err)))
+    assert "a has joined already from 127.0.0.1:" in second.err.decode()
+    assert [one.end().code for one in (job, first, other)] == [0, 0, 0]
+
+
+def test_an_unexpected_name_is_refused(meeting):
+    job = meeting.listen("-np", 1, "-H", "a:1", *TELL)
+
+    refused = meeting.join("c").end()
+    meeting.join("a")
+
+    assert refused.code == 125
+    assert "no host c is expected by -H" in refused.err.decode()
+    assert job.end().code == 0
+
+
+def test_who_leaves_before_the_job_begins_may_come_again(meeting):
+    job = meeting.listen("-np", 2, "-H", "a:1,b:1", *TELL)
+    first = meeting.join("a")
+    job.wait_for(b"a has joined", "err")
+
+    first.signal(signal.SIGKILL)
+    job.wait_for(b"has left before the job began", "err")
+    joiners = [meeting.join(name) for name in "ab"]
+
+    assert [one.end().code for one in (job, *joiners)] == [0, 0, 0]
+
+
+def test_who_has_not_joined_in_time_is_named(meeting):
+    job = meeting.listen("-np", 3, "-H", "a:1,b:1,c:1", "--start-timeout", 3, *TELL)
+    joiner = meeting.join("b")
+
+    ended = job.end()
+
+    assert ended.code == 124
+    assert "1 of 3 hosts have joined; missing: a, c" in ended.said[-1]
+    assert joiner.end().code == 125
+
+
+def test_a_launcher_that_is_not_there_is_waited_for_until_the_deadline(launcher, token):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    flags = ("--join-token-file", token, "--start-timeout", 1)
+
+    ended = launcher.run("--join", f"127.0.0.1:{port}", *flags)
+
+    assert ended.code == 124
+    assert f"127.0.0.1:{port}" in ended.err.decode()
+    assert "refused" in ended.err.decode()
+
+
+def test_what_answers_otherwise_is_no_horovodrun(launcher, token):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with launcher.start("--join", f"127.0.0.1:{port}", "--join-token-file", token) as joiner:
+            connection, _ = server.accept()
+            connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n" + b" " * 64)
+            ended = joiner.end()
+            connection.close()
+
+    assert ended.code == 125
+    assert "no horovodrun is at the other end" in ended.err.decode()
+
+
+def test_a_port_that_is_taken_is_told(launcher, token):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        where = ("--listen", f"127.0.0.1:{port}", "--join-token-file", token)
+        ended = launcher.run("-np", 1, *where, "true")
+
+    assert ended.code == 2
+    assert f"--listen 127.0.0.1:{port}" in ended.said[-1]
+    assert "another program listens there" in ended.said[-1]
+
+
+def test_garbage_and_silent_connections_disturb_nobody(meeting):
+    job = meeting.listen("-np", 1, "-H", "a:1", *TELL)
+    with contextlib.ExitStack() as stack:
+        for number in range(150):
+            stranger = socket.create_connection(("127.0.0.1", meeting.port))
+            stack.enter_context(stranger)
+            with contextlib.suppress(OSError):
+                stranger.sendall((b"", b"GET / HTTP/1.1\r\n\r\n", os.urandom(200))[number % 3])
+        began = time.monotonic()
+        joiner = meeting.join("a")
+        ended = job.end()
+        took = time.monotonic() - began
+
+    assert (ended.code, joiner.end().code) == (0, 0), ended.err
+    assert took < 10  # the patience with one stranger
+    assert len(ended.said) < 40
+
+
+def test_nobody_can_join_any_more_once_all_have(meeting):
+    job = meeting.listen("-np", 1, "-H", "a:1", "sh", "-c", "echo up; sleep 1")
+    meeting.join("a")
+    job.wait_for(b"up")
+
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", meeting.port))
+
+    assert job.end().code == 0
+
+
+@pytest.mark.parametrize("whose", ["guard", "agent"])
+def test_who_joined_and_dies_is_a_lost_host(meeting, whose):
+    sleep = f"sleep 97.{secrets.randbelow(10**8):08}"
+    job = meeting.listen("-np", 1, "-H", "a:1", "--grace", 1, "sh", "-c", f"echo up; {sleep}")
+    joiner = meeting.join("a")
+    job.wait_for(b"up")
+    guard = joiner.process.pid
+    (agent,) = map(int, Path(f"/proc/{guard}/task/{guard}/children").read_text().split())
+
+    os.kill(guard if whose == "guard" else agent, signal.SIGKILL)
+    ended = job.end()
+
+    assert ended.code == 125
+    assert "lost the agent on host a" in "\n".join(ended.said)
+    wait_until_gone(sleep, 2)
+
+
+def test_a_launcher_that_dies_takes_all_ranks_along(meeting):
+    sleep = f"sleep 97.{secrets.randbelow(10**8):08}"
+    job = meeting.listen("-np", 2, "--join-hosts", 1, "sh", "-c", f"echo up; {sleep}")
+    joiner = meeting.join("a")
+    job.wait_until(lambda: job.text["out"].count(b"up") == 2, "two ranks")
+    assert running(sleep)
+
+    job.signal(signal.SIGKILL)
+
+    wait_until_gone(sleep, 2)
+    assert joiner.end().code == 125
+    assert b"horovodrun has gone" in joiner.end().err
+
+
+def test_a_token_is_made_for_the_user_alone_and_taken_away(launcher, tmp_path):
+    env = {"XDG_CACHE_HOME": str(tmp_path)}
+    where = ("--listen", "127.0.0.1:0", "--join-hosts", 1)
+    with launcher.start("-np", 1, *where, "sh", "-c", "echo up", env=env) as job:
+        said = job.wait_for(b"with a copy of", "err").decode()
+        address = re.search(r"--join (\S+) ", said).group(1)
+        (file,) = (tmp_path / "horovodrun").iterdir()
+        mode, owner = file.stat().st_mode, file.stat().st_uid
+        secret = file.read_text().strip()
+        with launcher.start("--join", address, stdin=file.open()) as joiner:  # by standard input
+            assert joiner.end().code == 0
+        ended = job.end()
+
+    assert ended.code == 0
+    assert (stat.S_IMODE(mode), owner) == (0o600, os.geteuid())
+    assert len(secret) == 64
+    assert str(file) in said
+    assert secret not in (ended.err + ended.out).decode()
+    assert not file.exists()
+
+
+def test_no_command_line_environment_or_log_has_the_token(meeting, tmp_path):
+    script = "cat /proc/self/environ | tr '\\0' '\\n'; echo up; sleep 1"
+    log = tmp_path / "log"
+    flags = ("--verbose", "--output-filename", log, "--summary", tmp_path / "summary")
+    env = {"HOROVOD_JOIN_TOKEN_FILE": str(meeting.token)}
+    job = meeting.listen("-np", 2, "--join-hosts", 1, *flags, "sh", "-c", script, env=env)
+    joiner = meeting.join("a", env=env)
+    job.wait_until(lambda: job.text["out"].count(b":up") == 2, "two ranks")
+    secret = meeting.token.read_text().strip()
+    words = [secret.encode(), bytes.fromhex(secret)]
+
+    holders = []
+    for process in Path("/proc").iterdir():
+        for file in ("cmdline", "environ"):
+            with contextlib.suppress(OSError):
+                if process.name.isdigit():
+                    text = (process / file).read_bytes()
+                    holders += [(process.name, file)] * any(word in text for word in words)
+    ended, left = job.end(), joiner.end()
+
+    assert (ended.code, left.code) == (0, 0), ended.err
+    assert holders == []
+    texts = [ended.out, ended.err, left.out, left.err]
+    texts += [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
+    texts.remove(meeting.token.read_bytes())
+    assert not any(word in text for word in words for text in texts)
+
+
+@pytest.mark.parametrize(
+    "arguments, wanted",
+    [
+        (("--listen", "nowhere", "-np", 1, "true"), "must be HOST:PORT"),
+        (("--listen", ":4000", "-np", 1, "true"), "must be HOST:PORT"),
+        (("--listen", "192.0.2.1:4000", "-np", 1, "true"), "no address of this machine"),
+        (("--listen", "127.0.0.1:0", "-H", "localhost:2", "true"), "waits for nobody"),
+        (("--listen", "127.0.0.1:0", "-H", "me@b:2", "true"), "leave out user and port"),
+        (("--join-hosts", 2, "-np", 1, "true"), "add --listen"),
+        (("--join", "127.0.0.1:4", "true"), "--join takes no command"),
+        (("--join", "127.0.0.1:4", "-np", 1), "does not go with --join"),
+        (("--join-slots", 2, "-np", 1, "true"), "add --join"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_remedy(launcher, arguments, wanted):
+    ended = launcher.run(*arguments)
+
+    assert ended.code == 2
+    assert wanted in ended.said[-1]
+
+
+def test_a_short_token_is_refused(launcher, tmp_path):
+    short = tmp_path / "short"
+    short.write_text("secret\n")
+    for where in (("--listen", "127.0.0.1:0", "-np", 1, "true"), ("--join", "127.0.0.1:4")):
+        flags = ("--join-token-file", short)
+        ended = launcher.run(*where[:2], *flags, *where[2:])
+        assert ended.code == 2
+        assert "needs 32" in ended.err.decode()

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a stranger can send to `horovodrun --listen`, and what a false launcher can answer to
+// `--join`. The first byte picks the end; the others arrive cut into pieces.
+#include "collectives/base/assert.hpp"
+#include "launcher/wire/join.hpp"
+#include "launcher/wire/seal.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+using namespace hvd::launch::wire;  // NOLINT(google-build-using-namespace): the tested one
+
+namespace {
+
+/// Whoever knows the token may send what he likes.
+void read_first_messages(std::span<const std::byte> bytes) {
+    std::vector<std::byte> introduction(bytes.begin(), bytes.end());
+    auto answer = introduction;
+    (void)take_introduction(introduction);
+    (void)take_join_answer(answer);
+    HVD_ASSERT(introduction.size() <= bytes.size(), "nothing is added");
+}
+
+void open_records(const Key& key, std::span<const std::byte> bytes, std::size_t piece) {
+    Opener opener(key);
+    while (!bytes.empty()) {
+        const auto taken = std::min(piece, bytes.size());
+        const auto plain = opener.open(bytes.first(taken));
+        if (!plain) {
+            return;
+        }
+        HVD_ASSERT(plain->empty(), "nothing opens that was not sealed");
+        bytes = bytes.subspan(taken);
+    }
+}
+
+}  // namespace
+
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer calls it by this name
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size == 0) {
+        return 0;
+    }
+    Key token{};
+    token.fill(std::byte{0x5a});
+    const JoinNonce nonce{};
+    auto handshake = (data[0] & 1U) != 0 ? JoinHandshake::joining(token, nonce)
+                                         : JoinHandshake::listening(token, nonce);
+    auto rest = std::as_bytes(std::span(data, size)).subspan(1);
+    const std::size_t piece = 1 + (data[0] >> 1U);
+    read_first_messages(rest);
+    open_records(token, rest, piece);
+    while (!rest.empty() && handshake.needed() != 0) {
+        const auto taken = std::min({piece, rest.size(), handshake.needed()});
+        const bool is_right = handshake.feed(rest.first(taken)).has_value();
+        (void)handshake.take_output();
+        HVD_ASSERT(!handshake.is_done(), "nobody who does not know the token gets here");
+        if (!is_right) {
+            return 0;
+        }
+        rest = rest.subspan(taken);
+    }
+    return 0;
+}
