@@ -94,7 +94,7 @@ constexpr std::string_view kSlurmTasksPerNode = "SLURM_STEP_TASKS_PER_NODE";
 
 std::optional<std::string> first_of(const Environment& environment, const Names& names) {
     for (const auto name : names) {
-        if (const auto value = find(environment, name); value && !name.empty()) {
+        if (auto value = find(environment, name); value && !name.empty()) {
             return value;
         }
     }

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from foreign.worlds import ROLL_CALL, check_one_host, environment, run
+import pytest
+from foreign.worlds import ROLL_CALL, Ended, check_one_host, environment, run
 
 # Not "mpirun": which of the two that is depends on the machine.
 MPIRUN = (
@@ -35,6 +37,28 @@ def test_torchrun() -> None:
 
     check_one_host(ended.world(), 2)
     assert ended.stderr.count("as the variables of torchrun say") == 2
+
+
+FLUX = ("flux run", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_NNODES=1")
+JSRUN = (
+    *("jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK"),
+    "JSM_NAMESPACE_LOCAL_SIZE=2",
+)
+
+
+@pytest.mark.parametrize("names", [FLUX, JSRUN], ids=["flux", "jsrun"])
+def test_launchers_that_are_not_here_by_their_variables(names: tuple[str, ...]) -> None:
+    source, rank, size, local_rank, more = names
+
+    def task(number: int) -> Ended:
+        mine = {rank: str(number), size: "2", local_rank: str(number)}
+        return run(*ROLL_CALL, env=environment(**mine, **dict([more.split("=")])))
+
+    with ThreadPoolExecutor() as pool:
+        ended = list(pool.map(task, range(2)))
+
+    check_one_host(ended[0].world(), 2)
+    assert f"as the variables of {source} say" in ended[1].stderr
 
 
 def test_mpirun_inside_an_allocation_and_a_task() -> None:

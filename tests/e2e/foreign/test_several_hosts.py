@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -26,7 +27,7 @@ def check_two_hosts(ended: list[Ended]) -> None:
 def step(rank: int, **variables: str) -> Ended:
     """A task of a Slurm step on two nodes, without Slurm."""
     task = environment(
-        SLURM_JOB_ID="7",
+        SLURM_JOB_ID=str(os.getpid()),  # the port follows from it
         SLURM_STEP_ID="0",
         SLURM_STEP_NUM_TASKS="4",
         SLURM_STEP_TASKS_PER_NODE="2(x2)",
