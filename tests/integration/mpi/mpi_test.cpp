@@ -131,6 +131,20 @@ TEST_CASE("the backend contract holds under MPICH's mpiexec, at 1, 2, 3, 4 and 7
     passes_the_contract(kMpich, GENERATE(1, 2, 3, 4, 7));
 }
 
+TEST_CASE("sets of ranks and long tensors work under either MPI") {
+    const auto& launcher = *GENERATE(&kOpenMpi, &kMpich);
+    if (!is_here(launcher)) {
+        return;
+    }
+    const int ranks = GENERATE(2, 3);
+
+    const auto end = launch(launcher, ranks, {HVD_MPI_CONTRACT, "--use-colour", "no", "mpi: *"});
+
+    CAPTURE(launcher.name, ranks, end.output);
+    CHECK(end.exit_code == 0);
+    CHECK(cases_that_passed(end) == 2 * ranks);
+}
+
 TEST_CASE("a plugin needs no MPI to be loaded, and shows one symbol") {
     const auto* const plugin = GENERATE(HVD_MPI_OPENMPI_PLUGIN, HVD_MPI_MPICH_PLUGIN);
     CAPTURE(plugin);
