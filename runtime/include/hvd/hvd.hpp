@@ -284,7 +284,8 @@ private:
 class World {
 public:
     explicit World(std::optional<std::chrono::milliseconds> limit = {}) {
-        const hvd_init_options options{sizeof(hvd_init_options), limit ? limit->count() : 0, nullptr};
+        const hvd_init_options options{sizeof(hvd_init_options), limit ? limit->count() : 0,
+                                       nullptr};
         detail::check(hvd_init(&options, &context_));
         topology_.struct_size = sizeof topology_;
         detail::check(hvd_topology_of(context_, &topology_));
