@@ -3,6 +3,8 @@
 
 #include "launcher/output/write_all.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <unistd.h>
@@ -18,9 +20,7 @@ Result<std::unique_ptr<TraceFile>> TraceFile::reserve(const LaunchRequest& reque
     HVD_TRY(auto file, SummaryFile::reserve(*request.launch_trace, "--launch-trace"));
     auto trace = std::make_unique<TraceFile>(std::move(file), io);
     std::vector<std::string> names;
-    for (const auto& host : hosts) {
-        names.push_back(host.name);
-    }
+    std::ranges::transform(hosts, std::back_inserter(names), &Host::name);
     trace->trace_.add_hosts(names);
     return trace;
 }

@@ -140,8 +140,7 @@ Status LinkMeter::connected(Attempt& attempt) {
 }
 
 Status LinkMeter::read(Attempts::iterator attempt) {
-    std::array<std::byte, 4096>
-        buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): is filled
+    std::array<std::byte, 512> buffer{};
     const auto size = ::recv(attempt->socket.get(), buffer.data(), buffer.size(), 0);
     if (size < 0) {
         return errno == EAGAIN || errno == EINTR ? ok() : Status(socket_error(errno));

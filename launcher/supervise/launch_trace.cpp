@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/launch_trace.hpp"
 
+#include "launcher/plan/process_spec.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -31,6 +33,10 @@ std::string in_words(TimePoint::duration span) {
     (void)std::snprintf(text.data(), text.size(), seconds < 1 ? "%.1f ms" : "%.3f s",
                         seconds < 1 ? seconds * 1e3 : seconds);
     return text.data();
+}
+
+std::string name_of(int rank) {
+    return rank == kLauncherRank ? "mpirun" : "rank " + std::to_string(rank);
 }
 
 Json name_of(const char* what, int process, int thread, const std::string& name) {
@@ -78,10 +84,10 @@ void LaunchTrace::done(std::size_t host, TimePoint now) {
 
 void LaunchTrace::started(std::size_t host, int rank, TimePoint at) {
     take_part(host, rank, at);
-    hosts_.at(host).ranks.push_back({.rank = rank,
-                                     .span = {.name = "rank " + std::to_string(rank),
-                                              .begin = std::min(at, steps_.back().span.begin),
-                                              .end = at}});
+    hosts_.at(host).ranks.push_back(
+        {.rank = rank,
+         .span = {
+             .name = name_of(rank), .begin = std::min(at, steps_.back().span.begin), .end = at}});
 }
 
 /// The last of all is to blame for the length of the step.
@@ -123,7 +129,7 @@ std::vector<LaunchTrace::Span> LaunchTrace::critical_spans() const {
         }
         auto name = step.span.name;
         if (step.last_rank) {
-            name += " (last rank " + std::to_string(*step.last_rank) + ", on " + track->name + ")";
+            name += " (last " + name_of(*step.last_rank) + ", on " + track->name + ")";
         } else if (track != nullptr && hosts_.size() > 1) {
             name += " (last " + track->name + ")";
         }
@@ -176,8 +182,7 @@ std::string LaunchTrace::to_json() const {
         }
         int thread = kFirstRankThread;
         for (const auto& [rank, span] : host.ranks) {
-            events.push_back(
-                name_of("thread_name", process, thread, "rank " + std::to_string(rank)));
+            events.push_back(name_of("thread_name", process, thread, name_of(rank)));
             add(process, thread++, span);
         }
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/launch_trace.hpp"
 
+#include "launcher/plan/process_spec.hpp"
+
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -86,6 +88,17 @@ TEST_CASE("each host is a process with its way, its parts and its ranks") {
     CHECK(slice(all, 0, 1, "plan")["dur"] == 2000);
     CHECK(slice(all, 0, 2, "b: connecting")["dur"] == 28000);
     CHECK(slice(all, 0, 2, "a: connecting").is_null());
+}
+
+TEST_CASE("an mpirun that starts the ranks has its own name") {
+    LaunchTrace trace(at(0));
+    trace.add_hosts({"a"});
+    trace.enter("start", at(0));
+    trace.started(0, hvd::launch::kLauncherRank, at(4));
+    trace.finish(at(4));
+
+    CHECK(slice(events(trace), 1, 2, "mpirun")["dur"] == 4000);
+    CHECK(trace.critical_path() == "the start took 4.0 ms: start (last mpirun, on a) 4.0 ms");
 }
 
 TEST_CASE("what was under way when a start failed ends with the trace") {
