@@ -81,10 +81,10 @@ struct HostPlan {
     bool inherits_env = false;  // on top of the agent's own environment; else it is the whole
     Environment ranks_env;      // set for the ranks of this host
     std::vector<ProcessSpec> ranks;
-    int stdin_rank = -1;                      // which rank reads horovodrun's standard input
-    bool stdin_all = false;                   // every rank gets a copy of it
-    std::vector<ProcessSpec> launchers{};     // mpirun, which starts the ranks of all hosts, or none
-    std::string shim_socket{};                // where ranks come in that mpirun starts, or empty
+    int stdin_rank = -1;                   // which rank reads horovodrun's standard input
+    bool stdin_all = false;                // every rank gets a copy of it
+    std::vector<ProcessSpec> launchers{};  // mpirun, which starts the ranks of all hosts, or none
+    std::string shim_socket{};             // where ranks come in that mpirun starts, or empty
     std::chrono::milliseconds grace{10'000};  // between TERM and KILL
 
     friend bool operator==(const HostPlan&, const HostPlan&) = default;

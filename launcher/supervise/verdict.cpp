@@ -197,9 +197,8 @@ Blame blame(const RankRecord& culprit) {
 
 Blame blame_launcher(const RankRecord& launcher) {
     // It has no rank, and exits with 0 only where it was to start none of ours.
-    return launcher.start_failed || ended_badly(launcher)
-               ? blame(launcher)
-               : Blame{Reason::start, kLauncherFailure};
+    return launcher.start_failed || ended_badly(launcher) ? blame(launcher)
+                                                          : Blame{Reason::start, kLauncherFailure};
 }
 
 RankClass classify(const RankRecord& rank, const JobRecord& record) {
@@ -215,10 +214,10 @@ RankClass classify(const RankRecord& rank, const JobRecord& record) {
         return RankClass::lost;
     }
     // mpirun ends the others by itself when one has failed.
-    const bool by_launcher = record.launcher && WIFSIGNALED(rank.exited->wait_status) &&
-                             !cannot_be_ours(*rank.exited);
-    const bool was_asked = rank.exited->induced || by_launcher ||
-                           record.cause.kind == Cause::Kind::interrupted;
+    const bool by_launcher =
+        record.launcher && WIFSIGNALED(rank.exited->wait_status) && !cannot_be_ours(*rank.exited);
+    const bool was_asked =
+        rank.exited->induced || by_launcher || record.cause.kind == Cause::Kind::interrupted;
     return was_asked ? RankClass::stopped : RankClass::victim;
 }
 
@@ -234,9 +233,8 @@ Verdict judge(const JobRecord& record) {
         verdict.exit_code = exit_code;
         return verdict;
     };
-    const bool all_well =
-        std::ranges::all_of(record.ranks, ended_well) && record.lost_hosts.empty() &&
-        !launcher_failed(record);
+    const bool all_well = std::ranges::all_of(record.ranks, ended_well) &&
+                          record.lost_hosts.empty() && !launcher_failed(record);
     switch (record.cause.kind) {
         case Cause::Kind::time_limit:
         case Cause::Kind::exit_limit: return settle(Reason::timeout, kTimeLimit);
