@@ -6,7 +6,9 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -22,6 +24,8 @@ using namespace std::chrono_literals;
 constexpr auto kPutLimit = 30s;    // the agent is on this host and answers at once
 constexpr auto kReportLimit = 1s;  // a rank that is about to fail must not hang on it
 constexpr std::size_t kMaxReportText = std::size_t{64} << 10;
+
+using Bytes = std::vector<std::byte>;
 
 class SocketAgentStore final : public AgentStore {
 public:
@@ -67,6 +71,9 @@ public:
 
     [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key,
                                                      Deadline deadline) override {
+        if (!losses_.empty()) {
+            return Error{Errc::unavailable, losses_.front().why};
+        }
         const auto request = next_request_++;
         const auto step = "get \"" + std::string(key) + "\"";
         auto sent = send(agent_message::Get{.request = request, .key = std::string(key)}, deadline);
@@ -77,7 +84,25 @@ public:
         if (!answer) {
             return std::move(answer).error().context(step);
         }
-        return answer;
+        if (!*answer) {
+            return Error{Errc::unavailable, losses_.front().why};
+        }
+        return **std::move(answer);
+    }
+
+    [[nodiscard]] int news_descriptor() const noexcept override { return socket_.get(); }
+
+    [[nodiscard]] Result<std::optional<PeerLoss>> next_loss() override {
+        while (losses_.empty()) {
+            HVD_TRY(auto message, receive_now());
+            if (!message) {
+                return std::optional<PeerLoss>{};
+            }
+            (void)remember_loss(*message);  // anything else answers what nobody waits for any more
+        }
+        std::optional<PeerLoss> loss = std::move(losses_.front());
+        losses_.pop_front();
+        return loss;
     }
 
     [[nodiscard]] Status report(ReportKind kind, int peer, std::string_view text) override {
@@ -105,13 +130,27 @@ private:
     }
 
     [[nodiscard]] Result<AgentMessage> receive(Deadline deadline) {
+        while (true) {
+            HVD_TRY(auto message, receive_now());
+            if (message) {
+                return std::move(*message);
+            }
+            auto ready = await_socket(socket_.get(), POLLIN, deadline);
+            if (!ready) {
+                return std::move(ready).error().context(where_);
+            }
+        }
+    }
+
+    /// The next message, if it has come.
+    [[nodiscard]] Result<std::optional<AgentMessage>> receive_now() {
         std::array<std::byte, 4096> bytes{};
         while (true) {
             HVD_TRY(auto message, reader_.next());
             if (message) {
-                return std::move(*message);
+                return message;
             }
-            const auto size = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+            const auto size = ::recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
             if (size > 0) {
                 reader_.feed(std::span(bytes).first(static_cast<std::size_t>(size)));
             } else if (size == 0) {
@@ -121,10 +160,7 @@ private:
                                  "refused this process (another user, another job, or not a "
                                  "descendant of the rank)"};
             } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-                auto ready = await_socket(socket_.get(), POLLIN, deadline);
-                if (!ready) {
-                    return std::move(ready).error().context(where_);
-                }
+                return std::optional<AgentMessage>{};
             } else if (errno != EINTR) {
                 auto error = system_error(where_ + ": recv", errno);
                 error.code = Errc::unavailable;
@@ -133,18 +169,29 @@ private:
         }
     }
 
-    /// Skips the answers to requests whose deadline passed.
-    [[nodiscard]] Result<std::vector<std::byte>> answer_to(std::uint32_t request,
-                                                           Deadline deadline) {
+    [[nodiscard]] bool remember_loss(const AgentMessage& message) {
+        const auto* lost = std::get_if<agent_message::Lost>(&message);
+        if (lost != nullptr) {
+            losses_.push_back({.rank = lost->rank, .why = lost->why});
+        }
+        return lost != nullptr;
+    }
+
+    /// Skips the answers to requests whose deadline passed. Nothing: a rank is gone, whose answer
+    /// it may be that we wait for.
+    [[nodiscard]] Result<std::optional<Bytes>> answer_to(std::uint32_t request, Deadline deadline) {
         while (true) {
             HVD_TRY(auto message, receive(deadline));
+            if (remember_loss(message)) {
+                return std::optional<Bytes>{};
+            }
             if (auto* value = std::get_if<agent_message::Value>(&message);
                 value != nullptr && value->request == request) {
-                return std::move(value->value);
+                return std::optional(std::move(value->value));
             }
             if (const auto* done = std::get_if<agent_message::Done>(&message);
                 done != nullptr && done->request == request) {
-                return std::vector<std::byte>{};
+                return std::optional(Bytes{});
             }
             if (const auto* failed = std::get_if<agent_message::Failed>(&message);
                 failed != nullptr && failed->request == request) {
@@ -162,6 +209,7 @@ private:
     UniqueFd socket_;
     std::string where_;
     FrameReader<AgentMessage> reader_;
+    std::deque<PeerLoss> losses_;  // not asked for yet
     std::uint32_t next_request_ = 1;
 
     // The door for `report`, which any thread may call.

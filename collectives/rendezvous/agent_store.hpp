@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rank's side of its agent's socket: a Store, and the one way to tell the launcher why this
-// rank is about to fail.
+// The rank's side of its agent's socket: a Store, the one way to tell the launcher why this rank is
+// about to fail, and word of ranks that are gone.
 #pragma once
 
 #include "collectives/rendezvous/launch_env.hpp"
+#include "collectives/rendezvous/peer_news.hpp"
 #include "collectives/rendezvous/protocol.hpp"
 #include "collectives/rendezvous/store.hpp"
 
@@ -13,7 +14,8 @@
 
 namespace hvd::coll {
 
-class AgentStore : public Store {
+/// `get` fails at once with unavailable when a rank of the job is gone.
+class AgentStore : public Store, public PeerNews {
 public:
     /// Errors: unavailable when no agent answers at the contract's socket, timed_out.
     [[nodiscard]] static Result<std::unique_ptr<AgentStore>> connect(const LaunchContract& contract,

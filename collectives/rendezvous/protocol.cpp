@@ -14,6 +14,7 @@ using agent_message::Done;
 using agent_message::Failed;
 using agent_message::Get;
 using agent_message::Hello;
+using agent_message::Lost;
 using agent_message::Put;
 using agent_message::Report;
 using agent_message::Value;
@@ -40,6 +41,8 @@ template <>
 constexpr std::uint8_t kType<Value> = 131;
 template <>
 constexpr std::uint8_t kType<Failed> = 132;
+template <>
+constexpr std::uint8_t kType<Lost> = 133;
 
 void write_blob(ByteWriter& writer, std::span<const std::byte> bytes) {
     writer.number(static_cast<std::uint32_t>(bytes.size()));
@@ -84,6 +87,10 @@ void write(ByteWriter& writer, const Failed& failed) {
     writer.number(failed.request);
     writer.text(failed.why);
 }
+void write(ByteWriter& writer, const Lost& lost) {
+    writer.number(lost.rank);
+    writer.text(lost.why);
+}
 
 // Members are initialised in the order of the fields on the wire: braces evaluate left to right.
 Hello read(ByteReader& reader, std::type_identity<Hello>) {
@@ -115,6 +122,9 @@ Value read(ByteReader& reader, std::type_identity<Value>) {
 }
 Failed read(ByteReader& reader, std::type_identity<Failed>) {
     return {.request = reader.number<std::uint32_t>(), .why = reader.text()};
+}
+Lost read(ByteReader& reader, std::type_identity<Lost>) {
+    return {.rank = reader.number<std::int32_t>(), .why = reader.text()};
 }
 
 [[nodiscard]] Error malformed(std::string_view why) {

@@ -11,6 +11,7 @@
 //   put {request, key, value}                 done {request}  or  failed {request, why}
 //   get {request, key}                        value {request, bytes}   once the key is there
 //   report {kind, peer, text}                 (no answer)
+//                                             lost {rank, why}   at any time after the welcome
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -80,6 +81,13 @@ struct Failed {
     friend bool operator==(const Failed&, const Failed&) = default;
 };
 
+/// A rank of the job is gone: what its world has begun will never end.
+struct Lost {
+    std::int32_t rank = 0;
+    std::string why;  // a sentence that names rank and host
+    friend bool operator==(const Lost&, const Lost&) = default;
+};
+
 }  // namespace agent_message
 
 using RankMessage = std::
@@ -87,7 +95,8 @@ using RankMessage = std::
 using AgentMessage = std::variant<agent_message::Welcome,
                                   agent_message::Done,
                                   agent_message::Value,
-                                  agent_message::Failed>;
+                                  agent_message::Failed,
+                                  agent_message::Lost>;
 
 /// A whole frame, ready to send.
 [[nodiscard]] std::vector<std::byte> encode(const RankMessage& message);

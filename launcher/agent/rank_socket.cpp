@@ -24,6 +24,7 @@ using coll::agent_message::Done;
 using coll::agent_message::Failed;
 using coll::agent_message::Get;
 using coll::agent_message::Hello;
+using coll::agent_message::Lost;
 using coll::agent_message::Put;
 using coll::agent_message::Report;
 using coll::agent_message::Value;
@@ -130,6 +131,9 @@ bool RankSocket::handle_messages(ConnectionId id) {
             pass_on(id, **message);
         } else if (greet(connection, **message)) {
             send(id, Welcome{});
+            for (const auto& lost : lost_) {
+                send(id, lost);
+            }
         } else {
             return false;
         }
@@ -209,6 +213,15 @@ void RankSocket::on(const wire::GetValue& value) {
     answer(value.request, Value{.request = 0, .value = value.value});
 }
 
+void RankSocket::on(const wire::PeerLost& lost) {
+    lost_.push_back({.rank = lost.rank, .why = lost.why});
+    for (auto& [id, connection] : connections_) {
+        if (connection.rank && connection.rank != lost.rank) {
+            send(id, lost_.back());
+        }
+    }
+}
+
 void RankSocket::answer(std::uint32_t request, coll::AgentMessage message) {
     const auto found = requests_.find(request);
     if (found == requests_.end()) {
@@ -218,7 +231,9 @@ void RankSocket::answer(std::uint32_t request, coll::AgentMessage message) {
     requests_.erase(found);
     std::visit(
         [number = number](auto& alternative) {
-            if constexpr (!std::is_same_v<std::decay_t<decltype(alternative)>, Welcome>) {
+            using Alternative = std::decay_t<decltype(alternative)>;
+            if constexpr (!std::is_same_v<Alternative, Welcome> &&
+                          !std::is_same_v<Alternative, Lost>) {
                 alternative.request = number;
             }
         },

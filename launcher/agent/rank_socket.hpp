@@ -36,6 +36,9 @@ public:
     void on(const wire::PutDone& done);
     void on(const wire::GetValue& value);
 
+    /// Tells it to the ranks that are connected, and to those that connect later.
+    void on(const wire::PeerLost& lost);
+
     /// Passes on what the rank has still told, and closes its connections.
     void rank_ended(int rank);
 
@@ -81,6 +84,7 @@ private:
     ConnectionId next_connection_ = 0;
     std::map<std::uint32_t, Request> requests_;  // sent to the launcher and not answered
     std::uint32_t next_request_ = 0;
+    std::vector<coll::agent_message::Lost> lost_;  // of the job
 };
 
 }  // namespace hvd::launch::agent

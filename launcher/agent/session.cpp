@@ -333,13 +333,12 @@ void Session::on(wire::Start& start) {
     marks_.job_id = start.job.id;
     grace_ = plan.grace;
     make_room(setup_.given, descriptors_for(plan));
-    socket_.emplace(loop_, control_, start.job.id,
-                    [this](int rank) {
-                        if (brought_) {
-                            return brought_->pid_of(rank);
-                        }
-                        return ranks_ ? ranks_->pid_of(rank) : std::nullopt;
-                    });
+    socket_.emplace(loop_, control_, start.job.id, [this](int rank) {
+        if (brought_) {
+            return brought_->pid_of(rank);
+        }
+        return ranks_ ? ranks_->pid_of(rank) : std::nullopt;
+    });
     if (auto listening = socket_->listen(plan.agent_socket); !listening) {
         // Ranks that need it will say so; others run without.
         note("the agent cannot be reached by its ranks: " + listening.error().message);
@@ -364,10 +363,9 @@ void Session::on(wire::Start& start) {
 /// The ranks come by themselves; what is left to start is mpirun, if it is for this host to do.
 void Session::bring(wire::Start& start) {
     auto& plan = start.plan;
-    brought_.emplace(
-        start.job, plan,
-        BroughtRanks::Surroundings{
-            .loop = loop_, .control = control_, .oom = oom_, .socket = *socket_});
+    brought_.emplace(start.job, plan,
+                     BroughtRanks::Surroundings{
+                         .loop = loop_, .control = control_, .oom = oom_, .socket = *socket_});
     if (auto listening = brought_->listen(plan.shim_socket); !listening) {
         note("no rank can come to the agent: " + listening.error().message);
     }
@@ -433,6 +431,12 @@ void Session::on(const wire::GetValue& value) {
 
 void Session::on(wire::Ended& ended) {
     job_end_ = std::move(ended);
+}
+
+void Session::on(const wire::PeerLost& lost) {
+    if (socket_) {
+        socket_->on(lost);
+    }
 }
 
 void Session::on(const wire::Ping& ping) {

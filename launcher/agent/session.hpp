@@ -61,6 +61,7 @@ private:
     void on(const wire::Credit& credit);
     void on(const wire::PutDone& done);
     void on(const wire::GetValue& value);
+    void on(const wire::PeerLost& lost);
     void on(const wire::Ping& ping);
     void on(const wire::OpenLink& wanted);
     void on(const wire::MeasureLink& wanted);

@@ -14,6 +14,7 @@
 #include "launcher/supervise/job_result.hpp"
 #include "launcher/supervise/key_store.hpp"
 #include "launcher/supervise/launch_trace.hpp"
+#include "launcher/supervise/obituary.hpp"
 #include "launcher/supervise/output_flow.hpp"
 #include "launcher/supervise/pulse.hpp"
 #include "launcher/supervise/signals.hpp"
@@ -144,6 +145,7 @@ private:
     void start_ranks();
     void perform(JobAction action);
     void end_trace();
+    void tell_ranks(const std::optional<wire::PeerLost>& lost);
     void begin_draining();
     void continue_draining();
     void watch_exit(int rank);
@@ -175,6 +177,7 @@ private:
     // While running.
     const LaunchPlan* plan_ = nullptr;  // outlives `run`
     std::optional<JobMachine> machine_;
+    Obituary obituary_;
     KeyStore keys_;
     std::vector<StderrTail> tails_;  // by rank
     std::vector<bool> gone_;         // by host: its AllGone came, or its agent is lost

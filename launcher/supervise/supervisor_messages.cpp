@@ -60,8 +60,16 @@ void Supervisor::on_agent_end(std::size_t host) {
 
 void Supervisor::lose_host(std::size_t host, HostLoss loss) {
     gone_[host] = true;
+    tell_ranks(obituary_.on_host_lost(plan_->hosts[host], machine_->record(), loss.why));
     perform(machine_->on_host_lost(std::move(loss)));
     finish_if_all_gone();
+}
+
+/// Before they are asked to stop: what they wait for fails with the reason.
+void Supervisor::tell_ranks(const std::optional<wire::PeerLost>& lost) {
+    if (lost) {
+        agents_.send_all(*lost);
+    }
 }
 
 bool Supervisor::knows(std::size_t host, int rank) {
@@ -116,7 +124,11 @@ void Supervisor::on(std::size_t host, wire::Output& event) {
 
 void Supervisor::on(std::size_t host, wire::RankReport event) {
     event.time_ns = on_our_clock(host, event.time_ns);
-    if (knows(host, event.rank) && machine_->on_report(event) == JobAction::watch_exit) {
+    if (!knows(host, event.rank)) {
+        return;
+    }
+    obituary_.on_report(event);
+    if (machine_->on_report(event) == JobAction::watch_exit) {
         watch_exit(event.rank);
     }
 }
@@ -130,10 +142,13 @@ void Supervisor::on(std::size_t host, wire::Exited event) {
     if (options_.verbose) {
         output_->say(name_of(event.rank) + " ended");
     }
-    perform(machine_->on_exited(event));
+    const auto action = machine_->on_exited(event);
+    tell_ranks(obituary_.on_exited(machine_->record().ranks[static_cast<std::size_t>(event.rank)]));
+    perform(action);
 }
 
 void Supervisor::on(std::size_t host, wire::Put& event) {
+    obituary_.on_put(event.rank);
     const auto value = event.value;
     auto stored = keys_.put(event.key, std::move(event.value));
     agents_.send(

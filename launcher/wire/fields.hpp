@@ -154,6 +154,10 @@ void fields(auto& io, Is<GetValue> auto& value) {
     io(value.rank, value.request, value.value);
 }
 
+void fields(auto& io, Is<PeerLost> auto& lost) {
+    io(lost.rank, lost.why);
+}
+
 void fields(auto& io, Is<Ping> auto& ping) {
     io(ping.asked_ns, ping.lease_ms);
 }

@@ -234,6 +234,13 @@ struct GetValue {
     friend bool operator==(const GetValue&, const GetValue&) = default;
 };
 
+/// A rank of the job is gone: the ranks of this host are told, through the agent's socket.
+struct PeerLost {
+    std::int32_t rank = 0;
+    std::string why;  // a sentence that names rank and host
+    friend bool operator==(const PeerLost&, const PeerLost&) = default;
+};
+
 /// Asks for a Pong. An agent that then hears nothing for the time of the lease ends its ranks; 0
 /// lifts the lease until the next Ping.
 struct Ping {
@@ -308,6 +315,7 @@ using ToAgent = std::variant<Start,
                              OpenLink,
                              MeasureLink,
                              CloseLink,
-                             Ended>;
+                             Ended,
+                             PeerLost>;
 
 }  // namespace hvd::launch::wire

@@ -168,7 +168,7 @@ Result<std::unique_ptr<Channel>> World::connect(WorldPlace& place,
                                               .interfaces = config.interfaces,
                                               .ports = config.ports},
                                              deadline));
-        channel = std::make_unique<TcpChannel>(*mesh_, place.topology.local_size);
+        channel = std::make_unique<TcpChannel>(*mesh_, place.topology.local_size, agent_.get());
     } else {
         place.meeting.local_rank = place.topology.local_rank;
         place.meeting.local_size = place.topology.local_size;

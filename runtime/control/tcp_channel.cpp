@@ -26,11 +26,12 @@ bool fewer_cpus_than(int ranks) noexcept {
 
 }  // namespace
 
-TcpChannel::TcpChannel(coll::net::Mesh& mesh, int local_size)
+TcpChannel::TcpChannel(coll::net::Mesh& mesh, int local_size, coll::PeerNews* news)
     : mesh_(mesh),
       rank_(mesh.rank()),
       size_(mesh.size()),
       crowded_(fewer_cpus_than(local_size)),
+      news_(news),
       members_(static_cast<std::size_t>(mesh.size())) {}
 
 // ---- what this rank says ------------------------------------------------------------------------

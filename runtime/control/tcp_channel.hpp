@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collectives/net/mesh.hpp"
+#include "collectives/rendezvous/peer_news.hpp"
 #include "runtime/control/channel.hpp"
 #include "runtime/control/control_frames.hpp"
 
@@ -22,8 +23,9 @@ namespace hvd::rt {
 class TcpChannel final : public Channel {
 public:
     /// `mesh` outlives the channel; its control links are the channel's alone. `local_size`: how
-    /// many ranks share this host.
-    TcpChannel(coll::net::Mesh& mesh, int local_size);
+    /// many ranks share this host. `news`, which outlives the channel too, tells of ranks that are
+    /// gone though their connections are open or silent; null where there is nobody to tell.
+    TcpChannel(coll::net::Mesh& mesh, int local_size, coll::PeerNews* news = nullptr);
 
     void announce(std::vector<std::byte> message) override;
     void mark(std::span<const std::uint32_t> ids, bool more_open) override;
@@ -74,12 +76,15 @@ private:
     void publish(const frame::Any& message);
     void receive_event(frame::Any message);
     void lose(int peer);
+    void hear_news();
+    void lose_by_news(const coll::PeerLoss& loss);
     [[nodiscard]] Error death_of(int peer) const;
 
     coll::net::Mesh& mesh_;
     int rank_;
     int size_;
     bool crowded_;
+    coll::PeerNews* news_;
     coll::Reactor* outer_ = nullptr;
     bool is_watched_ = false;
 

@@ -21,6 +21,9 @@ constexpr std::chrono::seconds kLeaveLimit{1};
 void TcpChannel::watch(coll::Reactor& reactor) {
     outer_ = &reactor;
     about_to_sleep(true);
+    if (news_ != nullptr) {
+        reactor.watch(news_->news_descriptor(), EPOLLIN, [this](std::uint32_t) { hear_news(); });
+    }
 }
 
 // While a caller drives the engine it looks at the links itself: nothing else need be woken.
@@ -68,6 +71,32 @@ void TcpChannel::lose(int peer) {
     member.out.clear();
     if (!member.has_said_goodbye && !lost_) {
         lost_ = Trouble{.peer = peer, .error = death_of(peer), .in_flight = true};
+    }
+}
+
+void TcpChannel::hear_news() {
+    while (true) {
+        const auto loss = news_->next_loss();
+        if (!loss) {
+            // Who told us is gone, and its descriptor would be readable for ever.
+            outer_->forget(news_->news_descriptor());
+            return;
+        }
+        if (!*loss) {
+            return;
+        }
+        lose_by_news(**loss);
+    }
+}
+
+void TcpChannel::lose_by_news(const coll::PeerLoss& loss) {
+    if (loss.rank < 0 || loss.rank >= size_ || loss.rank == rank_) {
+        return;
+    }
+    (void)flush();  // what it said before its end counts, a goodbye most of all
+    if (!members_[static_cast<std::size_t>(loss.rank)].has_said_goodbye && !lost_) {
+        lost_ =
+            Trouble{.peer = loss.rank, .error = {Errc::unavailable, loss.why}, .in_flight = true};
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank for the tests of the agent's socket. MODE is exchange, report or ask.
+// A rank for the tests of the agent's socket. MODE is exchange, report, hear or ask.
 #include "collectives/base/env.hpp"
 #include "collectives/rendezvous/agent_store.hpp"
 
@@ -60,6 +60,11 @@ int main(int argc, char** argv) {
         const std::string text(60'000, 't');
         (void)(*store)->report(coll::ReportKind::exception, -1, text);
         ::_exit(1);
+    }
+    if (mode == "hear") {
+        const auto value = (*store)->get("never there", Deadline::in(10s));
+        std::cout << (value ? std::string("a value") : value.error().message) << '\n';
+        return 0;
     }
     (void)(*store)->get("never there", Deadline::in(200ms));
     return 0;

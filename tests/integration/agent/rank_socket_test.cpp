@@ -143,6 +143,26 @@ TEST_CASE("a rank that ends with a question open harms nobody") {
     CHECK(client.wait() == 0);
 }
 
+TEST_CASE("ranks hear of one that is gone, those too that connect later, but not that one") {
+    AgentClient client;
+    client.on_message = [&](const wire::FromAgent& message) {
+        const auto* get = std::get_if<wire::Get>(&message);
+        if (get != nullptr && get->rank == 1) {
+            // Rank 1 waits. Rank 2 connects when this has been said, rank 0 is the one that is
+            // gone.
+            client.send(wire::PeerLost{.rank = 0, .why = "rank 0 (on host there) has died"});
+        }
+    };
+    client.start(plan_with_contract({{HVD_AGENT_RANK, "ask"},
+                                     {HVD_AGENT_RANK, "hear"},
+                                     shell("sleep 0.5; exec " HVD_AGENT_RANK " hear")}));
+    client.read_until_all_gone();
+
+    CHECK(client.ranks[0].out.empty());
+    CHECK(client.ranks[1].out == "rank 0 (on host there) has died\n");
+    CHECK(client.ranks[2].out == "rank 0 (on host there) has died\n");
+}
+
 TEST_CASE("strangers and garbage cost only their own connection") {
     AgentClient client;
     client.on_message = Keys(client);

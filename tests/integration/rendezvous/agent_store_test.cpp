@@ -156,6 +156,53 @@ TEST_CASE("a get that is not answered names its key, and a late answer does no h
     CHECK(*second == bytes_of("in time"));
 }
 
+TEST_CASE("a get fails at once when a rank is gone, with the agent's words") {
+    PlayedAgent agent([](auto& connection) {
+        connection.next();
+        connection.say(Welcome{});
+        (void)connection.template expect<Get>();
+        connection.say(Lost{.rank = 2, .why = "rank 2 has died"});
+        connection.next();
+    });
+    auto store = connect(agent);
+
+    const auto first = store->get("of rank 2", Deadline::in(kLimit));
+    const auto second = store->get("another", Deadline::in(kLimit));
+
+    REQUIRE_FALSE(first.has_value());
+    CHECK(first.error() == Error{Errc::unavailable, "rank 2 has died"});
+    REQUIRE_FALSE(second.has_value());
+    CHECK(second.error().message == "rank 2 has died");
+}
+
+TEST_CASE("word of ranks that are gone comes whenever it is asked for, until the agent's end") {
+    std::promise<void> is_ready;
+    PlayedAgent agent([&](auto& connection) {
+        connection.next();
+        connection.say(Welcome{});
+        is_ready.get_future().wait();
+        connection.say(Done{.request = 77});  // of a put that nobody waits for any more
+        connection.say(Lost{.rank = 2, .why = "rank 2 has died"});
+        connection.say(Lost{.rank = 1, .why = "rank 1 too"});
+    });
+    const auto store = connect(agent);
+    const auto before = store->next_loss();
+    is_ready.set_value();
+    agent.join();
+
+    const auto first = store->next_loss();
+    const auto second = store->next_loss();
+    const auto third = store->next_loss();
+
+    REQUIRE(before.has_value());
+    CHECK_FALSE(before->has_value());
+    REQUIRE(first.has_value());
+    CHECK(*first == PeerLoss{.rank = 2, .why = "rank 2 has died"});
+    REQUIRE(second.has_value());
+    CHECK(*second == PeerLoss{.rank = 1, .why = "rank 1 too"});
+    CHECK_FALSE(third.has_value());
+}
+
 TEST_CASE("what the agent refuses is passed on in its words") {
     PlayedAgent agent([](auto& connection) {
         connection.next();

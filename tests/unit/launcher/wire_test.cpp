@@ -108,7 +108,8 @@ std::vector<ToAgent> all_to_agent() {
         OpenLink{.id = 1, .secret = bytes_of("s"), .interfaces = "ib*", .ports = "7-9"},
         MeasureLink{.id = 1, .secret = bytes_of("s"), .interfaces = "", .record = bytes_of("r")},
         CloseLink{.id = 1},
-        Ended{.exit_code = 137, .text = "culprit: rank 1"}};
+        Ended{.exit_code = 137, .text = "culprit: rank 1"},
+        PeerLost{.rank = 3, .why = "rank 3 has died"}};
 }
 
 template <class Message>

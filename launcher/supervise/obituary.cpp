@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/obituary.hpp"
+
+#include "launcher/supervise/job_result.hpp"
+
+#include <string>
+#include <utility>
+
+#include <sys/wait.h>
+
+namespace hvd::launch {
+namespace {
+
+std::string name_of(const RankRecord& rank) {
+    return "rank " + std::to_string(rank.rank) +
+           (rank.started ? " (pid " + std::to_string(rank.started->pid) + " on host "
+                         : " (on host ") +
+           rank.host + ")";
+}
+
+std::string end_of(int wait_status) {
+    return WIFSIGNALED(wait_status) ? "killed by " + signal_name(WTERMSIG(wait_status))
+                                    : "exit " + std::to_string(WEXITSTATUS(wait_status));
+}
+
+}  // namespace
+
+void Obituary::on_put(int rank) {
+    inside_.insert(rank);
+    finished_.erase(rank);
+}
+
+void Obituary::on_report(const wire::RankReport& event) {
+    if (event.report.kind == coll::ReportKind::finished) {
+        inside_.erase(event.rank);
+        finished_.insert(event.rank);
+    }
+}
+
+std::optional<wire::PeerLost> Obituary::on_exited(const RankRecord& record) {
+    const auto& exited = *record.exited;
+    const bool is_missed = inside_.contains(record.rank) ||
+                           (exited.wait_status != 0 && !finished_.contains(record.rank));
+    if (has_told_ || exited.induced || record.peer_lost || !is_missed) {
+        return std::nullopt;
+    }
+    has_told_ = true;
+    return wire::PeerLost{
+        .rank = record.rank,
+        .why = name_of(record) + " has died: " + end_of(exited.wait_status) +
+               (exited.wait_status == 0 ? ", without leaving its world (hvd.shutdown())" : "")};
+}
+
+std::optional<wire::PeerLost> Obituary::on_host_lost(const HostPlan& host,
+                                                     const JobRecord& record,
+                                                     std::string_view why) {
+    for (const auto& spec : host.ranks) {
+        const auto& rank = record.ranks.at(static_cast<std::size_t>(spec.rank));
+        if (!has_told_ && !rank.has_ended() && !finished_.contains(rank.rank)) {
+            has_told_ = true;
+            return wire::PeerLost{
+                .rank = rank.rank,
+                .why = name_of(rank) + " is lost with its host: " + std::string(why)};
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace hvd::launch

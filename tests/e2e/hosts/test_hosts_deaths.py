@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What waits for a rank that is gone fails within a second, though its connections do not tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+import pytest
+
+PASSED_ON = ("PYTHONPATH", "HOROVOD_LIBRARY")  # of development builds
+
+# Rank 2 is killed once the others wait for it. A child that it forked past the runtime's handlers,
+# as a data loader may be, holds its connections open.
+KILLED = """
+import ctypes, os, signal, time
+from horovod.common.basics import HorovodBasics
+from horovod.common.operations import barrier
+
+basics = HorovodBasics()
+basics.init()
+barrier("first")
+if basics.rank() == 2:
+    if ctypes.CDLL(None)._Fork() == 0:
+        ctypes.CDLL(None).pause()
+    time.sleep(0.5)
+    print("dies", time.time(), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    barrier("second")
+except Exception as error:
+    print("lost", time.time(), error, flush=True)
+    raise SystemExit(5)
+"""
+
+SILENT = """
+import time
+from horovod.common.basics import HorovodBasics
+from horovod.common.operations import barrier
+
+basics = HorovodBasics()
+basics.init()
+barrier("first")
+print("ready", flush=True)
+if basics.rank() == 2:
+    time.sleep(60)
+try:
+    barrier("second")
+except Exception as error:
+    print("lost", time.time(), error, flush=True)
+    raise SystemExit(5)
+"""
+
+
+@pytest.fixture
+def start(cluster):
+    """start(program, "h1:2,h2:2", flags...): a job on three hosts that goes on after a failure."""
+    hosts = cluster(3)
+
+    def run(program: str, where: str, np: int, *flags: object):
+        hosts.head.path("/root/ranks.py").write_text(program)
+        flags = ("-np", np, "-H", where, "--on-failure", "wait", *flags)
+        env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        summary = ("--summary", "/root/summary.json")
+        return hosts.start(*flags, *summary, sys.executable, "/root/ranks.py", env=env)
+
+    run.hosts = hosts
+    return run
+
+
+def words(job, word: str) -> list[tuple[float, str]]:
+    """When and with which rest of the line each rank said the word."""
+    found = [line.split(":", 1)[1].split(" ", 2) for line in job.lines if f":{word} " in line]
+    return [(float(parts[1]), parts[2] if len(parts) > 2 else "") for parts in found]
+
+
+def summary_of(hosts) -> dict:
+    return json.loads(hosts.head.path("/root/summary.json").read_text())
+
+
+def test_a_killed_rank_is_missed_at_once_though_its_child_holds_its_connections(start):
+    with start(KILLED, "h1:2,h2:1,h3:1", 4) as running:
+        job = running.end()
+
+    ((died, _),) = words(job, "dies")
+    lost = words(job, "lost")
+    assert len(lost) == 3, job
+    assert all(when - died < 1 for when, _ in lost), (died, lost)
+    assert all("rank 2 (pid " in why and " on host h2) has died" in why for _, why in lost), lost
+    assert "culprit: rank 2 (host h2, local rank 0, pid" in "\n".join(job.said)
+    assert job.code == 137
+    classes = [rank["class"] for rank in summary_of(start.hosts)["ranks"]]
+    assert classes == ["lost", "lost", "culprit", "lost"]
+    start.hosts.wait_until_clean(2)
+
+
+def test_ranks_that_wait_for_a_silent_host_are_told_when_its_lease_ends(start):
+    with start(SILENT, "h1:1,h2:1,h3:1", 3, "--lease", 2) as running:
+        running.wait_until(lambda: running.text["out"].count(b"ready\n") == 3, "three times ready")
+        start.hosts.hosts[2].cut()
+        began = time.time()
+        job = running.end()
+
+    lost = words(job, "lost")
+    assert len(lost) == 2, job
+    assert all(1 < when - began < 4 for when, _ in lost), (began, lost)
+    why = "is lost with its host: no word from it for 2 s (--lease)"
+    assert all("rank 2 (pid " in each and f" on host h3) {why}" in each for _, each in lost), lost
+    assert "h3" in "\n".join(job.said) and job.code == 125
+    culprit = summary_of(start.hosts)["culprit"]
+    assert (culprit["host"], culprit["rank"]) == ("h3", None)

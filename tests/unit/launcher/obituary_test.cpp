@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/obituary.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <csignal>
+
+using hvd::coll::ReportKind;
+using hvd::launch::HostPlan;
+using hvd::launch::JobRecord;
+using hvd::launch::Obituary;
+using hvd::launch::RankRecord;
+namespace wire = hvd::launch::wire;
+
+namespace {
+
+constexpr int exit_status(int code) {
+    return code << 8;
+}
+
+RankRecord ended(int rank, int wait_status) {
+    RankRecord record;
+    record.rank = rank;
+    record.host = "node" + std::to_string(rank);
+    record.started = wire::Started{.rank = rank, .pid = 100 + rank};
+    record.exited = wire::Exited{.rank = rank, .wait_status = wait_status, .oom = {}};
+    return record;
+}
+
+wire::RankReport report(int rank, ReportKind kind) {
+    return {.rank = rank, .time_ns = 1, .report = {.kind = kind, .peer = -1, .text = {}}};
+}
+
+}  // namespace
+
+TEST_CASE("a rank that dies is told with its pid, host and end") {
+    Obituary by_exit;
+    Obituary by_signal;
+
+    const auto exit = by_exit.on_exited(ended(2, exit_status(3)));
+    const auto signal = by_signal.on_exited(ended(2, SIGKILL));
+
+    REQUIRE(exit);
+    CHECK(*exit ==
+          wire::PeerLost{.rank = 2, .why = "rank 2 (pid 102 on host node2) has died: exit 3"});
+    REQUIRE(signal);
+    CHECK(signal->why == "rank 2 (pid 102 on host node2) has died: killed by SIGKILL");
+}
+
+TEST_CASE("only the first loss is told: what follows follows from it") {
+    Obituary obituary;
+    (void)obituary.on_exited(ended(2, SIGKILL));
+
+    CHECK_FALSE(obituary.on_exited(ended(1, SIGKILL)));
+}
+
+TEST_CASE("who fails because of a peer, or was ended by us, is not the news") {
+    auto victim = ended(1, exit_status(1));
+    victim.peer_lost = report(1, ReportKind::peer_lost);
+    auto stopped = ended(2, SIGTERM);
+    stopped.exited->induced = true;
+    Obituary obituary;
+
+    CHECK_FALSE(obituary.on_exited(victim));
+    CHECK_FALSE(obituary.on_exited(stopped));
+    CHECK(obituary.on_exited(ended(3, SIGKILL)));
+}
+
+TEST_CASE("an exit with 0 is a loss only in the middle of a world") {
+    Obituary obituary;
+
+    CHECK_FALSE(obituary.on_exited(ended(0, 0)));  // a program that never was in one
+
+    obituary.on_put(1);
+    obituary.on_report(report(1, ReportKind::finished));
+    CHECK_FALSE(obituary.on_exited(ended(1, 0)));
+
+    obituary.on_put(2);
+    obituary.on_report(report(2, ReportKind::finished));
+    obituary.on_put(2);  // of its second world
+    const auto lost = obituary.on_exited(ended(2, 0));
+    REQUIRE(lost);
+    CHECK(lost->why.ends_with("has died: exit 0, without leaving its world (hvd.shutdown())"));
+}
+
+TEST_CASE("who left its world in order may fail afterwards") {
+    Obituary obituary;
+    obituary.on_put(1);
+    obituary.on_report(report(1, ReportKind::finished));
+
+    CHECK_FALSE(obituary.on_exited(ended(1, exit_status(3))));
+}
+
+TEST_CASE("of a lost host a rank is told that was still needed, and why") {
+    JobRecord record;
+    record.ranks = {ended(0, 0), ended(1, 0), ended(2, 0), ended(3, 0)};
+    for (const auto rank : {2U, 3U}) {
+        record.ranks[rank].exited.reset();
+        record.ranks[rank].host = "far";
+    }
+    HostPlan host;
+    host.ranks.resize(3);
+    host.ranks[0].rank = 1;
+    host.ranks[1].rank = 2;
+    host.ranks[2].rank = 3;
+    Obituary obituary;
+    obituary.on_report(report(2, ReportKind::finished));
+
+    const auto lost = obituary.on_host_lost(host, record, "no word");
+
+    REQUIRE(lost);
+    CHECK(*lost ==
+          wire::PeerLost{.rank = 3,
+                         .why = "rank 3 (pid 103 on host far) is lost with its host: no word"});
+    CHECK_FALSE(obituary.on_host_lost(host, record, "no word"));
+}
