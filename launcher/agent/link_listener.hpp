@@ -50,7 +50,7 @@ private:
     void accept_from(int listener);
     void on_ready(Guests::iterator guest);
     [[nodiscard]] bool read(Guest& guest);
-    [[nodiscard]] bool take(Guest& guest, std::span<const std::byte> bytes);
+    [[nodiscard]] static bool take(Guest& guest, std::span<const std::byte> bytes);
     [[nodiscard]] bool prove(Guest& guest, std::span<const std::byte> bytes);
     [[nodiscard]] bool write(Guest& guest);
     void stop_listening();
