@@ -61,7 +61,7 @@ TABLE: dict[str, set[str]] = {
     "launcher/doctor": REMOTE | {"launcher/supervise"},
     "launcher/supervise": REMOTE | {"launcher/output"},
     "launcher": REMOTE
-    | {"launcher/cli", "launcher/doctor", "launcher/mpi"}
+    | {"launcher/agent", "launcher/cli", "launcher/doctor", "launcher/mpi"}
     | {"launcher/output", "launcher/supervise"},
     "apps/horovodrun": BASE | {"launcher", "launcher/cli", "launcher/remote"},
     "apps/hvd-agent": BASE | {"launcher/agent", "launcher/wire"},

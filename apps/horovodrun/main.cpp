@@ -3,6 +3,7 @@
 #include "launcher/cli/options.hpp"
 #include "launcher/examine.hpp"
 #include "launcher/launch.hpp"
+#include "launcher/under_launcher.hpp"
 
 #include <cstdio>
 #include <exception>
@@ -34,6 +35,16 @@ int run_parsed(const Examine& request, EarlyAgentPtr early_agent) {
 
 int run_parsed(const JoinRequest& request, EarlyAgentPtr /*unused*/) {
     return join(request);
+}
+
+int run_parsed(const RunTask& request, EarlyAgentPtr early_agent) {
+    early_agent.reset();
+    return run_task(request);
+}
+
+int run_parsed(const RunLine& request, EarlyAgentPtr early_agent) {
+    early_agent.reset();
+    return run_line(request);
 }
 
 int run_program(std::span<char*> argv) {

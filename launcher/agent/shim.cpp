@@ -6,8 +6,10 @@
 #include "collectives/rendezvous/unix_socket.hpp"
 #include "launcher/agent/command_path.hpp"
 #include "launcher/agent/die_with_parent.hpp"
+#include "launcher/agent/facts.hpp"
 #include "launcher/agent/shim_protocol.hpp"
 #include "launcher/agent/spawner.hpp"
+#include "launcher/plan/cpu_shares.hpp"
 #include "launcher/wire/build_id.hpp"
 
 #include <algorithm>
@@ -258,6 +260,30 @@ int run_shim(std::span<char* const> command) {
     }
     const int error = execute(command, environment);
     return fail(std::string("execve ") + command.front(), error, exit_code_for(error));
+}
+
+int run_task(const Task& task, Environment environment, bool pins, std::span<char* const> command) {
+    const auto allowed = collect_facts().cpus;
+    // Who has fewer than the machine was given them, by its launcher or a cgroup.
+    const bool is_free = static_cast<long>(allowed.size()) == ::sysconf(_SC_NPROCESSORS_ONLN);
+    std::vector<std::int32_t> cpus;
+    if (is_free && task.local_rank >= 0 && task.local_rank < task.local_size) {
+        const std::vector<std::vector<int>> near(static_cast<std::size_t>(task.local_size));
+        const auto shares = share_cpus(allowed, near);
+        const auto& share = shares[static_cast<std::size_t>(task.local_rank)];
+        cpus.assign(share.begin(), share.end());
+    }
+    const auto threads = std::max<std::size_t>(1, is_free ? cpus.size() : allowed.size());
+    environment.emplace("OMP_NUM_THREADS", std::to_string(threads));
+    environment.emplace("PYTHONUNBUFFERED", "1");
+    if (const int error = pins ? pin(cpus) : 0; error != 0) {
+        return refuse(system_error("sched_setaffinity", error), kFailed);
+    }
+    if (const int error = die_with_parent(); error != 0) {
+        return refuse(system_error("prctl PR_SET_PDEATHSIG", error), kFailed);
+    }
+    const int error = execute(command, environment);
+    return refuse(system_error(command.front(), error), exit_code_for(error));
 }
 
 }  // namespace hvd::launch::agent

@@ -3,6 +3,7 @@
 
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
+#include "launcher/hosts/task.hpp"
 
 #include <span>
 #include <string_view>
@@ -26,5 +27,13 @@ struct MpiTask {
 /// descriptor that it was given stays open. Returns only when that has failed: the exit code, after
 /// a sentence on standard error.
 [[nodiscard]] int run_shim(std::span<char* const> command);
+
+/// Becomes the task of another launcher that horovodrun stands in front of: there is no agent, the
+/// ranks find each other by what that launcher tells them. Where the launcher has not pinned it,
+/// it gets its share of the CPUs of this host, if `pins`. Else as run_shim.
+[[nodiscard]] int run_task(const Task& task,
+                           Environment environment,
+                           bool pins,
+                           std::span<char* const> command);
 
 }  // namespace hvd::launch::agent

@@ -73,6 +73,10 @@ inline constexpr std::string_view kDoctor = "doctor";
 [[nodiscard]] Status check_job(const Draft& draft);
 [[nodiscard]] Status check_doctor(const Draft& draft);
 
+/// Which task of another launcher the command should become: nothing where a job of our own is
+/// asked for. Errors: invalid_argument, also for a job inside of a world of several.
+[[nodiscard]] Result<std::optional<Task>> find_own_task(const Draft& draft);
+
 /// Completes what --mpi needs. mpirun has the output of what it starts, so not all of our flags can
 /// be obeyed. Errors: invalid_argument.
 [[nodiscard]] Status check_mpi(Draft& draft);

@@ -3,6 +3,9 @@
 // Flags for starting through an mpirun.
 #include "launcher/cli/flag.hpp"
 
+#include <string>
+#include <utility>
+
 namespace hvd::launch {
 namespace {
 
@@ -62,6 +65,27 @@ Status check_mpi(Draft& draft) {
         return wrong("--facts does not work with --mpi: which mpirun is here must be looked up");
     }
     return ok();
+}
+
+Result<std::optional<Task>> find_own_task(const Draft& draft) {
+    // A rank of ours, which knows its place by other variables.
+    if (find(draft.environment, "HOROVOD_AGENT_SOCKET")) {
+        return std::optional<Task>();
+    }
+    HVD_TRY(const auto task, find_task(draft.environment));
+    const auto& request = draft.request;
+    const bool is_job = request.processes || draft.hosts || draft.hostfile || request.dry_run;
+    if (!task || !is_job) {
+        return task;
+    }
+    if (task->size > 1 && !request.dry_run) {
+        return wrong("already rank " + std::to_string(task->rank) + " of " +
+                     std::to_string(task->size) + " under " + std::string(task->launcher) +
+                     "; leave -np, -H and -hostfile out to run the command as that rank, or start "
+                     "horovodrun outside of " +
+                     std::string(task->launcher));
+    }
+    return std::optional<Task>();
 }
 
 }  // namespace hvd::launch

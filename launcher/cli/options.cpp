@@ -362,6 +362,16 @@ Result<Parsed> parse_command_line(const std::vector<std::string>& arguments,
         HVD_TRY_STATUS(read_start_timeout(draft));
         return Parsed(std::move(draft.join));
     }
+    if (!draft.is_doctor && !draft.request.command.empty()) {
+        HVD_TRY(const auto task, find_own_task(draft));
+        if (task) {
+            HVD_TRY_STATUS(read_config(draft));
+            return Parsed(RunTask{.task = *task, .job = std::move(draft.request)});
+        }
+        if (!draft.request.processes && is_mpirun(draft.request.command.front())) {
+            return Parsed(RunLine{.line = std::move(draft.request.command)});
+        }
+    }
     HVD_TRY_STATUS(finish(draft));
     if (draft.is_doctor) {
         return Parsed(Examine{.job = std::move(draft.request), .json = draft.json});

@@ -6,6 +6,7 @@
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
 #include "launcher/hosts/host_spec.hpp"
+#include "launcher/hosts/task.hpp"
 
 #include <chrono>
 #include <filesystem>
@@ -126,7 +127,19 @@ struct JoinRequest {
     std::chrono::milliseconds patience{600'000};
 };
 
-using Parsed = std::variant<LaunchRequest, PrintAndExit, CheckBuild, Examine, JoinRequest>;
+/// Another launcher has started us in the place of its task: the command should become it.
+struct RunTask {
+    Task task;
+    LaunchRequest job;
+};
+
+/// The command is an mpirun, in whose line we should stand before its program.
+struct RunLine {
+    std::vector<std::string> line;
+};
+
+using Parsed =
+    std::variant<LaunchRequest, PrintAndExit, CheckBuild, Examine, JoinRequest, RunTask, RunLine>;
 
 /// Reads the command line, and the config file it names. `environment` is horovodrun's own, for
 /// HOROVOD_START_TIMEOUT. Errors: invalid_argument with the flag, the value and the remedy.

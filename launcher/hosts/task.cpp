@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/hosts/task.hpp"
+
+#include "collectives/base/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace hvd::launch {
+namespace {
+
+/// How a launcher calls what it tells; the first that is set counts.
+struct Dialect {
+    std::string_view launcher;
+    std::string_view sign;  // it has started us, if that is set
+    std::string_view rank;
+    std::string_view size;
+    std::string_view local_rank;
+    std::string_view local_size;
+    int least_size = 1;
+};
+
+// The innermost first: each of them keeps the variables of those around it.
+constexpr std::array kDialects{
+    Dialect{.launcher = "mpirun",
+            .sign = "OMPI_COMM_WORLD_RANK",
+            .rank = "OMPI_COMM_WORLD_RANK",
+            .size = "OMPI_COMM_WORLD_SIZE",
+            .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
+            .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    Dialect{.launcher = "mpiexec",
+            .sign = "PMI_RANK",
+            .rank = "PMI_RANK",
+            .size = "PMI_SIZE",
+            .local_rank = "MPI_LOCALRANKID",
+            .local_size = "MPI_LOCALNRANKS"},
+    Dialect{.launcher = "torchrun",
+            .sign = "TORCHELASTIC_RUN_ID",
+            .rank = "RANK",
+            .size = "WORLD_SIZE",
+            .local_rank = "LOCAL_RANK",
+            .local_size = "LOCAL_WORLD_SIZE"},
+    Dialect{.launcher = "srun",
+            .sign = "SLURM_STEP_ID",  // without a step the others mean an allocation
+            .rank = "SLURM_PROCID",
+            .size = "SLURM_STEP_NUM_TASKS",
+            .local_rank = "SLURM_LOCALID",
+            .local_size = "",
+            .least_size = 2},
+};
+
+Result<int> read(const Environment& environment, std::string_view name, int least) {
+    const auto text = find(environment, name);
+    const auto number = text ? parse_number<int>(*text) : std::nullopt;
+    if (!number || *number < least) {
+        return Error{Errc::invalid_argument, std::string(name) +
+                                                 (text ? "='" + *text + "'" : " is missing, it") +
+                                                 " must be a number from " + std::to_string(least)};
+    }
+    return *number;
+}
+
+int read_or(const Environment& environment, std::string_view name, int otherwise) {
+    const auto text = find(environment, name);
+    return text ? parse_number<int>(*text).value_or(otherwise) : otherwise;
+}
+
+}  // namespace
+
+Result<std::optional<Task>> find_task(const Environment& environment) {
+    for (const auto& dialect : kDialects) {
+        if (!find(environment, dialect.sign)) {
+            continue;
+        }
+        Task task{.launcher = dialect.launcher};
+        HVD_TRY(task.size, read(environment, dialect.size, 1));
+        HVD_TRY(task.rank, read(environment, dialect.rank, 0));
+        if (task.size < dialect.least_size) {
+            return std::optional<Task>();
+        }
+        if (task.rank >= task.size) {
+            return Error{Errc::invalid_argument, std::string(dialect.rank) + "=" +
+                                                     std::to_string(task.rank) + " is not below " +
+                                                     std::string(dialect.size) + "=" +
+                                                     std::to_string(task.size)};
+        }
+        task.local_rank = read_or(environment, dialect.local_rank, -1);
+        task.local_size = read_or(environment, dialect.local_size, 0);
+        return std::optional(task);
+    }
+    return std::optional<Task>();
+}
+
+bool is_mpirun(std::string_view program) {
+    const auto name = program.substr(program.rfind('/') + 1);
+    constexpr std::array<std::string_view, 8> kNames{
+        "mpirun",       "mpiexec",       "mpirun.openmpi", "mpiexec.openmpi",
+        "mpirun.mpich", "mpiexec.mpich", "mpiexec.hydra",  "orterun"};
+    return std::ranges::find(kNames, name) != kNames.end();
+}
+
+}  // namespace hvd::launch

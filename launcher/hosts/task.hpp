@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/result.hpp"
+
+#include <optional>
+#include <string_view>
+
+namespace hvd::launch {
+
+/// Which process of which world another launcher made this one.
+struct Task {
+    std::string_view launcher;  // for people: "mpirun"
+    int rank = 0;
+    int size = 1;
+    int local_rank = -1;  // -1: it does not say
+    int local_size = 0;   // 0: it does not say
+
+    friend bool operator==(const Task&, const Task&) = default;
+};
+
+/// Reads the variables of Open MPI, PMI, torchrun and Slurm; the innermost launcher counts. Nothing
+/// where none of them has started this process, and for the only task of a Slurm step, in which
+/// people work by hand. Pure. Errors: invalid_argument with the variable.
+[[nodiscard]] Result<std::optional<Task>> find_task(const Environment& environment);
+
+/// Whether the command is an mpirun or mpiexec, by its name.
+[[nodiscard]] bool is_mpirun(std::string_view program);
+
+}  // namespace hvd::launch

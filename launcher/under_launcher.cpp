@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/under_launcher.hpp"
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/error.hpp"
+#include "launcher/agent/shim.hpp"
+#include "launcher/launch.hpp"
+#include "launcher/mpi/foreign_line.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <unistd.h>
+
+namespace hvd::launch {
+namespace {
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+    std::vector<char*> pointers;
+    pointers.reserve(words.size() + 1);
+    for (auto& word : words) {
+        pointers.push_back(word.data());
+    }
+    return pointers;
+}
+
+}  // namespace
+
+int run_task(const RunTask& request) {
+    auto environment = current_environment();
+    for (const auto* layer : {&request.job.tunables, &request.job.env_set}) {
+        for (const auto& [name, value] : *layer) {
+            environment.insert_or_assign(name, value);
+        }
+    }
+    auto command = request.job.command;
+    const bool pins = request.job.bind_to == BindTo::share;
+    return agent::run_task(request.task, std::move(environment), pins, pointers_to(command));
+}
+
+int run_line(const RunLine& request) {
+    std::error_code unknown;  // leaves the path empty, which mpirun then says
+    const auto self = std::filesystem::read_symlink("/proc/self/exe", unknown);
+    auto line = mpi::insert_shim(request.line, self.string());
+    if (!line) {
+        (void)std::fprintf(stderr, "horovodrun: %s\n", line.error().message.c_str());
+        return kExitUsage;
+    }
+    auto argv = pointers_to(*line);
+    argv.push_back(nullptr);
+    ::execvp(argv.front(), argv.data());
+    const int error = errno;
+    constexpr int kNotFound = 127;
+    constexpr int kCannotExecute = 126;
+    (void)std::fprintf(stderr, "horovodrun: %s\n",
+                       system_error(line->front(), error).message.c_str());
+    return error == ENOENT ? kNotFound : kCannotExecute;
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""horovodrun as one task of a launcher, and in front of one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TASK = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}
+WORLD = "import horovod.torch as hvd; hvd.init(); print('world', hvd.rank(), hvd.size(), 'end')"
+LINES = {
+    "mpirun.openmpi": ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
+    "mpiexec.hydra": (),
+}
+
+
+@pytest.fixture(params=LINES)
+def line(request: pytest.FixtureRequest) -> list[str]:
+    if shutil.which(request.param) is None:
+        pytest.skip(f"{request.param} is not installed")
+    return [request.param, "-np", "2", *LINES[request.param]]
+
+
+def run(*command: object, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **env},
+    )
+
+
+def test_as_one_task_it_becomes_its_command(horovodrun: Path, line: list[str]) -> None:
+    pytest.importorskip("torch")
+
+    ended = run(*line, horovodrun, sys.executable, "-c", WORLD)
+
+    assert ended.returncode == 0, ended.stderr
+    assert sorted(text for text in ended.stdout.splitlines() if "world" in text) == [
+        "world 0 2 end",
+        "world 1 2 end",
+    ]
+
+
+def test_in_front_of_an_mpirun_it_goes_to_its_program(horovodrun: Path, line: list[str]) -> None:
+    ended = run(horovodrun, *line, "sh", "-c", "ps -o args= -p $PPID; sleep 0.2")
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("\n") == 2
+
+
+def test_a_line_that_it_does_not_know_is_refused(horovodrun: Path) -> None:
+    ended = run(horovodrun, "mpirun", "--new-option", "x", "true")
+
+    assert ended.returncode == 2
+    assert "mpirun ... horovodrun PROGRAM" in ended.stderr
+
+
+def test_the_exit_code_of_a_task_is_its_commands(horovodrun: Path) -> None:
+    assert run(horovodrun, "sh", "-c", "exit 9", **TASK).returncode == 9
+    assert run(horovodrun, "no-such-program", **TASK).returncode == 127
+
+
+def test_a_task_gets_what_flags_set(horovodrun: Path) -> None:
+    ended = run(
+        horovodrun, "--env", "A=b c", "--fusion-threshold-mb", 3, "sh", "-c",
+        'echo "$A" $HOROVOD_FUSION_THRESHOLD $OMPI_COMM_WORLD_RANK', **TASK,
+    )  # fmt: skip
+
+    assert ended.stdout.split() == ["b", "c", str(3 << 20), "2"]
+
+
+def test_a_job_inside_of_a_world_is_refused(horovodrun: Path) -> None:
+    ended = run(horovodrun, "-np", 2, "true", **TASK)
+
+    assert ended.returncode == 2
+    assert "already rank 2 of 4 under mpirun" in ended.stderr
+
+
+def test_a_job_inside_of_a_world_of_one_runs(horovodrun: Path) -> None:
+    one = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}
+
+    ended = run(horovodrun, "-np", 2, "sh", "-c", "echo $HOROVOD_RANK", **one)
+
+    assert ended.returncode == 0
+    assert ended.stdout.count("<stdout>:") == 2
+
+
+def test_a_task_that_cannot_be_is_refused(horovodrun: Path) -> None:
+    ended = run(horovodrun, "true", OMPI_COMM_WORLD_RANK="2")
+
+    assert ended.returncode == 2
+    assert "OMPI_COMM_WORLD_SIZE is missing" in ended.stderr

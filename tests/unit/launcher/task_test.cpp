@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/hosts/task.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace hvd::launch;
+
+TEST_CASE("a task knows its place by the variables of its launcher") {
+    CHECK(find_task({{"OMPI_COMM_WORLD_RANK", "2"},
+                     {"OMPI_COMM_WORLD_SIZE", "4"},
+                     {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})
+              .value() ==
+          Task{.launcher = "mpirun", .rank = 2, .size = 4, .local_rank = 0, .local_size = 2});
+    CHECK(find_task({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).value() ==
+          Task{.launcher = "mpiexec", .rank = 1, .size = 2});
+    CHECK(find_task({{"TORCHELASTIC_RUN_ID", "x"}, {"RANK", "1"}, {"WORLD_SIZE", "2"}})
+              .value()
+              ->launcher == "torchrun");
+}
+
+TEST_CASE("RANK alone says nothing, and an allocation is no task") {
+    CHECK_FALSE(*find_task({{"RANK", "1"}, {"WORLD_SIZE", "2"}}));
+    CHECK_FALSE(*find_task({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}));
+}
+
+TEST_CASE("people work by hand in the only task of a Slurm step") {
+    hvd::Environment environment{
+        {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}};
+    CHECK_FALSE(*find_task(environment));
+
+    environment["SLURM_STEP_NUM_TASKS"] = "2";
+    CHECK((*find_task(environment))->launcher == "srun");
+}
+
+TEST_CASE("the innermost launcher counts") {
+    const auto task = find_task({{"SLURM_STEP_ID", "0"},
+                                 {"SLURM_PROCID", "1"},
+                                 {"SLURM_STEP_NUM_TASKS", "2"},
+                                 {"OMPI_COMM_WORLD_RANK", "3"},
+                                 {"OMPI_COMM_WORLD_SIZE", "4"}});
+
+    CHECK((*task)->rank == 3);
+}
+
+TEST_CASE("an impossible place is refused with the variable") {
+    const auto error_of = [](const hvd::Environment& environment) {
+        const auto task = find_task(environment);
+        REQUIRE_FALSE(task);
+        return task.error().message;
+    };
+    CHECK(error_of({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}) == "PMI_RANK=2 is not below PMI_SIZE=2");
+    CHECK(error_of({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}) ==
+          "PMI_RANK='x' must be a number from 0");
+    CHECK(error_of({{"PMI_RANK", "1"}}) == "PMI_SIZE is missing, it must be a number from 1");
+}
+
+TEST_CASE("an mpirun is known by its name") {
+    CHECK(is_mpirun("mpirun"));
+    CHECK(is_mpirun("/usr/bin/mpiexec.hydra"));
+    CHECK_FALSE(is_mpirun("mpirun_rsh.py"));
+    CHECK_FALSE(is_mpirun("python3"));
+}
