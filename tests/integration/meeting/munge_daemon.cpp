@@ -35,6 +35,7 @@ MungeDaemon::MungeDaemon() {
                                        in_folder("--seed-file=", "seed"),
                                        in_folder("--log-file=", "log")};
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     for (auto& argument : arguments) {
         argv.push_back(argument.data());
     }

@@ -16,7 +16,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-using namespace hvd::coll::meeting;
+using hvd::coll::meeting::create_munge_prover;
+using hvd::coll::meeting::Credentials;
+using hvd::coll::meeting::Guest;
+using hvd::coll::meeting::open_door;
+using hvd::coll::meeting::Point;
+using hvd::coll::meeting::PointAddress;
+using hvd::coll::meeting::ProofKind;
+using hvd::coll::meeting::Visit;
 using namespace std::chrono_literals;
 using hvd::Deadline;
 using hvd::Errc;
@@ -84,6 +91,7 @@ std::vector<std::string> exchange(int size, const Credentials& credentials) {
     std::vector<std::string> complaints(static_cast<std::size_t>(size));
     {
         std::vector<std::jthread> ranks;
+        ranks.reserve(static_cast<std::size_t>(size));
         for (int rank = 0; rank < size; ++rank) {
             ranks.emplace_back([&, rank] {
                 auto& complaint = complaints[static_cast<std::size_t>(rank)];
@@ -245,6 +253,7 @@ TEST_CASE("strangers who say nothing or nonsense keep nobody away") {
     const auto kept = keep(2, {});
     const auto address = hvd::coll::net::to_socket_address(loopback(), kept.address.ports[0]);
     std::vector<hvd::UniqueFd> strangers;
+    strangers.reserve(100);
     for (int each = 0; each < 100; ++each) {
         strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
         REQUIRE(::connect(strangers.back().get(), address.get(), address.size) == 0);

@@ -6,7 +6,21 @@
 #include <string>
 #include <vector>
 
-using namespace hvd::coll::meeting;
+using hvd::coll::meeting::Absent;
+using hvd::coll::meeting::Book;
+using hvd::coll::meeting::decode_reply;
+using hvd::coll::meeting::decode_request;
+using hvd::coll::meeting::decode_roll;
+using hvd::coll::meeting::encode;
+using hvd::coll::meeting::encode_roll;
+using hvd::coll::meeting::Failed;
+using hvd::coll::meeting::Get;
+using hvd::coll::meeting::Guest;
+using hvd::coll::meeting::kRollKey;
+using hvd::coll::meeting::Put;
+using hvd::coll::meeting::Reply;
+using hvd::coll::meeting::Request;
+using hvd::coll::meeting::Value;
 
 namespace {
 

@@ -8,11 +8,14 @@
 #include <string_view>
 #include <vector>
 
-using namespace hvd::coll::meeting;
 using hvd::Errc;
 using hvd::Error;
 using hvd::ok;
 using hvd::Status;
+using hvd::coll::meeting::create_believer;
+using hvd::coll::meeting::create_key_prover;
+using hvd::coll::meeting::Prover;
+using hvd::coll::meeting::Session;
 
 namespace {
 

@@ -17,7 +17,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-using namespace hvd::rt;
+using hvd::rt::decode_notice;
+using hvd::rt::encode_notice;
+using hvd::rt::find_board;
+using hvd::rt::Notice;
+using hvd::rt::open_pmi;
+using hvd::rt::ports_of;
+using hvd::rt::public_addresses;
 using namespace std::chrono_literals;
 using hvd::Deadline;
 using hvd::Errc;
@@ -55,7 +61,8 @@ struct Pmi {
                 if (line != expected) {
                     heard += line + "; ";
                 }
-                (void)!::write(launcher.get(), answer.data(), answer.size());
+                [[maybe_unused]] const auto written =
+                    ::write(launcher.get(), answer.data(), answer.size());
             }
             (void)::shutdown(launcher.get(), SHUT_WR);
         });

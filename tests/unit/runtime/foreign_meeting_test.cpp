@@ -18,7 +18,12 @@ using hvd::Errc;
 using hvd::coll::Topology;
 using hvd::coll::meeting::Guest;
 using hvd::coll::meeting::ProofKind;
-using namespace hvd::rt;
+using hvd::rt::arrange;
+using hvd::rt::find_credentials;
+using hvd::rt::first_host;
+using hvd::rt::ForeignLaunch;
+using hvd::rt::Launcher;
+using hvd::rt::plan_meeting;
 
 namespace {
 
