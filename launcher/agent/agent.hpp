@@ -15,10 +15,16 @@ namespace hvd::launch::agent {
 /// The kernel sends it to the agent when the guard has died.
 inline constexpr int kGuardDiedSignal = SIGUSR2;
 
+/// The agent sends it to the guard when the lease on its board begins, or is another.
+inline constexpr int kLeaseSignal = SIGUSR1;
+
+class LeaseBoard;
+
 struct AgentSetup {
     int from_launcher = -1;
     int to_launcher = -1;
     pid_t guard = 0;  // our parent
+    LeaseBoard* lease_board = nullptr;
     Inheritance given;
 
     /// It has dialled its launcher: the stream is sealed, and the exit code is the job's.

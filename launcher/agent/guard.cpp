@@ -3,13 +3,16 @@
 
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/ending.hpp"
+#include "launcher/agent/lease_board.hpp"
 #include "launcher/agent/process_table.hpp"
 #include "launcher/agent/spawner.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <ctime>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -44,15 +47,40 @@ Inheritance take_over() {
     return given;
 }
 
-/// Waits for a child to end, as long as one of them is left, for at most `limit`.
-void await_child(std::chrono::milliseconds limit) {
-    sigset_t child;
-    ::sigemptyset(&child);
-    ::sigaddset(&child, SIGCHLD);
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
+/// Waits for the end of a child or for news of the agent's lease, until `limit` if there is one.
+void await_news(std::optional<std::chrono::steady_clock::time_point> limit) {
+    sigset_t news;
+    ::sigemptyset(&news);
+    ::sigaddset(&news, SIGCHLD);
+    ::sigaddset(&news, kLeaseSignal);
+    if (!limit) {
+        (void)::sigwaitinfo(&news, nullptr);
+        return;
+    }
+    const auto left =
+        std::max(*limit - std::chrono::steady_clock::now(), std::chrono::steady_clock::duration(0));
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
     const timespec time{.tv_sec = seconds.count(),
-                        .tv_nsec = std::chrono::nanoseconds(limit - seconds).count()};
-    (void)::sigtimedwait(&child, nullptr, &time);
+                        .tv_nsec = std::chrono::nanoseconds(left - seconds).count()};
+    (void)::sigtimedwait(&news, nullptr, &time);
+}
+
+/// Until the agent has ended; gives its wait status. One that hangs beyond its lease is killed.
+int await_agent(pid_t agent, const LeaseBoard& lease) {
+    HungAgent hung;
+    while (true) {
+        int status = 0;
+        const pid_t ended = ::waitpid(agent, &status, WNOHANG);
+        if (ended == agent || (ended < 0 && errno != EINTR)) {
+            return status;
+        }
+        if (hung.is_certain(lease.end(), std::chrono::steady_clock::now())) {
+            (void)::kill(agent, SIGKILL);  // not reaped yet, so its number is still its own
+            await_news({});
+        } else {
+            await_news(hung.next_look());
+        }
+    }
 }
 
 /// Kills and reaps everything that the agent left to us. False when something withstands.
@@ -73,14 +101,12 @@ bool end_orphans() {
              find_job({.guard = ::getpid(), .agent = ::getpid(), .job_id = {}})) {
             send_signal(process, SIGKILL);
         }
-        await_child(Ending::kKillAgain);
+        await_news(std::chrono::steady_clock::now() + Ending::kKillAgain);
     }
 }
 
-int guard(pid_t agent) {
-    int status = 0;
-    while (::waitpid(agent, &status, 0) < 0 && errno == EINTR) {
-    }
+int guard(pid_t agent, const LeaseBoard& lease) {
+    const int status = await_agent(agent, lease);
     const bool is_clean = end_orphans();
     if (WIFSIGNALED(status)) {
         complain("the agent was killed by signal " + std::to_string(WTERMSIG(status)));
@@ -98,6 +124,7 @@ int run_guarded_agent(int from_launcher, int to_launcher, std::optional<wire::Se
     }
     (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
     const pid_t guard_pid = ::getpid();
+    LeaseBoard lease;
     const pid_t agent = ::fork();
     if (agent < 0) {
         return kCannotStart;
@@ -109,13 +136,14 @@ int run_guarded_agent(int from_launcher, int to_launcher, std::optional<wire::Se
         if (!joined) {
             (void)::close(STDERR_FILENO);
         }
-        return guard(agent);
+        return guard(agent, lease);
     }
     (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
     (void)::prctl(PR_SET_PDEATHSIG, kGuardDiedSignal);
     return run_agent({.from_launcher = from_launcher,
                       .to_launcher = to_launcher,
                       .guard = guard_pid,
+                      .lease_board = &lease,
                       .given = given,
                       .joined = std::move(joined)});
 }

@@ -4,6 +4,7 @@
 #include "launcher/agent/clock.hpp"
 #include "launcher/agent/facts.hpp"
 #include "launcher/agent/gpu_facts.hpp"
+#include "launcher/agent/lease_board.hpp"
 #include "launcher/agent/preflight.hpp"
 #include "launcher/wire/build_id.hpp"
 
@@ -78,7 +79,9 @@ Session::Session(const AgentSetup& setup)
 
 int Session::run() {
     introduce();
-    oom_.start();  // after the facts are on their way: the launcher plans meanwhile
+    // After the facts are on their way: the launcher plans meanwhile.
+    oom_.start();
+    build_.start();
     while (true) {
         check_lease();
         const auto now = std::chrono::steady_clock::now();
@@ -140,6 +143,7 @@ void Session::check_lease() {
     const auto now = std::chrono::steady_clock::now();
     if (has_been_heard()) {
         lease_.heard(now);
+        show_lease();
     }
     if (!lease_.is_over(now)) {
         return;
@@ -148,6 +152,7 @@ void Session::check_lease() {
     loop_.run_once(Deadline::in({}));
     if (has_been_heard() || control_.has_ended()) {
         lease_.heard(std::chrono::steady_clock::now());
+        show_lease();
         return;
     }
     const auto term = std::chrono::duration<double>(lease_.term()).count();
@@ -157,6 +162,13 @@ void Session::check_lease() {
     note(text.data());
     control_.flush();
     control_.give_up({Errc::unavailable, text.data()});
+}
+
+/// To the guard, which ends the job if we no longer can.
+void Session::show_lease() {
+    if (setup_.lease_board != nullptr) {
+        setup_.lease_board->post(lease_.end());
+    }
 }
 
 void Session::introduce() {
@@ -204,7 +216,11 @@ void Session::on_launcher_gone(const std::optional<Error>& error) {
     }
     // Nobody reads what the ranks write, and they must be able to write it to end in order.
     output_.grant(std::numeric_limits<std::uint32_t>::max());
-    perform(ending_.stop(kAbandonedGrace, std::chrono::steady_clock::now()));
+    const auto now = std::chrono::steady_clock::now();
+    if (lease_.end() && setup_.lease_board != nullptr) {
+        setup_.lease_board->post(now + kAbandonedGrace + Ending::kKillTime);
+    }
+    perform(ending_.stop(kAbandonedGrace, now));
 }
 
 void Session::settle() {
@@ -441,7 +457,13 @@ void Session::on(const wire::PeerLost& lost) {
 
 void Session::on(const wire::Ping& ping) {
     const auto heard_ns = steady_clock_ns();
+    build_.is_in_use();
+    const bool is_other_term = ping.lease_ms != lease_.term().count();
     lease_.renew(std::chrono::milliseconds(ping.lease_ms), std::chrono::steady_clock::now());
+    show_lease();
+    if (is_other_term && ::getppid() == setup_.guard) {
+        (void)::kill(setup_.guard, kLeaseSignal);
+    }
     control_.send(wire::Pong{
         .asked_ns = ping.asked_ns, .heard_ns = heard_ns, .answered_ns = steady_clock_ns()});
 }

@@ -11,6 +11,7 @@
 #include "launcher/agent/link_listener.hpp"
 #include "launcher/agent/link_meter.hpp"
 #include "launcher/agent/machine_mark.hpp"
+#include "launcher/agent/old_builds.hpp"
 #include "launcher/agent/oom_watch.hpp"
 #include "launcher/agent/output_pump.hpp"
 #include "launcher/agent/process_table.hpp"
@@ -40,6 +41,7 @@ private:
     void on_launcher_gone(const std::optional<Error>& error);
     [[nodiscard]] Deadline next_deadline() const;
     void check_lease();
+    void show_lease();
     void settle();
     void settle_ending();
     void bring(wire::Start& start);
@@ -77,6 +79,7 @@ private:
     Ending ending_;
     Lease lease_;
     std::uint64_t heard_bytes_ = 0;  // of the launcher, when the lease was looked at last
+    OwnBuild build_;
     JobMarks marks_;
     MachineMark mark_;
     LinkListener link_listener_;

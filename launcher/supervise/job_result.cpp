@@ -35,9 +35,10 @@ void add_ranks(std::string& text,
 
 void add_culprit(std::string& text, const Culprit& culprit) {
     const auto& rank = culprit.rank;
+    const auto pid = rank.pid != 0 ? ", pid " + std::to_string(rank.pid) : "";
     add_line(text, "culprit: rank " + std::to_string(rank.rank) + " (host " + rank.host +
-                       ", local rank " + std::to_string(rank.local_rank) + ", pid " +
-                       std::to_string(rank.pid) + "): " + culprit.what);
+                       ", local rank " + std::to_string(rank.local_rank) + pid +
+                       "): " + culprit.what);
     bool is_message_shown = culprit.message.empty();
     for (const auto& line : culprit.stderr_tail) {
         add_line(text, "| " + line);

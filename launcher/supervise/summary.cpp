@@ -27,6 +27,11 @@ Json optional_number(const std::optional<int>& value) {
     return value ? Json(*value) : Json(nullptr);
 }
 
+/// A rank that was never started has none.
+Json pid_or_null(int pid) {
+    return pid == 0 ? Json(nullptr) : Json(pid);
+}
+
 /// To the microsecond: more digits than that are noise.
 Json seconds(double value) {
     constexpr double kMicroseconds = 1e6;
@@ -38,7 +43,7 @@ Json to_json(const Culprit& culprit) {
     return {{"rank", rank.rank},
             {"host", rank.host},
             {"local_rank", rank.local_rank},
-            {"pid", rank.pid},
+            {"pid", pid_or_null(rank.pid)},
             {"exit_code", optional_number(rank.exit_code)},
             {"signal", rank.signal ? Json(signal_name(*rank.signal)) : Json(nullptr)},
             {"message", culprit.message.empty() ? culprit.what : culprit.message},
@@ -62,7 +67,7 @@ Json culprit(const JobResult& result) {
 Json to_json(const RankResult& rank) {
     return {{"rank", rank.rank},
             {"host", rank.host},
-            {"pid", rank.pid},
+            {"pid", pid_or_null(rank.pid)},
             {"exit_code", optional_number(rank.exit_code)},
             {"signal", rank.signal ? Json(signal_name(*rank.signal)) : Json(nullptr)},
             {"class", to_string(rank.rank_class)},

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -45,6 +46,8 @@ Supervisor::Supervisor(IoThread& io, const BlockedSignals& signals, SuperviseOpt
 // ---- linking ----
 
 Result<std::vector<HostFacts>> Supervisor::link(Starter& starter, const std::vector<Host>& hosts) {
+    starter_ = &starter;
+    hosts_ = hosts;
     facts_.resize(hosts.size());
     pulse_.emplace(options_.lease, hosts.size());
     if (options_.trace != nullptr) {
@@ -132,6 +135,7 @@ Result<Supervised> Supervisor::run(const LaunchPlan& plan) {
     machine_.emplace(plan, options_.on_failure);
     tails_.resize(machine_->record().ranks.size() + 1);  // the last is the launcher's
     gone_.resize(agents_.size());
+    sweeper_.emplace(io_, *starter_, [this] { continue_draining(); });
     phase_ = Phase::running;
     if (options_.trace != nullptr) {
         options_.trace->enter("start", io_.now());
@@ -277,11 +281,12 @@ void Supervisor::begin_draining() {
 
 /// Two rounds: all that the ranks wrote, then the last words.
 void Supervisor::continue_draining() {
-    if (phase_ != Phase::draining || !(agents_.all_ended() || has_given_up_agents_) ||
-        !output_->is_idle()) {
+    const bool is_settled = agents_.all_ended() && sweeper_->is_idle();
+    if (phase_ != Phase::draining || !(is_settled || has_given_up_agents_) || !output_->is_idle()) {
         return;
     }
     if (!result_) {
+        std::ranges::move(sweeper_->take_survivors(), std::back_inserter(survivors_));
         result_ = make_result();
         const auto words = format_last_words(*result_);
         if (!words.empty()) {

@@ -19,6 +19,7 @@
 #include "launcher/supervise/pulse.hpp"
 #include "launcher/supervise/signals.hpp"
 #include "launcher/supervise/stderr_tail.hpp"
+#include "launcher/supervise/sweeper.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -111,6 +112,7 @@ private:
     [[nodiscard]] bool take_answer(std::size_t host);
     void fail_link(Error error);
     void lose_host(std::size_t host, HostLoss loss);
+    void sweep(std::size_t host, std::chrono::seconds patience);
 
     // In supervisor_pulse.cpp: who is still there.
     void listen_to(std::size_t host);
@@ -166,6 +168,8 @@ private:
     bool is_pausing_ = false;     // Ctrl-Z: the agents are being told
 
     // While linking.
+    Starter* starter_ = nullptr;  // outlives `run`
+    std::vector<Host> hosts_;     // as the starter knows them
     std::vector<std::optional<HostFacts>> facts_;
     std::vector<bool> is_awaited_;                      // by host: its answer is missing
     std::vector<std::vector<std::string>> found_;       // by host
@@ -182,6 +186,7 @@ private:
     std::vector<StderrTail> tails_;  // by rank
     std::vector<bool> gone_;         // by host: its AllGone came, or its agent is lost
     std::vector<HostSurvivor> survivors_;
+    std::optional<Sweeper> sweeper_;  // what agents of lost hosts have left
     std::optional<InputPump> input_;
     std::chrono::steady_clock::time_point started_at_;
 

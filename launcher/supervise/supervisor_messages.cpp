@@ -46,6 +46,7 @@ void Supervisor::on_agent_end(std::size_t host) {
             return;
         case Phase::running:
             if (!gone_[host]) {
+                sweep(host, Sweeper::kPatience);
                 lose_host(host, {.host = agents_.host(host), .time_ns = now_ns(), .why = why});
             }
             return;
@@ -55,6 +56,13 @@ void Supervisor::on_agent_end(std::size_t host) {
                 io_.stop();
             }
             return;
+    }
+}
+
+/// Ends what is left on a host whose agent we have lost.
+void Supervisor::sweep(std::size_t host, std::chrono::seconds patience) {
+    if (host < plan_->hosts.size() && !plan_->hosts[host].ranks.empty()) {
+        sweeper_->sweep(hosts_[host], plan_->job.id, patience);
     }
 }
 

@@ -65,6 +65,7 @@ void Supervisor::give_up_silent(std::size_t host) {
             fail_link({Errc::unavailable, "lost host " + agents_.host(host) + ": " + why});
             return;
         case Phase::running:
+            sweep(host, Sweeper::kPatienceWithSilent);
             lose_host(
                 host,
                 {.host = agents_.host(host), .time_ns = as_ns(pulse_->heard_at(host)), .why = why});

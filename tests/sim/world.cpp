@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/world.hpp"
 
+#include "collectives/base/text.hpp"
+#include "launcher/wire/frames.hpp"
+
 #include <cerrno>
 #include <csignal>
+#include <memory>
 #include <utility>
 
 namespace hvd::sim {
@@ -30,6 +34,53 @@ private:
     SimHost& host_;
 };
 
+/// A second connection to a host, with an agent that ends whatever the first one has left.
+class SimSweep final : public launch::AgentChannel {
+public:
+    SimSweep(World& world, SimHost& host, std::size_t index)
+        : world_(world), host_(host), index_(index) {}
+
+    void open(Handlers handlers) override {
+        if (host_.is_cut()) {
+            return;  // it cannot be reached
+        }
+        handlers_ = std::make_shared<Handlers>(std::move(handlers));
+        after(world_.script().hosts[index_].handshake, [this](const Handlers& launcher) {
+            const auto* magic = reinterpret_cast<const std::byte*>(wire::kMagic.data());
+            launcher.on_bytes({magic, wire::kMagic.size()});
+            launcher.on_bytes(wire::encode(wire::Hello{.build_id = kBuildId, .pid = 2}));
+            launcher.on_bytes(wire::encode(wire::Facts{}));
+        });
+    }
+
+    void send(std::vector<std::byte> /*what is to be done*/) override {
+        after(2 * world_.script().hosts[index_].latency, [this](const Handlers& launcher) {
+            for (auto& rank : world_.ranks) {
+                if (rank.host == index_ && world_.policy().has_kill) {
+                    world_.kill(rank);
+                }
+            }
+            launcher.on_bytes(wire::encode(wire::AllGone{}));
+        });
+    }
+    void when_sent(std::function<void()> sent) override { sent(); }
+    void close() override {}
+
+private:
+    void after(Duration span, std::function<void(const Handlers&)> call) {
+        world_.in(span, [alive = std::weak_ptr(handlers_), call = std::move(call)] {
+            if (const auto launcher = alive.lock()) {
+                call(*launcher);
+            }
+        });
+    }
+
+    World& world_;
+    SimHost& host_;
+    std::size_t index_;
+    std::shared_ptr<Handlers> handlers_;  // shared with what is under way
+};
+
 }  // namespace
 
 World::World(const Script& script, Policy policy)
@@ -48,7 +99,12 @@ World::World(const Script& script, Policy policy)
     }
 }
 
-Result<std::unique_ptr<launch::AgentChannel>> World::start(const launch::Host& /*host*/) {
+Result<std::unique_ptr<launch::AgentChannel>> World::start(const launch::Host& host) {
+    if (next_host_ == hosts.size()) {
+        const auto index = *parse_number<std::size_t>(std::string_view(host.name).substr(1));
+        return std::unique_ptr<launch::AgentChannel>(
+            std::make_unique<SimSweep>(*this, *hosts.at(index), index));
+    }
     return std::unique_ptr<launch::AgentChannel>(
         std::make_unique<SimChannel>(*hosts.at(next_host_++)));
 }

@@ -150,6 +150,8 @@ def test_ctrl_z_stops_the_ranks_of_all_hosts_and_their_lease(cluster):
     with hosts.start(*arguments, *command, process_group=0) as job:
         job.wait_until(lambda: job.text["out"].count(b"ready\n") == 3, "three times ready")
         (launcher,) = hosts.head.find("horovodrun")
+        for host in hosts.hosts:
+            host.wait_for(lambda host=host: host.find("sleep"), "its rank's child")
         ranks = [one for host in hosts.hosts for one in host.find("sleep")]
 
         job.signal(signal.SIGTSTP)
@@ -180,6 +182,26 @@ def test_a_killed_guard_or_agent_loses_its_host(started, victim):
     assert ended.code == 125
     assert "h2" in "\n".join(ended.said)
     hosts.wait_until_clean(2)
+
+
+def test_what_outlives_guard_and_agent_is_swept(started):
+    # Forked twice, in a session of its own, deaf to TERM; the job's id is in its environment.
+    demon = "(setsid sh -c 'trap \"\" TERM; while :; do sleep 1000; done' &); echo ready; wait"
+    command = ("sh", "-c", demon + "; sleep 1001")
+    hosts, job = started("--grace", 1, command=command)
+    h2 = hosts.hosts[1]
+    both = h2.find("hvd-agent")
+
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # neither sees the other's end
+        for one in both:
+            os.kill(one.pid, number)
+    hosts.wait_until_clean(2, [h2])
+    ended = job.end()
+
+    assert len(both) == 2
+    assert ended.code == 125
+    assert "h2" in "\n".join(ended.said)
+    hosts.wait_until_clean(1)
 
 
 def test_a_killed_sshd_loses_its_host(started):
@@ -260,6 +282,23 @@ def test_a_silent_host_is_lost_when_its_lease_ends(started):
     hosts.wait_until_clean(2, hosts.hosts[:2])
     # Its agent has heard nothing for as long; its sshd does not notice such a thing.
     hosts.wait_until_clean(3, [h3], but_for="sshd")
+
+
+@pytest.mark.parametrize("is_cut", [False, True], ids=["reached", "cut off"])
+def test_a_host_whose_agent_hangs_has_no_rank_a_second_after_the_lease(started, is_cut):
+    hosts, job = started("--lease", 2, "--grace", 1)
+    h2 = hosts.hosts[1]
+    agent = h2.find("hvd-agent")[1]
+
+    if is_cut:
+        h2.cut()
+    os.kill(agent.pid, signal.SIGSTOP)
+    hosts.wait_until_clean(2 + 1, [h2], but_for="sshd")
+    ended = job.end()
+
+    assert ended.code == 125
+    assert "h2" in "\n".join(ended.said)
+    hosts.wait_until_clean(2, [hosts.hosts[0], hosts.hosts[2]])
 
 
 def test_a_host_that_loses_power_is_lost_when_its_lease_ends(started):

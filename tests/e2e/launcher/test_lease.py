@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from test_signals import wait_for_state
@@ -52,14 +53,50 @@ def test_a_launcher_that_is_stopped_for_longer_than_the_lease_has_no_ranks_left(
     assert any(line.startswith("horovodrun: lost the agent on host") for line in ended.said)
 
 
+def stat(pid: int) -> list[str] | None:
+    """State, parent, ... of a process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return text[text.rindex(")") + 2 :].split()
+
+
+def state(pid: int) -> str | None:
+    return (stat(pid) or [None])[0]
+
+
+def parent_of(pid: int) -> int:
+    return int(stat(pid)[1])
+
+
+def below(ancestor: int) -> list[int]:
+    """Its descendants."""
+    parents = {int(name): stat(int(name)) for name in os.listdir("/proc") if name.isdigit()}
+    family = [ancestor]
+    for member in family:
+        family += [pid for pid, row in parents.items() if row and int(row[1]) == member]
+    return family[1:]
+
+
 def test_an_agent_that_says_nothing_is_lost_with_the_lease(launcher, remote):
-    with launcher.start(*remote, "sh", "-c", "echo $PPID; exec sleep 60") as job:
+    # The child hides: forked twice, in a session of its own, deaf to TERM.
+    hides = (
+        "(setsid sh -c 'trap \"\" TERM; exec sleep 1000' >&- 2>&- &); echo $PPID $$; exec sleep 60"
+    )
+    with launcher.start(*remote, "sh", "-c", hides) as job:
         job.wait_until(lambda: b"\n" in job.text["out"], "the agent's pid")
-        agent = int(bytes(job.text["out"]).decode().rpartition(":")[2])
+        agent, rank = map(int, bytes(job.text["out"]).decode().rpartition(":")[2].split())
+        guard = parent_of(agent)
+        children = below(guard)
         os.kill(agent, signal.SIGSTOP)
         began = time.monotonic()
+        while left := [pid for pid in (guard, *children) if state(pid) not in (None, "Z")]:
+            assert time.monotonic() - began < 2 + 1, f"{left} outlive the lease by a second"
+            time.sleep(0.02)
         ended = job.end()
 
+    assert {agent, rank} < set(children) and len(children) == 3
     assert ended.code == 125
     assert 1 < time.monotonic() - began < 5
     said = "horovodrun: lost the agent on host elsewhere: no word from it for 2 s (--lease)"

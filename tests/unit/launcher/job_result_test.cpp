@@ -58,6 +58,20 @@ JobResult failed_job() {
 
 }  // namespace
 
+TEST_CASE("a rank that was never started has no pid anywhere") {
+    auto result = failed_job();
+    result.ranks[3].pid = 0;
+    result.culprit->rank.pid = 0;
+
+    const auto summary = Json::parse(format_summary(result));
+
+    CHECK(summary["ranks"][3]["pid"].is_null());
+    CHECK(summary["ranks"][2]["pid"] == 1002);
+    CHECK(summary["culprit"]["pid"].is_null());
+    CHECK(format_last_words(result).find("culprit: rank 1 (host node1, local rank 1): exit 3\n") !=
+          std::string::npos);
+}
+
 TEST_CASE("the last words name the culprit, its last lines, and the others") {
     CHECK(format_last_words(failed_job()) ==
           "horovodrun: culprit: rank 1 (host node1, local rank 1, pid 1001): exit 3\n"

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/net/timer.hpp"
+#include "launcher/remote/starter.hpp"
+#include "launcher/supervise/job_result.hpp"
+#include "launcher/wire/frames.hpp"
+
+#include <chrono>
+#include <functional>
+#include <list>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hvd::launch {
+
+class IoThread;
+
+/// Ends what the agent of a lost host may have left there: a new agent, with no ranks, kills
+/// whatever has the job's id in its environment. Where guard and agent were killed at once, this
+/// finds what the ranks had daemonised. Thread: io.
+class Sweeper final {
+public:
+    /// A host that cannot be reached within this time ends its processes by its own lease. One that
+    /// was silent before will hardly answer now.
+    static constexpr auto kPatience = std::chrono::seconds(3);
+    static constexpr auto kPatienceWithSilent = std::chrono::seconds(1);
+
+    /// `changed` is called whenever a sweep is over.
+    Sweeper(IoThread& io, Starter& starter, std::function<void()> changed)
+        : io_(io), starter_(starter), changed_(std::move(changed)) {}
+
+    void sweep(const Host& host, const std::string& job_id, std::chrono::seconds patience);
+    [[nodiscard]] bool is_idle() const noexcept;
+
+    /// What withstood, on all hosts so far.
+    [[nodiscard]] std::vector<HostSurvivor> take_survivors() {
+        return std::exchange(survivors_, {});
+    }
+
+private:
+    struct Broom {
+        explicit Broom(IoThread& io) : limit(io) {}
+
+        std::string host;
+        wire::FrameReader<wire::FromAgent> reader;
+        Timer limit;
+        bool has_asked = false;
+        bool is_over = false;
+        std::unique_ptr<AgentChannel> channel;  // until the end: its handlers may not destroy it
+    };
+
+    void receive(Broom& broom, const std::string& job_id, std::span<const std::byte> bytes);
+    void ask(Broom& broom, const std::string& job_id);
+    void finish(Broom& broom);
+
+    IoThread& io_;
+    Starter& starter_;
+    std::function<void()> changed_;
+    std::vector<HostSurvivor> survivors_;
+    std::list<Broom> brooms_;
+};
+
+}  // namespace hvd::launch
