@@ -89,12 +89,7 @@ void SshTransport::enter(State state) {
     }
     limit_.set(Deadline::in(limit), [this, limit] {
         const auto span = std::chrono::ceil<std::chrono::seconds>(limit).count();
-        const auto reason = "no answer within " + std::to_string(span) + " s";
-        if (state_ == State::connect && next_address_ < addresses_.size()) {
-            connect_next(reason);
-        } else {
-            fail(Errc::timed_out, reason);
-        }
+        fail(Errc::timed_out, "no answer within " + std::to_string(span) + " s");
     });
 }
 
@@ -138,50 +133,28 @@ void SshTransport::resolved(Result<std::vector<Address>> addresses) {
         return;
     }
     addresses_ = std::move(addresses).value();
-    connect_next("");
+    connect();
 }
 
-/// `reason`: why the address before was of no use.
-void SshTransport::connect_next(const std::string& reason) {
+void SshTransport::connect() {
     session_.reset();
     socket_.reset();
-    if (next_address_ == addresses_.size()) {
-        state_ = State::connect;
-        fail(Errc::unavailable, reason);
-        return;
-    }
-    const auto& address = addresses_[next_address_++];
     enter(State::connect);
-    UniqueFd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!fd) {
-        fail(Errc::unavailable, system_error("socket", errno).message);
-        return;
-    }
-    const int on = 1;
-    (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    (void)::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    const int result =
-        ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size);
-    if (result != 0 && errno != EINPROGRESS) {
-        connect_next(system_error(address.text, errno).message);
-        return;
-    }
-    socket_ = std::make_unique<ReadyWatch>(io_, std::move(fd));
-    // From the loop, since the watch may be replaced, which its own handler must survive.
-    socket_->wait_writable([this] { soon_.set(Deadline::in(kNow), [this] { connected(); }); });
+    connecting_ = std::make_unique<Connecting>(
+        io_, addresses_,
+        [this](Result<Connecting::Connected> result) { connected(std::move(result)); });
 }
 
-void SshTransport::connected() {
+void SshTransport::connected(Result<Connecting::Connected> result) {
     if (state_ != State::connect) {
         return;
     }
-    int error = 0;
-    socklen_t size = sizeof error;
-    (void)::getsockopt(socket_->fd(), SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error != 0) {
-        connect_next(system_error(addresses_[next_address_ - 1].text, error).message);
+    if (!result) {
+        fail(Errc::unavailable, result.error().message);
         return;
     }
+    socket_ = std::move(result->socket);
+    addresses_ = {addresses_[result->address]};  // should sshd drop us, it is this one again
     session_ = std::make_unique<SshSession>(socket_->fd(), target_.host_key_algorithms);
     enter(State::handshake);
     drive();
@@ -199,9 +172,8 @@ void SshTransport::retry_or_fail() {
     limit_.cancel();
     session_.reset();
     socket_.reset();
-    next_address_ -= next_address_ > 0 ? 1 : 0;  // the same address
     state_ = State::connect;
-    soon_.set(Deadline::in(std::chrono::milliseconds(span(dice_))), [this] { connect_next(""); });
+    soon_.set(Deadline::in(std::chrono::milliseconds(span(dice_))), [this] { connect(); });
 }
 
 // ---- from the socket to the line ----
@@ -333,7 +305,8 @@ void SshTransport::finish(std::optional<Error> error) {
             error = Error{Errc::unavailable, "the shell there " + *words};
         }
     }
-    if (error) {
+    // A reason to use the system's ssh is said once, with the first host that it is about.
+    if (error && error->code != Errc::unsupported) {
         const auto said = one_line(errors_, kShownErrors);
         error->message = "ssh to " + target_.user + "@" + target_.name + " port " +
                          std::to_string(target_.port) + ": " + error->message +

@@ -4,6 +4,7 @@
 #include "launcher/net/ready_watch.hpp"
 #include "launcher/net/timer.hpp"
 #include "launcher/remote/bootstrap/transport.hpp"
+#include "launcher/remote/ssh/connecting.hpp"
 #include "launcher/remote/ssh/name_lookup.hpp"
 #include "launcher/remote/ssh/sign_in.hpp"
 #include "launcher/remote/ssh/ssh_session.hpp"
@@ -61,8 +62,8 @@ private:
     [[nodiscard]] static std::string_view words(State state);
     void enter(State state);
     void resolved(Result<std::vector<Address>> addresses);
-    void connect_next(const std::string& reason);
-    void connected();
+    void connect();
+    void connected(Result<Connecting::Connected> result);
     void retry_or_fail();
     void wake();
     void drive();
@@ -90,7 +91,7 @@ private:
     std::minstd_rand dice_;
     std::unique_ptr<NameLookup> lookup_;
     std::vector<Address> addresses_;
-    std::size_t next_address_ = 0;
+    std::unique_ptr<Connecting> connecting_;
     int drops_ = 0;
     std::unique_ptr<ReadyWatch> socket_;
     std::unique_ptr<SshSession> session_;  // after the socket, which it uses

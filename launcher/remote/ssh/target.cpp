@@ -4,6 +4,7 @@
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
 #include "launcher/remote/command/ssh_command.hpp"
+#include "launcher/remote/ssh/file_pattern.hpp"
 #include "launcher/remote/ssh/ssh_config.hpp"
 
 #include <algorithm>
@@ -32,8 +33,7 @@ bool exists(const std::string& path) {
     return std::filesystem::exists(path, unknown);
 }
 
-/// Relative names are below ~/.ssh in the user's file, below /etc/ssh in the system's. Not by
-/// glob(), which a program linked statically cannot have; so only the last part may have a pattern.
+/// Relative names are below ~/.ssh in the user's file, below /etc/ssh in the system's.
 std::vector<ConfigFile> include_files(const std::string& pattern,
                                       const std::string& from,
                                       const LocalUser& me) {
@@ -44,18 +44,7 @@ std::vector<ConfigFile> include_files(const std::string& pattern,
         path = (from.starts_with("/etc/ssh/") ? "/etc/ssh/" : me.home + "/.ssh/") + path;
     }
     std::vector<ConfigFile> files;
-    const auto folder = std::filesystem::path(path).parent_path();
-    std::vector<std::string> names{path};
-    if (path.find_first_of("*?") != std::string::npos) {
-        names.clear();
-        std::error_code unknown;  // a folder that is not there has no files
-        for (const auto& entry : std::filesystem::directory_iterator(folder, unknown)) {
-            if (matches_glob(entry.path().string(), path)) {
-                names.push_back(entry.path().string());
-            }
-        }
-        std::ranges::sort(names);
-    }
+    const auto names = expand_file_pattern(path);
     files.reserve(names.size());
     for (const auto& name : names) {
         files.push_back({.path = name, .text = read_or_empty(name)});

@@ -66,6 +66,19 @@ def test_a_host_may_be_written_in_many_ways(cluster, name):
     assert (job.code, job.lines) == (0, ["[0]<stdout>:h2"]), job.err
 
 
+def test_of_several_addresses_a_silent_one_costs_little(cluster):
+    hosts = cluster(2)
+    names = hosts.lab.files.etc / "hosts"
+    silent = "".join(f"10.77.200.{number} both\n" for number in range(1, 4))
+    names.write_text(f"{names.read_text()}{silent}{hosts.hosts[1].address} both\n")
+    hosts.head.path("/root/.ssh/config").write_text("Host both\n  HostKeyAlias h2\n")
+
+    job = hosts.run("-np", 1, "-H", "both:1", "hostname")
+
+    assert (job.code, job.lines) == (0, ["[0]<stdout>:h2"]), job.err
+    assert job.seconds < 3  # three times 250 ms; ARP alone takes 3 s for each
+
+
 def test_a_host_file_names_hosts_too(cluster):
     hosts = cluster(3)
     hosts.head.path("/root/hosts").write_text("# ours\nh2 slots=2\n\nh3:1\n")
