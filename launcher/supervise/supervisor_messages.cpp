@@ -98,7 +98,7 @@ void Supervisor::on(std::size_t host, wire::Started event) {
         output_->say(name_of(event.rank) + " started on " + agents_.host(host) + ", pid " +
                      std::to_string(event.pid));
     }
-    if (options_.trace != nullptr && options_.on_all_started) {
+    if (options_.trace != nullptr && options_.on_all_started && event.rank != kLauncherRank) {
         options_.trace->started(host, event.rank, as_time(event.time_ns));
     }
     perform(machine_->on_started(event));
@@ -151,7 +151,10 @@ void Supervisor::on(std::size_t host, wire::Exited event) {
         output_->say(name_of(event.rank) + " ended");
     }
     const auto action = machine_->on_exited(event);
-    tell_ranks(obituary_.on_exited(machine_->record().ranks[static_cast<std::size_t>(event.rank)]));
+    if (event.rank != kLauncherRank) {  // no rank waits for mpirun
+        const auto index = static_cast<std::size_t>(event.rank);
+        tell_ranks(obituary_.on_exited(machine_->record().ranks[index]));
+    }
     perform(action);
 }
 
