@@ -98,7 +98,7 @@ void Supervisor::on(std::size_t host, wire::Started event) {
         output_->say(name_of(event.rank) + " started on " + agents_.host(host) + ", pid " +
                      std::to_string(event.pid));
     }
-    if (options_.trace != nullptr && options_.on_all_started && event.rank != kLauncherRank) {
+    if (options_.trace != nullptr && options_.on_all_started) {
         options_.trace->started(host, event.rank, as_time(event.time_ns));
     }
     perform(machine_->on_started(event));
