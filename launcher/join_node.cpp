@@ -96,6 +96,7 @@ int join(const JoinRequest& request) {
     }
     auto arguments = agent_arguments(request, *addresses, deadline);
     std::vector<char*> pointers;
+    pointers.reserve(arguments.size() + 1);
     for (auto& argument : arguments) {
         pointers.push_back(argument.data());
     }

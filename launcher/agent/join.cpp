@@ -211,34 +211,40 @@ Result<UniqueFd> connect_to(const JoinAddress& address, Deadline deadline) {
     return socket;
 }
 
+/// After a call that gave `count`: waits where it would have blocked. Errors: what else failed.
+Status settle_call(ssize_t count,
+                   std::string_view call,
+                   int socket,
+                   short events,
+                   Deadline deadline) {
+    if (count >= 0 || errno == EINTR) {
+        return ok();
+    }
+    if (errno == EAGAIN) {
+        return wait_for(socket, events, deadline, "answer");
+    }
+    return Error{Errc::unavailable, system_error(call, errno).message};
+}
+
 Status send_all(int socket, std::span<const std::byte> bytes, Deadline deadline) {
     while (!bytes.empty()) {
         const auto count = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-        if (count >= 0) {
-            bytes = bytes.subspan(static_cast<std::size_t>(count));
-        } else if (errno == EAGAIN) {
-            HVD_TRY_STATUS(wait_for(socket, POLLOUT, deadline, "room for what we send"));
-        } else if (errno != EINTR) {
-            return Error{Errc::unavailable, system_error("send", errno).message};
-        }
+        HVD_TRY_STATUS(settle_call(count, "send", socket, POLLOUT, deadline));
+        bytes = bytes.subspan(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     }
     return ok();
 }
 
 Result<std::vector<std::byte>> receive(int socket, std::size_t size, Deadline deadline) {
     std::vector<std::byte> bytes(size);
-    std::size_t filled = 0;
-    while (filled < size) {
-        const auto count = ::recv(socket, bytes.data() + filled, size - filled, 0);
-        if (count > 0) {
-            filled += static_cast<std::size_t>(count);
-        } else if (count == 0) {
+    auto rest = std::span(bytes);
+    while (!rest.empty()) {
+        const auto count = ::recv(socket, rest.data(), rest.size(), 0);
+        if (count == 0) {
             return Error{Errc::unavailable, "the other end closed the connection"};
-        } else if (errno == EAGAIN) {
-            HVD_TRY_STATUS(wait_for(socket, POLLIN, deadline, "answer"));
-        } else if (errno != EINTR) {
-            return Error{Errc::unavailable, system_error("recv", errno).message};
         }
+        HVD_TRY_STATUS(settle_call(count, "recv", socket, POLLIN, deadline));
+        rest = rest.subspan(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     }
     return bytes;
 }
