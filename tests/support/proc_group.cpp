@@ -2,10 +2,10 @@
 #include "tests/support/proc_group.hpp"
 
 #include "collectives/base/deadline.hpp"
+#include "collectives/base/random_id.hpp"
 #include "collectives/base/unique_fd.hpp"
 
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -194,8 +194,7 @@ std::string run_thread_ranks(int size, const std::function<int(int rank)>& body)
 }
 
 std::string unique_socket_name() {
-    static std::atomic<int> count = 0;
-    return "hvd-test-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
+    return "hvd-test-" + random_id().value();  // a process id is unique in its namespace only
 }
 
 }  // namespace hvd::test

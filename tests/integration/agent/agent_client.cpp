@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/integration/agent/agent_client.hpp"
 
+#include "collectives/base/random_id.hpp"
 #include "tests/support/proc_group.hpp"
 
 #include <algorithm>
@@ -32,6 +33,11 @@ Pipe make_pipe() {
 }
 
 }  // namespace
+
+const std::string& job_id() {
+    static const std::string kId = random_id().value();
+    return kId;
+}
 
 AgentClient::AgentClient(const std::vector<std::string>& environment,
                          const std::function<void()>& before_exec) {
@@ -87,7 +93,7 @@ launch::HostPlan AgentClient::plan(const std::vector<std::vector<std::string>>& 
 void AgentClient::start(const launch::HostPlan& plan) {
     ranks.resize(plan.ranks.size());
     send_raw(wire::kMagic);
-    send(wire::Start{.job = {.id = kJobId, .env = {}, .ranks_env = {}}, .plan = plan});
+    send(wire::Start{.job = {.id = job_id(), .env = {}, .ranks_env = {}}, .plan = plan});
 }
 
 void AgentClient::send(const wire::ToAgent& message) {

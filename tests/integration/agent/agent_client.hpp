@@ -18,7 +18,8 @@ namespace hvd::test {
 
 namespace wire = launch::wire;
 
-inline constexpr const char* kJobId = "0123456789abcdef0123456789abcdef";
+/// Of the jobs of this process, and of no other: an agent ends whatever has the id of its job.
+[[nodiscard]] const std::string& job_id();
 
 /// How one rank ended, and all that it wrote.
 struct RankStory {

@@ -73,7 +73,7 @@ TEST_CASE("ranks run as planned: every byte, every exit, in order") {
 TEST_CASE("signals reach the rank: those of a terminal its children too, others it alone") {
     AgentClient client;
     const auto script = shell(
-        "trap 'echo usr1' USR1; trap 'echo hup; exit 5' HUP;"
+        "trap 'echo usr1' USR1; trap 'wait; echo hup; exit 5' HUP;"
         "sh -c 'trap \"echo child-usr1\" USR1; trap \"echo child-hup; exit 0\" HUP; echo ready;"
         "while :; do sleep 0.01; done' & while :; do wait; done");
     client.start(AgentClient::plan({script}));

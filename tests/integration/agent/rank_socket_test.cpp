@@ -31,7 +31,7 @@ launch::HostPlan plan_with_contract(const std::vector<std::vector<std::string>>&
                          .local_rank = rank.rank,
                          .local_size = static_cast<int>(commands.size())},
             .hostname = "here",
-            .job_id = kJobId,
+            .job_id = job_id(),
             .agent_socket = plan.agent_socket};
         rank.env = coll::encode(contract);
     }
@@ -181,10 +181,10 @@ TEST_CASE("strangers and garbage cost only their own connection") {
     CHECK(answer_to_stranger(
               name, coll::encode(coll::RankMessage{coll::agent_message::Get{.key = "k"}})) == "");
     CHECK_THAT(answer_to_stranger(name, hello("other", 0)),
-               Catch::Contains("belongs to job other, this agent to job 0123"));
-    CHECK_THAT(answer_to_stranger(name, hello(kJobId, 7)),
+               Catch::Contains("belongs to job other, this agent to job " + job_id()));
+    CHECK_THAT(answer_to_stranger(name, hello(job_id(), 7)),
                Catch::Contains("rank 7 does not run on this host"));
-    CHECK_THAT(answer_to_stranger(name, hello(kJobId, 0)), Catch::Contains("is not rank 0"));
+    CHECK_THAT(answer_to_stranger(name, hello(job_id(), 0)), Catch::Contains("is not rank 0"));
     std::vector<UniqueFd> silent;
     for (int count = 0; count < 200; ++count) {
         silent.push_back(coll::connect_abstract(name, SOCK_STREAM, Deadline::in(5s)).value());

@@ -150,7 +150,7 @@ TEST_CASE("more ranks than slots are allowed in the way of each MPI") {
     CHECK(line_of(request).find("versubscribe") == std::string::npos);
 }
 
-TEST_CASE("--binding-args and --mpi-args stand where MPI reads them") {
+TEST_CASE("flags --binding-args and --mpi-args stand where MPI reads them") {
     auto request = plain(Kind::open_mpi_4);
     request.binding_args = {"--bind-to", "socket"};
     request.mpi_args = {"--mca", "pml", "ucx"};
