@@ -77,6 +77,12 @@ inline constexpr std::string_view kDoctor = "doctor";
 /// asked for. Errors: invalid_argument, also for a job inside of a world of several.
 [[nodiscard]] Result<std::optional<Task>> find_own_task(const Draft& draft);
 
+/// What the flags (as they were typed) may be for one task of another launcher, and in front of an
+/// mpirun. Errors: invalid_argument for those that would do nothing.
+[[nodiscard]] Status check_task(const Task& task, const std::vector<std::string>& spellings);
+[[nodiscard]] Status check_line(std::string_view program,
+                                const std::vector<std::string>& spellings);
+
 /// Completes what --mpi needs. mpirun has the output of what it starts, so not all of our flags can
 /// be obeyed. Errors: invalid_argument.
 [[nodiscard]] Status check_mpi(Draft& draft);

@@ -3,6 +3,8 @@
 // Flags for starting through an mpirun.
 #include "launcher/cli/flag.hpp"
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -11,6 +13,19 @@ namespace {
 
 Error wrong(std::string why) {
     return {Errc::invalid_argument, std::move(why)};
+}
+
+/// Where another launcher starts the ranks, and we only stand in front of their program.
+bool has_meaning_in_task(std::string_view spelled) {
+    constexpr std::array<std::string_view, 4> kAllowed{"--env", "--bind-to", "--config-file",
+                                                       "--verbose"};
+    const auto is_it = [&](const Flag& flag) {
+        return std::ranges::find(flag.names, spelled) != flag.names.end();
+    };
+    return std::ranges::find(kAllowed, spelled) != kAllowed.end() ||
+           std::ranges::any_of(tunable_flags(), [&](const FlagSection& section) {
+               return std::ranges::any_of(section.flags, is_it);
+           });
 }
 
 }  // namespace
@@ -86,6 +101,24 @@ Result<std::optional<Task>> find_own_task(const Draft& draft) {
                      std::string(task->launcher));
     }
     return std::optional<Task>();
+}
+
+Status check_task(const Task& task, const std::vector<std::string>& spellings) {
+    const auto idle = std::ranges::find_if_not(spellings, has_meaning_in_task);
+    return idle == spellings.end()
+               ? ok()
+               : wrong(*idle + " has no effect under " + std::string(task.launcher) +
+                       ", which starts and watches the ranks; leave it out, or start horovodrun "
+                       "outside of " +
+                       std::string(task.launcher));
+}
+
+Status check_line(std::string_view program, const std::vector<std::string>& spellings) {
+    return spellings.empty()
+               ? ok()
+               : wrong(spellings.front() + " has no effect in front of " + std::string(program) +
+                       "; leave it out, or let horovodrun write that line: horovodrun --mpi -np N "
+                       "PROGRAM");
 }
 
 }  // namespace hvd::launch

@@ -365,10 +365,12 @@ Result<Parsed> parse_command_line(const std::vector<std::string>& arguments,
     if (!draft.is_doctor && !draft.request.command.empty()) {
         HVD_TRY(const auto task, find_own_task(draft));
         if (task) {
+            HVD_TRY_STATUS(check_task(*task, words.spellings));
             HVD_TRY_STATUS(read_config(draft));
             return Parsed(RunTask{.task = *task, .job = std::move(draft.request)});
         }
         if (!draft.request.processes && is_mpirun(draft.request.command.front())) {
+            HVD_TRY_STATUS(check_line(draft.request.command.front(), words.spellings));
             return Parsed(RunLine{.line = std::move(draft.request.command)});
         }
     }

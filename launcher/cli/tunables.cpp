@@ -139,7 +139,7 @@ constexpr std::array kTunables{
             .off_flag = "--no-mpi-threads-disable",
             .variable = "HOROVOD_MPI_THREADS_DISABLE",
             .key = "library_options.mpi_threads_disable",
-            .help = "ask MPI for MPI_THREAD_SINGLE"},
+            .help = "ask MPI for no more threads than are needed"},
     Tunable{.flag = "--num-nccl-streams",
             .variable = "HOROVOD_NUM_NCCL_STREAMS",
             .key = "library_options.num_nccl_streams",

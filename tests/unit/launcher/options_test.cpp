@@ -269,7 +269,7 @@ TEST_CASE("jsrun is refused with what to do instead") {
     CHECK_THAT(parsed.error().message, Catch::Contains("use --mpi"));
 }
 
-TEST_CASE("--mpi takes its arguments, and its program from HOROVOD_MPIRUN") {
+TEST_CASE("mode --mpi takes its arguments, and its program from HOROVOD_MPIRUN") {
     const auto parsed =
         parse_command_line({"-np", "2", "--mpi", "--tcp", "--mpi-args=-x A", "--mpi-args", "-x B",
                             "--binding-args=--bind-to core", "train"},
@@ -316,6 +316,18 @@ TEST_CASE("flags about other hosts are read") {
     CHECK(rules.lease == milliseconds(2500));
     CHECK(rules.on_failure == FailureRule::wait);
     CHECK(rules.exit_timeout == milliseconds(0));
+}
+
+TEST_CASE("a flag that would do nothing beside another launcher is refused") {
+    const Environment task{{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}};
+
+    CHECK_THAT(error("--timeout 9 train", task),
+               Catch::StartsWith("--timeout has no effect under mpirun"));
+    CHECK_THAT(error("--env-clean train", task), Catch::StartsWith("--env-clean has no effect"));
+    CHECK_THAT(error("--env A=1 mpirun -np 2 train"),
+               Catch::StartsWith("--env has no effect in front of mpirun"));
+    CHECK(parse_command_line(words("--env A=1 --bind-to none --verbose --cycle-time-ms 3 train"),
+                             task));
 }
 
 TEST_CASE("inside of an allocation its hosts are taken, unless others are written") {
