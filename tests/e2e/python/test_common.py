@@ -57,6 +57,7 @@ def test_structs_match_the_header(root: Path) -> None:
         "uint64_t": ctypes.c_uint64,
         "double": ctypes.c_double,
         "void*": ctypes.c_void_p,
+        "const void*": ctypes.c_void_p,
         "const char*": ctypes.c_char_p,
         "const int64_t*": ctypes.POINTER(ctypes.c_int64),
         "const hvd_tensor*": ctypes.POINTER(library.Tensor),
