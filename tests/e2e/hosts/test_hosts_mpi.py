@@ -14,7 +14,8 @@ WORLD = """
 import horovod.torch as hvd, torch
 hvd.init()
 total = hvd.allreduce(torch.tensor([float(hvd.rank())]), op=hvd.Sum)
-print("sum", total.item(), hvd.rank(), hvd.local_rank(), hvd.cross_rank(), "end")
+place = f"{hvd.rank()} {hvd.local_rank()} {hvd.cross_rank()}"
+print(f"sum {total.item()} {place} end\\n", end="")  # one write: mpirun cuts lines where writes end
 """
 
 

@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 
 TASK = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}
-WORLD = "import horovod.torch as hvd; hvd.init(); print('world', hvd.rank(), hvd.size(), 'end')"
+# One write, since mpirun cuts lines where writes end.
+WORLD = """
+import horovod.torch as hvd
+hvd.init()
+print(f"world {hvd.rank()} {hvd.size()} end\\n", end="")
+"""
 LINES = {
     "mpirun.openmpi": ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
     "mpiexec.hydra": (),
