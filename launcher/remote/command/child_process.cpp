@@ -43,6 +43,7 @@ Result<ChildProcess> spawn_child(const std::vector<std::string>& argv,
     HVD_TRY(auto input, make_pipe());
     HVD_TRY(auto output, make_pipe());
     HVD_TRY(auto errors, make_pipe());
+    HVD_TRY(auto report, make_pipe());  // carries errno, or ends with exec
     const std::array<int, 3> streams{input.read.get(), output.write.get(), errors.write.get()};
     std::vector<std::string> words = argv;
     std::vector<char*> pointers;
@@ -51,16 +52,20 @@ Result<ChildProcess> spawn_child(const std::vector<std::string>& argv,
         pointers.push_back(word.data());
     }
     pointers.push_back(nullptr);
-    volatile int failure = 0;
     // NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): the child only calls the kernel
     const pid_t pid = ::vfork();
     if (pid == 0) {
         // NOLINTNEXTLINE(clang-analyzer-unix.Vfork): it only calls the kernel
-        failure = become(pointers, streams, signal_mask);
+        const int error = become(pointers, streams, signal_mask);
+        (void)!::write(report.write.get(), &error, sizeof error);
         ::_exit(1);
     }
     if (pid < 0) {
         return system_error("vfork", errno);
+    }
+    report.write.reset();
+    int failure = 0;
+    while (::read(report.read.get(), &failure, sizeof failure) < 0 && errno == EINTR) {
     }
     if (failure != 0) {
         while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
