@@ -20,6 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     PlanRequest request;
     request.processes = 3;
     request.hosts = described->hosts;
+    request.starters.assign(request.hosts.size(), "ssh");
     request.command = {"train"};
     request.job_id = std::string(32, '0');
     (void)make_plan(request, described->facts);
