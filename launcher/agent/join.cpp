@@ -221,7 +221,8 @@ Status settle_call(ssize_t count,
         return ok();
     }
     if (errno == EAGAIN) {
-        return wait_for(socket, events, deadline, "answer");
+        return wait_for(socket, events, deadline,
+                        events == POLLOUT ? "room for what we send" : "answer");
     }
     return Error{Errc::unavailable, system_error(call, errno).message};
 }
