@@ -13,6 +13,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 MACHINE_REASONS = re.compile(r"\b(GPU|root)\b")
+TAIL_LINES = 15
 CATCH_REASON = re.compile(r"^SKIPPED: (.*)$", re.MULTILINE)
 
 
@@ -34,6 +35,14 @@ def outcome(case: ElementTree.Element) -> tuple[str, str]:
     return "passed", ""
 
 
+def tail_of(case: ElementTree.Element) -> str:
+    """The last lines a failed test printed, since a log may be cut before them."""
+    node = case.find("failure")
+    text = case.findtext("system-out") or (node.text if node is not None else "") or ""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return "".join(f"    | {line[:200]}\n" for line in lines[-TAIL_LINES:])
+
+
 def main(argv: list[str]) -> int:
     require_all = "--require-all" in argv[1:]
     counts = {"passed": 0, "failed": 0, "skipped": 0}
@@ -53,6 +62,8 @@ def main(argv: list[str]) -> int:
                 place, label = case.get("classname"), case.get("name")
                 label = label if place == label else f"{place}::{label}"
                 print(f"{result.upper()} {label}: {why.splitlines()[0] if why else ''}")
+            if result == "failed":
+                print(tail_of(case), end="")
     print(", ".join(f"{number} {result}" for result, number in counts.items()))
     return 1 if counts["failed"] or not counts["passed"] else 0
 

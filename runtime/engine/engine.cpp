@@ -200,16 +200,15 @@ Status Engine::help(const Done& done, Deadline deadline) {
 }
 
 Counters Engine::counters() const {
-    const auto published = [&](std::size_t index) {
-        return published_[index].load(std::memory_order_relaxed);
-    };
+    const auto& agreed = negotiator_.totals();
+    const auto& run = executor_.totals();
     return {.submitted = submitted_.load(std::memory_order_relaxed),
             .completed = tickets_.completed() - completed_before_,
-            .agreed_by_name = published(0),
-            .agreed_by_bit = published(1),
-            .names_bytes = published(2),
-            .collectives = published(3),
-            .collective_bytes = published(4),
+            .agreed_by_name = agreed.by_name.value(),
+            .agreed_by_bit = agreed.by_bit.value(),
+            .names_bytes = agreed.names_bytes.value(),
+            .collectives = run.collectives.value(),
+            .collective_bytes = run.bytes.value(),
             .engine_wakeups = wakeups_.load(std::memory_order_relaxed),
             .baton_takeovers = takeovers_.load(std::memory_order_relaxed)};
 }

@@ -13,7 +13,6 @@
 #include "runtime/execution/executor.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -140,7 +139,6 @@ private:
     void break_with(const Error& cause);
     void fail(std::span<Operation* const> heads, const Error& cause);
     void leave();
-    void publish_totals() noexcept;
 
     EngineConfig config_;
     bool force_hand_over_;
@@ -170,8 +168,6 @@ private:
     std::atomic<std::uint64_t> submitted_{0};
     std::atomic<std::uint64_t> wakeups_{0};
     std::atomic<std::uint64_t> takeovers_{0};
-    // Copies of what the baton's holder counts, for `counters`.
-    std::array<std::atomic<std::uint64_t>, 5> published_{};
 
     std::jthread thread_;  // last: it uses everything above
 };

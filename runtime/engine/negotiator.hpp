@@ -4,6 +4,7 @@
 // what has become ready.
 #pragma once
 
+#include "collectives/base/tally.hpp"
 #include "runtime/control/channel.hpp"
 #include "runtime/negotiation/coordinator.hpp"
 #include "runtime/tensor/ticket_table.hpp"
@@ -23,9 +24,9 @@ namespace hvd::rt {
 class Negotiator {
 public:
     struct Totals {
-        std::uint64_t by_name = 0;  // operations
-        std::uint64_t by_bit = 0;
-        std::uint64_t names_bytes = 0;
+        Tally by_name;  // operations
+        Tally by_bit;
+        Tally names_bytes;
     };
 
     /// Whether a caller waits for exactly what it submits.

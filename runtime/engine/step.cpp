@@ -38,9 +38,6 @@ bool Engine::step(Urgency urgency) {
         break_with({Errc::internal, "out of memory"});
     }
     tickets_.wake_any();
-    if (moved) {
-        publish_totals();
-    }
     return moved;
 }
 
@@ -181,17 +178,6 @@ void Engine::leave() {
     inbox_.take(taken_);
     fail(std::exchange(taken_, {}), *broken_);
     tickets_.wake_any();
-    publish_totals();
-}
-
-void Engine::publish_totals() noexcept {
-    const auto& agreed = negotiator_.totals();
-    const auto& run = executor_.totals();
-    const std::uint64_t totals[] = {agreed.by_name, agreed.by_bit, agreed.names_bytes,
-                                    run.collectives, run.bytes};
-    for (std::size_t index = 0; index < published_.size(); ++index) {
-        published_[index].store(totals[index], std::memory_order_relaxed);
-    }
 }
 
 }  // namespace hvd::rt

@@ -173,7 +173,7 @@ void Executor::start() {
         fail(group_, *broken_);
         return;
     }
-    ++totals_.collectives;
+    totals_.collectives += 1;
     totals_.bytes += coll::input_bytes(task_);
     workspace_ = {};
     if (task_.segments.size() > 1 && !backend->gathers(task_)) {

@@ -4,11 +4,11 @@
 #pragma once
 
 #include "collectives/backend.hpp"
+#include "collectives/base/tally.hpp"
 #include "runtime/fusion/planner.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -34,9 +34,10 @@ public:
         int rank = 0;
     };
 
+    /// Counted before the operations complete.
     struct Totals {
-        std::uint64_t collectives = 0;
-        std::uint64_t bytes = 0;
+        Tally collectives;
+        Tally bytes;
     };
 
     Executor(Setup setup, TicketTable& tickets);
