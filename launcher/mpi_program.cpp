@@ -2,9 +2,9 @@
 #include "launcher/mpi_program.hpp"
 
 #include "collectives/base/deadline.hpp"
+#include "collectives/base/env.hpp"
 #include "collectives/base/text.hpp"
 #include "launcher/mpi/command_line.hpp"
-#include "launcher/mpi/flavor.hpp"
 #include "launcher/mpi/wrap_plan.hpp"
 #include "launcher/remote/agent_file.hpp"
 
@@ -40,6 +40,13 @@ MpiProgram::MpiProgram(const LaunchRequest& request, StarterContext context)
     : request_(request), context_(std::move(context)) {
     if (!request.mpi.is_wanted) {
         return;
+    }
+    memory_.emplace(request.mpi.program, current_environment());
+    if (const auto said = memory_->recall()) {
+        if (const auto kind = mpi::detect_kind(*said, request.mpi.program)) {
+            known_ = *kind;
+            return;
+        }
     }
     auto child = spawn_child({request.mpi.program, "--version"}, context_.signal_mask);
     if (!child) {
@@ -90,6 +97,18 @@ Result<std::string> MpiProgram::read_version() {
     return text;
 }
 
+Result<mpi::Kind> MpiProgram::find_kind() {
+    if (known_) {
+        return *known_;
+    }
+    HVD_TRY(const auto version, read_version());
+    auto kind = mpi::detect_kind(version, request_.mpi.program);
+    if (kind) {
+        memory_->keep(version);
+    }
+    return kind;
+}
+
 Result<LaunchPlan> MpiProgram::wrap(LaunchPlan plan) {
     if (!request_.mpi.is_wanted) {
         return plan;
@@ -97,8 +116,7 @@ Result<LaunchPlan> MpiProgram::wrap(LaunchPlan plan) {
     if (error_) {
         return *error_;
     }
-    HVD_TRY(const auto version, read_version());
-    HVD_TRY(const auto kind, mpi::detect_kind(version, request_.mpi.program));
+    HVD_TRY(const auto kind, find_kind());
     HVD_TRY(auto shim, find_agent_file(context_));
     auto args = mpi::split_words(request_.mpi.args);
     if (!args) {

@@ -5,6 +5,8 @@
 
 #include "collectives/base/result.hpp"
 #include "launcher/cli/options.hpp"
+#include "launcher/mpi/flavor.hpp"
+#include "launcher/mpi_memory.hpp"
 #include "launcher/plan/process_spec.hpp"
 #include "launcher/remote/command/child_process.hpp"
 #include "launcher/remote/factory.hpp"
@@ -14,7 +16,8 @@
 
 namespace hvd::launch {
 
-/// Asks an mpirun which one it is while the agents are started. Does nothing without --mpi.
+/// Asks an mpirun which one it is while the agents are started, if it is not known from the last
+/// time. Does nothing without --mpi.
 class MpiProgram final {
 public:
     /// `request` outlives this object.
@@ -29,9 +32,12 @@ public:
 
 private:
     [[nodiscard]] Result<std::string> read_version();
+    [[nodiscard]] Result<mpi::Kind> find_kind();
 
     const LaunchRequest& request_;
     StarterContext context_;
+    std::optional<MpiMemory> memory_;
+    std::optional<mpi::Kind> known_;  // from what it said the last time
     std::optional<Error> error_;
     ChildProcess child_;  // `mpirun --version`
 };

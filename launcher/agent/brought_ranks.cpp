@@ -5,6 +5,7 @@
 #include "launcher/agent/clock.hpp"
 #include "launcher/agent/group_signals.hpp"
 #include "launcher/agent/pidfd.hpp"
+#include "launcher/agent/process_table.hpp"
 #include "launcher/agent/spawner.hpp"
 #include "launcher/wire/build_id.hpp"
 
@@ -119,6 +120,7 @@ bool BroughtRanks::take_claim(Guest& guest, const ShimClaim& claim) {
         order.cpus.assign(rank->spec->cpus.begin(), rank->spec->cpus.end());
         rank->pid = guest.pid;
         rank->pidfd = open_pidfd(guest.pid);
+        has_stranger_ = has_stranger_ || !descends_from(guest.pid, ::getpid());
         guest.rank = rank;
         watch(*rank);
     }

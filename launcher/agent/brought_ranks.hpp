@@ -42,6 +42,9 @@ public:
     [[nodiscard]] bool have_all_come() const noexcept;
     [[nodiscard]] bool is_any_running() const noexcept;
 
+    /// Whether one has come that is no descendant of ours, as from the daemon of another host.
+    [[nodiscard]] bool has_stranger() const noexcept { return has_stranger_; }
+
     /// To every rank that runs; see Ranks::signal.
     void signal(int number);
     void mark_induced() noexcept;
@@ -91,6 +94,7 @@ private:
     Surroundings to_;
     UniqueFd listener_;
     bool takes_more_ = true;
+    bool has_stranger_ = false;
     std::vector<Rank> ranks_;
     std::map<GuestId, Guest> guests_;
     GuestId next_guest_ = 0;

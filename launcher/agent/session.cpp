@@ -260,9 +260,10 @@ bool Session::is_any_running() const {
 
 void Session::settle_ending() {
     reap();
-    // Without a child there is no descendant: we are their subreaper. Only a KILL is worth the look
-    // at every process for those that somebody else started for a rank.
-    const bool may_be_elsewhere = was_killed_ || brought_;
+    // Without a child there is no descendant: we are their subreaper. Only a KILL, or ranks that
+    // somebody else started, are worth the look at every process.
+    const bool has_strangers = brought_ && (!has_launcher_ || brought_->has_stranger());
+    const bool may_be_elsewhere = was_killed_ || has_strangers;
     if (has_children_ || (may_be_elsewhere && !others().empty())) {
         perform(ending_.leftovers(grace_, std::chrono::steady_clock::now()));
     } else {

@@ -69,7 +69,8 @@ Result<JoinToken> JoinToken::make(const Environment& environment) {
     std::string tried;
     for (const auto& folder : folders(environment)) {
         std::error_code ignored;  // the file tells
-        std::filesystem::create_directories(folder, ignored);
+        std::filesystem::create_directories(folder.parent_path(), ignored);
+        (void)::mkdir(folder.c_str(), S_IRWXU);  // the agent's cache is there too, and wants it so
         auto path = (folder / "join-XXXXXX").string();
         if (const auto written = write_token(path, token); !written) {
             tried += (tried.empty() ? "" : "; ") + written.error().message;
