@@ -133,6 +133,22 @@ int join_names(Supervisor& supervisor,
     return merged ? 0 : fail(summary, kExitUsage, merged.error());
 }
 
+/// MASTER_PORT is to be one of the allowed ports. Returns 0 or the exit code.
+int choose_master_port(Supervisor& supervisor,
+                       const std::optional<PortSpan>& ports,
+                       HostFacts& facts,
+                       std::optional<SummaryFile>& summary) {
+    if (!ports) {
+        return 0;
+    }
+    const auto port = supervisor.pick_port(*ports);
+    if (!port) {
+        return fail(summary, join_exit_code(port.error(), supervisor.stop_signal()), port.error());
+    }
+    facts.free_port = *port;
+    return 0;
+}
+
 /// Asks every host whether its ranks could run, so that none starts where others cannot. Returns 0
 /// or the exit code.
 int check_hosts(Supervisor& supervisor,
@@ -246,7 +262,7 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     MpiProgram mpirun(request, context);
     Supervisor supervisor(io, blocked, std::move(options));
     const bool is_here = std::ranges::all_of(gathered->placed, &PlacedHost::is_here);
-    const auto facts = supervisor.link(**starters, hosts);
+    auto facts = supervisor.link(**starters, hosts);
     if (!facts) {
         const int exit_code = link_exit_code(facts.error(), supervisor.stop_signal());
         supervisor.dismiss(exit_code);
@@ -258,6 +274,12 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
             supervisor.dismiss(exit_code);
             return exit_code;
         }
+    }
+    if (const int exit_code =
+            choose_master_port(supervisor, request.ports, facts->front(), summary);
+        exit_code != 0) {
+        supervisor.dismiss(exit_code);
+        return exit_code;
     }
     if (*trace) {
         (*trace)->enter("plan");

@@ -78,6 +78,34 @@ bool is_port_free(int port) {
     return ::bind(socket4.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
+/// Whether somebody could listen at the port of every address. What is left of connections that
+/// are over does not count, as it does not for who sets SO_REUSEADDR.
+bool can_listen(int port) {
+    constexpr int kOn = 1;
+    constexpr int kOff = 0;
+    sockaddr_in6 six{};
+    six.sin6_family = AF_INET6;
+    six.sin6_port = htons(static_cast<std::uint16_t>(port));
+    const UniqueFd socket6(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (socket6) {
+        (void)::setsockopt(socket6.get(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn);
+        (void)::setsockopt(socket6.get(), IPPROTO_IPV6, IPV6_V6ONLY, &kOff, sizeof kOff);
+        if (::bind(socket6.get(), reinterpret_cast<const sockaddr*>(&six), sizeof six) == 0) {
+            return ::listen(socket6.get(), 1) == 0;
+        }
+        if (errno != EADDRNOTAVAIL) {
+            return false;
+        }
+    }
+    sockaddr_in four{};
+    four.sin_family = AF_INET;
+    four.sin_port = six.sin6_port;
+    const UniqueFd socket4(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    (void)::setsockopt(socket4.get(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn);
+    return ::bind(socket4.get(), reinterpret_cast<const sockaddr*>(&four), sizeof four) == 0 &&
+           ::listen(socket4.get(), 1) == 0;
+}
+
 int find_free_port() {
     const auto text = read_file("/proc/sys/net/ipv4/ip_local_port_range", kMaxText);
     const auto parsed = text ? parse_port_range(*text) : std::nullopt;
@@ -121,6 +149,15 @@ int pick_port(std::pair<int, int> ephemeral, unsigned number) {
     }
     const int index = static_cast<int>(number % static_cast<unsigned>(count));
     return index < below ? kFirstPort + index : above_from + (index - below);
+}
+
+std::optional<int> find_port(int first, int last) {
+    for (int port = std::min(last, kLastPort); port >= std::max(first, 1); --port) {
+        if (can_listen(port)) {
+            return port;
+        }
+    }
+    return std::nullopt;
 }
 
 HostFacts collect_facts() {

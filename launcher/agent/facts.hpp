@@ -17,6 +17,10 @@ namespace hvd::launch::agent {
 /// reserved ones and outside `ephemeral`.
 [[nodiscard]] int pick_port(std::pair<int, int> ephemeral, unsigned number);
 
+/// One from `first` to `last` at which nobody listens, the highest, since ranks begin with the
+/// lowest. Nothing when all are in use.
+[[nodiscard]] std::optional<int> find_port(int first, int last);
+
 /// What there is to know without asking anybody: no process is started. Without the GPUs.
 [[nodiscard]] HostFacts collect_facts();
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/session.hpp"
 
-#include "launcher/agent/clock.hpp"
 #include "launcher/agent/facts.hpp"
 #include "launcher/agent/gpu_facts.hpp"
 #include "launcher/agent/lease_board.hpp"
-#include "launcher/agent/preflight.hpp"
 #include "launcher/wire/build_id.hpp"
 
 #include <array>
@@ -28,9 +26,6 @@ namespace {
 /// Between TERM and KILL when the launcher has gone.
 constexpr auto kAbandonedGrace = std::chrono::milliseconds(500);
 
-constexpr std::size_t kOwnDescriptors = 64;
-constexpr std::size_t kDescriptorsPerRank = 8;  // three streams and connections to our socket
-
 constexpr std::array kStopSignals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
 UniqueFd open_signals() {
@@ -48,10 +43,6 @@ UniqueFd open_signals() {
     return fd;
 }
 
-std::size_t descriptors_for(const HostPlan& plan) {
-    return kOwnDescriptors + kDescriptorsPerRank * plan.ranks.size();
-}
-
 bool is_ignored(int number) {
     struct sigaction now {};
     return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
@@ -65,8 +56,7 @@ Session::Session(const AgentSetup& setup)
       output_(loop_, control_),
       input_(loop_),
       marks_{.guard = setup.guard, .agent = ::getpid(), .job_id = {}},
-      link_listener_(loop_),
-      link_meter_(loop_, [this](const wire::LinkMeasured& measured) { control_.send(measured); }),
+      answers_(loop_, control_),
       signals_(open_signals()) {
     loop_.watch(signals_.get(), EPOLLIN, [this](std::uint32_t) { hear_signals(); });
     control_.open(
@@ -84,9 +74,7 @@ int Session::run() {
     build_.start();
     while (true) {
         check_lease();
-        const auto now = std::chrono::steady_clock::now();
-        link_listener_.time_passed(now);
-        link_meter_.time_passed(now);
+        answers_.time_passed(std::chrono::steady_clock::now());
         settle();
         control_.flush();
         const bool may_leave = !setup_.joined || job_end_ || control_.has_ended();
@@ -123,8 +111,7 @@ int Session::exit_code() const {
 Deadline Session::next_deadline() const {
     const auto lease = control_.has_ended() ? std::nullopt : lease_.end();
     std::optional<std::chrono::steady_clock::time_point> next;
-    for (const auto& end :
-         {lease, ending_.deadline(), link_listener_.deadline(), link_meter_.deadline()}) {
+    for (const auto& end : {lease, ending_.deadline(), answers_.deadline()}) {
         if (end && (!next || *end < *next)) {
             next = end;
         }
@@ -174,7 +161,7 @@ void Session::show_lease() {
 void Session::introduce() {
     control_.send(wire::Hello{.build_id = std::string(wire::build_id()), .pid = marks_.agent});
     auto facts = collect_facts();
-    facts.mark = mark_.name();
+    facts.mark = answers_.mark();
     if (may_have_gpus()) {
         control_.flush();
         auto found = find_gpus(setup_.given, setup_.from_launcher);
@@ -337,136 +324,6 @@ std::vector<Process> Session::others() const {
 
 void Session::note(std::string text) {
     control_.send(wire::Note{.text = std::move(text)});
-}
-
-// ---- what the launcher says ----
-
-void Session::on(wire::Start& start) {
-    if (ranks_) {
-        note("a second Start was ignored");
-        return;
-    }
-    auto& plan = start.plan;
-    marks_.job_id = start.job.id;
-    grace_ = plan.grace;
-    make_room(setup_.given, descriptors_for(plan));
-    socket_.emplace(loop_, control_, start.job.id, [this](int rank) {
-        if (brought_) {
-            return brought_->pid_of(rank);
-        }
-        return ranks_ ? ranks_->pid_of(rank) : std::nullopt;
-    });
-    if (auto listening = socket_->listen(plan.agent_socket); !listening) {
-        // Ranks that need it will say so; others run without.
-        note("the agent cannot be reached by its ranks: " + listening.error().message);
-    }
-    if (!plan.shim_socket.empty()) {
-        bring(start);
-    }
-    for (const auto& spec : plan.ranks) {
-        if (plan.stdin_all || plan.stdin_rank == spec.rank) {
-            input_.add_reader(spec.rank);
-        }
-    }
-    const auto shared = whole_environment(start.job, plan);
-    ranks_.emplace(shared, std::move(plan), setup_.given,
-                   Ranks::Surroundings{.control = control_,
-                                       .output = output_,
-                                       .input = input_,
-                                       .oom = oom_,
-                                       .socket = *socket_});
-}
-
-/// The ranks come by themselves; what is left to start is mpirun, if it is for this host to do.
-void Session::bring(wire::Start& start) {
-    auto& plan = start.plan;
-    brought_.emplace(start.job, plan,
-                     BroughtRanks::Surroundings{
-                         .loop = loop_, .control = control_, .oom = oom_, .socket = *socket_});
-    if (auto listening = brought_->listen(plan.shim_socket); !listening) {
-        note("no rank can come to the agent: " + listening.error().message);
-    }
-    plan.ranks = std::move(plan.launchers);
-    has_launcher_ = !plan.ranks.empty();
-}
-
-void Session::on(const wire::Seek& seek) {
-    control_.send(wire::Found{.marks = find_marks(seek.marks)});
-}
-
-void Session::on(const wire::OpenLink& wanted) {
-    control_.send(link_listener_.open(wanted));
-}
-
-void Session::on(const wire::MeasureLink& wanted) {
-    link_meter_.measure(wanted);
-}
-
-void Session::on(const wire::CloseLink& over) {
-    link_listener_.close(over.id);
-}
-
-void Session::on(const wire::Check& check) {
-    if (const auto warning = warn_of_small_shm(); !warning.empty()) {
-        note(warning);
-    }
-    control_.send(
-        wire::Checked{.problems = find_problems(check.job, check.plan, descriptors_for(check.plan)),
-                      .wall_ns = wall_clock_ns()});
-}
-
-void Session::on(const wire::Signal& signal) {
-    if (ranks_) {
-        signal_ranks(signal.number);
-    }
-}
-
-void Session::on(const wire::Stop& stop) {
-    perform(
-        ending_.stop(std::chrono::milliseconds(stop.grace_ms), std::chrono::steady_clock::now()));
-}
-
-void Session::on(const wire::Input& input) {
-    input_.feed(input.bytes);
-}
-
-void Session::on(const wire::Credit& credit) {
-    output_.grant(credit.bytes);
-}
-
-void Session::on(const wire::PutDone& done) {
-    if (socket_) {
-        socket_->on(done);
-    }
-}
-
-void Session::on(const wire::GetValue& value) {
-    if (socket_) {
-        socket_->on(value);
-    }
-}
-
-void Session::on(wire::Ended& ended) {
-    job_end_ = std::move(ended);
-}
-
-void Session::on(const wire::PeerLost& lost) {
-    if (socket_) {
-        socket_->on(lost);
-    }
-}
-
-void Session::on(const wire::Ping& ping) {
-    const auto heard_ns = steady_clock_ns();
-    build_.is_in_use();
-    const bool is_other_term = ping.lease_ms != lease_.term().count();
-    lease_.renew(std::chrono::milliseconds(ping.lease_ms), std::chrono::steady_clock::now());
-    show_lease();
-    if (is_other_term && ::getppid() == setup_.guard) {
-        (void)::kill(setup_.guard, kLeaseSignal);
-    }
-    control_.send(wire::Pong{
-        .asked_ns = ping.asked_ns, .heard_ns = heard_ns, .answered_ns = steady_clock_ns()});
 }
 
 }  // namespace hvd::launch::agent

@@ -2,15 +2,13 @@
 #pragma once
 
 #include "launcher/agent/agent.hpp"
+#include "launcher/agent/answers.hpp"
 #include "launcher/agent/brought_ranks.hpp"
 #include "launcher/agent/control_stream.hpp"
 #include "launcher/agent/ending.hpp"
 #include "launcher/agent/event_loop.hpp"
 #include "launcher/agent/input_feeder.hpp"
 #include "launcher/agent/lease.hpp"
-#include "launcher/agent/link_listener.hpp"
-#include "launcher/agent/link_meter.hpp"
-#include "launcher/agent/machine_mark.hpp"
 #include "launcher/agent/old_builds.hpp"
 #include "launcher/agent/oom_watch.hpp"
 #include "launcher/agent/output_pump.hpp"
@@ -55,8 +53,6 @@ private:
     [[nodiscard]] std::vector<Process> others() const;
 
     void on(wire::Start& start);
-    void on(const wire::Seek& seek);
-    void on(const wire::Check& check);
     void on(const wire::Signal& signal);
     void on(const wire::Stop& stop);
     void on(const wire::Input& input);
@@ -65,10 +61,8 @@ private:
     void on(const wire::GetValue& value);
     void on(const wire::PeerLost& lost);
     void on(const wire::Ping& ping);
-    void on(const wire::OpenLink& wanted);
-    void on(const wire::MeasureLink& wanted);
-    void on(const wire::CloseLink& over);
     void on(wire::Ended& ended);
+    void on(const auto& question) { answers_.on(question); }
 
     AgentSetup setup_;
     EventLoop loop_;
@@ -81,9 +75,7 @@ private:
     std::uint64_t heard_bytes_ = 0;  // of the launcher, when the lease was looked at last
     OwnBuild build_;
     JobMarks marks_;
-    MachineMark mark_;
-    LinkListener link_listener_;
-    LinkMeter link_meter_;
+    Answers answers_;
     UniqueFd signals_;
     std::optional<RankSocket> socket_;
     std::optional<BroughtRanks> brought_;  // where mpirun starts the ranks; `ranks_` is mpirun then

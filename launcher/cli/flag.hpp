@@ -87,6 +87,10 @@ inline constexpr std::string_view kDoctor = "doctor";
 /// be obeyed. Errors: invalid_argument.
 [[nodiscard]] Status check_mpi(Draft& draft);
 
+/// Reads the ports that the ranks will find in HOROVOD_PORT_RANGE, from wherever it is set, and
+/// checks the one of --listen against them.
+[[nodiscard]] Status check_ports(Draft& draft);
+
 /// Completes what --listen was told, and checks what the flags of that section need of each other.
 [[nodiscard]] Status check_join(Draft& draft);
 

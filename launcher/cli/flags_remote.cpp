@@ -38,14 +38,21 @@ Status add_interfaces(Draft& draft, std::string_view value) {
     return ok();
 }
 
-Status set_port_range(Draft& draft, std::string_view value) {
+/// "20000-20999", or one port.
+Result<PortSpan> port_span(std::string_view value) {
     const auto dash = value.find('-');
-    const auto first = whole_number(value.substr(0, dash), 1, kMaxPort);
-    const auto last =
-        dash == std::string_view::npos ? first : whole_number(value.substr(dash + 1), 1, kMaxPort);
+    const auto first = whole_number(trim(value.substr(0, dash)), 1, kMaxPort);
+    const auto last = dash == std::string_view::npos
+                          ? first
+                          : whole_number(trim(value.substr(dash + 1)), 1, kMaxPort);
     if (!first || !last || *last < *first) {
         return wrong("must be two ports from 1 to 65535, such as 20000-20999");
     }
+    return PortSpan{.first = *first, .last = *last};
+}
+
+Status set_port_range(Draft& draft, std::string_view value) {
+    HVD_TRY_STATUS(port_span(value));
     draft.request.tunables[std::string(kPortRange)] = value;
     return ok();
 }
@@ -59,6 +66,31 @@ Status set_on_failure(Draft& draft, std::string_view value) {
 }
 
 }  // namespace
+
+Status check_ports(Draft& draft) {
+    auto& request = draft.request;
+    std::optional<std::string> text;
+    for (const auto* place : {&request.env_set, &request.tunables, &draft.environment}) {
+        if (!text) {
+            text = find(*place, kPortRange);
+        }
+    }
+    if (!text || trim(*text).empty()) {
+        return ok();
+    }
+    auto span = port_span(*text);
+    if (!span) {
+        return std::move(span).error().context(std::string(kPortRange) + "=" + *text);
+    }
+    request.ports = *span;
+    if (request.listen && request.listen->port != 0 &&
+        (request.listen->port < span->first || request.listen->port > span->last)) {
+        const auto port = std::to_string(request.listen->port);
+        return wrong("--listen " + request.listen->host + ":" + port + ": port " + port +
+                     " is not in --port-range " + *text + "; take one of these, or 0 for any");
+    }
+    return ok();
+}
 
 FlagSection remote_flags() {
     return {
@@ -108,7 +140,9 @@ FlagSection remote_flags() {
           add_interfaces},
          {{"--port-range"},
           "A-B",
-          "ports that the ranks may listen on (default: any free one)",
+          "the only ports that horovodrun and the ranks may listen on: --listen HOST:0, "
+          "MASTER_PORT "
+          "and the ranks' data between hosts; not those of NCCL and mpirun (default: any free one)",
           set_port_range}}};
 }
 

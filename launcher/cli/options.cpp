@@ -321,6 +321,7 @@ Status finish(Draft& draft) {
     HVD_TRY_STATUS(read_start_timeout(draft));
     HVD_TRY_STATUS(read_config(draft));
     HVD_TRY_STATUS(check_join(draft));
+    HVD_TRY_STATUS(check_ports(draft));
     HVD_TRY_STATUS(check_mpi(draft));
     return draft.is_doctor ? check_doctor(draft) : check_job(draft);
 }

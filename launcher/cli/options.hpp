@@ -67,6 +67,8 @@ struct LaunchRequest {
     std::optional<int> join_hosts;   // so many of them
     std::optional<std::filesystem::path> join_token_file;
 
+    std::optional<PortSpan> ports;  // for all that listens: horovodrun, MASTER_PORT, the ranks
+
     bool dry_run = false;
     OutputFormat output_format = OutputFormat::text;
     std::optional<std::filesystem::path> facts_file;  // plan from recorded facts, start nothing

@@ -23,6 +23,14 @@ struct Host {
     friend bool operator==(const Host&, const Host&) = default;
 };
 
+/// Ports that may be listened on, both ends counted.
+struct PortSpan {
+    int first = 0;
+    int last = 0;
+
+    friend bool operator==(const PortSpan&, const PortSpan&) = default;
+};
+
 /// A list as it was written: the hosts in their order, and the names behind a '^'.
 struct HostList {
     std::vector<Host> hosts;

@@ -86,6 +86,10 @@ public:
     /// each host the first one that is its machine, mostly itself. Errors: as of `link`.
     [[nodiscard]] Result<std::vector<std::size_t>> find_machines();
 
+    /// Asks the agent of the first host for a port of the span that is free there: for MASTER_PORT.
+    /// Errors: as of `link`; invalid_argument when none is.
+    [[nodiscard]] Result<int> pick_port(const PortSpan& ports);
+
     /// Asks every agent whether the ranks of the plan could run there. Empty: they could. Errors:
     /// as of `link`.
     [[nodiscard]] Result<std::vector<HostProblem>> check(const LaunchPlan& plan);
@@ -127,6 +131,7 @@ private:
     void on(std::size_t host, const wire::Facts& facts);
     void on(std::size_t host, wire::Checked& checked);
     void on(std::size_t host, wire::Found& found);
+    void on(std::size_t host, const wire::PortPicked& picked);
     void on(std::size_t host, wire::Started event);
     void on(std::size_t host, wire::StartFailed event);
     void on(std::size_t host, wire::Output& event);
@@ -175,6 +180,7 @@ private:
     std::vector<std::vector<std::string>> found_;       // by host
     std::vector<std::vector<wire::Problem>> problems_;  // by host
     std::int64_t check_sent_ns_ = 0;                    // by our wall clock
+    int picked_port_ = 0;                               // 0: none was free
     std::optional<Error> link_error_;
     std::string notes_;  // of agents, before there is an output
 

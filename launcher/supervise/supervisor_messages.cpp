@@ -26,6 +26,7 @@ void Supervisor::on_message(std::size_t host, wire::FromAgent message) {
     const bool is_first_talk = std::holds_alternative<wire::Hello>(message) ||
                                std::holds_alternative<wire::Facts>(message) ||
                                std::holds_alternative<wire::Found>(message) ||
+                               std::holds_alternative<wire::PortPicked>(message) ||
                                std::holds_alternative<wire::Checked>(message);
     const bool is_any_time =
         std::holds_alternative<wire::Note>(message) || std::holds_alternative<wire::Pong>(message);

@@ -33,6 +33,26 @@ Result<std::vector<std::size_t>> Supervisor::find_machines() {
     return machines;
 }
 
+Result<int> Supervisor::pick_port(const PortSpan& ports) {
+    if (options_.trace != nullptr) {
+        options_.trace->enter("port", io_.now());
+    }
+    is_awaited_.assign(agents_.size(), false);
+    is_awaited_.front() = true;
+    agents_.send(0, wire::PickPort{.first = ports.first, .last = ports.last});
+    wait_for_agents();
+    if (link_error_) {
+        return *std::move(link_error_);
+    }
+    if (picked_port_ == 0) {
+        return Error{Errc::invalid_argument,
+                     "no port from " + std::to_string(ports.first) + " to " +
+                         std::to_string(ports.last) + " is free on " + agents_.host(0) +
+                         " for MASTER_PORT; give --port-range (HOROVOD_PORT_RANGE) more"};
+    }
+    return picked_port_;
+}
+
 Result<std::vector<HostProblem>> Supervisor::check(const LaunchPlan& plan) {
     if (options_.trace != nullptr) {
         options_.trace->enter("preflight", io_.now());
@@ -81,6 +101,12 @@ void Supervisor::on(std::size_t host, wire::Checked& checked) {
         if (auto warning = warn_of_clock(clock); !warning.empty()) {
             on(host, wire::Note{.text = std::move(warning)});
         }
+    }
+}
+
+void Supervisor::on(std::size_t host, const wire::PortPicked& picked) {
+    if (take_answer(host)) {
+        picked_port_ = picked.port;
     }
 }
 

@@ -124,6 +124,10 @@ void fields(auto& io, Is<LinkMeasured> auto& link) {
     io(link.id, link.address, link.round_trip_ns, link.bytes_per_second, link.error);
 }
 
+void fields(auto& io, Is<PortPicked> auto& picked) {
+    io(picked.port);
+}
+
 // ---- launcher → agent ----
 
 void fields(auto& io, Is<Start> auto& start) {
@@ -168,6 +172,10 @@ void fields(auto& io, Is<Check> auto& check) {
 
 void fields(auto& io, Is<Seek> auto& seek) {
     io(seek.marks);
+}
+
+void fields(auto& io, Is<PickPort> auto& wanted) {
+    io(wanted.first, wanted.last);
 }
 
 void fields(auto& io, Is<OpenLink> auto& link) {

@@ -173,6 +173,12 @@ struct LinkMeasured {
     friend bool operator==(const LinkMeasured&, const LinkMeasured&) = default;
 };
 
+/// The answer to PickPort.
+struct PortPicked {
+    std::int32_t port = 0;  // 0: none of them is free
+    friend bool operator==(const PortPicked&, const PortPicked&) = default;
+};
+
 // ---- launcher → agent ----
 
 struct Start {
@@ -193,6 +199,14 @@ struct Check {
 struct Seek {
     std::vector<std::string> marks;
     friend bool operator==(const Seek&, const Seek&) = default;
+};
+
+/// Asks for a port from `first` to `last` that nobody uses on this host, in place of the one of the
+/// facts.
+struct PickPort {
+    std::int32_t first = 0;
+    std::int32_t last = 0;
+    friend bool operator==(const PickPort&, const PickPort&) = default;
 };
 
 /// Sends `number` to every rank of the host that still runs. Stops nothing.
@@ -301,7 +315,8 @@ using FromAgent = std::variant<Hello,
                                Checked,
                                Found,
                                LinkOpen,
-                               LinkMeasured>;
+                               LinkMeasured,
+                               PortPicked>;
 using ToAgent = std::variant<Start,
                              Signal,
                              Stop,
@@ -316,6 +331,7 @@ using ToAgent = std::variant<Start,
                              MeasureLink,
                              CloseLink,
                              Ended,
-                             PeerLost>;
+                             PeerLost,
+                             PickPort>;
 
 }  // namespace hvd::launch::wire

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <string>
 #include <utility>
 
 #include <arpa/inet.h>
@@ -29,6 +31,32 @@ int port_of(const DoorAddress& address) {
     return ntohs(address.storage.ss_family == AF_INET6
                      ? reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_port
                      : reinterpret_cast<const sockaddr_in&>(address.storage).sin_port);
+}
+
+void set_port(DoorAddress& address, int port) {
+    const auto number = htons(static_cast<std::uint16_t>(port));
+    if (address.storage.ss_family == AF_INET6) {
+        reinterpret_cast<sockaddr_in6&>(address.storage).sin6_port = number;
+    } else {
+        reinterpret_cast<sockaddr_in&>(address.storage).sin_port = number;
+    }
+}
+
+/// Nothing, and errno, where that fails.
+UniqueFd listen_at(const DoorAddress& address) {
+    UniqueFd socket(
+        ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    constexpr int kOn = 1;
+    // Connections of an earlier job that are not quite over do not keep the port.
+    if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn) != 0 ||
+        ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) !=
+            0 ||
+        ::listen(socket.get(), SOMAXCONN) != 0) {
+        const int error = errno;
+        socket.reset();
+        errno = error;
+    }
+    return socket;
 }
 
 /// A joiner whose machine has vanished is noticed also while the others are waited for.
@@ -95,19 +123,25 @@ Result<std::unique_ptr<JoinDoor>> JoinDoor::open(IoThread& io, DoorOptions optio
         }
         return Error{Errc::invalid_argument, std::move(why)};
     };
-    const auto family = options.address.storage.ss_family;
-    UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!socket) {
-        return refuse(errno);
-    }
     (void)raise_open_files();  // each host has two
-    constexpr int kOn = 1;
-    // Connections of an earlier job that are not quite over do not keep the port.
-    (void)::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn);
-    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&options.address.storage),
-               options.address.size) != 0 ||
-        ::listen(socket.get(), SOMAXCONN) != 0) {
-        return refuse(errno);
+    const bool is_any = port_of(options.address) == 0 && options.ports;
+    const auto ports = is_any ? *options.ports : PortSpan{};
+    UniqueFd socket;
+    for (int port = ports.first; !socket && port <= ports.last; ++port) {
+        if (is_any) {
+            set_port(options.address, port);
+        }
+        socket = listen_at(options.address);
+        if (!socket && (!is_any || errno != EADDRINUSE)) {
+            return refuse(errno);
+        }
+    }
+    if (!socket) {
+        set_port(options.address, 0);
+        return Error{Errc::invalid_argument, "--listen " + to_string(options.address) +
+                                                 ": no port from " + std::to_string(ports.first) +
+                                                 " to " + std::to_string(ports.last) +
+                                                 " is free here; give --port-range more"};
     }
     DoorAddress address{.storage = {}, .size = sizeof(sockaddr_storage)};
     if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.size) !=

@@ -33,7 +33,8 @@ struct DoorAddress {
 [[nodiscard]] std::string to_string(const DoorAddress& address);
 
 struct DoorOptions {
-    DoorAddress address;
+    DoorAddress address;  // port 0: one of `ports`, or any
+    std::optional<PortSpan> ports{};
     JoinWishes wishes;
     wire::Key token{};
     std::string build_id;

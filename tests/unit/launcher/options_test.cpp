@@ -23,6 +23,7 @@ using hvd::launch::LaunchRequest;
 using hvd::launch::MpiRequest;
 using hvd::launch::OutputFormat;
 using hvd::launch::parse_command_line;
+using hvd::launch::PortSpan;
 using hvd::launch::PrintAndExit;
 using hvd::launch::RemoteRequest;
 using std::chrono::milliseconds;
@@ -316,6 +317,23 @@ TEST_CASE("flags about other hosts are read") {
     CHECK(rules.lease == milliseconds(2500));
     CHECK(rules.on_failure == FailureRule::wait);
     CHECK(rules.exit_timeout == milliseconds(0));
+}
+
+TEST_CASE("ports to listen at come from wherever the ranks would find them") {
+    using Ports = std::optional<PortSpan>;
+    const Environment caller{{"HOROVOD_PORT_RANGE", "10-12"}};
+
+    CHECK(request("-np 2 a").ports == Ports());
+    CHECK(request("-np 2 --port-range 7-9 a").ports == Ports({7, 9}));
+    CHECK(request("-np 2 --port-range 7 a").ports == Ports({7, 7}));
+    CHECK(request("-np 2 a", caller).ports == Ports({10, 12}));
+    CHECK(request("-np 2 --port-range 7-9 a", caller).ports == Ports({7, 9}));
+    CHECK(request("-np 2 --port-range 7-9 --env HOROVOD_PORT_RANGE=8-8 a").ports == Ports({8, 8}));
+    CHECK(request("-np 2 --port-range 7-9 --listen h:8 --join-hosts 1 a").listen->port == 8);
+    CHECK_THAT(error("-np 2 a", {{"HOROVOD_PORT_RANGE", "9-8"}}),
+               Catch::StartsWith("HOROVOD_PORT_RANGE=9-8: must be two ports"));
+    CHECK(error("-np 2 --port-range 7-9 --listen h:10 --join-hosts 1 a") ==
+          "--listen h:10: port 10 is not in --port-range 7-9; take one of these, or 0 for any");
 }
 
 TEST_CASE("a flag that would do nothing beside another launcher is refused") {

@@ -85,6 +85,7 @@ std::vector<FromAgent> all_from_agent() {
                          .round_trip_ns = 40'000,
                          .bytes_per_second = std::uint64_t{1} << 33,
                          .error = "e"},
+            PortPicked{.port = 4711},
             AllGone{},
             AllGone{.survivors = {{.pid = 5, .state = "D", .wchan = "nfs"}, {}}},
             InputTaken{.bytes = 3},
@@ -109,6 +110,7 @@ std::vector<ToAgent> all_to_agent() {
         MeasureLink{.id = 1, .secret = bytes_of("s"), .interfaces = "", .record = bytes_of("r")},
         CloseLink{.id = 1},
         Ended{.exit_code = 137, .text = "culprit: rank 1"},
+        PickPort{.first = 7, .last = 9},
         PeerLost{.rank = 3, .why = "rank 3 has died"}};
 }
 

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/answers.hpp"
+
+#include "launcher/agent/clock.hpp"
+#include "launcher/agent/facts.hpp"
+#include "launcher/agent/preflight.hpp"
+
+#include <algorithm>
+
+namespace hvd::launch::agent {
+
+std::size_t descriptors_for(const HostPlan& plan) {
+    constexpr std::size_t kOwn = 64;
+    constexpr std::size_t kPerRank = 8;  // three streams and connections to our socket
+    return kOwn + kPerRank * plan.ranks.size();
+}
+
+Answers::Answers(EventLoop& loop, ControlStream& control)
+    : control_(control),
+      link_listener_(loop),
+      link_meter_(loop, [this](const wire::LinkMeasured& measured) { control_.send(measured); }) {}
+
+void Answers::on(const wire::Seek& seek) {
+    control_.send(wire::Found{.marks = find_marks(seek.marks)});
+}
+
+void Answers::on(const wire::Check& check) {
+    if (auto warning = warn_of_small_shm(); !warning.empty()) {
+        control_.send(wire::Note{.text = std::move(warning)});
+    }
+    control_.send(
+        wire::Checked{.problems = find_problems(check.job, check.plan, descriptors_for(check.plan)),
+                      .wall_ns = wall_clock_ns()});
+}
+
+void Answers::on(const wire::PickPort& wanted) {
+    control_.send(wire::PortPicked{.port = find_port(wanted.first, wanted.last).value_or(0)});
+}
+
+void Answers::on(const wire::OpenLink& wanted) {
+    control_.send(link_listener_.open(wanted));
+}
+
+void Answers::on(const wire::MeasureLink& wanted) {
+    link_meter_.measure(wanted);
+}
+
+void Answers::on(const wire::CloseLink& over) {
+    link_listener_.close(over.id);
+}
+
+void Answers::time_passed(std::chrono::steady_clock::time_point now) {
+    link_listener_.time_passed(now);
+    link_meter_.time_passed(now);
+}
+
+std::optional<std::chrono::steady_clock::time_point> Answers::deadline() const {
+    const auto listener = link_listener_.deadline();
+    const auto meter = link_meter_.deadline();
+    return listener && meter ? std::min(listener, meter) : (listener ? listener : meter);
+}
+
+}  // namespace hvd::launch::agent

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--port-range: every socket that listens for connections has one of its ports."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from test_hosts_join import TOKEN
+
+PASSED_ON = ("PYTHONPATH", "HOROVOD_LIBRARY")  # of development builds
+RANGE = "21000-21019"
+PORTS = range(21000, 21020)
+
+# Ranks of the second host come late, so that those of the first are seen to listen.
+MEET = """
+import os, time
+from horovod.common.basics import HorovodBasics
+if os.environ["HOROVOD_CROSS_RANK"] != "0":
+    time.sleep(1)
+basics = HorovodBasics()
+basics.init()
+print("master", os.environ["MASTER_PORT"], flush=True)
+basics.shutdown()
+"""
+
+LISTEN = """
+import socket, sys
+sockets = [socket.create_server(("0.0.0.0", int(port))) for port in sys.argv[1:]]
+print("listening", flush=True)
+sys.stdin.read()
+"""
+
+
+def listening(host) -> set[int]:
+    """The ports at which anybody of the host listens, as its kernel has them."""
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{host.pid}/net/{table}") as lines:
+                rows = [line.split() for line in list(lines)[1:]]
+            ports |= {int(row[1].rsplit(":", 1)[1], 16) for row in rows if row[3] == "0A"}
+    return ports
+
+
+@contextlib.contextmanager
+def watched(hosts):
+    """Gives the ports that were listened at meanwhile, but for those of before."""
+    before = set().union(*(listening(host) for host in hosts))
+    seen: set[int] = set()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            for host in hosts:
+                seen.update(listening(host) - before)
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.fixture
+def hosts(cluster):
+    hosts = cluster(2)
+    hosts.head.path("/root/meet.py").write_text(MEET)
+    return hosts
+
+
+def environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+
+
+def masters(job) -> set[int]:
+    return {int(line.split()[-1]) for line in job.lines}
+
+
+def test_launcher_and_ranks_listen_at_no_other_ports(hosts):
+    for host in hosts.hosts:
+        host.path(TOKEN).write_text("t" * 64)
+    listen = ("--listen", "h1:0", "--join-token-file", TOKEN, "--port-range", RANGE)
+    command = ("-H", "h1:2,h2:2", "-np", 4, sys.executable, "/root/meet.py")
+
+    with watched(hosts.hosts) as seen, hosts.start(*listen, *command, env=environment()) as job:
+        said = job.wait_for(b"--join-token-file", "err").decode()
+        door = said.split("horovodrun --join ")[1].split()[0]
+        hosts.hosts[1].run(hosts.program, "--join", door, "--join-token-file", TOKEN)
+        ended = job.end()
+
+    assert ended.code == 0, ended.err
+    assert int(door.rsplit(":", 1)[1]) in PORTS
+    assert len(seen) > 1, seen  # the door, and ranks
+    assert seen <= set(PORTS), seen
+    assert masters(ended) <= set(PORTS), ended.out
+
+
+def test_what_is_taken_is_passed_by_and_a_range_without_a_free_port_is_refused(hosts):
+    job = ("-np", 2, "-H", "h1:1,h2:1", sys.executable, "/root/meet.py")
+    with subprocess.Popen(
+        [*hosts.head.prefix(), sys.executable, "-c", LISTEN, "21018", "21019"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=hosts.head.environment(),
+    ) as server:
+        assert server.stdout.readline() == b"listening\n"
+        passed_by = hosts.run("--port-range", RANGE, *job, env=environment())
+        refused = hosts.run("--port-range", "21018-21019", *job, env=environment())
+        door = ("--listen", "h1:0", "--join-hosts", 1, "--port-range", "21018-21019")
+        no_door = hosts.run(*door, "-np", 2, "true")
+        server.stdin.close()
+
+    assert passed_by.code == 0, passed_by.err
+    assert masters(passed_by) == {21017}
+    assert refused.code == 2
+    assert refused.said[-1] == (
+        "horovodrun: no port from 21018 to 21019 is free on h1 for MASTER_PORT; "
+        "give --port-range (HOROVOD_PORT_RANGE) more"
+    )
+    assert no_door.code == 2
+    assert no_door.said[-1].endswith(
+        "no port from 21018 to 21019 is free here; give --port-range more"
+    )
