@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/brought_ranks.hpp"
 
+#include "collectives/base/env.hpp"
+#include "collectives/rendezvous/mpi_job.hpp"
 #include "collectives/rendezvous/unix_socket.hpp"
 #include "launcher/agent/clock.hpp"
 #include "launcher/agent/group_signals.hpp"
@@ -36,6 +38,9 @@ constexpr std::size_t kMaxGuests = 4096;
 BroughtRanks::BroughtRanks(const JobPlan& job, const HostPlan& plan, Surroundings surroundings)
     : job_(job), plan_(plan), to_(surroundings) {
     ranks_.resize(plan_.ranks.size());
+    const auto text = hvd::find(job_.ranks_env, coll::kEnvMpiJob);
+    const auto mpi_job = coll::decode_mpi_job(text.value_or(""));
+    is_whole_job_ = mpi_job && std::cmp_equal(mpi_job->size(), ranks_.size());
     for (std::size_t index = 0; index < ranks_.size(); ++index) {
         ranks_[index].spec = &plan_.ranks[index];
     }
@@ -124,8 +129,23 @@ bool BroughtRanks::take_claim(Guest& guest, const ShimClaim& claim) {
         guest.rank = rank;
         watch(*rank);
     }
-    return coll::send_all(guest.socket.get(), encode(order), Deadline::in(kPatience)) &&
-           rank != nullptr;
+    return send_order(guest, order) && rank != nullptr;
+}
+
+/// With the write ends of the rank's pipes: mpirun would cut lines where writes end, and mix them.
+/// Where there is no descriptor left for pipes, mpirun forwards what it writes.
+bool BroughtRanks::send_order(const Guest& guest, const ShimOrder& order) {
+    const auto ends =
+        guest.rank != nullptr ? to_.output.open(guest.rank->spec->rank) : std::nullopt;
+    std::vector<int> fds;
+    if (ends) {
+        fds = {ends->out.get(), ends->err.get()};
+    }
+    const auto deadline = Deadline::in(kPatience);
+    const auto frame = encode(order);
+    const auto bytes = std::span(frame);
+    return coll::send_packet(guest.socket.get(), bytes.first(1), fds, deadline) &&
+           coll::send_all(guest.socket.get(), bytes.subspan(1), deadline);
 }
 
 std::string BroughtRanks::reason_to_refuse(const ShimClaim& claim) const {
@@ -221,6 +241,7 @@ void BroughtRanks::tell_end(Rank& rank, std::optional<int> wait_status) {
     }
     tell_started(rank);
     rank.is_over = true;
+    to_.output.rank_ended(rank.spec->rank);
     to_.socket.rank_ended(rank.spec->rank);
     const int status = wait_status.value_or(0);
     const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
@@ -253,6 +274,18 @@ bool BroughtRanks::have_all_come() const noexcept {
 bool BroughtRanks::is_any_running() const noexcept {
     return std::ranges::any_of(
         ranks_, [](const Rank& rank) { return rank.pid && rank.ended_ns == 0 && !rank.is_over; });
+}
+
+bool BroughtRanks::is_whole_job_over() const noexcept {
+    return is_whole_job_ && have_all_come() && !is_any_running();
+}
+
+void BroughtRanks::reaped(pid_t pid, int wait_status) {
+    const auto found = std::ranges::find_if(
+        ranks_, [pid](const Rank& rank) { return rank.pid == pid && !rank.is_over; });
+    if (found != ranks_.end()) {
+        tell_end(*found, wait_status);
+    }
 }
 
 void BroughtRanks::signal(int number) {

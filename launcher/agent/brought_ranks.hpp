@@ -5,6 +5,7 @@
 #include "launcher/agent/control_stream.hpp"
 #include "launcher/agent/event_loop.hpp"
 #include "launcher/agent/oom_watch.hpp"
+#include "launcher/agent/output_pump.hpp"
 #include "launcher/agent/rank_socket.hpp"
 #include "launcher/agent/shim_protocol.hpp"
 #include "launcher/plan/process_spec.hpp"
@@ -21,13 +22,15 @@
 namespace hvd::launch::agent {
 
 /// The ranks of this host that mpirun starts: each comes by its shim, is told how it was planned,
-/// and is watched from then on. They are no children of ours: how one of them ended is known where
-/// the kernel keeps it for us (PIDFD_GET_INFO, Linux 6.15), else only to mpirun.
+/// is given pipes of ours for what it writes, and is watched from then on. They are no children of
+/// ours: how one of them ended is known where the kernel keeps it for us (PIDFD_GET_INFO,
+/// Linux 6.15), else only to mpirun.
 class BroughtRanks final {
 public:
     struct Surroundings {
         EventLoop& loop;
         ControlStream& control;
+        OutputPump& output;
         OomWatch& oom;
         RankSocket& socket;
     };
@@ -48,6 +51,12 @@ public:
     /// To every rank that runs; see Ranks::signal.
     void signal(int number);
     void mark_induced() noexcept;
+
+    /// Whether all ranks of the job were planned here, have come and have ended, reaped or not.
+    [[nodiscard]] bool is_whole_job_over() const noexcept;
+
+    /// A child that became ours has ended, such as a rank that mpirun left behind unreaped.
+    void reaped(pid_t pid, int wait_status);
 
     /// The job ends: who comes now is sent away.
     void take_no_more() noexcept { takes_more_ = false; }
@@ -79,6 +88,7 @@ private:
     void hear(GuestId id);
     [[nodiscard]] bool handle(Guest& guest);
     [[nodiscard]] bool take_claim(Guest& guest, const ShimClaim& claim);
+    [[nodiscard]] bool send_order(const Guest& guest, const ShimOrder& order);
     [[nodiscard]] std::string reason_to_refuse(const ShimClaim& claim) const;
     void fail(Rank& rank, const ShimFailure& failure);
     void close(GuestId id);
@@ -96,6 +106,7 @@ private:
     bool takes_more_ = true;
     bool has_stranger_ = false;
     std::vector<Rank> ranks_;
+    bool is_whole_job_ = false;
     std::map<GuestId, Guest> guests_;
     GuestId next_guest_ = 0;
 };

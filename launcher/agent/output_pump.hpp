@@ -40,6 +40,9 @@ public:
     /// hold their other ends. Calls with too little credit have to be repeated.
     void finish();
 
+    /// The launcher has no room for more at the moment.
+    [[nodiscard]] bool is_held_up() const noexcept { return credit_ == 0; }
+
     [[nodiscard]] bool is_finished() const noexcept { return open_pipes_ == 0; }
 
 private:

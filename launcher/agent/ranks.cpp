@@ -108,7 +108,7 @@ std::variant<std::string, int> Ranks::find_program(const ProcessSpec& spec,
     return found_;
 }
 
-bool Ranks::reap() {
+bool Ranks::reap(const std::function<void(pid_t pid, int wait_status)>& on_other) {
     while (true) {
         int status = 0;
         rusage usage{};
@@ -125,7 +125,8 @@ bool Ranks::reap() {
         const auto found = std::ranges::find_if(
             ranks_, [pid](const Rank& rank) { return rank.is_running && rank.pid == pid; });
         if (found == ranks_.end()) {
-            continue;  // somebody's orphan
+            on_other(pid, status);  // somebody's orphan
+            continue;
         }
         found->is_running = false;
         --running_;

@@ -9,6 +9,7 @@
 #include "launcher/plan/process_spec.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -47,9 +48,9 @@ public:
     /// What has not been started stays so.
     void cancel_starts() noexcept { next_ = ranks_.size(); }
 
-    /// Takes in the end of every child that has ended, ranks or not, and tells those of ranks.
-    /// False when this process has no child left at all.
-    bool reap();
+    /// Takes in the end of every child that has ended, and tells those of ranks; those of others go
+    /// to `on_other`. False when this process has no child left at all.
+    bool reap(const std::function<void(pid_t pid, int wait_status)>& on_other);
 
     [[nodiscard]] bool is_any_running() const noexcept { return running_ > 0; }
 

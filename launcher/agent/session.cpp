@@ -111,7 +111,8 @@ int Session::exit_code() const {
 Deadline Session::next_deadline() const {
     const auto lease = control_.has_ended() ? std::nullopt : lease_.end();
     std::optional<std::chrono::steady_clock::time_point> next;
-    for (const auto& end : {lease, ending_.deadline(), answers_.deadline()}) {
+    for (const auto& end :
+         {lease, ending_.deadline(), launcher_watch_.deadline(), answers_.deadline()}) {
         if (end && (!next || *end < *next)) {
             next = end;
         }
@@ -225,6 +226,7 @@ void Session::settle() {
         control_.send(wire::InputTaken{.bytes = progress});
     }
     perform(ending_.time_passed(std::chrono::steady_clock::now()));
+    watch_launcher();
     if (!all_gone_ && !ranks_->has_to_start() && !is_any_running()) {
         settle_ending();
     }
@@ -233,8 +235,31 @@ void Session::settle() {
     }
 }
 
+/// Open MPI 4.1 with PMIx 4.2 now and then waits for itself when its ranks left without
+/// MPI_Finalize. They are zombies then, and their ends are told once it is gone.
+void Session::watch_launcher() {
+    const bool is_idle = has_launcher_ && ranks_->is_any_running() &&
+                         brought_->is_whole_job_over() && !output_.is_held_up();
+    if (!launcher_watch_.is_overdue(is_idle, std::chrono::steady_clock::now())) {
+        return;
+    }
+    const auto launcher = ranks_->pid_of(kLauncherRank);
+    const auto left = others();
+    if (!launcher || left.size() != 1 || left.front().pid != *launcher) {
+        return;  // somebody else of the job lives, for whom it may wait
+    }
+    note("mpirun (pid " + std::to_string(*launcher) + ") has not ended for " +
+         std::to_string(IdleWatch::kGrace.count()) + " s after the last rank: ending it");
+    ranks_->mark_induced();
+    send_signal(left.front(), SIGKILL);
+}
+
 void Session::reap() {
-    has_children_ = ranks_->reap();
+    has_children_ = ranks_->reap([this](pid_t pid, int wait_status) {
+        if (brought_) {
+            brought_->reaped(pid, wait_status);
+        }
+    });
 }
 
 /// Ranks that mpirun starts are over with it; on a host without it, once all have come and gone.

@@ -7,6 +7,7 @@
 #include "launcher/agent/control_stream.hpp"
 #include "launcher/agent/ending.hpp"
 #include "launcher/agent/event_loop.hpp"
+#include "launcher/agent/idle_watch.hpp"
 #include "launcher/agent/input_feeder.hpp"
 #include "launcher/agent/lease.hpp"
 #include "launcher/agent/old_builds.hpp"
@@ -46,6 +47,7 @@ private:
     void signal_ranks(int number);
     [[nodiscard]] bool is_any_running() const;
     void perform(Ending::Action action);
+    void watch_launcher();
     void reap();
     void tell_all_gone();
     void note(std::string text);
@@ -82,6 +84,7 @@ private:
     std::optional<Ranks> ranks_;
     std::chrono::milliseconds grace_{0};     // of the plan
     bool has_launcher_ = false;              // mpirun is ours to start
+    IdleWatch launcher_watch_;               // whether it ends when its ranks have
     bool has_children_ = true;               // as far as we know
     bool is_child_change_ = false;           // a child has ended since we looked
     bool was_killed_ = false;                // we have sent a KILL

@@ -52,8 +52,11 @@ void Session::on(wire::Start& start) {
 void Session::bring(wire::Start& start) {
     auto& plan = start.plan;
     brought_.emplace(start.job, plan,
-                     BroughtRanks::Surroundings{
-                         .loop = loop_, .control = control_, .oom = oom_, .socket = *socket_});
+                     BroughtRanks::Surroundings{.loop = loop_,
+                                                .control = control_,
+                                                .output = output_,
+                                                .oom = oom_,
+                                                .socket = *socket_});
     if (auto listening = brought_->listen(plan.shim_socket); !listening) {
         note("no rank can come to the agent: " + listening.error().message);
     }

@@ -99,23 +99,26 @@ public:
                               .rank = task.rank,
                               .size = job.size()};
         HVD_TRY_STATUS(coll::send_all(socket_.get(), encode(claim), deadline));
-        std::array<std::byte, 4096> bytes{};
         while (true) {
             HVD_TRY(const auto body, frames_.next());
             if (body) {
                 return decode_order(*body);
             }
-            const auto count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
-            if (count > 0) {
-                frames_.feed(std::span(bytes).first(static_cast<std::size_t>(count)));
-            } else if (count == 0) {
-                return Error{Errc::unavailable, "it closed the connection"};
-            } else if (errno == EAGAIN) {
-                HVD_TRY_STATUS(coll::await_socket(socket_.get(), POLLIN, deadline));
-            } else if (errno != EINTR) {
-                return system_error("recv", errno);
+            HVD_TRY(auto packet, coll::receive_packet(socket_.get(), deadline));
+            frames_.feed(packet.bytes);
+            std::ranges::move(packet.fds, std::back_inserter(streams_));
+        }
+    }
+
+    /// Puts the agent's pipes in the place of mpirun's. Returns the errno.
+    [[nodiscard]] int take_streams() const {
+        int number = STDOUT_FILENO;
+        for (const auto& stream : streams_) {
+            if (::dup2(stream.get(), number++) < 0) {
+                return errno;
             }
         }
+        return 0;
     }
 
     void report(std::string step, int error_number) {
@@ -129,6 +132,7 @@ private:
 
     UniqueFd socket_;
     ShimFrames frames_;
+    std::vector<UniqueFd> streams_;  // standard output and standard error, or none
 };
 
 /// Says why and returns the exit code.
@@ -251,6 +255,9 @@ int run_shim(std::span<char* const> command) {
     };
     for (auto& [name, value] : order->env) {
         environment.insert_or_assign(name, std::move(value));
+    }
+    if (const int error = agent->take_streams(); error != 0) {
+        return fail("dup2", error, kFailed);
     }
     if (const int error = pin(order->cpus); error != 0) {
         return fail("sched_setaffinity", error, kFailed);

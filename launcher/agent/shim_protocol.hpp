@@ -2,8 +2,9 @@
 //
 // What the shim of a rank that mpirun starts and the agent of its host say to each other, over an
 // abstract Unix socket (SOCK_STREAM). A frame is: length of the rest (u32), body. The shim sends
-// its claim, gets its order and executes the command, which closes the socket; when it cannot, it
-// tells why before it goes.
+// its claim, gets its order, with the first byte of which two descriptors come for standard output
+// and standard error, and executes the command, which closes the socket; when it cannot, it tells
+// why before it goes.
 #pragma once
 
 #include "collectives/base/env.hpp"

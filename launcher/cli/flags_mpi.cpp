@@ -68,14 +68,6 @@ Status check_mpi(Draft& draft) {
                    ? ok()
                    : wrong("--mpi-args and --binding-args are for mpirun; add --mpi");
     }
-    if (request.output_filename) {
-        return wrong(
-            "--output-filename does not work with --mpi, where mpirun has the output; give its "
-            "own flag in --mpi-args, such as --mpi-args='--output-filename DIR'");
-    }
-    if (request.show) {
-        return wrong("--show does not work with --mpi, where mpirun has the output");
-    }
     if (request.facts_file) {
         return wrong("--facts does not work with --mpi: which mpirun is here must be looked up");
     }

@@ -133,12 +133,20 @@ bool is_kill(const wire::Exited& exited) {
     return WIFSIGNALED(exited.wait_status) && WTERMSIG(exited.wait_status) == SIGKILL;
 }
 
-/// mpirun did not end with 0, or before it had started all ranks.
+/// mpirun did not end with 0, or before it had started all ranks. That we ended it where everybody
+/// was seen to end is no failure of its own.
 bool launcher_failed(const JobRecord& record) {
     const auto& launcher = record.launcher;
     const auto is_missing = [](const RankRecord& rank) { return !rank.started; };
-    return launcher && (launcher->start_failed || ended_badly(*launcher) ||
-                        (launcher->exited && std::ranges::any_of(record.ranks, is_missing)));
+    const auto was_seen = [](const RankRecord& rank) {
+        return rank.exited && !rank.exited->is_unseen;
+    };
+    if (!launcher || (launcher->exited && launcher->exited->induced &&
+                      std::ranges::all_of(record.ranks, was_seen))) {
+        return false;
+    }
+    return launcher->start_failed || ended_badly(*launcher) ||
+           (launcher->exited && std::ranges::any_of(record.ranks, is_missing));
 }
 
 /// Its status only passes on that of a rank, mostly; but when it was killed, so were its ranks.

@@ -113,6 +113,100 @@ def test_the_end_report_names_culprit_line_and_status(
         assert report["culprit"]["exit_code"] == 7
 
 
+FAKE_MPIRUN = """\
+#!{python}
+import os, signal, sys
+if "--version" in sys.argv:
+    print("mpirun (Open MPI) 4.1.4")
+    sys.exit()
+ranks = int(sys.argv[sys.argv.index("-np") + 1])
+command = sys.argv[next(n for n, word in enumerate(sys.argv) if word.endswith("hvd-agent")) :]
+for rank in range(ranks):
+    if os.fork() == 0:
+        os.environ["OMPI_COMM_WORLD_RANK"] = str(rank)
+        os.environ["OMPI_COMM_WORLD_SIZE"] = str(ranks)
+        os.execv(command[0], command)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+while True:
+    signal.pause()  # and reaps nobody
+"""
+
+
+def test_an_mpirun_that_does_not_end_with_its_ranks_is_ended(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    """As Open MPI 4.1 now and then locks itself up while it ends."""
+    fake = tmp_path / "mpirun"
+    fake.write_text(FAKE_MPIRUN.format(python=sys.executable))
+    fake.chmod(0o755)
+    flags, env = ("--mpi", "-np", 2), {"HOROVOD_MPIRUN": str(fake)}
+    with (
+        launcher.start(*flags, "sh", "-c", "echo done", env=env) as good,
+        launcher.start(*flags, *only_rank(1, "echo why >&2; exit 3", "true"), env=env) as bad,
+    ):
+        well, failed = good.end(), bad.end()
+
+    said = "has not ended for 10 s after the last rank: ending it"
+    assert well.code == 0, well.err
+    assert well.out.count(b"done") == 2
+    assert said in well.err.decode()
+    assert failed.code == 3, failed.err
+    assert said in failed.err.decode()
+    assert "horovodrun: culprit: rank 1" in failed.err.decode()
+    assert "horovodrun: | why" in failed.err.decode()
+
+
+def test_lines_of_ranks_are_whole_and_tagged_by_their_rank(
+    launcher: Launcher, mpirun: dict[str, str]
+) -> None:
+    """Words by themselves, as an unbuffered print writes them, and lines longer than a pipe."""
+    script = (
+        "import os, time; rank = os.environ['HOROVOD_RANK']\n"
+        "for line in range(20):\n"
+        "    for word in ('line ', rank, f' {line} '): os.write(1, word.encode()); time.sleep(0)\n"
+        "    os.write(1, b'end\\n')\n"
+        "os.write(2, rank.encode() * 100000 + b'\\n')\n"
+    )
+
+    ended = launcher.run("--mpi", "-np", 3, sys.executable, "-c", script, env=mpirun)
+
+    assert ended.code == 0, ended.err
+    expected = [
+        f"[{rank}]<stdout>:line {rank} {line} end" for rank in range(3) for line in range(20)
+    ]
+    assert sorted(ended.lines) == sorted(expected)
+    errors = [line for line in ended.err.decode().splitlines() if "<stderr>" in line]
+    assert sorted(errors) == [f"[{rank}]<stderr>:" + str(rank) * 100000 for rank in range(3)]
+
+
+def test_the_report_shows_the_last_lines_of_the_culprit(
+    launcher: Launcher, mpirun: dict[str, str], tmp_path: Path
+) -> None:
+    summary = tmp_path / "summary.json"
+    script = only_rank(1, "echo cannot go on >&2; sleep 0.3; exit 7", "echo well >&2; sleep 60")
+
+    ended = launcher.run("--mpi", "-np", 2, "--summary", summary, *script, env=mpirun)
+
+    assert ended.code == 7
+    culprit = json.loads(summary.read_text())["culprit"]
+    if culprit is not None:  # the kernel keeps it since Linux 6.15
+        assert culprit["stderr_tail"] == ["cannot go on"]
+        assert "horovodrun: | cannot go on" in ended.said
+
+
+def test_output_goes_to_files_and_one_rank_can_be_shown(
+    launcher: Launcher, mpirun: dict[str, str], tmp_path: Path
+) -> None:
+    flags = ("--mpi", "-np", 2, "--output-filename", tmp_path / "out", "--show", 1)
+
+    ended = launcher.run(*flags, "sh", "-c", "echo rank $HOROVOD_RANK; sleep 0.1", env=mpirun)
+
+    assert ended.code == 0, ended.err
+    assert ended.out == b"[1]<stdout>:rank 1\n"
+    texts = sorted(file.read_text() for file in (tmp_path / "out").rglob("stdout"))
+    assert texts == ["rank 0\n", "rank 1\n"]
+
+
 def test_a_command_that_is_not_there_is_named(launcher: Launcher, mpirun: dict[str, str]) -> None:
     ended = launcher.run("--mpi", "-np", 2, "no-such-program", env=mpirun)
 

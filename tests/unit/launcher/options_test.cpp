@@ -288,8 +288,6 @@ TEST_CASE("what mpirun cannot do, or is not asked to, is refused") {
     const auto [flags, why] = GENERATE(table<std::vector<std::string>, std::string>({
         {{"--mpi-args=-x A"}, "add --mpi"},
         {{"--binding-args=-x"}, "add --mpi"},
-        {{"--mpi", "--show", "0"}, "--show does not work with --mpi"},
-        {{"--mpi", "--output-filename", "x"}, "give its own flag in --mpi-args"},
         {{"--mpi", "--dry-run", "--facts", "x"}, "--facts does not work with --mpi"},
     }));
     std::vector<std::string> words{"-np", "2"};

@@ -81,6 +81,22 @@ TEST_CASE("where nobody saw the ranks end, the status of mpirun tells") {
     CHECK(good.exit_code == 0);
 }
 
+TEST_CASE("an mpirun that we ended after its ranks is not to blame") {
+    auto launcher = process(kLauncherRank, SIGKILL, 30);
+    launcher.exited->induced = true;
+
+    const auto good = judge(job({process(0, 0, 10), process(1, 0, 11)}, launcher));
+    const auto failed = judge(job({process(0, 0, 10), process(1, exit_status(3), 11)}, launcher));
+    auto unseen = process(0, 0, 10);
+    unseen.exited->is_unseen = true;
+    const auto unknown = judge(job({unseen}, launcher));
+
+    CHECK(good.exit_code == 0);
+    CHECK(failed.culprit == 1);
+    CHECK(failed.exit_code == 3);
+    CHECK(unknown.exit_code != 0);
+}
+
 TEST_CASE("an mpirun that ends with 0 and has not started all ranks has failed") {
     auto missing = process(0, {}, 0);
     missing.started.reset();
