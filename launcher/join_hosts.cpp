@@ -7,6 +7,7 @@
 #include "launcher/remote/join/door.hpp"
 #include "launcher/remote/join/resolve.hpp"
 #include "launcher/remote/join/token.hpp"
+#include "launcher/slurm_hosts.hpp"
 #include "launcher/supervise/job_result.hpp"
 #include "launcher/wire/build_id.hpp"
 
@@ -92,6 +93,9 @@ Result<Gathered> gather_hosts(IoThread& io,
                               const LaunchRequest& request,
                               const std::vector<PlacedHost>& placed,
                               int& stop_signal) {
+    if (request.slurm_job && has_srun()) {
+        return gather_slurm_nodes(io, signals, request, stop_signal);
+    }
     if (!request.listen) {
         return Gathered{.placed = placed, .starter = nullptr};
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hosts that join by hand: the two ends of it in horovodrun.
+// Hosts whose agents dial us: by hand (both ends of it in horovodrun), or started by srun.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -24,9 +24,9 @@ struct Gathered {
 };
 
 /// With --listen: waits until every host of `placed` that is not this machine has joined, or, where
-/// the user named none, as many as he wants. Else gives `placed`, and no starter. Errors:
-/// invalid_argument; timed_out, with who is missing; aborted, when a signal came, which is then in
-/// `stop_signal`.
+/// the user named none, as many as he wants. In a Slurm allocation: has srun start agents, as
+/// gather_slurm_nodes says. Else gives `placed`, and no starter. Errors: invalid_argument;
+/// timed_out, with who is missing; aborted, when a signal came, which is then in `stop_signal`.
 [[nodiscard]] Result<Gathered> gather_hosts(IoThread& io,
                                             const BlockedSignals& signals,
                                             const LaunchRequest& request,

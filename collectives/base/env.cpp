@@ -33,6 +33,10 @@ bool set_env_default(const char* name, const std::string& value) {
     return ::setenv(name, value.c_str(), 0) == 0;
 }
 
+void unset_env(const std::string& name) {
+    (void)::unsetenv(name.c_str());
+}
+
 std::optional<std::string> find(const Environment& environment, std::string_view name) {
     const auto entry = environment.find(name);
     return entry == environment.end() ? std::nullopt : std::optional(entry->second);

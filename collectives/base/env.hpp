@@ -23,6 +23,10 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 /// not. Not while another thread may read the environment.
 bool set_env_default(const char* name, const std::string& value);
 
+/// Forgets it, for this process and its children. Not while another thread may read the
+/// environment.
+void unset_env(const std::string& name);
+
 /// The value, or nothing where it is unset.
 [[nodiscard]] std::optional<std::string> find(const Environment& environment,
                                               std::string_view name);

@@ -2,10 +2,12 @@
 #include "launcher/agent/join.hpp"
 
 #include "collectives/base/deadline.hpp"
+#include "collectives/base/env.hpp"
 #include "collectives/base/text.hpp"
 #include "collectives/base/unique_fd.hpp"
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/guard.hpp"
+#include "launcher/hosts/slurm_variables.hpp"
 #include "launcher/wire/build_id.hpp"
 #include "launcher/wire/join.hpp"
 
@@ -106,6 +108,10 @@ Status apply(JoinOrder& order, std::string_view flag, std::string_view value) {
                          std::to_string(kMaxSlots));
         }
         order.slots = *slots;
+    } else if (flag == "--join-step" && value == "slurm") {
+        order.is_slurm_step = true;
+    } else if (flag == "--join-unlink") {
+        order.own_file = value;
     } else if (flag == "--start-timeout") {
         const auto seconds = parse_number<double>(value);
         if (!seconds || !(*seconds >= 0 && *seconds <= kMaxSeconds)) {
@@ -330,6 +336,20 @@ std::string own_name() {
     return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
+/// The name of the node, and no memory of being its task: ranks inherit what is left.
+std::string leave_slurm_step() {
+    for (const auto& name : step_variables(current_environment())) {
+        unset_env(name);
+    }
+    return read_env("SLURMD_NODENAME").value_or(own_name());
+}
+
+/// The program goes on running; nobody else finds it.
+void remove_own_file(const std::string& file) {
+    (void)::unlink(file.c_str());
+    (void)::rmdir(file.substr(0, file.rfind('/')).c_str());
+}
+
 int fail(const Error& error) {
     complain(error.message);
     return error.code == Errc::timed_out ? kTimeLimit : kFailed;
@@ -359,8 +379,12 @@ int run_joined_agent(const JoinOrder& order) {
         return kUsage;
     }
     const auto hostname = own_name();
+    if (!order.own_file.empty()) {
+        remove_own_file(order.own_file);
+    }
+    const auto name = order.is_slurm_step ? leave_slurm_step() : hostname;
     const wire::Introduction introduction{.build_id = std::string(wire::build_id()),
-                                          .name = order.name.empty() ? hostname : order.name,
+                                          .name = order.name.empty() ? name : order.name,
                                           .hostname = hostname,
                                           .slots = order.slots};
     auto joined = join_any(order, *token, introduction);
@@ -374,7 +398,9 @@ int run_joined_agent(const JoinOrder& order) {
     }
     // The token's place is nobody's input.
     (void)::dup2(nothing.get(), STDIN_FILENO);
-    complain("joined as " + introduction.name);
+    if (!order.is_slurm_step) {
+        complain("joined as " + introduction.name);
+    }
     return run_guarded_agent(joined->socket.release(), writing.release(), std::move(joined->seals));
 }
 

@@ -22,15 +22,18 @@ struct JoinAddress {
 
 /// What `hvd-agent --join` is asked to do.
 struct JoinOrder {
-    std::vector<JoinAddress> addresses;           // of one launcher, tried in turn
-    std::string name;                             // of this host in the job; empty: its hostname
-    int slots = 0;                                // 0: as many as the host has
-    std::string token_file;                       // empty: standard input
+    std::vector<JoinAddress> addresses;  // of one launcher, tried in turn
+    std::string name;                    // of this host in the job; empty: its hostname
+    int slots = 0;                       // 0: as many as the host has
+    std::string token_file;              // empty: standard input
+    bool is_slurm_step = false;          // srun started us, as one task on each node
+    std::string own_file;  // ours, which is to be removed with its folder; empty: none
     std::chrono::milliseconds patience{600'000};  // until the launcher must have taken us
 };
 
 /// Reads the arguments `--join ADDRESS:PORT` (may be repeated), `--join-name NAME`, `--join-slots
-/// N`, `--join-token-file FILE`, `--start-timeout SECONDS`. Errors: invalid_argument.
+/// N`, `--join-token-file FILE`, `--start-timeout SECONDS`, `--join-step slurm`, `--join-unlink
+/// FILE`. Errors: invalid_argument.
 [[nodiscard]] Result<JoinOrder> parse_join_order(std::span<const std::string_view> arguments);
 
 /// Joins and becomes the guarded agent of that launcher. Returns its exit code: the job's, or 2 for

@@ -224,11 +224,52 @@ Status apply(const po::option& option,
     return ok();
 }
 
+/// Whether srun can start the agents: not for the groups of a heterogeneous job, which it would
+/// need an option each for; not where the user said how hosts are reached; and mpirun, which starts
+/// its daemons by srun itself, is run by the agent of this machine.
+bool is_for_srun(const Draft& draft, const Allocation& allocation) {
+    const auto& request = draft.request;
+    return allocation.scheduler == Scheduler::slurm && !allocation.id.empty() &&
+           !find(draft.environment, "SLURM_HET_SIZE") && request.remote.shell.empty() &&
+           !request.listen && !request.mpi.is_wanted && !request.facts_file && !draft.is_doctor;
+}
+
+/// Refuses more ranks than the batch system gave tasks, before anything is started.
+Status check_allocation(const LaunchRequest& request,
+                        const HostList& list,
+                        const Allocation& allocation) {
+    int slots = 0;
+    std::string written;
+    for (const auto& host : allocation.hosts) {
+        if (!host.slots) {
+            return ok();  // nobody asked for a number of tasks
+        }
+        if (std::ranges::find(list.excluded, host.name) == list.excluded.end()) {
+            slots += *host.slots;
+            written += (written.empty() ? "" : ",") + host.name + ":" + std::to_string(*host.slots);
+        }
+    }
+    if (request.processes.value_or(0) <= slots || slots == 0) {
+        return ok();
+    }
+    constexpr std::size_t kMostShown = 200;
+    if (written.size() > kMostShown) {
+        written = written.substr(0, written.rfind(',', kMostShown)) + ",...";
+    }
+    return wrong("-np " + std::to_string(*request.processes) + " is more than the " +
+                 std::to_string(slots) + " tasks of " + allocation.name + " (" + written +
+                 "); ask the batch system for more, or leave -np out");
+}
+
 /// The hosts of the batch job that we run in, and the shell by which it reaches them.
 Status take_allocation(Draft& draft, HostList& list) {
     HVD_TRY(auto allocation, find_allocation(draft.environment));
     if (!allocation) {
         return ok();
+    }
+    HVD_TRY_STATUS(check_allocation(draft.request, list, *allocation));
+    if (is_for_srun(draft, *allocation)) {
+        draft.request.slurm_job = allocation->id;
     }
     list.hosts = std::move(allocation->hosts);
     if (draft.request.verbose) {

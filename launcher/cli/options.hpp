@@ -63,6 +63,8 @@ struct LaunchRequest {
     RemoteRequest remote;
     MpiRequest mpi;
 
+    std::optional<std::string> slurm_job;  // srun starts the agents of its nodes
+
     std::optional<EndPoint> listen;  // hosts join by themselves, here
     std::optional<int> join_hosts;   // so many of them
     std::optional<std::filesystem::path> join_token_file;

@@ -76,6 +76,22 @@ Result<Host> named(std::string_view name, std::optional<int> slots) {
     return std::move(hosts.front());
 }
 
+/// SLURM_TASKS_PER_NODE is what --ntasks-per-node allows, which may be more than --ntasks: the last
+/// nodes have fewer then.
+void limit_tasks(std::vector<Host>& hosts, const Environment& environment) {
+    const auto wanted = slots_in(find(environment, "SLURM_NTASKS").value_or(""));
+    int sum = 0;
+    for (const auto& host : hosts) {
+        sum += host.slots.value_or(0);
+    }
+    int surplus = wanted ? sum - *wanted : 0;
+    for (auto host = hosts.rbegin(); host != hosts.rend() && surplus > 0; ++host) {
+        const int less = std::min(surplus, host->slots.value_or(1) - 1);
+        host->slots = host->slots.value_or(1) - less;
+        surplus -= less;
+    }
+}
+
 /// One group of a Slurm job: `suffix` is "" or "_HET_GROUP_1".
 Hosts slurm_group(const Environment& environment, const std::string& suffix) {
     const auto list_name = "SLURM_JOB_NODELIST" + suffix;
@@ -106,6 +122,9 @@ Hosts slurm_group(const Environment& environment, const std::string& suffix) {
     }
     for (std::size_t index = 0; index < hosts.size(); ++index) {
         hosts[index].slots = (*slots)[index];
+    }
+    if (suffix.empty()) {
+        limit_tasks(hosts, environment);
     }
     return hosts;
 }
@@ -254,11 +273,14 @@ Result<std::optional<Allocation>> find_allocation(const Environment& environment
     }
     HVD_TRY(auto hosts, kind->read(environment));
     auto name = std::string(kind->title);
-    if (const auto id = find(environment, kind->id)) {
-        name += " " + *id;
+    const auto id = find(environment, kind->id).value_or("");
+    if (!id.empty()) {
+        name += " " + id;
     }
-    return std::optional<Allocation>{
-        {.scheduler = kind->scheduler, .name = std::move(name), .hosts = std::move(hosts)}};
+    return std::optional<Allocation>{{.scheduler = kind->scheduler,
+                                      .name = std::move(name),
+                                      .id = id,
+                                      .hosts = std::move(hosts)}};
 }
 
 }  // namespace hvd::launch

@@ -18,6 +18,7 @@ enum class Scheduler { slurm, lsf, pbs, sge, kubernetes };
 struct Allocation {
     Scheduler scheduler{};
     std::string name;         // for people: "Slurm job 42"
+    std::string id;           // for the scheduler: "42"; empty where it does not say
     std::vector<Host> hosts;  // slots unset where only whole hosts were asked for
 
     friend bool operator==(const Allocation&, const Allocation&) = default;

@@ -2,6 +2,7 @@
 #include "launcher/plan/environment.hpp"
 
 #include "collectives/base/text.hpp"
+#include "launcher/hosts/slurm_variables.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,7 +20,7 @@ constexpr std::array kContract{
 };
 
 /// Of this machine, this login, or of a task of an outer launcher. Globs.
-constexpr std::array<std::string_view, 37> kStaysHere{
+constexpr std::array<std::string_view, 31> kStaysHere{
     "HOME",
     "USER",
     "LOGNAME",
@@ -49,15 +50,15 @@ constexpr std::array<std::string_view, 37> kStaysHere{
     "TORCHELASTIC_*",
     "FLUX_TASK_*",
     "JSM_*",
-    "SLURM_PROCID",
-    "SRUN_*",
-    "SLURM_LOCALID",
-    "SLURM_NODEID",
-    "SLURM_GTIDS",
-    "SLURM_TASK_PID",
-    "SLURM_STEP*",
-    "SLURM_CPU_BIND*",
+    "GPU_DEVICE_ORDINAL",
+    "ZE_AFFINITY_MASK",
 };
+
+bool stays_here(std::string_view name) noexcept {
+    return is_of_slurm_task(name) || is_of_slurm_node(name) ||
+           std::ranges::any_of(kStaysHere,
+                               [&](std::string_view glob) { return matches_glob(name, glob); });
+}
 
 bool is_contract(std::string_view name) noexcept {
     return std::ranges::find(kContract, name) != kContract.end();
@@ -102,8 +103,7 @@ Environment portable_environment(const PlanRequest& request, const Environment& 
     Environment portable = shared;
     std::erase_if(portable, [&](const auto& entry) {
         const auto matches = [&](std::string_view glob) { return matches_glob(entry.first, glob); };
-        return std::ranges::any_of(kStaysHere, matches) &&
-               std::ranges::none_of(request.env_pass, matches);
+        return stays_here(entry.first) && std::ranges::none_of(request.env_pass, matches);
     });
     return portable;
 }

@@ -18,6 +18,7 @@ namespace {
 /// Runs in the child between vfork and exec: system calls only, on memory shared with the parent.
 /// Returns errno of the call that failed.
 int become(const std::vector<char*>& argv,
+           char* const* environment,
            const std::array<int, 3>& streams,
            const sigset_t& signal_mask) {
     if (::setsid() < 0) {
@@ -32,31 +33,46 @@ int become(const std::vector<char*>& argv,
         return error;
     }
     restore_open_files();
-    ::execvp(argv.front(), argv.data());
+    ::execvpe(argv.front(), argv.data(), environment);
     return errno;
 }
 
-}  // namespace
-
-Result<ChildProcess> spawn_child(const std::vector<std::string>& argv,
-                                 const sigset_t& signal_mask) {
-    HVD_TRY(auto input, make_pipe());
-    HVD_TRY(auto output, make_pipe());
-    HVD_TRY(auto errors, make_pipe());
-    HVD_TRY(auto report, make_pipe());  // carries errno, or ends with exec
-    const std::array<int, 3> streams{input.read.get(), output.write.get(), errors.write.get()};
-    std::vector<std::string> words = argv;
+/// For the kernel: pointers into `words`, and a null one.
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
     std::vector<char*> pointers;
     pointers.reserve(words.size() + 1);
     for (auto& word : words) {
         pointers.push_back(word.data());
     }
     pointers.push_back(nullptr);
+    return pointers;
+}
+
+}  // namespace
+
+Result<ChildProcess> spawn_child(const std::vector<std::string>& argv,
+                                 const sigset_t& signal_mask,
+                                 const Environment* environment) {
+    HVD_TRY(auto input, make_pipe());
+    HVD_TRY(auto output, make_pipe());
+    HVD_TRY(auto errors, make_pipe());
+    HVD_TRY(auto report, make_pipe());  // carries errno, or ends with exec
+    const std::array<int, 3> streams{input.read.get(), output.write.get(), errors.write.get()};
+    std::vector<std::string> words = argv;
+    const auto pointers = pointers_to(words);
+    std::vector<std::string> entries;
+    if (environment != nullptr) {
+        for (const auto& [name, value] : *environment) {
+            entries.push_back(name + "=" + value);
+        }
+    }
+    const auto variables = pointers_to(entries);
     // NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): the child only calls the kernel
     const pid_t pid = ::vfork();
     if (pid == 0) {
         // NOLINTNEXTLINE(clang-analyzer-unix.Vfork): it only calls the kernel
-        const int error = become(pointers, streams, signal_mask);
+        const int error = become(pointers, environment == nullptr ? ::environ : variables.data(),
+                                 streams, signal_mask);
         (void)!::write(report.write.get(), &error, sizeof error);
         ::_exit(1);
     }

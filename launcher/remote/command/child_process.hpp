@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/base/unique_fd.hpp"
 
@@ -22,8 +23,10 @@ struct ChildProcess {
     pid_t pid = 0;
 };
 
-/// `argv[0]` is looked for in PATH. Errors: unavailable, with the name and the cause.
+/// `argv[0]` is looked for in our own PATH. Without an `environment` it gets ours. Errors:
+/// unavailable, with the name and the cause.
 [[nodiscard]] Result<ChildProcess> spawn_child(const std::vector<std::string>& argv,
-                                               const sigset_t& signal_mask);
+                                               const sigset_t& signal_mask,
+                                               const Environment* environment = nullptr);
 
 }  // namespace hvd::launch

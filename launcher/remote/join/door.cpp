@@ -80,10 +80,11 @@ int slots_of(const HostFacts& facts) {
 /// Hands out the connections of those who joined, by the names of their hosts.
 class JoinStarter final : public Starter {
 public:
-    explicit JoinStarter(std::map<std::string, std::unique_ptr<JoinConnection>> joined)
-        : joined_(std::move(joined)) {}
+    JoinStarter(std::string_view name,
+                std::map<std::string, std::unique_ptr<JoinConnection>> joined)
+        : name_(name), joined_(std::move(joined)) {}
 
-    [[nodiscard]] std::string_view name() const noexcept override { return "join"; }
+    [[nodiscard]] std::string_view name() const noexcept override { return name_; }
 
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override {
         auto connection = std::move(joined_[host.name]);
@@ -94,6 +95,7 @@ public:
     }
 
 private:
+    std::string_view name_;
     std::map<std::string, std::unique_ptr<JoinConnection>> joined_;
 };
 
@@ -283,10 +285,8 @@ void JoinDoor::give_up(Error error) {
 
 Result<JoinedHosts> JoinDoor::gather(Deadline deadline) {
     limit_.set(deadline, [this] {
-        give_up(
-            {Errc::timed_out, "not all hosts joined within --start-timeout: " + roster_.progress() +
-                                  "; start `horovodrun --join` there, or "
-                                  "allow more time"});
+        give_up({Errc::timed_out, "not all hosts joined within --start-timeout: " +
+                                      roster_.progress() + "; " + std::string(options_.remedy)});
     });
     listen();
     io_.run();
@@ -305,8 +305,9 @@ Result<JoinedHosts> JoinDoor::gather(Deadline deadline) {
         }
     }
     guests_.clear();
-    return JoinedHosts{.hosts = roster_.hosts(),
-                       .starter = std::make_unique<JoinStarter>(std::move(joined))};
+    return JoinedHosts{
+        .hosts = roster_.hosts(),
+        .starter = std::make_unique<JoinStarter>(options_.starter, std::move(joined))};
 }
 
 }  // namespace hvd::launch

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <sys/socket.h>
@@ -39,6 +40,8 @@ struct DoorOptions {
     wire::Key token{};
     std::string build_id;
     std::function<void(const std::string&)> say;  // a sentence for people
+    std::string_view starter = "join";            // as the plan names it; outlives the job
+    std::string_view remedy = "start `horovodrun --join` there, or allow more time";
 };
 
 /// Who has joined, in the order of the job, and the starter that hands out their connections.

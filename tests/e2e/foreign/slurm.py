@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from foreign.worlds import Ended
@@ -51,9 +53,54 @@ mkdir -p /run/munge /run/slurmd /run/slurm-state
 """
 
 
+@dataclass
+class Batch:
+    """A job that sbatch took."""
+
+    slurm: Slurm
+    number: str
+
+    def state(self) -> str:
+        """Such as RUNNING or COMPLETED."""
+        return self._of_job().get("JobState", "unknown")
+
+    def exit_code(self) -> str:
+        """Code and signal, such as 3:0."""
+        return self._of_job().get("ExitCode", "unknown")
+
+    def output(self) -> str:
+        path = Path(self.slurm.head.path(f"{_FOLDER}/{self.number}.out"))
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def wait_for(self, words: str, count: int = 1, seconds: float = 60) -> None:
+        """Until its output has the words, so often."""
+        _wait(lambda: self.output().count(words) >= count, seconds, lambda: self.output())
+
+    def wait(self, seconds: float = 90) -> None:
+        """Until nothing of it runs."""
+        going_on = ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING")
+        _wait(
+            lambda: self.state() not in going_on,
+            seconds,
+            lambda: f"{self.state()}: {self.output()}",
+        )
+
+    def _of_job(self) -> dict[str, str]:
+        shown = self.slurm.run("scontrol", "-o", "show", "job", self.number, timeout=10)
+        return dict(word.split("=", 1) for word in shown.stdout.split() if "=" in word)
+
+
+def _wait(is_so: Callable[[], bool], seconds: float, describe: Callable[[], str]) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, f"not within {seconds} s; {describe()}"
+        time.sleep(0.1)
+
+
 class Slurm:
     def __init__(self, lab: Lab) -> None:
         self.head = lab[0]
+        self.nodes = lab.hosts
         folder = Path(self.head.path(_FOLDER))
         folder.mkdir()
         (folder / "slurm.conf").write_text(_CONF.format(count=len(lab.hosts)))
@@ -85,6 +132,22 @@ class Slurm:
                 return
             assert time.monotonic() < deadline, f"nodes did not become idle: {nodes}"
             time.sleep(0.1)
+
+    def sbatch(self, script: str, *options: str, user: str = "root") -> Batch:
+        """Submits lines of bash."""
+        return self.submit(f"#!/bin/bash\n{script}\n", *options, user=user)
+
+    def submit(self, text: str, *options: str, user: str = "root") -> Batch:
+        """Submits a whole script, from a folder that all nodes share."""
+        folder = Path(self.head.path(_FOLDER))
+        (folder / "script").write_text(text)
+        result = self.run(
+            *("sbatch", "--parsable", "-D", _FOLDER, f"--output={_FOLDER}/%j.out"),
+            *(*options, f"{_FOLDER}/script"),
+            user=user,
+        )
+        assert result.exit_code == 0, result
+        return Batch(self, result.stdout.strip())
 
     def run(
         self, *command: str, user: str = "root", timeout: float = 60, **variables: str

@@ -39,6 +39,12 @@ TEST_CASE("the variables of a batch system give its hosts") {
           {"SLURM_TASKS_PER_NODE", "4(x3),2"},
           {"SLURM_JOB_CPUS_PER_NODE", "4(x3),2"}},
          {{"h2", 4}, {"h4", 4}, {"h7", 4}, {"h8", 2}}},
+        {"Slurm job 42",  // sbatch --nodes=2 --ntasks=3 --ntasks-per-node=2
+         {{"SLURM_JOB_ID", "42"},
+          {"SLURM_JOB_NODELIST", "n[1-2]"},
+          {"SLURM_NTASKS", "3"},
+          {"SLURM_TASKS_PER_NODE", "2(x2)"}},
+         {{"n1", 2}, {"n2", 1}}},
         {"Slurm job 42",  // sbatch --nodes=2: a task a node is Slurm's word, not the user's
          {{"SLURM_JOB_ID", "42"},
           {"SLURM_JOB_NODELIST", "n01,gpu[1-1]"},

@@ -362,6 +362,36 @@ TEST_CASE("inside of an allocation its hosts are taken, unless others are writte
           std::vector<std::string>{"the hosts are those of LSF job 7"});
 }
 
+TEST_CASE("inside of a Slurm allocation srun starts the agents, unless the user knows better") {
+    const Environment slurm{{"SLURM_JOB_ID", "42"},
+                            {"SLURM_JOB_NODELIST", "n[1-2]"},
+                            {"SLURM_NTASKS", "4"},
+                            {"SLURM_TASKS_PER_NODE", "2(x2)"}};
+    auto of_groups = slurm;
+    of_groups["SLURM_HET_SIZE"] = "1";
+    of_groups["SLURM_JOB_NODELIST_HET_GROUP_0"] = "n1";
+    of_groups["SLURM_TASKS_PER_NODE_HET_GROUP_0"] = "4";
+
+    CHECK(request("train", slurm).slurm_job == "42");
+    CHECK(request("-np 4 train", slurm).slurm_job == "42");
+    CHECK_FALSE(request("-H n1:4 train", slurm).slurm_job);
+    CHECK_FALSE(request("--remote-shell r train", slurm).slurm_job);
+    CHECK_FALSE(request("--mpi train", slurm).slurm_job);
+    CHECK_FALSE(request("train", of_groups).slurm_job);
+}
+
+TEST_CASE("more ranks than a batch system gave tasks are refused with both numbers") {
+    const Environment slurm{{"SLURM_JOB_ID", "42"},
+                            {"SLURM_JOB_NODELIST", "n[1-2]"},
+                            {"SLURM_NTASKS", "4"},
+                            {"SLURM_TASKS_PER_NODE", "2(x2)"}};
+
+    CHECK_THAT(error("-np 5 train", slurm),
+               Catch::StartsWith("-np 5 is more than the 4 tasks of Slurm job 42 (n1:2,n2:2)"));
+    CHECK_THAT(error("-np 3 -H ^n1 train", slurm),
+               Catch::StartsWith("-np 3 is more than the 2 tasks of Slurm job 42 (n2:2)"));
+}
+
 TEST_CASE("version, help and build check need nothing else and win over the rest") {
     CHECK_THAT(page("--version"), Catch::Matches(R"([0-9]+\.[0-9]+\.[0-9]+\n)"));
     CHECK(page("-v") == page("--version"));

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Slurm's variables by what they are about: an allocation's are the same for the whole job, others
+// are true on one node or for one task only.
+#pragma once
+
+#include "collectives/base/env.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvd::launch {
+
+/// Says which task of which step a process is: SLURM_PROCID, SLURM_STEP_ID, PMI_RANK. A rank that
+/// found those of its agent would take itself for rank 0.
+[[nodiscard]] bool is_of_slurm_task(std::string_view name) noexcept;
+
+/// Is about the node that has it: SLURMD_NODENAME, SLURM_CPUS_ON_NODE.
+[[nodiscard]] bool is_of_slurm_node(std::string_view name) noexcept;
+
+/// What an agent that srun started has to forget: its task, and how srun counts its own step, whose
+/// variables have the names of the allocation's (SLURM_NTASKS=2). Those come from horovodrun.
+[[nodiscard]] std::vector<std::string> step_variables(const Environment& environment);
+
+/// What srun gets: everything but the variables by which Slurm repeats the options of sbatch and
+/// salloc (SLURM_GPUS_PER_TASK, SRUN_CPUS_PER_TASK, ...). They are about ranks, and would give an
+/// agent a part of its node only.
+[[nodiscard]] Environment srun_environment(const Environment& environment);
+
+}  // namespace hvd::launch

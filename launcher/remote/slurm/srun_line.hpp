@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How srun starts an agent on each node of an allocation. Pure.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace hvd::launch {
+
+/// What srun's tasks print to be sent the agent, which then follows the token on their standard
+/// input.
+inline constexpr const char* kSrunSend = "HVDSRUN1 send\n";
+
+struct SrunOrder {
+    std::string job_id;
+    std::vector<std::string> nodes;
+
+    // The agent.
+    std::string file;      // where it lies here, and so perhaps there
+    std::string build_id;  // what it prints with --version
+    std::size_t bytes = 0;
+
+    // Whom it dials: what Slurm says is our address, then these in turn; IPv6 in brackets.
+    int port = 0;
+    std::vector<std::string> addresses;
+    std::chrono::milliseconds patience{30'000};
+};
+
+/// The program and its arguments. srun sends its standard input to every task: one line with the
+/// token, then, for tasks that ask (kSrunSend), `bytes` of the agent. No secret is in the line.
+[[nodiscard]] std::vector<std::string> srun_line(const SrunOrder& order);
+
+}  // namespace hvd::launch

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/remote/slurm/srun_step.hpp"
+
+#include "collectives/base/deadline.hpp"
+#include "launcher/net/io_thread.hpp"
+#include "launcher/remote/command/child_process.hpp"
+#include "launcher/remote/slurm/srun_line.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include <poll.h>
+#include <sys/wait.h>
+
+namespace hvd::launch {
+namespace {
+
+constexpr std::size_t kMostLines = 8;
+constexpr std::size_t kLongestLine = 500;
+
+/// What it says may come after its end.
+constexpr auto kWordsPatience = std::chrono::milliseconds(200);
+
+/// Agents speak to whoever started them by hand; what they mean comes to us over their connection.
+constexpr std::string_view kOfAgents = "hvd-agent: ";
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
+}
+
+std::string describe(int wait_status) {
+    return WIFSIGNALED(wait_status)
+               ? "was killed by signal " + std::to_string(WTERMSIG(wait_status))
+               : "ended with status " + std::to_string(WEXITSTATUS(wait_status));
+}
+
+}  // namespace
+
+struct SrunStep::Streams {
+    Streams(IoThread& io, ChildProcess child)
+        : input(io, std::move(child.input)),
+          output(io, std::move(child.output)),
+          errors(io, std::move(child.errors)),
+          process(io, std::move(child.pidfd)),
+          pid(child.pid) {}
+
+    PipeWriter input;
+    PipeReader output;
+    PipeReader errors;
+    ReadableWatch process;
+    pid_t pid;
+};
+
+Result<std::unique_ptr<SrunStep>> SrunStep::start(IoThread& io, Spawn spawn, Handlers handlers) {
+    HVD_TRY(auto child, spawn_child(spawn.line, spawn.signal_mask, &spawn.environment));
+    std::unique_ptr<SrunStep> step(new SrunStep(io, std::move(spawn), std::move(handlers)));
+    step->open(std::make_unique<Streams>(io, std::move(child)));
+    return step;
+}
+
+SrunStep::SrunStep(IoThread& io, Spawn spawn, Handlers handlers)
+    : spawn_(std::move(spawn)), handlers_(std::move(handlers)), last_words_(io) {}
+
+void SrunStep::open(std::unique_ptr<Streams> streams) {
+    streams_ = std::move(streams);
+    const auto ignore_end = [](const std::optional<Error>& /*unused*/) {};
+    streams_->output.start(
+        {.on_bytes = [this](std::span<const std::byte> bytes) { hear_tasks(text_of(bytes)); },
+         .on_end = ignore_end});
+    streams_->errors.start(
+        {.on_bytes = [this](std::span<const std::byte> bytes) { hear(text_of(bytes)); },
+         .on_end = ignore_end});
+    streams_->process.wait([this] { reap(); });
+    streams_->input.send(bytes_of(std::exchange(spawn_.token, {}) + "\n"));
+}
+
+SrunStep::~SrunStep() {
+    if (is_over_) {
+        return;
+    }
+    streams_->input.close();
+    // Its number is its own while it is not reaped. TERM makes it end its tasks.
+    if (!are_all_there_ || !wait(kPatienceMs)) {
+        (void)::kill(streams_->pid, SIGTERM);
+        if (!wait(kPatienceMs)) {
+            (void)::kill(-streams_->pid, SIGKILL);
+        }
+    }
+    while (::waitpid(streams_->pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+}
+
+/// Whether it has ended. Blocks: nothing else is left to do by then.
+bool SrunStep::wait(int milliseconds) {
+    const auto deadline = Deadline::in(std::chrono::milliseconds(milliseconds));
+    pollfd ended{.fd = streams_->process.fd(), .events = POLLIN, .revents = 0};
+    int count = 0;
+    do {
+        count = ::poll(&ended, 1, deadline.poll_timeout_ms());
+    } while (count < 0 && errno == EINTR);
+    return count > 0;
+}
+
+void SrunStep::all_are_there() {
+    are_all_there_ = true;
+    spawn_.agent.clear();
+    streams_->input.close();
+}
+
+void SrunStep::hear(std::string_view text) {
+    for (const char letter : text) {
+        if (letter == '\n') {
+            hear_line(std::exchange(open_line_, {}));
+        } else if (open_line_.size() < kLongestLine) {
+            open_line_ += letter;
+        }
+    }
+}
+
+void SrunStep::hear_line(std::string line) {
+    if (are_all_there_ && !line.starts_with(kOfAgents)) {
+        handlers_.on_line(line);
+    }
+    last_lines_.push_back(std::move(line));
+    if (last_lines_.size() > kMostLines) {
+        last_lines_.pop_front();
+    }
+}
+
+/// One that has no agent asks; all get it, and the others do not read it.
+void SrunStep::hear_tasks(std::string_view text) {
+    if (has_sent_ || are_all_there_) {
+        return;
+    }
+    asked_ += text;
+    if (asked_.find(kSrunSend) == std::string::npos) {
+        asked_.erase(0, asked_.rfind('\n') == std::string::npos ? 0 : asked_.rfind('\n') + 1);
+        return;
+    }
+    has_sent_ = true;
+    streams_->input.send(bytes_of(std::exchange(spawn_.agent, {})));
+}
+
+std::string SrunStep::words() const {
+    std::string words;
+    for (const auto& line : last_lines_) {
+        words += (words.empty() ? "" : " | ") + line;
+    }
+    return words;
+}
+
+void SrunStep::reap() {
+    pid_t reaped = 0;
+    do {
+        reaped = ::waitpid(streams_->pid, &wait_status_, WNOHANG);
+    } while (reaped < 0 && errno == EINTR);
+    if (reaped == 0) {
+        streams_->process.wait([this] { reap(); });
+        return;
+    }
+    is_over_ = true;
+    last_words_.set(Deadline::in(kWordsPatience), [this] { finish(); });
+}
+
+void SrunStep::finish() {
+    if (!are_all_there_) {
+        const auto said = words();
+        handlers_.on_end({Errc::unavailable,
+                          "srun " + describe(wait_status_) + (said.empty() ? "" : ": " + said)});
+    }
+}
+
+}  // namespace hvd::launch

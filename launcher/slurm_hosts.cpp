@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/slurm_hosts.hpp"
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/text.hpp"
+#include "launcher/host_starters.hpp"
+#include "launcher/hosts/slurm_variables.hpp"
+#include "launcher/net/io_thread.hpp"
+#include "launcher/output/write_all.hpp"
+#include "launcher/remote/agent_file.hpp"
+#include "launcher/remote/bootstrap/agent_image.hpp"
+#include "launcher/remote/join/door.hpp"
+#include "launcher/remote/slurm/srun_line.hpp"
+#include "launcher/remote/slurm/srun_step.hpp"
+#include "launcher/supervise/job_result.hpp"
+#include "launcher/wire/build_id.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <netinet/in.h>
+#include <unistd.h>
+
+namespace hvd::launch {
+namespace {
+
+void say(std::string_view sentence) {
+    (void)write_all(STDERR_FILENO, "horovodrun: " + std::string(sentence) + "\n");
+}
+
+/// Gives the connections of those who joined, and keeps the srun that started them.
+class SrunStarter final : public Starter {
+public:
+    SrunStarter(std::unique_ptr<SrunStep> step, std::unique_ptr<Starter> joined)
+        : step_(std::move(step)), joined_(std::move(joined)) {}
+
+    [[nodiscard]] std::string_view name() const noexcept override { return "srun"; }
+    [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override {
+        return joined_->start(host);
+    }
+
+private:
+    std::unique_ptr<SrunStep> step_;
+    std::unique_ptr<Starter> joined_;
+};
+
+bool is_loopback(std::string_view address) {
+    return address.starts_with("127.") || address == "::1" || address.starts_with("fe80:");
+}
+
+/// Ours, as nodes may reach them, should the one not do that Slurm tells them.
+std::vector<std::string> reachable_addresses(bool is_six) {
+    std::vector<std::string> found;
+    for (const auto& address : this_machine().addresses) {
+        const bool has_colon = address.find(':') != std::string::npos;
+        if (!is_loopback(address) && has_colon == is_six) {
+            found.push_back(is_six ? "[" + address + "]" : address);
+        }
+    }
+    return found;
+}
+
+/// All addresses, any port.
+DoorAddress any_address(bool is_six) {
+    DoorAddress address;
+    if (is_six) {
+        sockaddr_in6 six{};
+        six.sin6_family = AF_INET6;
+        std::memcpy(&address.storage, &six, sizeof six);
+        address.size = sizeof six;
+    } else {
+        sockaddr_in four{};
+        four.sin_family = AF_INET;
+        std::memcpy(&address.storage, &four, sizeof four);
+        address.size = sizeof four;
+    }
+    return address;
+}
+
+int port_of(const DoorAddress& address) {
+    const auto text = to_string(address);
+    return parse_number<int>(std::string_view(text).substr(text.rfind(':') + 1)).value_or(0);
+}
+
+/// The bytes of `hvd-agent`, for nodes that do not have it.
+Result<std::string> agent_bytes(const std::string& file) {
+    HVD_TRY(auto image, load_agent_image(file, wire::build_id()));
+    return std::move(image.file);
+}
+
+Error with_words(Error error, const SrunStep& step) {
+    const auto words = step.words();
+    error.message += words.empty() ? "; srun has said nothing" : "; srun says: " + words;
+    return error;
+}
+
+std::vector<std::string> names_of(const std::vector<Host>& hosts) {
+    std::vector<std::string> names;
+    std::ranges::transform(hosts, std::back_inserter(names), &Host::name);
+    return names;
+}
+
+}  // namespace
+
+bool has_srun() {
+    const auto path = read_env("PATH").value_or("");
+    return std::ranges::any_of(split(path, ':'), [](std::string_view folder) {
+        return ::access((std::string(folder) + "/srun").c_str(), X_OK) == 0;
+    });
+}
+
+Result<Gathered> gather_slurm_nodes(IoThread& io,
+                                    const BlockedSignals& signals,
+                                    const LaunchRequest& request,
+                                    int& stop_signal) {
+    const auto deadline = io.in(request.start_timeout);
+    HVD_TRY(const auto agent, find_agent_file(starter_context(signals.original_mask())));
+    HVD_TRY(auto image, agent_bytes(agent));
+    const bool is_six = reachable_addresses(false).empty() && !reachable_addresses(true).empty();
+    const auto token = wire::make_join_token();
+    HVD_TRY(const auto key, wire::join_key(token));
+    HVD_TRY(auto door,
+            JoinDoor::open(io, {.address = any_address(is_six),
+                                .wishes = {.hosts = request.hosts},
+                                .token = key,
+                                .build_id = std::string(wire::build_id()),
+                                .say =
+                                    [is_told = request.verbose](const std::string& what) {
+                                        if (is_told) {
+                                            say(what);
+                                        }
+                                    },
+                                .starter = "srun",
+                                .remedy = "allow more time with --start-timeout"}));
+    const SrunOrder order{.job_id = *request.slurm_job,
+                          .nodes = names_of(request.hosts),
+                          .file = agent,
+                          .build_id = std::string(wire::build_id()),
+                          .bytes = image.size(),
+                          .port = port_of(door->address()),
+                          .addresses = reachable_addresses(is_six),
+                          .patience = request.start_timeout};
+    HVD_TRY(auto step,
+            SrunStep::start(io,
+                            {.line = srun_line(order),
+                             .environment = srun_environment(current_environment()),
+                             .signal_mask = signals.original_mask(),
+                             .token = token,
+                             .agent = std::move(image)},
+                            {.on_line = [](const std::string& line) { say("srun: " + line); },
+                             .on_end = [&door](const Error& error) { door->give_up(error); }}));
+    const SignalSource source(io, signals, [&](int number) {
+        if (is_stop_request(number)) {
+            stop_signal = number;
+            door->give_up({Errc::aborted, "stopped by " + signal_name(number) +
+                                              " while srun was starting the agents"});
+        } else if (number == SIGTSTP) {
+            stop_self();
+        }
+    });
+    auto joined = door->gather(deadline);
+    if (!joined) {
+        return joined.error().code == Errc::timed_out ? with_words(joined.error(), *step)
+                                                      : joined.error();
+    }
+    step->all_are_there();
+    Gathered gathered;
+    for (auto& host : joined->hosts) {
+        gathered.placed.push_back({.host = std::move(host), .is_here = false});
+    }
+    gathered.starter = std::make_unique<SrunStarter>(std::move(step), std::move(joined->starter));
+    return gathered;
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Nodes of a Slurm allocation, whose agents srun starts.
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "launcher/cli/options.hpp"
+#include "launcher/join_hosts.hpp"
+#include "launcher/remote/factory.hpp"
+#include "launcher/supervise/signals.hpp"
+
+namespace hvd::launch {
+
+class IoThread;
+
+/// Whether there is an srun in PATH: in a container there may be none, though the variables of the
+/// allocation came along.
+[[nodiscard]] bool has_srun();
+
+/// One srun starts an agent on each node of `request.slurm_job`, also on ours: ranks belong to a
+/// step then, which is what Slurm counts, confines to its GPUs and CPUs, and signals. Waits until
+/// all have dialled. Errors: unavailable and timed_out, with srun's own words and who is missing;
+/// aborted, when a signal came, which is then in `stop_signal`.
+[[nodiscard]] Result<Gathered> gather_slurm_nodes(IoThread& io,
+                                                  const BlockedSignals& signals,
+                                                  const LaunchRequest& request,
+                                                  int& stop_signal);
+
+}  // namespace hvd::launch
