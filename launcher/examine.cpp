@@ -49,7 +49,9 @@ struct Reached {
 };
 
 Result<Planned> plan_for(const LaunchRequest& request, const Reached& reached) {
-    HVD_TRY(const auto wishes, make_plan_request(request, reached.hosts, reached.starters));
+    HVD_TRY(auto wishes, make_plan_request(request));
+    wishes.hosts = reached.hosts;
+    wishes.starters = reached.starters;
     return make_plan(wishes, reached.facts);
 }
 

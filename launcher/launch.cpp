@@ -111,8 +111,9 @@ Result<LaunchPlan> plan_offline(const LaunchRequest& request) {
     if (starters.size() == 1) {
         starters.front() = kLocalStarter;
     }
-    HVD_TRY(const auto wishes,
-            make_plan_request(request, std::move(described.hosts), std::move(starters)));
+    HVD_TRY(auto wishes, make_plan_request(request));
+    wishes.hosts = std::move(described.hosts);
+    wishes.starters = std::move(starters);
     HVD_TRY(auto planned, make_plan(wishes, described.facts));
     for (const auto& warning : planned.warnings) {
         complain(warning);
@@ -259,6 +260,11 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     if (!starters) {
         return fail(summary, kExitLauncherFailure, starters.error());
     }
+    // What needs no facts is done while agents start.
+    auto wishes = make_plan_request(request);
+    if (!wishes) {
+        return fail(summary, kExitUsage, wishes.error());
+    }
     MpiProgram mpirun(request, context);
     Supervisor supervisor(io, blocked, std::move(options));
     const bool is_here = std::ranges::all_of(gathered->placed, &PlacedHost::is_here);
@@ -284,8 +290,9 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     if (*trace) {
         (*trace)->enter("plan");
     }
-    auto wishes = make_plan_request(request, hosts, (*starters)->names());
-    auto planned = wishes ? make_plan(*wishes, *facts) : std::move(wishes).error();
+    wishes->hosts = hosts;
+    wishes->starters = (*starters)->names();
+    auto planned = make_plan(*wishes, *facts);
     if (!planned) {
         supervisor.dismiss(kExitUsage);
         return fail(summary, kExitUsage, planned.error());

@@ -21,9 +21,7 @@ GpuVisibility visibility(GpuBind bind) {
 
 }  // namespace
 
-Result<PlanRequest> make_plan_request(const LaunchRequest& request,
-                                      std::vector<Host> hosts,
-                                      std::vector<std::string> starters) {
+Result<PlanRequest> make_plan_request(const LaunchRequest& request) {
     std::error_code failure;
     const auto directory = std::filesystem::current_path(failure);
     if (failure) {
@@ -31,11 +29,9 @@ Result<PlanRequest> make_plan_request(const LaunchRequest& request,
     }
     HVD_TRY(auto job_id, random_id());
     return PlanRequest{.processes = request.processes,
-                       .hosts = std::move(hosts),
                        .command = request.command,
                        .cwd = directory.string(),
                        .job_id = std::move(job_id),
-                       .starters = std::move(starters),
                        .gpu_visibility = visibility(request.gpu_bind),
                        .gpus_per_rank = request.gpus_per_rank,
                        .share_gpus = request.share_gpus,

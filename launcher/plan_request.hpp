@@ -5,15 +5,10 @@
 #include "launcher/cli/options.hpp"
 #include "launcher/plan/planner.hpp"
 
-#include <string>
-#include <vector>
-
 namespace hvd::launch {
 
 /// What the planner needs of the user's wishes and of this process: its environment and directory.
-/// Errors: the directory is gone.
-[[nodiscard]] Result<PlanRequest> make_plan_request(const LaunchRequest& request,
-                                                    std::vector<Host> hosts,
-                                                    std::vector<std::string> starters);
+/// Hosts and starters are left to the caller. Errors: the directory is gone.
+[[nodiscard]] Result<PlanRequest> make_plan_request(const LaunchRequest& request);
 
 }  // namespace hvd::launch

@@ -21,11 +21,11 @@ enum class GpuVisibility { index, env, none };
 /// What of the user's wishes the planner needs.
 struct PlanRequest {
     std::optional<int> processes;
-    std::vector<Host> hosts;  // one for each entry of the facts; no slots: we count them
+    std::vector<Host> hosts{};  // one for each entry of the facts; no slots: we count them
     std::vector<std::string> command;
     std::string cwd;
-    std::string job_id;                 // 32 hexadecimal digits
-    std::vector<std::string> starters;  // how the agent of each host was started: "local", "ssh"
+    std::string job_id;                   // 32 hexadecimal digits
+    std::vector<std::string> starters{};  // how the agent of each host was started: "local", "ssh"
 
     GpuVisibility gpu_visibility = GpuVisibility::index;
     int gpus_per_rank = 1;
