@@ -2,12 +2,27 @@
 #include "collectives/mpi/communicator.hpp"
 
 #include "collectives/base/assert.hpp"
+#include "collectives/mpi/watch.hpp"
 
 #include <array>
 #include <string>
 #include <utility>
 
+#include <sched.h>
+
 namespace hvd::coll::mpi {
+
+namespace {
+
+constexpr std::string_view kOthersHaveNotCome =
+    "not all ranks of the communicator have come: look at the others, or raise "
+    "HOROVOD_START_TIMEOUT";
+
+Error late(std::string_view what, std::string_view reason) {
+    return {Errc::timed_out, std::string(what) + " has not ended in time: " + std::string(reason)};
+}
+
+}  // namespace
 
 Error mpi_error(const HvdMpiTable& table, int code, std::string_view what) {
     std::array<char, 512> text{};
@@ -68,26 +83,46 @@ Result<Communicator> Communicator::adopt_new(const HvdMpiTable* table,
         return mpi_error(*table, code, what);
     }
     Communicator made(table, handle);
+    if (const int asked = table->adopt(handle); asked != 0) {
+        return mpi_error(*table, asked, "MPI_Comm_set_errhandler");
+    }
     if (const int asked = table->rank_and_size(handle, &made.rank_, &made.size_); asked != 0) {
         return mpi_error(*table, asked, "MPI_Comm_rank");
     }
     return made;
 }
 
-Result<Communicator> Communicator::duplicate(const Library& library, std::uint64_t handle) {
-    std::uint64_t made = 0;
-    const int code = library.table->duplicate(handle, &made);
-    return adopt_new(library.table, code, made, "MPI_Comm_dup");
+Result<Communicator> Communicator::duplicate(const Library& library,
+                                             std::uint64_t handle,
+                                             Deadline deadline) {
+    auto made = std::make_unique<std::uint64_t>();
+    std::uint64_t request = 0;
+    int is_done = 0;
+    int code = library.table->duplicate(handle, made.get(), &request);
+    while (code == 0 && is_done == 0) {
+        code = library.table->test(&request, &is_done);
+        if (is_done == 0 && deadline.has_passed()) {
+            library.table->given_up();
+            (void)made.release();  // MPI may write it whenever it likes
+            return late("MPI_Comm_idup", kOthersHaveNotCome);
+        }
+        (void)::sched_yield();
+    }
+    return adopt_new(library.table, code, *made, "MPI_Comm_idup");
 }
 
-Result<Communicator> Communicator::subset(std::span<const int> ranks, int tag) const {
+Result<Communicator> Communicator::subset(std::span<const int> ranks,
+                                          int tag,
+                                          Deadline deadline) const {
+    const Watch watch(deadline, "MPI_Comm_create_group", kOthersHaveNotCome);
     std::uint64_t made = 0;
     const int code =
         table_->subset(handle_, ranks.data(), static_cast<int>(ranks.size()), tag, &made);
     return adopt_new(table_, code, made, "MPI_Comm_create_group");
 }
 
-Result<Communicator> Communicator::of_this_host() const {
+Result<Communicator> Communicator::of_this_host(Deadline deadline) const {
+    const Watch watch(deadline, "MPI_Comm_split_type", kOthersHaveNotCome);
     std::uint64_t made = 0;
     const int code = table_->split_by_host(handle_, &made);
     return adopt_new(table_, code, made, "MPI_Comm_split_type");
@@ -140,6 +175,20 @@ Result<bool> Communicator::is_done() {
     }
     is_in_flight_ = done == 0;
     return done != 0;
+}
+
+Status Communicator::wait(Deadline deadline, std::string_view what) {
+    while (true) {
+        HVD_TRY(const bool is_over, is_done());
+        if (is_over) {
+            return ok();
+        }
+        if (deadline.has_passed()) {
+            give_up();
+            return late(what, kOthersHaveNotCome);
+        }
+        (void)::sched_yield();
+    }
 }
 
 void Communicator::give_up() noexcept {

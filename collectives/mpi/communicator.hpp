@@ -3,6 +3,7 @@
 // A communicator of our own, and the one collective that may run on it.
 #pragma once
 
+#include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/mpi/loader.hpp"
 
@@ -33,9 +34,10 @@ private:
 /// Thread: baton. Errors of MPI are values: internal, with MPI's own words.
 class Communicator {
 public:
-    /// Blocks until all its ranks call it.
+    /// Blocks until all its ranks call it. Errors: timed_out.
     [[nodiscard]] static Result<Communicator> duplicate(const Library& library,
-                                                        std::uint64_t handle);
+                                                        std::uint64_t handle,
+                                                        Deadline deadline);
 
     Communicator(Communicator&& other) noexcept;
     Communicator& operator=(Communicator&& other) noexcept;
@@ -47,10 +49,14 @@ public:
     [[nodiscard]] int size() const noexcept { return size_; }
 
     /// A communicator of these of the ranks, which alone call it, and block. Sets that have ranks
-    /// in common and are made at the same time have different tags.
-    [[nodiscard]] Result<Communicator> subset(std::span<const int> ranks, int tag) const;
-    /// Of the ranks that can share memory with this one. All ranks call it, and block.
-    [[nodiscard]] Result<Communicator> of_this_host() const;
+    /// in common and are made at the same time have different tags. MPI cannot call it off: the
+    /// process ends at the deadline (see Watch).
+    [[nodiscard]] Result<Communicator> subset(std::span<const int> ranks,
+                                              int tag,
+                                              Deadline deadline) const;
+    /// Of the ranks that can share memory with this one. All ranks call it, and block; the deadline
+    /// is that of `subset`.
+    [[nodiscard]] Result<Communicator> of_this_host(Deadline deadline) const;
 
     /// Each begins a collective; none may be in flight. The memory stays valid until `is_done`.
     [[nodiscard]] Status alltoall(const std::byte* in, Layout from, std::byte* out, Layout to);
@@ -61,6 +67,10 @@ public:
 
     /// Lets MPI make progress. True when the collective that was begun is over.
     [[nodiscard]] Result<bool> is_done();
+
+    /// Blocks until it is over. Errors: timed_out, after which the communicator is given up and
+    /// MPI may still write into the collective's memory.
+    [[nodiscard]] Status wait(Deadline deadline, std::string_view what);
 
     /// MPI may still write into the memory of a collective that was begun.
     [[nodiscard]] bool is_in_flight() const noexcept { return is_in_flight_; }

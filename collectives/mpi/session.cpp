@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/mpi/session.hpp"
 
+#include "collectives/mpi/watch.hpp"
+
 #include <utility>
 
 namespace hvd::coll::mpi {
@@ -14,7 +16,7 @@ Result<HvdMpiState> query(const HvdMpiTable& table) {
     return state;
 }
 
-Result<HvdMpiState> started(const Library& library, bool wants_threads) {
+Result<HvdMpiState> started(const Library& library, bool wants_threads, Deadline deadline) {
     const auto& table = *library.table;
     HVD_TRY(auto state, query(table));
     if (state.is_finalized != 0) {
@@ -24,6 +26,11 @@ Result<HvdMpiState> started(const Library& library, bool wants_threads) {
     }
     const bool is_by_us = state.is_started == 0;
     if (is_by_us) {
+        const Watch watch(deadline, "MPI_Init_thread",
+                          "not all processes that mpirun started have called hvd.init, or " +
+                              library.name +
+                              " cannot reach them: look at the others, or raise "
+                              "HOROVOD_START_TIMEOUT");
         if (const int code = table.start(wants_threads ? 1 : 0); code != 0) {
             return mpi_error(table, code, "MPI_Init_thread");
         }
@@ -44,10 +51,10 @@ Result<HvdMpiState> started(const Library& library, bool wants_threads) {
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> Session::start(const Options& options) {
+Result<std::unique_ptr<Session>> Session::start(const Options& options, Deadline deadline) {
     HVD_TRY(const auto choice, choose_library(options.environment, loaded_libraries()));
     HVD_TRY(auto library, open_library(choice, options.plugin_folder));
-    HVD_TRY(const auto state, started(library, options.wants_threads));
+    HVD_TRY(const auto state, started(library, options.wants_threads, deadline));
     auto communicator = library.table->world();
     if (options.communicator != nullptr) {
         communicator = library.table->communicator_at(options.communicator);
@@ -61,8 +68,8 @@ Result<std::unique_ptr<Session>> Session::start(const Options& options) {
         new Session(std::move(library), communicator, state.has_full_threads != 0));
 }
 
-Result<Communicator> Session::communicate() const {
-    return Communicator::duplicate(library_, communicator_);
+Result<Communicator> Session::communicate(Deadline deadline) const {
+    return Communicator::duplicate(library_, communicator_, deadline);
 }
 
 }  // namespace hvd::coll::mpi

@@ -4,6 +4,7 @@
 // process exits, so that worlds may come and go.
 #pragma once
 
+#include "collectives/base/deadline.hpp"
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/mpi/communicator.hpp"
@@ -24,16 +25,18 @@ public:
         const void* communicator = nullptr;  // address of the user's MPI_Comm; else MPI_COMM_WORLD
     };
 
-    /// Blocks as long as MPI_Init does: until all processes that mpirun started have called it.
+    /// Blocks as long as MPI_Init does: until all processes that mpirun started have called it. MPI
+    /// cannot call it off: the process ends at the deadline (see Watch).
     /// Errors: unsupported, invalid_argument, internal; each with what to do.
-    [[nodiscard]] static Result<std::unique_ptr<Session>> start(const Options& options);
+    [[nodiscard]] static Result<std::unique_ptr<Session>> start(const Options& options,
+                                                                Deadline deadline);
 
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
     ~Session() = default;
 
-    /// A communicator of our own, of all ranks. Blocks until all call it.
-    [[nodiscard]] Result<Communicator> communicate() const;
+    /// A communicator of our own, of all ranks. Blocks until all call it. Errors: timed_out.
+    [[nodiscard]] Result<Communicator> communicate(Deadline deadline) const;
 
     [[nodiscard]] const std::string& library() const noexcept { return library_.name; }
 

@@ -31,7 +31,7 @@ struct HvdMpiLayout {
 };
 
 /// Communicators and requests are numbers. Functions that return an int return MPI's error code;
-/// 0 is success. Nothing blocks but start, duplicate, subset, split_by_host and finalize.
+/// 0 is success. Nothing blocks but start, subset and split_by_host.
 struct HvdMpiTable {
     std::size_t bytes;  // of this struct
     const char* abi;    // "Open MPI" or "MPICH"
@@ -47,15 +47,18 @@ struct HvdMpiTable {
     /// The communicator in a variable of type MPI_Comm; 0 for MPI_COMM_NULL.
     std::uint64_t (*communicator_at)(const void* address);
     int (*rank_and_size)(std::uint64_t communicator, int* rank, int* size);
-    /// A new communicator that returns errors instead of ending the process.
-    int (*duplicate)(std::uint64_t communicator, std::uint64_t* result);
-    /// The same of some ranks, which alone call it.
+    /// Begins to make a new communicator. `result` stays valid until the request is done, and is
+    /// then the communicator, to `adopt`.
+    int (*duplicate)(std::uint64_t communicator, std::uint64_t* result, std::uint64_t* request);
+    /// From now on it returns errors instead of ending the process.
+    int (*adopt)(std::uint64_t communicator);
+    /// A new communicator of some ranks, which alone call it.
     int (*subset)(std::uint64_t communicator,
                   const int* ranks,
                   int size,
                   int tag,
                   std::uint64_t* result);
-    /// The same of the ranks that can share memory with this one.
+    /// One of the ranks that can share memory with this one.
     int (*split_by_host)(std::uint64_t communicator, std::uint64_t* result);
     int (*release)(std::uint64_t communicator);
 

@@ -5,11 +5,12 @@
 
 #include <array>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <dlfcn.h>
-#include <sched.h>
 
 namespace hvd::rt {
 namespace {
@@ -28,12 +29,14 @@ std::filesystem::path plugin_folder() {
 
 Result<MpiWorld> start(const void* communicator,
                        const EngineConfig& config,
-                       const Environment& environment) {
+                       const Environment& environment,
+                       Deadline deadline) {
     HVD_TRY(auto session, coll::mpi::Session::start({.environment = environment,
                                                      .plugin_folder = plugin_folder(),
                                                      .wants_threads = config.mpi_threads,
-                                                     .communicator = communicator}));
-    HVD_TRY(auto ours, session->communicate());
+                                                     .communicator = communicator},
+                                                    deadline));
+    HVD_TRY(auto ours, session->communicate(deadline));
     return MpiWorld{.session = std::move(session), .communicator = std::move(ours)};
 }
 
@@ -48,22 +51,6 @@ bool is_same(const coll::mpi::Communicator& communicator, const coll::Topology& 
 
 Error with_variable(Error error) {
     return std::move(error).context("HOROVOD_CPU_OPERATIONS=mpi");
-}
-
-/// MPI makes progress only while it is called.
-Status finish(coll::mpi::Communicator& communicator, Deadline deadline) {
-    while (true) {
-        HVD_TRY(const bool is_done, communicator.is_done());
-        if (is_done) {
-            return ok();
-        }
-        if (deadline.has_passed()) {
-            communicator.give_up();
-            return Error{Errc::timed_out,
-                         "not all ranks of the communicator have called hvd.init in time"};
-        }
-        (void)::sched_yield();
-    }
 }
 
 }  // namespace
@@ -86,8 +73,9 @@ Status prepare_mpi(WorldPlace& place) {
 
 Result<MpiWorld> join_mpi(const WorldPlace& place,
                           const EngineConfig& config,
-                          const Environment& environment) {
-    auto mpi = start(nullptr, config, environment);
+                          const Environment& environment,
+                          Deadline deadline) {
+    auto mpi = start(nullptr, config, environment, deadline);
     if (!mpi) {
         return with_variable(std::move(mpi).error());
     }
@@ -106,8 +94,9 @@ Result<MpiWorld> join_mpi(const WorldPlace& place,
 
 Result<MpiWorld> join_communicator(const void* communicator,
                                    const EngineConfig& config,
-                                   const Environment& environment) {
-    auto mpi = start(communicator, config, environment);
+                                   const Environment& environment,
+                                   Deadline deadline) {
+    auto mpi = start(communicator, config, environment, deadline);
     if (!mpi) {
         return std::move(mpi).error().context("hvd.init(comm=...)");
     }
@@ -116,7 +105,7 @@ Result<MpiWorld> join_communicator(const void* communicator,
 
 Result<std::optional<WorldPlace>> place_by_communicator(MpiWorld& mpi, Deadline deadline) {
     auto& all = mpi.communicator;
-    HVD_TRY(const auto here, all.of_this_host());
+    HVD_TRY(const auto here, all.of_this_host(deadline));
     if (here.size() != all.size()) {
         return std::optional<WorldPlace>{};
     }
@@ -127,11 +116,16 @@ Result<std::optional<WorldPlace>> place_by_communicator(MpiWorld& mpi, Deadline 
                       .size = all.size(),
                       .local_rank = here.rank(),
                       .local_size = here.size()};
-    HVD_TRY(auto key, random_world_key());
+    HVD_TRY(auto drawn, random_world_key());
     HVD_TRY(const auto name, random_world_key());
-    key.insert(key.end(), name.begin(), name.begin() + kNameBytes);
+    drawn.insert(drawn.end(), name.begin(), name.begin() + kNameBytes);
+    auto carried = std::make_unique<std::vector<std::byte>>(std::move(drawn));
+    auto& key = *carried;
     HVD_TRY_STATUS(all.broadcast(key, 0));
-    HVD_TRY_STATUS(finish(all, deadline));
+    if (auto arrived = all.wait(deadline, "MPI_Ibcast of the world's key"); !arrived) {
+        (void)carried.release();  // MPI may write it whenever it likes
+        return std::move(arrived).error();
+    }
     place.meeting.key.assign(key.begin(), key.begin() + kSecretBytes);
     place.meeting.socket = "horovod/mpi/";
     for (std::size_t index = kSecretBytes; index < key.size(); ++index) {

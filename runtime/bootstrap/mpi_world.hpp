@@ -31,15 +31,18 @@ struct MpiWorld {
 [[nodiscard]] Status prepare_mpi(WorldPlace& place);
 
 /// After the ranks have met: starts MPI, which must see the world as its launcher told it. Blocks
-/// until all ranks call it. Errors: unsupported, invalid_argument, internal; with the remedy.
+/// until all ranks call it. Errors: unsupported, invalid_argument, timed_out, internal; with the
+/// remedy. Where MPI_Init has not returned by the deadline, the process ends.
 [[nodiscard]] Result<MpiWorld> join_mpi(const WorldPlace& place,
                                         const EngineConfig& config,
-                                        const Environment& environment);
+                                        const Environment& environment,
+                                        Deadline deadline);
 
 /// The world of a communicator of the user's (the address of an MPI_Comm), whose ranks all call it.
 [[nodiscard]] Result<MpiWorld> join_communicator(const void* communicator,
                                                  const EngineConfig& config,
-                                                 const Environment& environment);
+                                                 const Environment& environment,
+                                                 Deadline deadline);
 
 /// Where this rank stands in it, if it has one host: the ranks meet by a key that MPI carries.
 /// Nothing for several hosts: then the launcher's variables tell, and `check_communicator`

@@ -85,7 +85,8 @@ Result<Place> find_place(const World::Options& options,
                          std::optional<MpiWorld>& mpi,
                          Deadline deadline) {
     if (options.mpi_communicator != nullptr) {
-        HVD_TRY(mpi, join_communicator(options.mpi_communicator, config, options.environment));
+        HVD_TRY(mpi,
+                join_communicator(options.mpi_communicator, config, options.environment, deadline));
         if (!coll::has_launch_contract(options.environment)) {
             HVD_TRY(auto place, place_by_communicator(*mpi, deadline));
             if (place) {
@@ -197,7 +198,8 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     }
 
     HVD_TRY(auto channel, world->connect(place, config, deadline));
-    HVD_TRY(auto communicator, world->use_mpi(std::move(mpi), place, options.environment, config));
+    HVD_TRY(auto communicator,
+            world->use_mpi(std::move(mpi), place, options.environment, config, deadline));
     std::optional<Coordinator> coordinator;
     if (place.topology.rank == 0) {
         coordinator.emplace(place.topology.size, cache_limits(config));
@@ -242,10 +244,11 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
 Result<std::optional<coll::mpi::Communicator>> World::use_mpi(std::optional<MpiWorld> mpi,
                                                               const WorldPlace& place,
                                                               const Environment& environment,
-                                                              const EngineConfig& config) {
+                                                              const EngineConfig& config,
+                                                              Deadline deadline) {
     const bool is_wanted = config.cpu_operations == CpuOperations::mpi;
     if (is_wanted && !mpi && place.topology.size > 1) {
-        HVD_TRY(mpi, join_mpi(place, config, environment));
+        HVD_TRY(mpi, join_mpi(place, config, environment, deadline));
     }
     std::optional<coll::mpi::Communicator> communicator;
     if (mpi) {

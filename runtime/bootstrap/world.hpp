@@ -71,7 +71,8 @@ private:
         std::optional<MpiWorld> mpi,
         const WorldPlace& place,
         const Environment& environment,
-        const EngineConfig& config);
+        const EngineConfig& config,
+        Deadline deadline);
 
     coll::Topology topology_;
     std::unique_ptr<coll::mpi::Session> mpi_;

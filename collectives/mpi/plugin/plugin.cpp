@@ -57,15 +57,6 @@ MPI_Comm communicator_of(std::uint64_t number) {
     return from_number<MPI_Comm>(number);
 }
 
-/// Gives the communicator away, with our error handling.
-int finish(int code, MPI_Comm made, std::uint64_t* result) {
-    if (code == MPI_SUCCESS) {
-        code = MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
-        *result = to_number(made);
-    }
-    return code;
-}
-
 int query(HvdMpiState* state) {
     *state = {};
     int level = 0;
@@ -123,10 +114,18 @@ int rank_and_size(std::uint64_t communicator, int* rank, int* size) {
     return code == MPI_SUCCESS ? MPI_Comm_size(communicator_of(communicator), size) : code;
 }
 
-int duplicate(std::uint64_t communicator, std::uint64_t* result) {
-    MPI_Comm made = MPI_COMM_NULL;
-    const int code = MPI_Comm_dup(communicator_of(communicator), &made);
-    return finish(code, made, result);
+int duplicate(std::uint64_t communicator, std::uint64_t* result, std::uint64_t* request) {
+    *result = to_number<MPI_Comm>(MPI_COMM_NULL);
+    MPI_Request started = MPI_REQUEST_NULL;
+    // MPI writes the handle when the request is done: the number is its bytes, as in to_number.
+    const int code =
+        MPI_Comm_idup(communicator_of(communicator), reinterpret_cast<MPI_Comm*>(result), &started);
+    *request = to_number(started);
+    return code;
+}
+
+int adopt(std::uint64_t communicator) {
+    return MPI_Comm_set_errhandler(communicator_of(communicator), MPI_ERRORS_RETURN);
 }
 
 int subset(std::uint64_t communicator, const int* ranks, int size, int tag, std::uint64_t* result) {
@@ -143,14 +142,16 @@ int subset(std::uint64_t communicator, const int* ranks, int size, int tag, std:
         (void)MPI_Group_free(&some);
     }
     (void)MPI_Group_free(&all);
-    return finish(code, made, result);
+    *result = to_number(made);
+    return code;
 }
 
 int split_by_host(std::uint64_t communicator, std::uint64_t* result) {
     MPI_Comm made = MPI_COMM_NULL;
     const int code = MPI_Comm_split_type(communicator_of(communicator), MPI_COMM_TYPE_SHARED, 0,
                                          MPI_INFO_NULL, &made);
-    return finish(code, made, result);
+    *result = to_number(made);
+    return code;
 }
 
 int release(std::uint64_t communicator) {
@@ -240,6 +241,7 @@ const HvdMpiTable hvd_mpi_v1{
     .communicator_at = &communicator_at,
     .rank_and_size = &rank_and_size,
     .duplicate = &duplicate,
+    .adopt = &adopt,
     .subset = &subset,
     .split_by_host = &split_by_host,
     .release = &release,

@@ -8,33 +8,16 @@
 
 #include <catch2/catch.hpp>
 
-#include <cstdio>
-#include <thread>
-
 namespace hvd::test {
 namespace {
 
 using coll::Op;
 using coll::Task;
 
-void run_to_end(coll::Backend& backend, const Task& task) {
-    const auto work = value_of(backend.start(task));
-    const auto deadline = Deadline::in(kTaskLimit);
-    while (value_of(work->poll()) == coll::Work::Progress::pending) {
-        expect(!deadline.has_passed(), "the task did not end in time");
-        std::this_thread::yield();
-    }
-}
-
-void say_that_it_is_over() {
-    (void)std::fputs("a case is over\n", stdout);
-    (void)std::fflush(stdout);
-}
-
 }  // namespace
 
 TEST_CASE("mpi: a communicator of some ranks does not disturb that of all") {
-    auto all = value_of(this_rank_session().communicate());
+    auto all = value_of(this_rank_session().communicate(Deadline::in(kStartLimit)));
     const int rank = all.rank();
     const int size = all.size();
     std::vector<int> alike;  // those with an even number, or those with an odd one
@@ -42,7 +25,7 @@ TEST_CASE("mpi: a communicator of some ranks does not disturb that of all") {
         alike.push_back(peer);
     }
     coll::Reactor reactor;
-    auto some = value_of(all.subset(alike, 7 + rank % 2));
+    auto some = value_of(all.subset(alike, 7 + rank % 2, Deadline::in(kStartLimit)));
     REQUIRE(some.size() == static_cast<int>(alike.size()));
     REQUIRE(alike[static_cast<std::size_t>(some.rank())] == rank);
     const auto of_all = coll::mpi::create(std::move(all), reactor);
@@ -69,7 +52,7 @@ TEST_CASE("mpi: a communicator of some ranks does not disturb that of all") {
 }
 
 TEST_CASE("mpi: what is longer than a round arrives whole") {
-    auto all = value_of(this_rank_session().communicate());
+    auto all = value_of(this_rank_session().communicate(Deadline::in(kStartLimit)));
     const int rank = all.rank();
     const int size = all.size();
     coll::Reactor reactor;

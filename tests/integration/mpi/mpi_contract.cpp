@@ -3,9 +3,7 @@
 // The backend contract where the ranks are processes that mpirun has started: each runs every case
 // as its part of one world. The folder of plugins and what the ranks meet by come in the
 // environment.
-#include "collectives/base/env.hpp"
 #include "collectives/mpi/factory.hpp"
-#include "collectives/mpi/session.hpp"
 #include "tests/integration/backend_contract/contract.hpp"
 #include "tests/integration/mpi/this_rank.hpp"
 
@@ -20,14 +18,6 @@ namespace hvd::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr std::size_t kCaseBytes = 4096;
-
-/// All ranks run the same cases in the same order.
-[[nodiscard]] std::string next_socket() {
-    static int count = 0;
-    return this_rank_variable("HVD_TEST_SOCKET") + "-" + std::to_string(count++);
-}
 
 /// For the ranks that are still there.
 void wait_for_all(const ContractRank& self) {
@@ -45,23 +35,16 @@ void wait_for_all(const ContractRank& self) {
 void check_all_well(const std::vector<RankEnd>& /*ends*/) {}
 
 void run_on_processes(ContractCase run, void (* /*check*/)(const std::vector<RankEnd>& ends)) {
-    auto communicator = value_of(this_rank_session().communicate());
-    const auto socket = next_socket();
-    const auto key = std::as_bytes(std::span(socket));
-    const auto group = value_of(coll::LocalGroup::meet({.local_rank = communicator.rank(),
-                                                        .local_size = communicator.size(),
-                                                        .socket = socket,
-                                                        .key = {key.begin(), key.end()},
-                                                        .segments = {kCaseBytes, kCaseBytes}},
-                                                       Deadline::in(20s)));
+    auto communicator = value_of(this_rank_session().communicate(Deadline::in(kStartLimit)));
+    const auto group = meet_all_ranks(communicator.rank(), communicator.size());
     coll::Reactor reactor;
     reactor.watch(group->bell(), EPOLLIN, [&](std::uint32_t) { group->hush(); });
     const auto backend = coll::mpi::create(std::move(communicator), reactor);
     ContractRank self{*backend, *group, reactor, group->rank(), group->size()};
+    ignore_termination();
     run(self);
     // Before MPI's launcher hears of a rank that ends without MPI_Finalize, and ends the others.
-    (void)std::fputs("a case is over\n", stdout);
-    (void)std::fflush(stdout);
+    say_that_it_is_over();
     wait_for_all(self);
 }
 

@@ -27,6 +27,7 @@ struct Launcher {
     const char* name;
     const char* path;
     std::vector<const char*> arguments;
+    std::vector<const char*> shell{};  // what runs the program
 };
 
 const Launcher kOpenMpi{
@@ -34,6 +35,19 @@ const Launcher kOpenMpi{
     .path = "/usr/bin/mpirun.openmpi",
     .arguments = {"--allow-run-as-root", "--oversubscribe", "--bind-to", "none"}};
 const Launcher kMpich{.name = "MPICH", .path = "/usr/bin/mpiexec.hydra", .arguments = {}};
+
+/// The same, where the ranks that are left are to have some seconds after the death of one. Open
+/// MPI's mpirun sends them SIGKILL a second after SIGTERM; hydra at once, unless it is told not to:
+/// then SIGUSR1. Whatever a rank says after another's bad end may get lost in hydra: the shell's
+/// end is a good one.
+const Launcher kPatientOpenMpi{.name = kOpenMpi.name,
+                               .path = kOpenMpi.path,
+                               .arguments = {"--allow-run-as-root", "--oversubscribe", "--bind-to",
+                                             "none", "--mca", "odls_base_sigkill_timeout", "3"}};
+const Launcher kPatientMpich{.name = kMpich.name,
+                             .path = kMpich.path,
+                             .arguments = {"-disable-auto-cleanup"},
+                             .shell = {"/bin/sh", "-c", "trap '' USR1; \"$@\"; exit 0", "rank"}};
 
 /// Runs the program on that many ranks.
 [[nodiscard]] RankEnd launch(const Launcher& launcher,
@@ -50,6 +64,7 @@ const Launcher kMpich{.name = "MPICH", .path = "/usr/bin/mpiexec.hydra", .argume
         std::vector<const char*> words{launcher.path};
         words.insert(words.end(), launcher.arguments.begin(), launcher.arguments.end());
         words.insert(words.end(), {"-n", count.c_str()});
+        words.insert(words.end(), launcher.shell.begin(), launcher.shell.end());
         words.insert(words.end(), program.begin(), program.end());
         words.push_back(nullptr);
         // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): execv's own history
@@ -80,15 +95,17 @@ const Launcher kMpich{.name = "MPICH", .path = "/usr/bin/mpiexec.hydra", .argume
     return true;
 }
 
+[[nodiscard]] int times(const std::string& text, std::string_view sentence) {
+    int count = 0;
+    for (auto at = text.find(sentence); at != std::string::npos; at = text.find(sentence, at + 1)) {
+        ++count;
+    }
+    return count;
+}
+
 /// Every rank says when a case is over and has not failed.
 [[nodiscard]] int cases_that_passed(const RankEnd& end) {
-    constexpr std::string_view kSentence = "a case is over";
-    int cases = 0;
-    for (auto at = end.output.find(kSentence); at != std::string::npos;
-         at = end.output.find(kSentence, at + 1)) {
-        ++cases;
-    }
-    return cases;
+    return times(end.output, "a case is over");
 }
 
 void passes_the_contract(const Launcher& launcher, int ranks) {
@@ -122,6 +139,52 @@ void gives_up_in_time(const Launcher& launcher, int ranks) {
 
     CAPTURE(launcher.name, ranks, end.output);
     CHECK(cases_that_passed(end) == ranks);
+}
+
+/// The last rank is killed; every other one says that what was pending has failed as it should. How
+/// the launcher ends is not judged here, either.
+void survives_a_killed_rank(const Launcher& launcher, int ranks, const char* path) {
+    if (!is_here(launcher)) {
+        return;
+    }
+
+    const auto end = launch(launcher, ranks, {HVD_MPI_CONTRACT, "--use-colour", "no", path},
+                            std::chrono::seconds(20));
+
+    CAPTURE(launcher.name, ranks, path, end.output);
+    CHECK(cases_that_passed(end) == ranks - 1);
+}
+
+/// Those that wait for a rank that never comes end by themselves, and say what they waited for.
+void ends_a_start_in_time(const Launcher& launcher) {
+    if (!is_here(launcher)) {
+        return;
+    }
+    constexpr int kRanks = 3;
+
+    const auto end =
+        launch(launcher, kRanks, {HVD_MPI_CONTRACT, "--use-colour", "no", "mpi start: MPI_Init*"},
+               std::chrono::seconds(30));
+
+    CAPTURE(launcher.name, end.output);
+    CHECK(times(end.output,
+                "MPI_Init_thread has not returned in time: not all processes that "
+                "mpirun started have called hvd.init") == kRanks - 1);
+    CHECK(cases_that_passed(end) == 1);
+}
+
+void gives_a_communicator_up_in_time(const Launcher& launcher) {
+    if (!is_here(launcher)) {
+        return;
+    }
+    constexpr int kRanks = 3;
+
+    const auto end =
+        launch(launcher, kRanks, {HVD_MPI_CONTRACT, "--use-colour", "no", "mpi start: a comm*"},
+               std::chrono::seconds(30));
+
+    CAPTURE(launcher.name, end.output);
+    CHECK(cases_that_passed(end) == kRanks);
 }
 
 }  // namespace
@@ -168,6 +231,43 @@ TEST_CASE("a collective over Open MPI that is given up fails with the owner's ca
 
 TEST_CASE("a collective over MPICH that is given up fails with the owner's cause") {
     gives_up_in_time(kMpich, GENERATE(2, 3));
+}
+
+TEST_CASE("a collective over Open MPI fails when one of its ranks is killed") {
+    survives_a_killed_rank(
+        kPatientOpenMpi, 3,
+        GENERATE("*in the tiny path", "*in the small path", "*in the chunked path"));
+}
+
+TEST_CASE("a collective over MPICH fails when one of its ranks is killed") {
+    survives_a_killed_rank(
+        kPatientMpich, GENERATE(2, 7),
+        GENERATE("*in the tiny path", "*in the small path", "*in the chunked path"));
+}
+
+TEST_CASE("Open MPI's start ends in time when a rank never comes") {
+    ends_a_start_in_time(kPatientOpenMpi);
+    gives_a_communicator_up_in_time(kPatientOpenMpi);
+}
+
+TEST_CASE("MPICH's start ends in time when a rank never comes") {
+    ends_a_start_in_time(kPatientMpich);
+    gives_a_communicator_up_in_time(kPatientMpich);
+}
+
+// Not in CI: for its memory, 7 GiB. Run it by its tag: build/release/tests/integration_mpi [large]
+TEST_CASE("more than 2^31 bytes and elements travel in one collective of either MPI", "[.large]") {
+    const auto& launcher = *GENERATE(&kOpenMpi, &kMpich);
+    if (!is_here(launcher)) {
+        return;
+    }
+
+    const auto end = launch(launcher, 2, {HVD_MPI_CONTRACT, "--use-colour", "no", "mpi large: *"},
+                            std::chrono::seconds(900));
+
+    CAPTURE(launcher.name, end.output);
+    CHECK(end.exit_code == 0);
+    CHECK(cases_that_passed(end) == 3 * 2);
 }
 
 }  // namespace hvd::test

@@ -3,7 +3,25 @@
 
 #include "collectives/base/env.hpp"
 
+#include <csignal>
+#include <cstdio>
+#include <span>
+#include <thread>
+
 namespace hvd::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kCaseBytes = 4096;
+
+/// All ranks run the same cases in the same order.
+[[nodiscard]] std::string next_socket() {
+    static int count = 0;
+    return this_rank_variable("HVD_TEST_SOCKET") + "-" + std::to_string(count++);
+}
+
+}  // namespace
 
 std::string this_rank_variable(const char* name) {
     const auto value = read_env(name);
@@ -13,10 +31,40 @@ std::string this_rank_variable(const char* name) {
     return *value;
 }
 
-coll::mpi::Session& this_rank_session() {
+std::unique_ptr<coll::LocalGroup> meet_all_ranks(int rank, int size) {
+    const auto socket = next_socket();
+    const auto key = std::as_bytes(std::span(socket));
+    return value_of(coll::LocalGroup::meet({.local_rank = rank,
+                                            .local_size = size,
+                                            .socket = socket,
+                                            .key = {key.begin(), key.end()},
+                                            .segments = {kCaseBytes, kCaseBytes}},
+                                           Deadline::in(20s)));
+}
+
+void run_to_end(coll::Backend& backend, const coll::Task& task, std::chrono::seconds limit) {
+    const auto work = value_of(backend.start(task));
+    const auto deadline = Deadline::in(limit);
+    while (value_of(work->poll()) == coll::Work::Progress::pending) {
+        expect(!deadline.has_passed(), "the task did not end in time");
+        std::this_thread::yield();
+    }
+}
+
+void ignore_termination() {
+    (void)std::signal(SIGTERM, SIG_IGN);
+}
+
+void say_that_it_is_over() {
+    (void)std::fputs("a case is over\n", stdout);
+    (void)std::fflush(stdout);
+}
+
+coll::mpi::Session& this_rank_session(Deadline deadline) {
     static const auto session = value_of(
         coll::mpi::Session::start({.environment = current_environment(),
-                                   .plugin_folder = this_rank_variable("HVD_TEST_PLUGINS")}));
+                                   .plugin_folder = this_rank_variable("HVD_TEST_PLUGINS")},
+                                  deadline));
     session->leave();
     return *session;
 }
