@@ -29,6 +29,9 @@ struct AgentSetup {
 
     /// It has dialled its launcher: the stream is sealed, and the exit code is the job's.
     std::optional<wire::Seals> joined{};
+
+    /// It is a task of a Slurm step, as are its ranks.
+    bool is_slurm_step = false;
 };
 
 /// To a person, on standard error: what cannot be told to the launcher.

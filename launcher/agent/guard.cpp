@@ -117,7 +117,10 @@ int guard(pid_t agent, const LeaseBoard& lease) {
 
 }  // namespace
 
-int run_guarded_agent(int from_launcher, int to_launcher, std::optional<wire::Seals> joined) {
+int run_guarded_agent(int from_launcher,
+                      int to_launcher,
+                      std::optional<wire::Seals> joined,
+                      bool is_slurm_step) {
     const auto given = take_over();
     if (!joined) {
         (void)::setsid();  // fails only where we lead one already
@@ -145,7 +148,8 @@ int run_guarded_agent(int from_launcher, int to_launcher, std::optional<wire::Se
                       .guard = guard_pid,
                       .lease_board = &lease,
                       .given = given,
-                      .joined = std::move(joined)});
+                      .joined = std::move(joined),
+                      .is_slurm_step = is_slurm_step});
 }
 
 }  // namespace hvd::launch::agent

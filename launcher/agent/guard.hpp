@@ -16,9 +16,10 @@ namespace hvd::launch::agent {
 ///
 /// An agent that has `joined` by itself, with the seals of its stream, belongs to the terminal or
 /// container that started it: no session of its own, and standard error stays open for its last
-/// words.
+/// words. In a Slurm step the ranks get what Slurm sends without our help.
 [[nodiscard]] int run_guarded_agent(int from_launcher,
                                     int to_launcher,
-                                    std::optional<wire::Seals> joined = std::nullopt);
+                                    std::optional<wire::Seals> joined = std::nullopt,
+                                    bool is_slurm_step = false);
 
 }  // namespace hvd::launch::agent

@@ -401,7 +401,8 @@ int run_joined_agent(const JoinOrder& order) {
     if (!order.is_slurm_step) {
         complain("joined as " + introduction.name);
     }
-    return run_guarded_agent(joined->socket.release(), writing.release(), std::move(joined->seals));
+    return run_guarded_agent(joined->socket.release(), writing.release(), std::move(joined->seals),
+                             order.is_slurm_step);
 }
 
 }  // namespace hvd::launch::agent

@@ -28,13 +28,21 @@ constexpr auto kAbandonedGrace = std::chrono::milliseconds(500);
 
 constexpr std::array kStopSignals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
-UniqueFd open_signals() {
+/// Slurm sends these to steps too; USR2 has another meaning besides (kGuardDiedSignal).
+constexpr std::array kStepSignals{SIGUSR1, SIGTSTP, SIGCONT};
+
+UniqueFd open_signals(bool is_slurm_step) {
     sigset_t wanted;
     ::sigemptyset(&wanted);
     ::sigaddset(&wanted, SIGCHLD);
     ::sigaddset(&wanted, kGuardDiedSignal);
     for (const int number : kStopSignals) {
         ::sigaddset(&wanted, number);
+    }
+    for (const int number : kStepSignals) {
+        if (is_slurm_step) {
+            ::sigaddset(&wanted, number);
+        }
     }
     UniqueFd fd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!fd) {
@@ -57,7 +65,7 @@ Session::Session(const AgentSetup& setup)
       input_(loop_),
       marks_{.guard = setup.guard, .agent = ::getpid(), .job_id = {}},
       answers_(loop_, control_),
-      signals_(open_signals()) {
+      signals_(open_signals(setup.is_slurm_step)) {
     loop_.watch(signals_.get(), EPOLLIN, [this](std::uint32_t) { hear_signals(); });
     control_.open(
         {.on_message =
@@ -74,7 +82,11 @@ int Session::run() {
     build_.start();
     while (true) {
         check_lease();
-        answers_.time_passed(std::chrono::steady_clock::now());
+        const auto now = std::chrono::steady_clock::now();
+        answers_.time_passed(now);
+        for (const int number : step_signals_.take_due(now)) {
+            signal_ranks(number);
+        }
         settle();
         control_.flush();
         const bool may_leave = !setup_.joined || job_end_ || control_.has_ended();
@@ -111,8 +123,8 @@ int Session::exit_code() const {
 Deadline Session::next_deadline() const {
     const auto lease = control_.has_ended() ? std::nullopt : lease_.end();
     std::optional<std::chrono::steady_clock::time_point> next;
-    for (const auto& end :
-         {lease, ending_.deadline(), launcher_watch_.deadline(), answers_.deadline()}) {
+    for (const auto& end : {lease, ending_.deadline(), launcher_watch_.deadline(),
+                            answers_.deadline(), step_signals_.deadline()}) {
         if (end && (!next || *end < *next)) {
             next = end;
         }
@@ -187,7 +199,11 @@ void Session::hear_signals() {
             if (::getppid() != setup_.guard) {
                 note("the agent's guard process was killed: ending the job");
                 perform(ending_.stop({}, now));
+            } else if (setup_.is_slurm_step) {
+                hear_step_signal(number);
             }
+        } else if (setup_.is_slurm_step && ranks_) {
+            hear_step_signal(number);
         } else if (!is_ignored(number)) {
             stop_signal_ = number;
             const auto* name = ::sigabbrev_np(number);
@@ -195,6 +211,16 @@ void Session::hear_signals() {
                  " from process " + std::to_string(info.ssi_pid) + ": ending the job");
             perform(ending_.stop(grace_, now));
         }
+    }
+}
+
+/// The ranks, which are of our step, have it already.
+void Session::hear_step_signal(int number) {
+    if (step_signals_.hear(number, std::chrono::steady_clock::now()) && has_first_rank_ &&
+        number != SIGCONT) {
+        const auto* name = ::sigabbrev_np(number);
+        note("Slurm sent SIG" + std::string(name == nullptr ? "?" : name) +
+             " to all processes of the step");
     }
 }
 
@@ -305,7 +331,9 @@ void Session::perform(Ending::Action action) {
     switch (action) {
         case Ending::Action::none: return;
         case Ending::Action::term_ranks:
-            signal_ranks(SIGTERM);
+            if (!step_signals_.was_heard(SIGTERM)) {
+                signal_ranks(SIGTERM);
+            }
             signal_ranks(SIGCONT);  // a stopped process hears nothing else
             return;
         case Ending::Action::term_leftovers:

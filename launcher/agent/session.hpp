@@ -16,6 +16,7 @@
 #include "launcher/agent/process_table.hpp"
 #include "launcher/agent/rank_socket.hpp"
 #include "launcher/agent/ranks.hpp"
+#include "launcher/agent/step_signals.hpp"
 #include "launcher/wire/messages.hpp"
 
 #include <chrono>
@@ -37,6 +38,7 @@ public:
 private:
     void introduce();
     void hear_signals();
+    void hear_step_signal(int number);
     void on_launcher_gone(const std::optional<Error>& error);
     [[nodiscard]] Deadline next_deadline() const;
     void check_lease();
@@ -91,6 +93,8 @@ private:
     std::optional<wire::AllGone> all_gone_;  // once nobody is left, or nothing more can be done
     bool has_told_all_gone_ = false;
     int stop_signal_ = 0;  // that we got ourselves
+    StepSignals step_signals_;
+    bool has_first_rank_ = false;  // and speaks for the step
     std::optional<wire::Ended> job_end_;
 };
 

@@ -39,6 +39,7 @@ void Session::on(wire::Start& start) {
             input_.add_reader(spec.rank);
         }
     }
+    has_first_rank_ = !plan.ranks.empty() && plan.ranks.front().rank == 0;
     const auto shared = whole_environment(start.job, plan);
     ranks_.emplace(shared, std::move(plan), setup_.given,
                    Ranks::Surroundings{.control = control_,
@@ -65,7 +66,9 @@ void Session::bring(wire::Start& start) {
 }
 
 void Session::on(const wire::Signal& signal) {
-    if (ranks_) {
+    if (ranks_ && setup_.is_slurm_step) {
+        step_signals_.ask(signal.number, std::chrono::steady_clock::now());
+    } else if (ranks_) {
         signal_ranks(signal.number);
     }
 }

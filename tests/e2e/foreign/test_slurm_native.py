@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from foreign.slurm import Batch, Slurm
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -99,3 +101,72 @@ def test_an_ordinary_user_needs_no_shared_folder_for_the_agent(
     assert '"host": "h1"' in ended.stdout
     assert '"host": "h2"' in ended.stdout
     assert not [*Path(slurm.nodes[1].path("/tmp")).glob("hvd-agent*")]
+
+
+def counts(batch: Batch) -> list[dict[str, int]]:
+    """Of signals, of each rank."""
+    return [one["counts"] for one in said(batch) if "counts" in one]
+
+
+@pytest.mark.parametrize("to", ["--signal=USR1", "--batch --signal=USR1", "--full --signal=USR1"])
+def test_a_signal_by_scancel_reaches_each_rank_once(
+    slurm: Slurm, horovodrun: Path, to: str
+) -> None:
+    batch = slurm.sbatch(f"exec {horovodrun} {RANK} 30", "-N2", "--ntasks-per-node=1")
+    batch.wait_for(">:{", 2)
+    slurm.run("scancel", *to.split(), batch.number)
+    batch.wait()
+
+    assert counts(batch) == [{"USR1": 1, "USR2": 0, "TERM": 0}] * 2, batch.output()
+    is_of_step = to == "--signal=USR1"
+    assert ("Slurm sent SIGUSR1 to all processes of the step" in batch.output()) == is_of_step
+    assert batch.state() == "COMPLETED"
+
+
+def test_the_signal_before_the_end_reaches_each_rank_once(slurm: Slurm, horovodrun: Path) -> None:
+    script = f"exec {horovodrun} {RANK} 80"
+    # With this limit it is due at once; Slurm looks every half minute.
+    options = ("-N2", "--ntasks-per-node=1", "--time=1")
+    to_step = slurm.sbatch(script, *options, "--signal=USR1@60")
+    to_batch = slurm.sbatch(script, *options, "--signal=B:USR1@60")
+    for batch in (to_step, to_batch):
+        batch.wait()
+        assert counts(batch) == [{"USR1": 1, "USR2": 0, "TERM": 0}] * 2, batch.output()
+
+
+@pytest.mark.parametrize("script", ["exec {}", "{}\ntrue"])
+def test_scancel_ends_each_rank_once_and_leaves_nothing(
+    slurm: Slurm, horovodrun: Path, script: str
+) -> None:
+    batch = slurm.sbatch(script.format(f"{horovodrun} {RANK} 30"), "-N2", "--ntasks-per-node=1")
+    batch.wait_for(">:{", 2)
+    slurm.run("scancel", batch.number)
+    batch.wait()
+
+    assert counts(batch) == [{"USR1": 0, "USR2": 0, "TERM": 1}] * 2, batch.output()
+    assert batch.state() == "CANCELLED"
+    wait_until_nothing_is_left(slurm)
+
+
+def test_a_rank_that_fails_ends_the_batch_with_its_code_and_leaves_nothing(
+    slurm: Slurm, horovodrun: Path
+) -> None:
+    batch = slurm.sbatch(
+        f"exec {horovodrun} sh -c '[ $HOROVOD_RANK = 0 ] && sleep 60; exit 7'",
+        *("-N2", "--ntasks-per-node=1"),
+    )
+    batch.wait()
+
+    assert "culprit: rank 1 (host h2" in batch.output()
+    assert batch.exit_code() == "7:0"
+    wait_until_nothing_is_left(slurm)
+
+
+def wait_until_nothing_is_left(slurm: Slurm) -> None:
+    service = ("munged", "slurmctld", "slurmd", "slurmscriptd")
+    deadline = time.monotonic() + 20
+    while left := [
+        (node.name, one) for node in slurm.nodes for one in node.jobs() if one.name not in service
+    ]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)

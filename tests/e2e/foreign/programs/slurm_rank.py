@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rank that tells where it stands and which variables of Slurm and of GPUs it has.
 
-With a number of seconds as argument it then counts signals for so long: first it says "ready", at
-the end (or at TERM) how many of which it got.
+With a number of seconds as argument it then waits for a signal for so long, and says how many of
+which it got: not at once, so that what comes twice is seen.
 """
 
 import json
@@ -40,9 +40,10 @@ print(
 )
 if len(sys.argv) > 1:
     end = time.monotonic() + float(sys.argv[1])
-    # The last signal may come more than once: what is too many is seen too.
+    has_come = False
     while time.monotonic() < end:
         time.sleep(0.05)
-        if counts["TERM"] and end - time.monotonic() > 2:
-            end = time.monotonic() + 2
+        if any(counts.values()) and not has_come:
+            has_come = True
+            end = time.monotonic() + 2.5
     print(json.dumps({"rank": rank, "counts": counts}), flush=True)

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/step_signals.hpp"
+
+namespace hvd::launch::agent {
+
+bool StepSignals::is_recent(int number, TimePoint now) const {
+    const auto heard = heard_.find(number);
+    return heard != heard_.end() && now - heard->second < kSame;
+}
+
+bool StepSignals::hear(int number, TimePoint now) {
+    const bool is_news = !is_recent(number, now);
+    heard_.insert_or_assign(number, now);
+    held_.erase(number);
+    return is_news;
+}
+
+void StepSignals::ask(int number, TimePoint now) {
+    if (!is_recent(number, now)) {
+        held_.emplace(number, now + kHold);
+    }
+}
+
+std::vector<int> StepSignals::take_due(TimePoint now) {
+    std::vector<int> due;
+    std::erase_if(held_, [&](const auto& entry) {
+        if (entry.second > now) {
+            return false;
+        }
+        due.push_back(entry.first);
+        return true;
+    });
+    return due;
+}
+
+std::optional<StepSignals::TimePoint> StepSignals::deadline() const {
+    std::optional<TimePoint> first;
+    for (const auto& [number, until] : held_) {
+        if (!first || until < *first) {
+            first = until;
+        }
+    }
+    return first;
+}
+
+}  // namespace hvd::launch::agent

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/step_signals.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <csignal>
+
+using hvd::launch::agent::StepSignals;
+using std::chrono::milliseconds;
+
+namespace {
+
+const StepSignals::TimePoint kStart{};
+constexpr milliseconds kSoon(10);
+
+}  // namespace
+
+TEST_CASE("a signal that only horovodrun got is sent once, after a moment") {
+    StepSignals signals;
+    signals.ask(SIGUSR1, kStart);
+
+    CHECK(signals.deadline() == kStart + StepSignals::kHold);
+    CHECK(signals.take_due(kStart + kSoon).empty());
+    CHECK(signals.take_due(kStart + StepSignals::kHold) == std::vector{SIGUSR1});
+    CHECK(signals.take_due(kStart + 2 * StepSignals::kHold).empty());
+    CHECK_FALSE(signals.deadline());
+}
+
+TEST_CASE("a signal that the step got too is not sent, whichever came first") {
+    StepSignals signals;
+    SECTION("the step's") {
+        CHECK(signals.hear(SIGTERM, kStart));
+        signals.ask(SIGTERM, kStart + kSoon);
+    }
+    SECTION("horovodrun's") {
+        signals.ask(SIGTERM, kStart);
+        CHECK(signals.hear(SIGTERM, kStart + kSoon));
+    }
+    CHECK(signals.was_heard(SIGTERM));
+    CHECK_FALSE(signals.deadline());
+    CHECK(signals.take_due(kStart + 2 * StepSignals::kHold).empty());
+}
+
+TEST_CASE("signals do not stand for each other, nor do those of long ago") {
+    StepSignals signals;
+    CHECK(signals.hear(SIGTERM, kStart));
+    CHECK_FALSE(signals.hear(SIGTERM, kStart + kSoon));
+    signals.ask(SIGUSR1, kStart + kSoon);
+    CHECK(signals.take_due(kStart + kSoon + StepSignals::kHold) == std::vector{SIGUSR1});
+
+    const auto later = kStart + kSoon + StepSignals::kSame;
+    signals.ask(SIGTERM, later);
+    CHECK(signals.take_due(later + StepSignals::kHold) == std::vector{SIGTERM});
+}
