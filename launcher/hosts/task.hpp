@@ -20,9 +20,9 @@ struct Task {
     friend bool operator==(const Task&, const Task&) = default;
 };
 
-/// Reads the variables of Open MPI, PMI, torchrun and Slurm; the innermost launcher counts. Nothing
-/// where none of them has started this process, and for the only task of a Slurm step, in which
-/// people work by hand. Pure. Errors: invalid_argument with the variable.
+/// Reads the variables of Open MPI, PMI, torchrun, Flux, jsrun and Slurm; the innermost launcher
+/// counts. Nothing where none of them has started this process, and for the only task of a step of
+/// a batch system, in which people work by hand. Pure. Errors: invalid_argument with the variable.
 [[nodiscard]] Result<std::optional<Task>> find_task(const Environment& environment);
 
 /// Whether the command is an mpirun or mpiexec, by its name.

@@ -17,6 +17,10 @@ TEST_CASE("a task knows its place by the variables of its launcher") {
     CHECK(find_task({{"TORCHELASTIC_RUN_ID", "x"}, {"RANK", "1"}, {"WORLD_SIZE", "2"}})
               .value()
               ->launcher == "torchrun");
+    CHECK(find_task({{"FLUX_TASK_RANK", "3"}, {"FLUX_JOB_SIZE", "4"}, {"FLUX_TASK_LOCAL_ID", "1"}})
+              .value() == Task{.launcher = "flux run", .rank = 3, .size = 4, .local_rank = 1});
+    CHECK(find_task({{"JSM_NAMESPACE_RANK", "1"}, {"JSM_NAMESPACE_SIZE", "2"}}).value() ==
+          Task{.launcher = "jsrun", .rank = 1, .size = 2});
 }
 
 TEST_CASE("RANK alone says nothing, and an allocation is no task") {
