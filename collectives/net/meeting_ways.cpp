@@ -121,7 +121,8 @@ std::vector<HostWay> Meeting::host_ways() const {
                        .here = here == addresses_.end()
                                    ? HostAddress{.interface = {}, .ip = way.here}
                                    : *here,
-                       .there = way.there});
+                       .there = way.there,
+                       .is_told_here = own_scout() < way.scout});
     }
     return all;
 }

@@ -34,6 +34,7 @@ struct HostWay {
     std::string host;    // the other
     HostAddress here{};  // interface and address of this host
     IpAddress there{};
+    bool is_told_here = false;  // of the two hosts this one has the lowest rank: it speaks for both
 };
 
 /// Thread: baton, but for `close_in_child`.

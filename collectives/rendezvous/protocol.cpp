@@ -134,7 +134,7 @@ Lost read(ByteReader& reader, std::type_identity<Lost>) {
 template <class Message>
 [[nodiscard]] Status check_values(const Message& message) {
     if constexpr (std::is_same_v<Message, Report>) {
-        if (message.kind > ReportKind::finished) {
+        if (message.kind > ReportKind::connected) {
             return malformed("report of unknown kind " +
                              std::to_string(static_cast<unsigned>(message.kind)));
         }

@@ -26,15 +26,16 @@
 
 namespace hvd::coll {
 
-inline constexpr std::uint16_t kAgentProtocolVersion = 1;
+inline constexpr std::uint16_t kAgentProtocolVersion = 2;
 inline constexpr std::size_t kMaxAgentFrame = std::size_t{16}
                                               << 20;  // bytes, a larger one is refused
 
-/// Why a rank is about to fail, told before it does.
+/// What a rank tells about itself: mostly why it is about to fail, before it does.
 enum class ReportKind : std::uint8_t {
     exception,  // an uncaught exception or a fatal error of its own: `text` is the traceback
     peer_lost,  // it only fails because `peer` went away
     finished,   // it shut its runtime down in order
+    connected,  // no failure: by which addresses its host reaches others, for people
 };
 
 namespace agent_message {

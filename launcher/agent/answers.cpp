@@ -3,9 +3,12 @@
 
 #include "launcher/agent/clock.hpp"
 #include "launcher/agent/facts.hpp"
+#include "launcher/agent/limits.hpp"
 #include "launcher/agent/preflight.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace hvd::launch::agent {
 
@@ -28,9 +31,13 @@ void Answers::on(const wire::Check& check) {
     if (auto warning = warn_of_small_shm(); !warning.empty()) {
         control_.send(wire::Note{.text = std::move(warning)});
     }
-    control_.send(
-        wire::Checked{.problems = find_problems(check.job, check.plan, descriptors_for(check.plan)),
-                      .wall_ns = wall_clock_ns()});
+    auto problems = find_problems(check.job, check.plan);
+    auto limits = judge(read_limits(), check.plan.ranks.size(), descriptors_for(check.plan));
+    std::ranges::move(limits.problems, std::back_inserter(problems));
+    for (auto& warning : limits.warnings) {
+        control_.send(wire::Note{.text = std::move(warning)});
+    }
+    control_.send(wire::Checked{.problems = std::move(problems), .wall_ns = wall_clock_ns()});
 }
 
 void Answers::on(const wire::PickPort& wanted) {

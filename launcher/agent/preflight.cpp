@@ -11,14 +11,12 @@
 #include <utility>
 #include <variant>
 
-#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 namespace hvd::launch::agent {
 namespace {
 
-constexpr std::int32_t kUsage = 2;
 constexpr std::int32_t kCannotExecute = 126;
 constexpr std::int32_t kNotFound = 127;
 
@@ -56,23 +54,9 @@ std::optional<wire::Problem> check_program(const Environment& shared, const Proc
                             : "; install it there, or write a path that every host has")};
 }
 
-std::optional<wire::Problem> check_limits(std::size_t descriptors) {
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max >= descriptors) {
-        return std::nullopt;
-    }
-    return wire::Problem{.exit_code = kUsage,
-                         .text = "the hard limit of open files is " +
-                                 std::to_string(limit.rlim_max) + ", but its ranks need " +
-                                 std::to_string(descriptors) +
-                                 "; raise `ulimit -Hn` there, or start fewer ranks"};
-}
-
 }  // namespace
 
-std::vector<wire::Problem> find_problems(const JobPlan& job,
-                                         const HostPlan& plan,
-                                         std::size_t descriptors) {
+std::vector<wire::Problem> find_problems(const JobPlan& job, const HostPlan& plan) {
     std::vector<wire::Problem> problems;
     const auto note = [&](std::optional<wire::Problem> problem) {
         if (problem) {
@@ -87,7 +71,6 @@ std::vector<wire::Problem> find_problems(const JobPlan& job,
     if (problems.empty() && !rank.argv.empty()) {
         note(check_program(whole_environment(job, plan), rank));
     }
-    note(check_limits(descriptors));
     return problems;
 }
 

@@ -10,11 +10,9 @@
 
 namespace hvd::launch::agent {
 
-/// What would keep the ranks of `plan` from running here: the working directory, the program, the
-/// limit of open files. `descriptors` is how many the agent will need for them.
-[[nodiscard]] std::vector<wire::Problem> find_problems(const JobPlan& job,
-                                                       const HostPlan& plan,
-                                                       std::size_t descriptors);
+/// What would keep the ranks of `plan` from running here: the working directory, the program. For
+/// limits see limits.hpp.
+[[nodiscard]] std::vector<wire::Problem> find_problems(const JobPlan& job, const HostPlan& plan);
 
 /// A sentence about a /dev/shm so small that data loaders and NCCL will run out of it; else empty.
 [[nodiscard]] std::string warn_of_small_shm();

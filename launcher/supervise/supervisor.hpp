@@ -27,6 +27,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -189,6 +190,7 @@ private:
     std::optional<JobMachine> machine_;
     Obituary obituary_;
     KeyStore keys_;
+    std::set<std::string> told_ways_;  // between hosts
     std::vector<StderrTail> tails_;  // by rank
     std::vector<bool> gone_;         // by host: its AllGone came, or its agent is lost
     std::vector<HostSurvivor> survivors_;

@@ -136,6 +136,13 @@ void Supervisor::on(std::size_t host, wire::RankReport event) {
     if (!knows(host, event.rank)) {
         return;
     }
+    if (event.report.kind == coll::ReportKind::connected) {
+        // Worlds that begin anew mostly take the same addresses.
+        if (options_.verbose && told_ways_.insert(event.report.text).second) {
+            output_->say("data goes over tcp from " + event.report.text);
+        }
+        return;
+    }
     obituary_.on_report(event);
     if (machine_->on_report(event) == JobAction::watch_exit) {
         watch_exit(event.rank);

@@ -138,19 +138,25 @@ std::string nccl_interfaces(const std::vector<coll::net::HostWay>& ways) {
     return names.empty() ? "" : "=" + join(std::vector(names.begin(), names.end()), ",");
 }
 
-/// Tells the choice, once for each host, and NCCL.
-void use_ways(const std::vector<coll::net::HostWay>& ways,
-              const coll::Topology& topology,
-              const Logger& log) {
+}  // namespace
+
+/// Tells the choice, and NCCL: to the log once for each host, to the launcher once for each pair.
+void World::use_ways(std::vector<coll::net::HostWay> ways,
+                     const std::string& host,
+                     const Logger& log) {
     if (const auto interfaces = nccl_interfaces(ways); !interfaces.empty()) {
         (void)set_env_default(kNcclInterfaces, interfaces);
     }
-    if (!ways.empty() && topology.local_rank == 0) {
-        log.info("connected over tcp " + describe_ways(ways));
+    if (ways.empty() || topology_.local_rank != 0) {
+        return;
+    }
+    log.info("connected over tcp " + describe_ways(ways));
+    std::erase_if(ways, [](const auto& way) { return !way.is_told_here; });
+    if (agent_ && !ways.empty()) {
+        // For people, who find it in the log too.
+        (void)agent_->report(coll::ReportKind::connected, -1, host + " " + describe_ways(ways));
     }
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Channel>> World::connect(WorldPlace& place,
                                                 const EngineConfig& config,
@@ -236,7 +242,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
         log.warn(place.warning);
     }
     if (world->mesh_) {
-        use_ways(world->mesh_->host_ways(), place.topology, log);
+        world->use_ways(world->mesh_->host_ways(), place.host, log);
     }
     return world;
 }

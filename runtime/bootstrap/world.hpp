@@ -5,6 +5,7 @@
 
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/env.hpp"
+#include "collectives/base/log.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/mpi/session.hpp"
 #include "collectives/net/mesh.hpp"
@@ -14,7 +15,9 @@
 #include "runtime/engine/engine.hpp"
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace hvd::rt {
 
@@ -65,6 +68,7 @@ private:
     [[nodiscard]] Result<std::unique_ptr<Channel>> connect(WorldPlace& place,
                                                            const EngineConfig& config,
                                                            Deadline deadline);
+    void use_ways(std::vector<coll::net::HostWay> ways, const std::string& host, const Logger& log);
 
     /// The communicator for the backend, where MPI was asked for.
     [[nodiscard]] Result<std::optional<coll::mpi::Communicator>> use_mpi(

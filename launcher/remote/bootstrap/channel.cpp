@@ -39,7 +39,6 @@ void BootstrapChannel::begin() {
              [this] {
                  if (state_ == State::waiting) {
                      state_ = State::linked;
-                     enter("finding the agent");
                      expect_life();
                  }
              },
@@ -61,6 +60,7 @@ void BootstrapChannel::receive(std::span<const std::byte> bytes) {
         auto event = filter_.next();
         switch (event.kind) {
             case BootstrapFilter::Kind::nothing: return;
+            case BootstrapFilter::Kind::in_shell: enter("finding the agent"); break;
             case BootstrapFilter::Kind::send_agent:
                 was_asked_for_agent_ = true;
                 enter("sending the agent");

@@ -64,6 +64,9 @@ BootstrapFilter::Event BootstrapFilter::next() {
         skip(line);
         const auto said = unread().substr(1, end + 1 - begin);
         read_ += 1 + said.size();
+        if (said == kBootstrapShell) {
+            return {.kind = Kind::in_shell};
+        }
         if (said == kBootstrapSend) {
             return {.kind = Kind::send_agent};
         }

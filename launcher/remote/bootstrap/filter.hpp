@@ -16,6 +16,7 @@ public:
 
     enum class Kind {
         nothing,     // more bytes are needed
+        in_shell,    // the host executes the bootstrap
         send_agent,  // the host asks for the agent's file
         started,     // from here on it is the agent's stream; text: its bytes so far
         failed,      // text: why

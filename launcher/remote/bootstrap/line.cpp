@@ -17,6 +17,7 @@ constexpr std::size_t kWordLimit = 900;
 constexpr std::string_view kScript =
     R"sh(_i=$1 _k=$2 _n=$3 _m=$4 _w= _u=; shift 4; _z=$*; set -f; )sh"
     R"sh(_a() { printf "\n%s %s\n" HVDBOOT1 "$1"; }; )sh"
+    R"sh(_a shell; )sh"
     R"sh(_x() { _a "fail $(echo $1)"; exit 97; }; )sh"
 
     // Whether a folder is ours alone. ls -d shows a symbolic link as such.

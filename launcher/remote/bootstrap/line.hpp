@@ -11,8 +11,9 @@
 namespace hvd::launch {
 
 // The two sides of the bootstrap talk in lines, until the agent's magic word.
-inline constexpr std::string_view kBootstrapSend = "HVDBOOT1 send\n";  // give me the agent
-inline constexpr std::string_view kBootstrapFail = "HVDBOOT1 fail ";   // and a sentence
+inline constexpr std::string_view kBootstrapSend = "HVDBOOT1 send\n";    // give me the agent
+inline constexpr std::string_view kBootstrapShell = "HVDBOOT1 shell\n";  // the first: it runs
+inline constexpr std::string_view kBootstrapFail = "HVDBOOT1 fail ";     // and a sentence
 inline constexpr std::string_view kBootstrapMark = "HVDBOOT1 ";
 
 struct BootstrapLine {

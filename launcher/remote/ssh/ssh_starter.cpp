@@ -89,8 +89,11 @@ private:
             if (!reason.empty()) {
                 shared->say_once(host.name, "reached through the system's ssh, because " + reason);
             }
-            return std::make_unique<CommandTransport>(io, remote_argv(host, shared->options, line),
-                                                      mask);
+            auto argv = remote_argv(host, shared->options, line);
+            if (shared->options.on_step) {
+                shared->options.on_step(host.name, "through " + argv.front());
+            }
+            return std::make_unique<CommandTransport>(io, std::move(argv), mask);
         };
         if (shared_->options.remote_shell || !direct_) {
             return through_program("");

@@ -60,6 +60,7 @@ std::string_view SshTransport::words(State state) {
         case State::resolve: return "resolving its name";
         case State::connect: return "connecting";
         case State::handshake: return "key exchange";
+        case State::host_key: return "host key";
         case State::sign_in: return "authentication";
         case State::open_channel: return "opening a channel";
         case State::execute: return "starting the shell";
@@ -209,6 +210,7 @@ void SshTransport::drive() {
 bool SshTransport::advance() {
     switch (state_) {
         case State::handshake: return take_handshake(session_->handshake());
+        case State::host_key: return check_host_key();
         case State::sign_in: {
             const auto step = sign_in_->step(*session_);
             if (step == Step::failed) {
@@ -252,7 +254,7 @@ bool SshTransport::after(Step step, State next) {
 
 bool SshTransport::take_handshake(Step step) {
     if (step != Step::failed) {
-        return step == Step::done && check_host_key();
+        return after(step, State::host_key);
     }
     if (!session_->has_seen_banner()) {
         retry_or_fail();

@@ -48,6 +48,7 @@ private:
         resolve,
         connect,
         handshake,
+        host_key,
         sign_in,
         open_channel,
         execute,

@@ -72,6 +72,25 @@ def test_the_addresses_are_told_once_for_each_host_and_nccl_gets_the_interface(m
     ]
 
 
+def test_the_launcher_tells_the_addresses_once_for_each_pair_of_hosts(cluster):
+    hosts = cluster(3)
+    hosts.head.path("/root/meet.py").write_text(MEET + MEET)
+    command = (sys.executable, "/root/meet.py")
+    flags = ("-np", 6, "-H", "h1:2,h2:2,h3:2")
+
+    job = hosts.run(*flags, "--verbose", *command, env=environment())
+    quiet = hosts.run(*flags, *command, env=environment())
+
+    h1, h2, h3 = hosts.hosts
+    assert job.code == 0, job.err
+    said = "horovodrun: data goes over tcp from "
+    assert sorted(line for line in job.said if line.startswith(said)) == [
+        f"{said}h1 by eth0 {h1.address}: h2 {h2.address}, h3 {h3.address}",
+        f"{said}h2 by eth0 {h2.address}: h3 {h3.address}",
+    ]
+    assert quiet.code == 0 and quiet.err == b""
+
+
 def test_what_the_user_tells_nccl_stays(meet):
     job = meet(NCCL_SOCKET_IFNAME="ib0")
 

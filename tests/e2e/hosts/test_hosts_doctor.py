@@ -142,6 +142,7 @@ def test_a_launch_trace_shows_the_way_to_each_host(cluster):
         "resolving its name",
         "connecting",
         "key exchange",
+        "host key",
         "authentication",
         "opening a channel",
         "starting the shell",
@@ -152,8 +153,31 @@ def test_a_launch_trace_shows_the_way_to_each_host(cluster):
         "preflight",
     ]
     began = way[0]["ts"]
-    for event in way[:9]:  # one behind the other, without a gap
+    for event in way[:10]:  # one behind the other, without a gap
         assert abs(event["ts"] - began) <= 2
         began = event["ts"] + event["dur"]
     (said,) = [line for line in job.said if "the start took" in line]
     assert "key exchange" in said and "preflight (last h" in said and "start (last rank" in said
+
+
+def test_a_launch_trace_shows_what_can_be_known_of_a_remote_shell(cluster):
+    hosts = cluster(2)
+    shell = hosts.head.path("/root/shell")
+    shell.write_text('#!/bin/sh\nexec ssh "$@"\n')
+    shell.chmod(0o755)
+    arguments = ("-np", 2, "-H", slots(hosts.hosts), "--launch-trace", "/root/trace.json")
+
+    job = hosts.run(*arguments, "--remote-shell", "/root/shell", "true")
+
+    assert job.code == 0, job.err.decode()
+    events = json.loads(hosts.head.path("/root/trace.json").read_text())["traceEvents"]
+    way = [event for event in events if (event["pid"], event["tid"], event["ph"]) == (2, 1, "X")]
+    assert [event["name"] for event in way] == [
+        "through /root/shell",
+        "finding the agent",
+        "sending the agent",
+        "agent",
+        "which hosts are one machine",
+        "preflight",
+    ]
+    assert way[0]["dur"] > way[1]["dur"]  # ssh takes longer than the shell to look

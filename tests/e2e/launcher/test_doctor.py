@@ -71,3 +71,11 @@ def test_flags_of_one_are_refused_by_the_other(launcher, arguments, sentence):
 
     assert job.code == 2
     assert sentence in job.said[0]
+
+
+def test_a_limit_that_ranks_run_into_is_a_warning_with_its_remedy(launcher):
+    job = launcher.run("doctor", prefix=("sh", "-c", 'ulimit -s 512; exec "$@"', "sh"))
+
+    assert job.code == 0, job.err
+    (line,) = [line for line in job.lines if "stacks" in line]
+    assert "stacks have only 512 KiB" in line and "set `ulimit -s 8192` there" in line

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/limits.hpp"
 #include "launcher/agent/preflight.hpp"
 
 #include <catch2/catch.hpp>
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
 using hvd::launch::HostPlan;
 using hvd::launch::agent::find_problems;
+using hvd::launch::agent::judge;
+using hvd::launch::agent::LimitFindings;
+using hvd::launch::agent::Limits;
+using hvd::launch::agent::read_limits;
 
 namespace {
 
@@ -24,9 +28,9 @@ HostPlan plan(const std::string& program, const std::string& cwd) {
 }  // namespace
 
 TEST_CASE("a host that can run its ranks has no problem") {
-    CHECK(find_problems({}, plan("sh", "/"), 64).empty());
-    CHECK(find_problems({}, plan("/bin/sh", "/tmp"), 64).empty());
-    CHECK(find_problems({}, {}, 64).empty());  // it has no rank
+    CHECK(find_problems({}, plan("sh", "/")).empty());
+    CHECK(find_problems({}, plan("/bin/sh", "/tmp")).empty());
+    CHECK(find_problems({}, {}).empty());  // it has no rank
 }
 
 TEST_CASE("what would keep ranks from running is told with its remedy") {
@@ -49,17 +53,61 @@ TEST_CASE("what would keep ranks from running is told with its remedy") {
          "working directory /etc/passwd: Not a directory; start from a folder that every host "
          "has"},
     }));
-    const auto problems = find_problems({}, example.plan, 64);
+    const auto problems = find_problems({}, example.plan);
 
     REQUIRE(problems.size() == 1);
     CHECK(problems.front().exit_code == example.exit_code);
     CHECK(problems.front().text == example.text);
 }
 
-TEST_CASE("more descriptors than the hard limit are a problem") {
-    const auto problems = find_problems({}, plan("sh", "/"), std::size_t{1} << 60);
+TEST_CASE("limits that are high enough are no word worth") {
+    CHECK(judge({}, 8, 128) == LimitFindings{});
+    CHECK(judge({.locked_bytes = 1}, 8, 128) == LimitFindings{});  // nothing there locks memory
+    CHECK(judge({.open_files = 128, .processes = 1'000, .used_processes = 10}, 8, 128) ==
+          LimitFindings{});
+    CHECK(judge({.processes = 4, .used_processes = 9}, 0, 128) == LimitFindings{});  // no rank
+}
 
-    REQUIRE(problems.size() == 1);
-    CHECK(problems.front().exit_code == 2);
-    CHECK_THAT(problems.front().text, Catch::Contains("ulimit -Hn"));
+TEST_CASE("limits that ranks will run into are told with their remedy") {
+    struct Example {
+        Limits limits;
+        bool is_problem;
+        std::string value;
+        std::string remedy;
+    };
+    const auto& example = GENERATE(values<Example>({
+        {{.open_files = 99}, true, "open files is 99, but its ranks need 128", "ulimit -Hn"},
+        {{.processes = 20, .used_processes = 17},
+         true,
+         "of the 20 processes and threads that the user may have 3 are left, fewer than its 4 "
+         "ranks",
+         "ulimit -u"},
+        {{.processes = 20, .used_processes = 90}, true, "0 are left", "ulimit -u"},
+        {{.processes = 90, .used_processes = 60},
+         false,
+         "4 ranks with their threads may need 64",
+         "ulimit -u"},
+        {{.locked_bytes = 65'536, .has_rdma = true},
+         false,
+         "only 64 KiB of memory may be locked",
+         "ulimit -l unlimited"},
+        {{.stack_bytes = 524'288}, false, "stacks have only 512 KiB", "ulimit -s 8192"},
+    }));
+    CAPTURE(example.value);
+
+    const auto found = judge(example.limits, 4, 128);
+
+    REQUIRE(found.problems.size() == (example.is_problem ? 1 : 0));
+    REQUIRE(found.warnings.size() == (example.is_problem ? 0 : 1));
+    const auto text = example.is_problem ? found.problems.front().text : found.warnings.front();
+    CHECK_THAT(text, Catch::Contains(example.value) && Catch::Contains(example.remedy));
+    CHECK((!example.is_problem || found.problems.front().exit_code == 2));
+}
+
+TEST_CASE("the limits of this process are read") {
+    const auto limits = read_limits();
+
+    CHECK(limits.open_files >= 64);
+    CHECK(limits.stack_bytes >= 65'536);
+    CHECK((limits.processes == Limits::kNone || limits.used_processes > 0));
 }

@@ -60,7 +60,8 @@ TEST_CASE("a wrapper goes before the shell") {
 }
 
 TEST_CASE("the filter finds the request and the magic word however the bytes are cut") {
-    const std::string stream = "Hello\nHVDBOOT2 is not it\n\nHVDBOOT1 send\nHVDWIRE1rest";
+    const std::string stream =
+        "Hello\n\nHVDBOOT1 shell\nHVDBOOT2 is not it\n\nHVDBOOT1 send\nHVDWIRE1rest";
     const auto size = GENERATE(values<std::size_t>({1, 2, 3, 7, 64}));
     BootstrapFilter filter;
     std::vector<Kind> kinds;
@@ -77,7 +78,7 @@ TEST_CASE("the filter finds the request and the magic word however the bytes are
         }
     }
 
-    CHECK(kinds == std::vector{Kind::send_agent, Kind::started});
+    CHECK(kinds == std::vector{Kind::in_shell, Kind::send_agent, Kind::started});
     CHECK(started == "HVDWIRE1rest");
     CHECK(filter.banner() == "Hello; HVDBOOT2 is not it");
 }

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/limits.hpp"
+
+#include "collectives/base/file.hpp"
+#include "collectives/base/text.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace hvd::launch::agent {
+namespace {
+
+constexpr std::int32_t kUsage = 2;
+constexpr std::uint64_t kKiB = 1024;
+constexpr std::uint64_t kMiB = 1024 * kKiB;
+
+constexpr std::uint64_t kThreadsPerRank = 16;         // frameworks and data loaders
+constexpr std::uint64_t kManyProcesses = 65'536;      // nobody runs into such a limit
+constexpr std::uint64_t kLeastStack = 1 * kMiB;       // deep recursion in Python needs more
+constexpr std::uint64_t kLeastLocked = 1'024 * kMiB;  // buffers that network cards read
+
+enum class Which { soft, hard };
+
+std::uint64_t limit_of(__rlimit_resource resource, Which which) {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) != 0) {
+        return Limits::kNone;
+    }
+    const auto value = which == Which::hard ? limit.rlim_max : limit.rlim_cur;
+    return value == RLIM_INFINITY ? Limits::kNone : value;
+}
+
+/// The field "Threads:" of /proc/PID/status.
+std::uint64_t threads_of(const std::filesystem::path& process) {
+    constexpr std::string_view kField = "Threads:";
+    const auto text = read_file(process / "status", 4 * kKiB);
+    const auto at = text ? text->find(kField) : std::string::npos;
+    if (at == std::string::npos) {
+        return 0;
+    }
+    const auto rest = std::string_view(*text).substr(at + kField.size());
+    return parse_number<std::uint64_t>(trim(rest.substr(0, rest.find('\n')))).value_or(0);
+}
+
+/// Those of the user in this PID namespace; the kernel may count more.
+std::uint64_t count_processes() {
+    std::uint64_t count = 0;
+    std::error_code over;
+    for (std::filesystem::directory_iterator entry("/proc", over), end; !over && entry != end;
+         entry.increment(over)) {
+        const auto name = entry->path().filename().string();
+        struct stat about {};
+        if (parse_number<int>(name) && ::stat(entry->path().c_str(), &about) == 0 &&
+            about.st_uid == ::getuid()) {
+            count += threads_of(entry->path());
+        }
+    }
+    return count;
+}
+
+std::string in_words(std::uint64_t bytes) {
+    return bytes >= kMiB ? std::to_string(bytes / kMiB) + " MiB"
+                         : std::to_string(bytes / kKiB) + " KiB";
+}
+
+void judge_processes(const Limits& limits, std::size_t ranks, LimitFindings& found) {
+    if (limits.processes == Limits::kNone || ranks == 0) {
+        return;
+    }
+    const auto left = limits.processes - std::min(limits.processes, limits.used_processes);
+    const auto text = "of the " + std::to_string(limits.processes) +
+                      " processes and threads that the user may have " + std::to_string(left) +
+                      " are left";
+    const std::string remedy =
+        "; raise `ulimit -u` there (nproc in /etc/security/limits.conf), or start fewer ranks";
+    if (left < ranks) {
+        found.problems.push_back(
+            {.exit_code = kUsage,
+             .text = text + ", fewer than its " + std::to_string(ranks) + " ranks" + remedy});
+    } else if (left < ranks * kThreadsPerRank) {
+        found.warnings.push_back(text + "; " + std::to_string(ranks) +
+                                 " ranks with their threads may need " +
+                                 std::to_string(ranks * kThreadsPerRank) + remedy);
+    }
+}
+
+}  // namespace
+
+Limits read_limits() {
+    Limits limits{.open_files = limit_of(RLIMIT_NOFILE, Which::hard),
+                  .locked_bytes = limit_of(RLIMIT_MEMLOCK, Which::soft),
+                  .stack_bytes = limit_of(RLIMIT_STACK, Which::soft),
+                  .has_rdma = ::access("/dev/infiniband", F_OK) == 0};
+    const auto processes = limit_of(RLIMIT_NPROC, Which::soft);
+    if (::getuid() != 0 && processes < kManyProcesses) {
+        limits.processes = processes;
+        limits.used_processes = count_processes();
+    }
+    return limits;
+}
+
+LimitFindings judge(const Limits& limits, std::size_t ranks, std::size_t descriptors) {
+    LimitFindings found;
+    if (limits.open_files < descriptors) {
+        found.problems.push_back({.exit_code = kUsage,
+                                  .text = "the hard limit of open files is " +
+                                          std::to_string(limits.open_files) +
+                                          ", but its ranks need " + std::to_string(descriptors) +
+                                          "; raise `ulimit -Hn` there, or start fewer ranks"});
+    }
+    judge_processes(limits, ranks, found);
+    if (limits.has_rdma && limits.locked_bytes < kLeastLocked) {
+        found.warnings.push_back(
+            "only " + in_words(limits.locked_bytes) +
+            " of memory may be locked, and its InfiniBand or RoCE needs more: NCCL and MPI will "
+            "fail or be slow; set `ulimit -l unlimited` there (memlock in "
+            "/etc/security/limits.conf, LimitMEMLOCK of sshd's unit)");
+    }
+    if (limits.stack_bytes < kLeastStack) {
+        found.warnings.push_back("stacks have only " + in_words(limits.stack_bytes) +
+                                 ", which programs and their threads overrun; set `ulimit -s "
+                                 "8192` there (stack in /etc/security/limits.conf)");
+    }
+    return found;
+}
+
+}  // namespace hvd::launch::agent
