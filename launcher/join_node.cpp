@@ -2,6 +2,7 @@
 //
 // horovodrun --join: finds the launcher, which the agent then dials.
 #include "collectives/base/deadline.hpp"
+#include "launcher/agent/first_process.hpp"
 #include "launcher/host_starters.hpp"
 #include "launcher/launch.hpp"
 #include "launcher/net/io_thread.hpp"
@@ -83,6 +84,7 @@ std::vector<std::string> agent_arguments(const JoinRequest& request,
 }  // namespace
 
 int join(const JoinRequest& request) {
+    const agent::FirstProcess obedient;
     const auto deadline = Deadline::in(request.patience);
     const auto agent = find_agent_file(starter_context({}));
     if (!agent) {

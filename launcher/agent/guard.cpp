@@ -3,6 +3,7 @@
 
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/ending.hpp"
+#include "launcher/agent/first_process.hpp"
 #include "launcher/agent/lease_board.hpp"
 #include "launcher/agent/process_table.hpp"
 #include "launcher/agent/spawner.hpp"
@@ -47,26 +48,44 @@ Inheritance take_over() {
     return given;
 }
 
-/// Waits for the end of a child or for news of the agent's lease, until `limit` if there is one.
-void await_news(std::optional<std::chrono::steady_clock::time_point> limit) {
+/// Waits for the end of a child, for news of the agent's lease, or for a signal that asks for an
+/// end, until `limit` if there is one. Gives what came.
+siginfo_t await_news(std::optional<std::chrono::steady_clock::time_point> limit) {
+    siginfo_t came{};
     sigset_t news;
     ::sigemptyset(&news);
     ::sigaddset(&news, SIGCHLD);
     ::sigaddset(&news, kLeaseSignal);
+    for (const int number : kStopSignals) {
+        ::sigaddset(&news, number);
+    }
     if (!limit) {
-        (void)::sigwaitinfo(&news, nullptr);
-        return;
+        (void)::sigwaitinfo(&news, &came);
+        return came;
     }
     const auto left =
         std::max(*limit - std::chrono::steady_clock::now(), std::chrono::steady_clock::duration(0));
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
     const timespec time{.tv_sec = seconds.count(),
                         .tv_nsec = std::chrono::nanoseconds(left - seconds).count()};
-    (void)::sigtimedwait(&news, nullptr, &time);
+    (void)::sigtimedwait(&news, &came, &time);
+    return came;
+}
+
+/// Slurm signals all processes of a step by itself.
+enum class Signals { passed_on, left_alone };
+
+/// Who asks us to end asks the agent, which ends its ranks first; with whom it was that asked. What
+/// a terminal sends, the agent gets itself.
+void pass_on(const siginfo_t& came, pid_t agent) {
+    const bool is_stop = std::ranges::find(kStopSignals, came.si_signo) != kStopSignals.end();
+    if (is_stop && came.si_code <= 0) {
+        (void)::sigqueue(agent, came.si_signo, {.sival_int = came.si_pid});
+    }
 }
 
 /// Until the agent has ended; gives its wait status. One that hangs beyond its lease is killed.
-int await_agent(pid_t agent, const LeaseBoard& lease) {
+int await_agent(pid_t agent, const LeaseBoard& lease, Signals signals) {
     HungAgent hung;
     while (true) {
         int status = 0;
@@ -76,9 +95,12 @@ int await_agent(pid_t agent, const LeaseBoard& lease) {
         }
         if (hung.is_certain(lease.end(), std::chrono::steady_clock::now())) {
             (void)::kill(agent, SIGKILL);  // not reaped yet, so its number is still its own
-            await_news({});
+            (void)await_news({});
         } else {
-            await_news(hung.next_look());
+            const auto came = await_news(hung.next_look());
+            if (signals == Signals::passed_on) {
+                pass_on(came, agent);
+            }
         }
     }
 }
@@ -101,12 +123,12 @@ bool end_orphans() {
              find_job({.guard = ::getpid(), .agent = ::getpid(), .job_id = {}})) {
             send_signal(process, SIGKILL);
         }
-        await_news(std::chrono::steady_clock::now() + Ending::kKillAgain);
+        (void)await_news(std::chrono::steady_clock::now() + Ending::kKillAgain);
     }
 }
 
-int guard(pid_t agent, const LeaseBoard& lease) {
-    const int status = await_agent(agent, lease);
+int guard(pid_t agent, const LeaseBoard& lease, Signals signals) {
+    const int status = await_agent(agent, lease, signals);
     const bool is_clean = end_orphans();
     if (WIFSIGNALED(status)) {
         complain("the agent was killed by signal " + std::to_string(WTERMSIG(status)));
@@ -139,7 +161,7 @@ int run_guarded_agent(int from_launcher,
         if (!joined) {
             (void)::close(STDERR_FILENO);
         }
-        return guard(agent, lease);
+        return guard(agent, lease, is_slurm_step ? Signals::left_alone : Signals::passed_on);
     }
     (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
     (void)::prctl(PR_SET_PDEATHSIG, kGuardDiedSignal);

@@ -6,6 +6,7 @@
 #include "collectives/base/text.hpp"
 #include "collectives/base/unique_fd.hpp"
 #include "launcher/agent/agent.hpp"
+#include "launcher/agent/first_process.hpp"
 #include "launcher/agent/guard.hpp"
 #include "launcher/hosts/slurm_variables.hpp"
 #include "launcher/wire/build_id.hpp"
@@ -373,6 +374,7 @@ Result<JoinOrder> parse_join_order(std::span<const std::string_view> arguments) 
 }
 
 int run_joined_agent(const JoinOrder& order) {
+    std::optional<FirstProcess> alone(std::in_place);  // until there is a guard
     const auto token = read_token(order);
     if (!token) {
         complain(token.error().message);
@@ -401,6 +403,7 @@ int run_joined_agent(const JoinOrder& order) {
     if (!order.is_slurm_step) {
         complain("joined as " + introduction.name);
     }
+    alone.reset();
     return run_guarded_agent(joined->socket.release(), writing.release(), std::move(joined->seals),
                              order.is_slurm_step);
 }

@@ -2,6 +2,7 @@
 #include "launcher/agent/session.hpp"
 
 #include "launcher/agent/facts.hpp"
+#include "launcher/agent/first_process.hpp"
 #include "launcher/agent/gpu_facts.hpp"
 #include "launcher/agent/lease_board.hpp"
 #include "launcher/wire/build_id.hpp"
@@ -23,10 +24,11 @@
 namespace hvd::launch::agent {
 namespace {
 
+/// If we look so much later than the lease ended, it was us who were stopped.
+constexpr auto kOverslept = std::chrono::seconds(1);
+
 /// Between TERM and KILL when the launcher has gone.
 constexpr auto kAbandonedGrace = std::chrono::milliseconds(500);
-
-constexpr std::array kStopSignals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
 /// Slurm sends these to steps too; USR2 has another meaning besides (kGuardDiedSignal).
 constexpr std::array kStepSignals{SIGUSR1, SIGTSTP, SIGCONT};
@@ -54,6 +56,17 @@ UniqueFd open_signals(bool is_slurm_step) {
 bool is_ignored(int number) {
     struct sigaction now {};
     return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+/// Who sent it: the guard passes on what it got itself, with the sender.
+std::string describe_signal(const signalfd_siginfo& info, pid_t guard) {
+    const bool is_passed_on =
+        info.ssi_code == SI_QUEUE && info.ssi_pid == static_cast<std::uint32_t>(guard);
+    const auto sender = is_passed_on ? info.ssi_int : static_cast<std::int32_t>(info.ssi_pid);
+    const auto* name = ::sigabbrev_np(static_cast<int>(info.ssi_signo));
+    return "the agent got SIG" + std::string(name == nullptr ? "?" : name) +
+           (sender == 0 ? " from outside of its container"
+                        : " from process " + std::to_string(sender));
 }
 
 }  // namespace
@@ -89,7 +102,8 @@ int Session::run() {
         }
         settle();
         control_.flush();
-        const bool may_leave = !setup_.joined || job_end_ || control_.has_ended();
+        const bool may_leave =
+            !setup_.joined || job_end_ || control_.has_ended() || stop_signal_ != 0;
         const bool is_over = (has_told_all_gone_ && may_leave) ||
                              (!ranks_ && (control_.has_ended() || ending_.is_stopping()));
         if (is_over && control_.is_flushed()) {
@@ -107,14 +121,14 @@ int Session::exit_code() const {
     if (!setup_.joined) {
         return 0;
     }
+    if (stop_signal_ != 0) {
+        complain("left the job, asked by signal " + std::to_string(stop_signal_));
+        return kSignalBase + stop_signal_;
+    }
     if (job_end_) {
         complain("the job has ended with exit code " + std::to_string(job_end_->exit_code) +
                  (job_end_->text.empty() ? "" : ": " + job_end_->text));
         return job_end_->exit_code;
-    }
-    if (stop_signal_ != 0) {
-        complain("left the job, asked by signal " + std::to_string(stop_signal_));
-        return kSignalBase + stop_signal_;
     }
     complain("horovodrun has gone; the ranks of this host were ended");
     return kLauncherLost;
@@ -148,9 +162,11 @@ void Session::check_lease() {
     if (!lease_.is_over(now)) {
         return;
     }
-    // If it was us who were stopped, the launcher's words wait to be read.
+    // If it was us who were stopped, the launcher's words wait to be read; or it was stopped as
+    // long as we were (a paused container) and will say something yet.
+    const bool have_overslept = now - *lease_.end() >= kOverslept;
     loop_.run_once(Deadline::in({}));
-    if (has_been_heard() || control_.has_ended()) {
+    if (has_been_heard() || control_.has_ended() || have_overslept) {
         lease_.heard(std::chrono::steady_clock::now());
         show_lease();
         return;
@@ -205,10 +221,9 @@ void Session::hear_signals() {
         } else if (setup_.is_slurm_step && ranks_) {
             hear_step_signal(number);
         } else if (!is_ignored(number)) {
-            stop_signal_ = number;
-            const auto* name = ::sigabbrev_np(number);
-            note("the agent got SIG" + std::string(name == nullptr ? "?" : name) +
-                 " from process " + std::to_string(info.ssi_pid) + ": ending the job");
+            if (std::exchange(stop_signal_, number) != number) {
+                note(describe_signal(info, setup_.guard) + ": ending the job");
+            }
             perform(ending_.stop(grace_, now));
         }
     }

@@ -45,8 +45,7 @@ public:
     /// Ends our direction: an agent that still has ranks ends them.
     virtual void close() = 0;
 
-    /// Whether the kernel tells at once when the agent ends, and its clock is ours: such an agent
-    /// need not be asked whether it lives.
+    /// Whether the kernel tells at once when the agent ends, and its clock is ours.
     [[nodiscard]] virtual bool is_on_this_machine() const noexcept { return false; }
 
     /// Whether somebody waits for the agent by hand, and is to hear from it how the job ended.

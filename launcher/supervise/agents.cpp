@@ -94,9 +94,7 @@ void Agents::receive(std::size_t index, std::span<const std::byte> bytes) {
     if (link.error) {
         return;  // refused: what it still sends means nothing
     }
-    if (!link.channel->is_on_this_machine()) {
-        events_.on_heard(index);
-    }
+    events_.on_heard(index);
     link.reader.feed(bytes);
     while (!link.error) {
         auto message = link.reader.next();

@@ -17,12 +17,12 @@ Pulse::Pulse(std::chrono::milliseconds lease, std::size_t hosts)
                     : kInterval),
       hosts_(hosts) {}
 
-void Pulse::add(std::size_t host, TimePoint now) {
+void Pulse::add(std::size_t host, Clock clock, TimePoint now) {
     auto& entry = hosts_.at(host);
     entry.is_heard = true;
-    entry.has_own_clock = true;
+    entry.has_own_clock = clock == Clock::its_own;
     entry.heard_at = now;
-    entry.ask_at = now;
+    entry.ask_at = entry.has_own_clock ? now : now + kQuickInterval;
 }
 
 void Pulse::remove(std::size_t host) noexcept {

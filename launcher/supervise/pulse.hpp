@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the agents of other machines are still there. A machine without I/O: it is told what was
+// Whether the agents are still there. A machine without I/O: it is told what was
 // heard and says whom to ask, whom to speak of and whom to give up.
 #pragma once
 
@@ -37,7 +37,12 @@ public:
     /// A lease of 0 never ends.
     Pulse(std::chrono::milliseconds lease, std::size_t hosts);
 
-    void add(std::size_t host, TimePoint now);
+    /// Whether a host is this machine, and so has our clock.
+    enum class Clock : std::uint8_t { ours, its_own };
+
+    /// The first question goes out at once, but on this machine a little later: most short jobs end
+    /// without it.
+    void add(std::size_t host, Clock clock, TimePoint now);
     void remove(std::size_t host) noexcept;
 
     /// Any byte came.
@@ -67,7 +72,7 @@ public:
         return hosts_.at(host).offset;
     }
 
-    /// A host that is asked is another machine, with a clock of its own.
+    /// Whether it was added as another machine.
     [[nodiscard]] bool has_own_clock(std::size_t host) const {
         return hosts_.at(host).has_own_clock;
     }

@@ -41,7 +41,7 @@ struct SuperviseOptions {
     std::chrono::milliseconds grace{10'000};
 
     /// How long a host may be silent before it is lost, and its agent without a word of us before
-    /// it ends its ranks. 0: for ever. An agent on this machine has none: the kernel tells its end.
+    /// it ends its ranks. 0: for ever.
     std::chrono::milliseconds lease{30'000};
 
     OnFailure on_failure = OnFailure::stop;
@@ -170,8 +170,8 @@ private:
     SignalSource signals_;
     int stop_signal_ = 0;
 
-    std::optional<Pulse> pulse_;  // of the hosts that are other machines
-    bool is_pausing_ = false;     // Ctrl-Z: the agents are being told
+    std::optional<Pulse> pulse_;
+    bool is_pausing_ = false;  // Ctrl-Z: the agents are being told
 
     // While linking.
     Starter* starter_ = nullptr;  // outlives `run`
@@ -191,8 +191,8 @@ private:
     Obituary obituary_;
     KeyStore keys_;
     std::set<std::string> told_ways_;  // between hosts
-    std::vector<StderrTail> tails_;  // by rank
-    std::vector<bool> gone_;         // by host: its AllGone came, or its agent is lost
+    std::vector<StderrTail> tails_;    // by rank
+    std::vector<bool> gone_;           // by host: its AllGone came, or its agent is lost
     std::vector<HostSurvivor> survivors_;
     std::optional<Sweeper> sweeper_;  // what agents of lost hosts have left
     std::optional<InputPump> input_;

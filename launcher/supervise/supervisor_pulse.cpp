@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the supervisor hears that the agents of other machines are still there.
+// How the supervisor hears that the agents are still there.
 #include "launcher/supervise/supervisor.hpp"
 
 #include <array>
@@ -27,8 +27,11 @@ std::string in_seconds(std::chrono::milliseconds span) {
 }  // namespace
 
 void Supervisor::listen_to(std::size_t host) {
-    if (!agents_.is_on_this_machine(host)) {
-        pulse_->add(host, io_.now());
+    const bool is_here = agents_.is_on_this_machine(host);
+    pulse_->add(host, is_here ? Pulse::Clock::ours : Pulse::Clock::its_own, io_.now());
+    if (is_here) {
+        wait_for_pulse();
+    } else {
         feel_pulse();
     }
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -43,7 +44,11 @@ LocalChannel::LocalChannel(IoThread& io, AgentProcess agent)
 
 LocalChannel::~LocalChannel() {
     if (!process_over_) {
-        // It was given its time; with its guard gone the agent ends too, with all it has.
+        // After a lease that is over the guard kills an agent that hangs, with all it has.
+        pollfd ended{.fd = process_.fd(), .events = POLLIN, .revents = 0};
+        while (::poll(&ended, 1, closed_.poll_timeout_ms()) < 0 && errno == EINTR) {
+        }
+        // It was given its time; with its guard gone the agent ends too.
         (void)::syscall(SYS_pidfd_send_signal, process_.fd(), SIGKILL, nullptr, 0);
         (void)::waitpid(pid_, nullptr, 0);
     }
@@ -66,6 +71,7 @@ void LocalChannel::when_sent(std::function<void()> sent) {
 }
 
 void LocalChannel::close() {
+    closed_ = Deadline::in(kGuardPatience);
     writer_.close();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/base/deadline.hpp"
 #include "launcher/net/descriptors.hpp"
 #include "launcher/net/timer.hpp"
 #include "launcher/remote/local/agent_process.hpp"
@@ -37,6 +38,7 @@ private:
     PipeReader reader_;
     ReadableWatch process_;
     Timer patience_;
+    Deadline closed_ = Deadline::in({});  // up to which a guard that was told to end may take
     pid_t pid_;
     Handlers handlers_;
     bool stream_over_ = false;

@@ -157,10 +157,29 @@ def test_ctrl_c_where_one_joined_ends_the_job(joined):
     agents = hosts.hosts[1].find("hvd-agent")
 
     for agent in agents:
-        os.kill(agent.pid, signal.SIGINT)  # as a terminal does
+        with contextlib.suppress(ProcessLookupError):  # the first has asked the second
+            os.kill(agent.pid, signal.SIGINT)  # as a terminal does
     ended = job.end()
 
     assert ended.code == 125
     assert "h2" in "\n".join(ended.said)
-    assert (h2.end().code, h3.end().code) == (125, 125)
+    assert (h2.end().code, h3.end().code) == (130, 125)
     hosts.wait_until_clean(2)
+
+
+def test_guard_and_agent_that_die_at_once_take_their_ranks_along(joined):
+    hosts, job, _ = joined(3, "-np", 2, "-H", "h2:1,h3:1", "--grace", 1, *UP)
+    up(job, 2)
+    h2 = hosts.hosts[1]
+    pids = [agent.pid for agent in h2.find("hvd-agent")]
+
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)  # neither sees the other's end
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    ended = job.end()
+
+    assert len(pids) == 2
+    assert ended.code == 125
+    h2.wait_for(lambda: not h2.find("sh"), "the end of its rank", 2)
+    hosts.wait_until_clean(2, of=[hosts.hosts[0], hosts.hosts[2]])

@@ -12,6 +12,7 @@ import secrets
 import signal
 import socket
 import stat
+import subprocess
 import time
 from pathlib import Path
 
@@ -262,6 +263,70 @@ def test_who_joined_and_dies_is_a_lost_host(meeting, whose):
     assert ended.code == 125
     assert "lost the agent on host a" in "\n".join(ended.said)
     wait_until_gone(sleep, 2)
+
+
+def child_of(pid: int) -> int:
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(child)
+
+
+def test_the_entry_point_of_a_container_that_is_asked_to_end_ends_its_ranks(meeting, own_pids):
+    sleep = f"sleep 97.{secrets.randbelow(10**8):08}"
+    job = meeting.listen("-np", 2, "-H", "a:2", "sh", "-c", f"echo up; exec {sleep}")
+    joiner = meeting.join("a", prefix=own_pids)
+    job.wait_until(lambda: job.text["out"].count(b"up") == 2, "two ranks")
+    assert len(running(sleep)) == 2
+
+    os.kill(child_of(joiner.process.pid), signal.SIGTERM)  # as a kubelet does
+    left = joiner.end()
+
+    said = job.end().err.decode()
+
+    assert left.code == 143, left.err
+    assert running(sleep) == []
+    assert "the agent got SIGTERM from outside of its container: ending the job" in said
+
+
+@pytest.mark.parametrize("stage", ["a name", "a launcher", "other hosts"])
+def test_the_entry_point_of_a_container_can_be_ended_while_it_waits(
+    meeting, launcher, token, own_pids, stage
+):
+    if stage == "other hosts":
+        job = meeting.listen("-np", 2, "-H", "a:1,b:1", *TELL)
+        joiner = meeting.join("a", prefix=own_pids)
+        job.wait_for(b"a has joined", "err")
+        end(joiner)
+        job.wait_for(b"has left before the job began", "err")
+        return
+    where = "no-such-host.invalid:4" if stage == "a name" else "127.0.0.1:4"
+    flags = ("--join", where, "--join-token-file", token)
+    with launcher.start(*flags, prefix=own_pids) as joiner:
+        joiner.wait_for(b"waiting", "err")
+        end(joiner)
+
+
+def end(joiner) -> None:
+    os.kill(child_of(joiner.process.pid), signal.SIGTERM)
+    assert joiner.end().code == 143
+
+
+def test_another_build_is_refused_on_both_sides_with_both_builds(meeting, launcher, tmp_path):
+    agent = launcher.program.with_name("hvd-agent")
+    build = subprocess.run([agent, "--version"], capture_output=True, check=True).stdout.strip()
+    other = build[:-4] + (b"0000" if build[-4:] != b"0000" else b"1111")
+    renamed = tmp_path / "hvd-agent"
+    renamed.write_bytes(agent.read_bytes().replace(build, other))
+    renamed.chmod(0o755)
+    job = meeting.listen("-np", 1, "-H", "a:1", *TELL)
+
+    refused = meeting.join("a", env={"HOROVOD_AGENT": str(renamed)}).end()
+    accepted = meeting.join("a")
+    ended = job.end()
+
+    assert refused.code == 125
+    for text in (refused.err, ended.err):
+        assert build in text and other in text
+    assert (ended.code, accepted.end().code) == (0, 0)
 
 
 def test_a_launcher_that_dies_takes_all_ranks_along(meeting):

@@ -12,9 +12,19 @@ import pytest
 from test_signals import wait_for_state
 
 
+BEGUN = 0.5  # seconds; on this machine the lease begins a tenth of a second after the start
+
+
+@pytest.fixture(params=["elsewhere", "localhost"])
+def host(request):
+    return request.param
+
+
 @pytest.fixture
-def remote(tmp_path, monkeypatch):
-    """Flags for a host that is another one for horovodrun, with a lease of 2 s."""
+def remote(tmp_path, monkeypatch, host):
+    """Flags for a host, this machine or another one for horovodrun, with a lease of 2 s."""
+    if host == "localhost":
+        return ("-np", 1, "--lease", 2)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # where the agent is put
     shell = tmp_path / "shell"
     shell.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')
@@ -40,6 +50,7 @@ def test_a_launcher_that_is_stopped_for_longer_than_the_lease_has_no_ranks_left(
     with launcher.start(*remote, "sh", "-c", "echo $$; exec sleep 60", process_group=0) as job:
         job.wait_until(lambda: b"\n" in job.text["out"], "the rank's pid")
         rank = int(bytes(job.text["out"]).decode().rpartition(":")[2])
+        time.sleep(BEGUN)
         job.signal(signal.SIGSTOP)
         deadline = time.monotonic() + 2 + 1 + 1  # the lease, TERM and KILL, a busy machine
         while os.path.exists(f"/proc/{rank}"):
@@ -79,7 +90,24 @@ def below(ancestor: int) -> list[int]:
     return family[1:]
 
 
-def test_an_agent_that_says_nothing_is_lost_with_the_lease(launcher, remote):
+def test_a_pause_of_all_processes_ends_no_job(launcher):
+    script = "echo $PPID; sleep 1; echo done"
+    with launcher.start("-np", 1, "--lease", 2, "sh", "-c", script) as job:
+        job.wait_until(lambda: b"\n" in job.text["out"], "the agent's pid")
+        agent = int(bytes(job.text["out"]).decode().rpartition(":")[2])
+        paused = (agent, parent_of(agent), job.process.pid)
+        time.sleep(BEGUN)
+        for pid in paused:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(4)
+        for pid in paused:
+            os.kill(pid, signal.SIGCONT)
+        ended = job.end()
+
+    assert (ended.code, ended.lines[-1]) == (0, "[0]<stdout>:done"), ended.err
+
+
+def test_an_agent_that_says_nothing_is_lost_with_the_lease(launcher, remote, host):
     # The child hides: forked twice, in a session of its own, deaf to TERM.
     hides = (
         "(setsid sh -c 'trap \"\" TERM; exec sleep 1000' >&- 2>&- &); echo $PPID $$; exec sleep 60"
@@ -87,6 +115,7 @@ def test_an_agent_that_says_nothing_is_lost_with_the_lease(launcher, remote):
     with launcher.start(*remote, "sh", "-c", hides) as job:
         job.wait_until(lambda: b"\n" in job.text["out"], "the agent's pid")
         agent, rank = map(int, bytes(job.text["out"]).decode().rpartition(":")[2].split())
+        time.sleep(BEGUN)
         guard = parent_of(agent)
         children = below(guard)
         os.kill(agent, signal.SIGSTOP)
@@ -99,6 +128,6 @@ def test_an_agent_that_says_nothing_is_lost_with_the_lease(launcher, remote):
     assert {agent, rank} < set(children) and len(children) == 3
     assert ended.code == 125
     assert 1 < time.monotonic() - began < 5
-    said = "horovodrun: lost the agent on host elsewhere: no word from it for 2 s (--lease)"
+    said = f"horovodrun: lost the agent on host {host}: no word from it for 2 s (--lease)"
     assert said in ended.said
     assert "horovodrun: lost with their host: ranks 0" in ended.said

@@ -17,6 +17,8 @@ namespace {
 
 using Hosts = std::vector<std::size_t>;
 
+using Clock = Pulse::Clock;
+
 const Pulse::TimePoint kStart{100s};
 
 /// Looks whenever it is wanted, until `end`, and collects what was due.
@@ -35,7 +37,7 @@ Pulse::Due run_until(Pulse& pulse, Pulse::TimePoint end) {
 
 TEST_CASE("a silent host is spoken of once after 5 s and lost after the lease") {
     Pulse pulse(30s, 2);
-    pulse.add(1, kStart);
+    pulse.add(1, Clock::its_own, kStart);
 
     CHECK(run_until(pulse, kStart + 4999ms).silent.empty());
     CHECK(run_until(pulse, kStart + 5s).silent == Hosts{1});
@@ -46,9 +48,21 @@ TEST_CASE("a silent host is spoken of once after 5 s and lost after the lease") 
     CHECK_FALSE(pulse.next());
 }
 
+TEST_CASE("this machine is asked too, but not at once, and has our clock") {
+    Pulse pulse(2s, 2);
+    pulse.add(0, Clock::ours, kStart);
+    pulse.add(1, Clock::its_own, kStart);
+
+    CHECK(pulse.due(kStart).ask == Hosts{1});
+    CHECK(run_until(pulse, kStart + 100ms).ask == Hosts{0, 1});
+    CHECK(run_until(pulse, kStart + 2s).lost == Hosts{0, 1});
+    CHECK_FALSE(pulse.has_own_clock(0));
+    CHECK(pulse.has_own_clock(1));
+}
+
 TEST_CASE("any word keeps a host") {
     Pulse pulse(2s, 1);
-    pulse.add(0, kStart);
+    pulse.add(0, Clock::its_own, kStart);
 
     for (auto now = kStart; now < kStart + 60s; now += 1900ms) {
         CHECK(run_until(pulse, now).lost.empty());
@@ -59,9 +73,9 @@ TEST_CASE("any word keeps a host") {
 
 TEST_CASE("hosts are asked every second, oftener under a short lease and in the beginning") {
     Pulse slow(30s, 1);
-    slow.add(0, kStart);
+    slow.add(0, Clock::its_own, kStart);
     Pulse quick(2s, 1);
-    quick.add(0, kStart);
+    quick.add(0, Clock::its_own, kStart);
 
     CHECK(run_until(slow, kStart + 350ms).ask.size() == 4);
     CHECK(run_until(slow, kStart + 4s).ask.size() == 3);
@@ -70,14 +84,14 @@ TEST_CASE("hosts are asked every second, oftener under a short lease and in the 
 
 TEST_CASE("without a lease nobody is given up") {
     Pulse pulse(0s, 1);
-    pulse.add(0, kStart);
+    pulse.add(0, Clock::its_own, kStart);
 
     CHECK(run_until(pulse, kStart + 1h).lost.empty());
 }
 
 TEST_CASE("a pause suspends the lease, and the end of it begins a new one") {
     Pulse pulse(2s, 1);
-    pulse.add(0, kStart);
+    pulse.add(0, Clock::its_own, kStart);
     (void)run_until(pulse, kStart + 1s);
 
     pulse.pause();
@@ -91,7 +105,7 @@ TEST_CASE("a pause suspends the lease, and the end of it begins a new one") {
 
 TEST_CASE("when it was us who were stopped, nobody is lost before being heard again") {
     Pulse pulse(2s, 1);
-    pulse.add(0, kStart);
+    pulse.add(0, Clock::its_own, kStart);
     (void)run_until(pulse, kStart + 1s);
 
     CHECK(pulse.due(kStart + 10s).lost.empty());
