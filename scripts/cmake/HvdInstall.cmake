@@ -13,6 +13,11 @@ set(HVD_PYTHON_DIR "${CMAKE_INSTALL_LIBDIR}/python${Python3_VERSION_MAJOR}.${Pyt
   CACHE STRING "Where the Python package is installed, below the prefix")
 
 install(DIRECTORY DESTINATION "${CMAKE_INSTALL_LIBDIR}/horovod")
+install(CODE "
+  set(source \"${PROJECT_SOURCE_DIR}/runtime/python/horovod\")
+  set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${HVD_PYTHON_DIR}/horovod\")
+  set(list \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/cmake/hvd/python-files.txt\")
+  include(\"${CMAKE_CURRENT_LIST_DIR}/RemoveStalePython.cmake\")")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/runtime/python/horovod" DESTINATION "${HVD_PYTHON_DIR}"
   FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE PATTERN ".*" EXCLUDE)
 

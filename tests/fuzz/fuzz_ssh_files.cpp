@@ -55,7 +55,7 @@ void read_config(std::string_view text) {
 
 void read_known_hosts(std::string_view text) {
     for (const auto& name : {known_hosts_name("node1", 22), known_hosts_name("node1", 2222)}) {
-        const auto keys = find_known_keys(text, "/home/a/.ssh/known_hosts", name);
+        const auto keys = KnownHosts(std::string(text), "/home/a/.ssh/known_hosts").find(name);
         (void)host_key_algorithms(keys);
         HVD_ASSERT(judge_host_key(keys, "no such blob!") != HostKeyVerdict::known,
                    "a key that no line has is not known");

@@ -28,7 +28,7 @@ public:
                                                             const SshOptions& options,
                                                             const std::string& line,
                                                             MakeOther make_other) override {
-        auto target = make_target(host, options, me_, environment_);
+        auto target = make_target(host, options, me_, environment_, known_hosts_);
         if (const auto* other = std::get_if<UseSystemSsh>(&target)) {
             return make_other(other->reason);
         }
@@ -49,6 +49,7 @@ private:
     Environment environment_;
     LocalUser me_;
     HostsFile hosts_file_;
+    KnownHostsFiles known_hosts_;
     std::shared_ptr<KeyRing> keys_;  // shared with the transports, which may outlive this
 };
 

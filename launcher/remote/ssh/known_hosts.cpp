@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/ssh/known_hosts.hpp"
 
+#include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
 #include "launcher/remote/ssh/encoding.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <optional>
 #include <utility>
 
 namespace hvd::launch::ssh {
 namespace {
+
+constexpr std::size_t kMaxFile = std::size_t{16} << 20;
 
 constexpr std::array<std::string_view, 4> kAlgorithms{"ssh-ed25519", "ecdsa-sha2-nistp256",
                                                       "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"};
@@ -30,26 +34,13 @@ std::string_view take_word(std::string_view& line) {
     return word;
 }
 
-/// "|1|salt|hash"
-bool matches_hash(std::string_view pattern, std::string_view name) {
-    const auto parts = split(pattern, '|');
-    if (parts.size() != 4 || parts[1] != "1") {
-        return false;
-    }
-    const auto salt = decode_base64(parts[2]);
-    const auto hash = decode_base64(parts[3]);
-    return salt && hash && hmac_sha1(*salt, name) == *hash;
-}
-
+/// `patterns` is in lower case, as names are.
 bool matches(std::string_view patterns, std::string_view name) {
-    if (patterns.starts_with('|')) {
-        return matches_hash(patterns, name);
-    }
     bool found = false;
     for (auto pattern : split(patterns, ',')) {
         const bool is_negated = pattern.starts_with('!');
         pattern.remove_prefix(is_negated ? 1 : 0);
-        if (matches_glob(name, lower(pattern))) {
+        if (matches_glob(name, pattern)) {
             if (is_negated) {
                 return false;
             }
@@ -67,42 +58,95 @@ std::string known_hosts_name(std::string_view host, int port) {
     return port == kSshPort ? name : "[" + name + "]:" + std::to_string(port);
 }
 
-std::vector<KnownKey> find_known_keys(std::string_view file_text,
-                                      std::string_view path,
-                                      std::string_view name) {
-    const auto wanted = lower(name);
-    std::vector<KnownKey> keys;
+KnownHosts::KnownHosts(std::string text, std::string path)
+    : text_(std::move(text)), path_(std::move(path)) {
     std::size_t number = 0;
-    for (const auto raw : split(file_text, '\n')) {
+    for (const auto raw : split(text_, '\n')) {
         ++number;
         auto line = trim(raw);
         if (line.empty() || line.front() == '#') {
             continue;
         }
-        KnownKey key;
+        Entry entry{.line = number};
         auto word = take_word(line);
         if (word.starts_with('@')) {
             if (word != "@revoked" && word != "@cert-authority") {
                 continue;
             }
-            key.marker =
+            entry.marker =
                 word == "@revoked" ? KnownKey::Marker::revoked : KnownKey::Marker::cert_authority;
             word = take_word(line);
         }
-        if (!matches(word, wanted)) {
-            continue;
+        entry.type = take_word(line);
+        entry.blob = take_word(line);
+        entries_.push_back(entry);
+        add_names(word, entries_.size() - 1);
+    }
+}
+
+/// "node1,10.0.0.1", "node*,!node7", or "|1|salt|hash".
+void KnownHosts::add_names(std::string_view names, std::size_t entry) {
+    if (names.starts_with('|')) {
+        const auto parts = split(names, '|');
+        auto salt = parts.size() == 4 ? decode_base64(parts[2]) : std::nullopt;
+        auto hash = parts.size() == 4 ? decode_base64(parts[3]) : std::nullopt;
+        if (salt && hash && parts[1] == "1") {
+            hashed_.push_back({.salt = *std::move(salt), .hash = *std::move(hash), .entry = entry});
         }
-        const auto type = take_word(line);
-        auto blob = decode_base64(take_word(line));
-        if (!blob || blob->empty() || key_type(*blob) != type) {
-            continue;
+        return;
+    }
+    auto written = lower(names);
+    if (written.find_first_of("*?!") != std::string::npos) {
+        patterns_.push_back({.text = std::move(written), .entry = entry});
+        return;
+    }
+    for (const auto name : split(written, ',')) {
+        auto& lines = by_name_[std::string(name)];
+        if (lines.empty() || lines.back() != entry) {  // a name may stand twice
+            lines.push_back(entry);
         }
-        key.type = type;
-        key.blob = *std::move(blob);
-        key.place = std::string(path) + ":" + std::to_string(number);
-        keys.push_back(std::move(key));
+    }
+}
+
+std::vector<KnownKey> KnownHosts::find(std::string_view name) const {
+    const auto wanted = lower(name);
+    std::vector<std::size_t> found;
+    if (const auto plain = by_name_.find(wanted); plain != by_name_.end()) {
+        found = plain->second;
+    }
+    for (const auto& [text, entry] : patterns_) {
+        if (matches(text, wanted)) {
+            found.push_back(entry);
+        }
+    }
+    for (const auto& one : hashed_) {
+        if (hmac_sha1(one.salt, wanted) == one.hash) {
+            found.push_back(one.entry);
+        }
+    }
+    std::ranges::sort(found);
+    std::vector<KnownKey> keys;
+    for (const auto index : found) {
+        const auto& entry = entries_[index];
+        auto blob = decode_base64(entry.blob);
+        if (blob && !blob->empty() && key_type(*blob) == entry.type) {
+            keys.push_back({.marker = entry.marker,
+                            .type = std::string(entry.type),
+                            .blob = *std::move(blob),
+                            .place = path_ + ":" + std::to_string(entry.line)});
+        }
     }
     return keys;
+}
+
+const KnownHosts& KnownHostsFiles::read(const std::string& path) {
+    const auto known = files_.find(path);
+    if (known != files_.end()) {
+        return known->second;
+    }
+    auto text = read_file(path, kMaxFile);
+    return files_.try_emplace(path, text ? std::move(text).value() : std::string(), path)
+        .first->second;
 }
 
 HostKeyVerdict judge_host_key(const std::vector<KnownKey>& keys, std::string_view blob) {

@@ -4,8 +4,11 @@
 // names of two characters and knows neither patterns nor markers.
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace hvd::launch::ssh {
@@ -23,11 +26,54 @@ struct KnownKey {
 /// How known_hosts spells a host: "node1", or "[node1]:2222" where the port is not 22.
 [[nodiscard]] std::string known_hosts_name(std::string_view host, int port);
 
-/// The keys of the lines that match the name: plain names in any case, `*` and `?`, `!`, hashed
-/// names. Malformed lines are skipped, as ssh does.
-[[nodiscard]] std::vector<KnownKey> find_known_keys(std::string_view file_text,
-                                                    std::string_view path,
-                                                    std::string_view name);
+/// One file, which is read once and asked for each host: sites have a line per host and key. Plain
+/// names are looked up; only lines with patterns and hashed names are gone through each time.
+class KnownHosts final {
+public:
+    KnownHosts(std::string text, std::string path);
+    KnownHosts(const KnownHosts&) = delete;
+    KnownHosts& operator=(const KnownHosts&) = delete;
+
+    /// The keys of the lines that match the name, in their order: plain names in any case, `*` and
+    /// `?`, `!`, hashed names. Malformed lines are skipped, as ssh does.
+    [[nodiscard]] std::vector<KnownKey> find(std::string_view name) const;
+
+private:
+    /// A line. Views are into the text.
+    struct Entry {
+        KnownKey::Marker marker = KnownKey::Marker::none;
+        std::string_view type{};
+        std::string_view blob{};  // base64
+        std::size_t line = 0;
+    };
+    struct Hashed {
+        std::string salt;
+        std::string hash;
+        std::size_t entry = 0;
+    };
+    struct Patterns {
+        std::string text;
+        std::size_t entry = 0;
+    };
+
+    void add_names(std::string_view names, std::size_t entry);
+
+    std::string text_;
+    std::string path_;
+    std::vector<Entry> entries_;
+    std::unordered_map<std::string, std::vector<std::size_t>> by_name_;
+    std::vector<Patterns> patterns_;
+    std::vector<Hashed> hashed_;
+};
+
+/// The files that hosts name, each read once. Thread: one.
+class KnownHostsFiles final {
+public:
+    [[nodiscard]] const KnownHosts& read(const std::string& path);
+
+private:
+    std::map<std::string, KnownHosts> files_;
+};
 
 enum class HostKeyVerdict { known, unknown, changed, revoked };
 

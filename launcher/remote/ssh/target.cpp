@@ -117,7 +117,10 @@ bool has_live_control_path(const SshConfig& config, const ConfigTokens& tokens) 
     return !path || exists(*path);
 }
 
-void load_known_hosts(SshTarget& target, const SshConfig& config, const ConfigTokens& tokens) {
+void load_known_hosts(SshTarget& target,
+                      const SshConfig& config,
+                      const ConfigTokens& tokens,
+                      KnownHostsFiles& known_hosts) {
     auto files = config.user_known_hosts;
     if (files.empty()) {
         files = {"~/.ssh/known_hosts", "~/.ssh/known_hosts2"};
@@ -132,7 +135,7 @@ void load_known_hosts(SshTarget& target, const SshConfig& config, const ConfigTo
         if (target.known_hosts_file.empty()) {
             target.known_hosts_file = path;
         }
-        auto keys = find_known_keys(read_or_empty(path), path, target.known_hosts_name);
+        auto keys = known_hosts.read(path).find(target.known_hosts_name);
         std::ranges::move(keys, std::back_inserter(target.known_keys));
     }
     target.host_key_algorithms = host_key_algorithms(target.known_keys);
@@ -167,7 +170,8 @@ LocalUser local_user(const Environment& environment) {
 std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
                                                   const SshOptions& options,
                                                   const LocalUser& me,
-                                                  const Environment& environment) {
+                                                  const Environment& environment,
+                                                  KnownHostsFiles& known_hosts) {
     constexpr int kSshPort = 22;
     const auto config = read_config(host, options, me);
     if (config.obstacle) {
@@ -203,7 +207,7 @@ std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
             : options.connect_timeout;
     target.known_hosts_name =
         config.host_key_alias.value_or(known_hosts_name(target.name, target.port));
-    load_known_hosts(target, config, tokens);
+    load_known_hosts(target, config, tokens, known_hosts);
     const auto strict = config.strict_host_key_checking.value_or("ask");
     const bool is_known = std::ranges::any_of(
         target.known_keys, [](const auto& key) { return key.marker == KnownKey::Marker::none; });

@@ -51,6 +51,7 @@ struct UseSystemSsh {
 [[nodiscard]] std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
                                                                 const SshOptions& options,
                                                                 const LocalUser& me,
-                                                                const Environment& environment);
+                                                                const Environment& environment,
+                                                                KnownHostsFiles& known_hosts);
 
 }  // namespace hvd::launch::ssh

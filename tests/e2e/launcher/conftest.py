@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 import subprocess
+from pathlib import Path
 
 import pytest
+from joining import Meeting
 
 
 @pytest.fixture
@@ -19,3 +23,17 @@ def own_pids() -> tuple[str, ...]:
     if tried.returncode != 0:
         pytest.skip(f"no PID namespace here: {tried.stderr.decode().strip()}")
     return prefix
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    file = tmp_path / "token"
+    file.write_text(secrets.token_hex(32) + "\n")
+    file.chmod(0o600)
+    return file
+
+
+@pytest.fixture
+def meeting(launcher, token):
+    with contextlib.ExitStack() as stack:
+        yield Meeting(launcher, token, stack)

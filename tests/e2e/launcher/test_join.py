@@ -17,64 +17,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-ABOUT = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "HOSTNAME")
-TELL = ("sh", "-c", "echo " + " ".join(f"$HOROVOD_{name}" for name in ABOUT))
-
-
-@pytest.fixture
-def token(tmp_path: Path) -> Path:
-    file = tmp_path / "token"
-    file.write_text(secrets.token_hex(32) + "\n")
-    file.chmod(0o600)
-    return file
-
-
-class Meeting:
-    """A horovodrun that listens, and those that join it."""
-
-    def __init__(self, launcher, token: Path, stack: contextlib.ExitStack) -> None:
-        self._launcher = launcher
-        self._stack = stack
-        self.token = token
-        self.job = None
-        self.port = 0
-
-    def listen(self, *arguments: object, **options: object):
-        where = ("--listen", "127.0.0.1:0", "--join-token-file", self.token)
-        self.job = self._stack.enter_context(self._launcher.start(*where, *arguments, **options))
-        said = self.job.wait_for(b"--join-token-file", "err").decode()
-        self.port = int(re.search(r" at 127\.0\.0\.1:(\d+);", said).group(1))
-        return self.job
-
-    def join(self, name: str, *arguments: object, token: Path | None = None, **options: object):
-        flags = ("--join-token-file", token or self.token, "--join-name", name)
-        to = ("--join", f"127.0.0.1:{self.port}", *flags)
-        return self._stack.enter_context(self._launcher.start(*to, *arguments, **options))
-
-
-@pytest.fixture
-def meeting(launcher, token):
-    with contextlib.ExitStack() as stack:
-        yield Meeting(launcher, token, stack)
-
-
-def running(words: str) -> list[int]:
-    """The processes of this machine with such a command line."""
-    found = []
-    for process in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if process.name.isdigit():
-                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                found += [int(process.name)] * (words in command and "horovodrun" not in command)
-    return found
-
-
-def wait_until_gone(words: str, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while left := running(words):
-        assert time.monotonic() < deadline, f"left after {seconds} s: {left}"
-        time.sleep(0.02)
+from joining import TELL, running, wait_until_gone
 
 
 def test_two_that_join_run_four_ranks(meeting):
@@ -263,51 +206,6 @@ def test_who_joined_and_dies_is_a_lost_host(meeting, whose):
     assert ended.code == 125
     assert "lost the agent on host a" in "\n".join(ended.said)
     wait_until_gone(sleep, 2)
-
-
-def child_of(pid: int) -> int:
-    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return int(child)
-
-
-def test_the_entry_point_of_a_container_that_is_asked_to_end_ends_its_ranks(meeting, own_pids):
-    sleep = f"sleep 97.{secrets.randbelow(10**8):08}"
-    job = meeting.listen("-np", 2, "-H", "a:2", "sh", "-c", f"echo up; exec {sleep}")
-    joiner = meeting.join("a", prefix=own_pids)
-    job.wait_until(lambda: job.text["out"].count(b"up") == 2, "two ranks")
-    assert len(running(sleep)) == 2
-
-    os.kill(child_of(joiner.process.pid), signal.SIGTERM)  # as a kubelet does
-    left = joiner.end()
-
-    said = job.end().err.decode()
-
-    assert left.code == 143, left.err
-    assert running(sleep) == []
-    assert "the agent got SIGTERM from outside of its container: ending the job" in said
-
-
-@pytest.mark.parametrize("stage", ["a name", "a launcher", "other hosts"])
-def test_the_entry_point_of_a_container_can_be_ended_while_it_waits(
-    meeting, launcher, token, own_pids, stage
-):
-    if stage == "other hosts":
-        job = meeting.listen("-np", 2, "-H", "a:1,b:1", *TELL)
-        joiner = meeting.join("a", prefix=own_pids)
-        job.wait_for(b"a has joined", "err")
-        end(joiner)
-        job.wait_for(b"has left before the job began", "err")
-        return
-    where = "no-such-host.invalid:4" if stage == "a name" else "127.0.0.1:4"
-    flags = ("--join", where, "--join-token-file", token)
-    with launcher.start(*flags, prefix=own_pids) as joiner:
-        joiner.wait_for(b"waiting", "err")
-        end(joiner)
-
-
-def end(joiner) -> None:
-    os.kill(child_of(joiner.process.pid), signal.SIGTERM)
-    assert joiner.end().code == 143
 
 
 def test_another_build_is_refused_on_both_sides_with_both_builds(meeting, launcher, tmp_path):

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from test_signals import wait_for_state
 
-
 BEGUN = 0.5  # seconds; on this machine the lease begins a tenth of a second after the start
 
 

@@ -17,11 +17,12 @@ const std::string kKey = "AAAAC3NzaC1lZDI1NTE5AAAAIBQfCW+63e9MQZDw6yWZlkCfpyOuS+
 const std::string kOther = "AAAAC3NzaC1lZDI1NTE5AAAAIKOy4NjROuJpu468dAKQRdMTyLDjBoyzbplv2UeqR1qb";
 
 std::size_t matches(const std::string& hosts, std::string_view name) {
-    return find_known_keys(hosts + " ssh-ed25519 " + kKey + "\n", "/k", name).size();
+    return KnownHosts(std::string(hosts + " ssh-ed25519 " + kKey + "\n"), "/k").find(name).size();
 }
 
 HostKeyVerdict judge(const std::string& file, const std::string& name = "node7") {
-    return judge_host_key(find_known_keys(file, "/k", name), decode_base64(kKey).value_or(""));
+    return judge_host_key(KnownHosts(std::string(file), "/k").find(name),
+                          decode_base64(kKey).value_or(""));
 }
 
 /// A private key file as ssh-keygen writes it, up to where the secret would stand.
@@ -75,8 +76,40 @@ TEST_CASE("a host key is known, changed, unknown or revoked") {
     CHECK(judge("node7 ssh-ed25519\nnode7\n#node7 ssh-ed25519 " + kKey) == HostKeyVerdict::unknown);
 }
 
+TEST_CASE("lines that match a name keep their order, however they spell it") {
+    const KnownHosts hosts("a,node7,node7 ssh-ed25519 " + kKey + "\n# none\nnode* ssh-ed25519 " +
+                               kOther +
+                               "\n|1|f/n3Um5hdjRZQ9LKStngr/hCayI=|CTVz03eyQcF5oTKC0TtF0j9+OWc= "
+                               "ssh-ed25519 " +
+                               kKey + "\nnode7 ssh-ed25519 " + kOther,
+                           "/k");
+    std::vector<std::string> places;
+    for (const auto& key : hosts.find("NODE7")) {
+        places.push_back(key.place);
+    }
+
+    CHECK(places == std::vector<std::string>{"/k:1", "/k:3", "/k:4", "/k:5"});
+    CHECK(hosts.find("node8").size() == 1);
+    CHECK(hosts.find("b").empty());
+}
+
+TEST_CASE("many hosts in a file of many lines are found in no time") {
+    constexpr int kHosts = 20'000;  // gone through line by line, a minute
+    std::string text;
+    for (int host = 0; host < kHosts; ++host) {
+        text += "node" + std::to_string(host) + " ssh-ed25519 " + kKey + "\n";
+    }
+    const KnownHosts hosts(text, "/k");
+    std::size_t found = 0;
+    for (int host = 0; host < kHosts; ++host) {
+        found += hosts.find("node" + std::to_string(host)).size();
+    }
+
+    CHECK(found == kHosts);
+}
+
 TEST_CASE("only algorithms that a key is known for are asked for") {
-    const auto keys = find_known_keys("node7 ssh-ed25519 " + kKey, "/k", "node7");
+    const auto keys = KnownHosts(std::string("node7 ssh-ed25519 " + kKey), "/k").find("node7");
     REQUIRE(keys.size() == 1);
     CHECK(keys.front().place == "/k:1");
 

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`horovodrun --join` as the entry point of a container: PID 1, which the kernel spares signals."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+from pathlib import Path
+
+import pytest
+from joining import TELL, running
+
+
+def child_of(pid: int) -> int:
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(child)
+
+
+def test_the_entry_point_of_a_container_that_is_asked_to_end_ends_its_ranks(meeting, own_pids):
+    sleep = f"sleep 97.{secrets.randbelow(10**8):08}"
+    job = meeting.listen("-np", 2, "-H", "a:2", "sh", "-c", f"echo up; exec {sleep}")
+    joiner = meeting.join("a", prefix=own_pids)
+    job.wait_until(lambda: job.text["out"].count(b"up") == 2, "two ranks")
+    assert len(running(sleep)) == 2
+
+    os.kill(child_of(joiner.process.pid), signal.SIGTERM)  # as a kubelet does
+    left = joiner.end()
+
+    said = job.end().err.decode()
+
+    assert left.code == 143, left.err
+    assert running(sleep) == []
+    assert "the agent got SIGTERM from outside of its container: ending the job" in said
+
+
+@pytest.mark.parametrize("stage", ["a name", "a launcher", "other hosts"])
+def test_the_entry_point_of_a_container_can_be_ended_while_it_waits(
+    meeting, launcher, token, own_pids, stage
+):
+    if stage == "other hosts":
+        job = meeting.listen("-np", 2, "-H", "a:1,b:1", *TELL)
+        joiner = meeting.join("a", prefix=own_pids)
+        job.wait_for(b"a has joined", "err")
+        end(joiner)
+        job.wait_for(b"has left before the job began", "err")
+        return
+    where = "no-such-host.invalid:4" if stage == "a name" else "127.0.0.1:4"
+    flags = ("--join", where, "--join-token-file", token)
+    with launcher.start(*flags, prefix=own_pids) as joiner:
+        joiner.wait_for(b"waiting", "err")
+        end(joiner)
+
+
+def end(joiner) -> None:
+    os.kill(child_of(joiner.process.pid), signal.SIGTERM)
+    assert joiner.end().code == 143
