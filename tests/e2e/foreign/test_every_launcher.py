@@ -49,23 +49,9 @@ def cut_data(folder: Path) -> None:
 
 def batch(slurm: Slurm, *command: str) -> Ended:
     """What a job on two nodes wrote, of two tasks on each."""
-    folder = Path(slurm.head.path("/home/slurm"))
-    over = folder / "batch.over"
-    (folder / "batch.sh").write_text(
-        "#!/bin/bash\n"
-        "#SBATCH --nodes=2 --ntasks-per-node=2 --output=/home/slurm/batch.out\n"
-        f"{' '.join(command)}\n"
-        "echo $? > /home/slurm/batch.new && mv /home/slurm/batch.new /home/slurm/batch.over\n"
-    )
-    submitted = slurm.run("sbatch", "/home/slurm/batch.sh", **THREADS)
-    assert submitted.exit_code == 0, submitted
-    deadline = time.monotonic() + LIMIT
-    while not over.exists():
-        assert time.monotonic() < deadline, (
-            f"the job is not over after {LIMIT} s: {(folder / 'batch.out').read_text()}"
-        )
-        time.sleep(0.05)
-    return Ended(int(over.read_text()), (folder / "batch.out").read_text(), "")
+    job = slurm.sbatch(" ".join(command), "--nodes=2", "--ntasks-per-node=2")
+    job.wait(LIMIT)
+    return Ended(int(job.exit_code().split(":")[0]), job.output(), "")
 
 
 def test_the_same_training_under_every_launcher(
@@ -96,7 +82,9 @@ def test_the_same_training_under_every_launcher(
         "mpirun horovodrun": here(*MPIRUN, "-np", RANKS, ours),
         "torchrun": here(TORCHRUN, "--standalone", "--nproc-per-node", RANKS, "--no-python"),
         "srun": lambda: slurm.run("srun", "-N1", "-n4", *inside, timeout=LIMIT, **THREADS),
-        "sbatch, two nodes, srun": lambda: batch(slurm, "srun", *inside),
+        "sbatch, two nodes": lambda: batch(
+            slurm, "export OMP_NUM_THREADS=1;", ours, "-np", RANKS, *inside
+        ),
     }
     table: dict[str, Losses] = {}
     with capsys.disabled():
