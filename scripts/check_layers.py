@@ -57,7 +57,8 @@ TABLE: dict[str, set[str]] = {
     "launcher/mpi": PLAN,
     "launcher/wire": PLAN,
     "launcher/agent": PLAN | {"launcher/wire", "collectives/net"},
-    "launcher/remote": PLAN | {"launcher/wire", "launcher/net", "launcher/agent"},
+    "launcher/remote": PLAN
+    | {"launcher/wire", "launcher/net", "launcher/agent", "collectives/net"},
     "launcher/doctor": REMOTE | {"launcher/supervise"},
     "launcher/supervise": REMOTE | {"launcher/output"},
     "launcher": REMOTE

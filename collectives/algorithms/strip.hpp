@@ -1,11 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/types.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
 namespace hvd::coll {
+
+/// Bytes from `begin` to `end` of a strip.
+struct Range {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+
+    [[nodiscard]] std::size_t size() const noexcept { return end - begin; }
+
+    /// One of `count` slices of whole elements, all but equal.
+    [[nodiscard]] Range slice(std::size_t index,
+                              std::size_t count,
+                              std::size_t element_bytes) const noexcept {
+        const auto elements = size() / element_bytes;
+        const auto at = [&](std::size_t number) {
+            return begin + elements * number / count * element_bytes;
+        };
+        return {at(index), at(index + 1)};
+    }
+};
 
 /// Pieces of memory laid end to end: how a list of segments looks to a transport of chunks.
 template <class Byte>
@@ -51,5 +72,34 @@ private:
 
 using InStrip = Strip<const std::byte>;
 using OutStrip = Strip<std::byte>;
+
+/// What a rank puts into an allreduce, and where it gets the result: the pieces of both have the
+/// same borders.
+struct Strips {
+    explicit Strips(const Task& task) {
+        for (const auto& segment : task.segments) {
+            const auto bytes = segment.count * size_of(task.type);
+            in.append(segment.in, bytes);
+            out.append(segment.out, bytes);
+        }
+    }
+
+    [[nodiscard]] std::size_t bytes() const noexcept { return in.bytes(); }
+
+    /// Calls `visit(in, out, bytes, offset)`; `offset` counts from the begin of the range.
+    template <class Visit>
+    void for_each(Range range, Visit visit) const {
+        out.for_each(
+            range.begin, range.end, [&](std::byte* to, std::size_t bytes, std::size_t offset) {
+                const auto at = range.begin + offset;
+                in.for_each(at, at + bytes, [&](const std::byte* from, std::size_t, std::size_t) {
+                    visit(from, to, bytes, offset);
+                });
+            });
+    }
+
+    InStrip in;
+    OutStrip out;
+};
 
 }  // namespace hvd::coll

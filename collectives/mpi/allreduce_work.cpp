@@ -21,28 +21,17 @@ namespace {
 
 constexpr std::size_t kDirectBytes = std::size_t{4} << 10;  // up to here everybody adds up
 
-/// Bytes from `begin` to `end` of the task's segments, laid end to end.
-struct Range {
-    std::size_t begin = 0;
-    std::size_t end = 0;
-
-    [[nodiscard]] std::size_t size() const noexcept { return end - begin; }
-};
-
 class AllreduceWork final : public SteppedWork {
 public:
     AllreduceWork(State& the_state, const Task& task)
         : SteppedWork(the_state),
           element_bytes_(size_of(task.type)),
-          reducer_(task, communicator().size()) {
-        for (const auto& segment : task.segments) {
-            in_.append(segment.in, segment.count * element_bytes_);
-            out_.append(segment.out, segment.count * element_bytes_);
-        }
+          reducer_(task, communicator().size()),
+          strips_(task) {
         const auto most = std::max(kRoundBytes, kLeastPart * ranks()) / element_bytes_;
-        round_bytes_ = std::min(in_.bytes(), most * element_bytes_);
+        round_bytes_ = std::min(strips_.bytes(), most * element_bytes_);
         if (is_direct()) {
-            inputs_ = state().first.need(in_.bytes() * ranks());
+            inputs_ = state().first.need(strips_.bytes() * ranks());
         } else {
             whole_ = state().first.need(round_bytes_);
             // The slices of a round differ by one element.
@@ -53,7 +42,7 @@ public:
 private:
     enum class Step { begin, direct, collect, spread };
 
-    [[nodiscard]] bool is_direct() const noexcept { return in_.bytes() <= kDirectBytes; }
+    [[nodiscard]] bool is_direct() const noexcept { return strips_.bytes() <= kDirectBytes; }
 
     [[nodiscard]] Result<bool> advance() override {
         switch (step_) {
@@ -65,47 +54,44 @@ private:
                 done_ += round().size();
                 break;
         }
-        if (done_ == in_.bytes()) {
+        if (done_ == strips_.bytes()) {
             return false;
         }
         return is_direct() ? begin_direct() : begin_collect();
     }
 
     [[nodiscard]] Range round() const noexcept {
-        return {done_, std::min(done_ + round_bytes_, in_.bytes())};
+        return {done_, std::min(done_ + round_bytes_, strips_.bytes())};
     }
 
     /// The slice of this round that the rank adds up.
     [[nodiscard]] Range slice_of(std::size_t rank) const noexcept {
-        const auto elements = round().size() / element_bytes_;
-        const auto at = [&](std::size_t index) {
-            return done_ + elements * index / ranks() * element_bytes_;
-        };
-        return {at(rank), at(rank + 1)};
+        return round().slice(rank, ranks(), element_bytes_);
     }
 
     void copy_in(Range range, std::byte* to) const {
-        in_.for_each(range.begin, range.end,
-                     [&](const std::byte* memory, std::size_t bytes, std::size_t offset) {
-                         std::memcpy(to + offset, memory, bytes);
-                     });
+        strips_.in.for_each(range.begin, range.end,
+                            [&](const std::byte* memory, std::size_t bytes, std::size_t offset) {
+                                std::memcpy(to + offset, memory, bytes);
+                            });
     }
 
     [[nodiscard]] Result<bool> begin_direct() {
         step_ = Step::direct;
-        copy_in(round(), inputs_ + rank() * in_.bytes());
+        copy_in(round(), inputs_ + rank() * strips_.bytes());
         Layout everybody;
         for (std::size_t peer = 0; peer < ranks(); ++peer) {
-            everybody.append(in_.bytes());
+            everybody.append(strips_.bytes());
         }
         HVD_TRY_STATUS(communicator().allgather(inputs_, std::move(everybody)));
         return true;
     }
 
     void reduce_to_out() {
-        out_.for_each(0, out_.bytes(), [&](std::byte* to, std::size_t bytes, std::size_t offset) {
-            reduce(offset, in_.bytes(), to, bytes);
-        });
+        strips_.out.for_each(0, strips_.bytes(),
+                             [&](std::byte* to, std::size_t bytes, std::size_t offset) {
+                                 reduce(offset, strips_.bytes(), to, bytes);
+                             });
     }
 
     [[nodiscard]] Result<bool> begin_collect() {
@@ -149,16 +135,15 @@ private:
     }
 
     void copy_out() {
-        out_.for_each(round().begin, round().end,
-                      [&](std::byte* memory, std::size_t bytes, std::size_t offset) {
-                          std::memcpy(memory, whole_ + offset, bytes);
-                      });
+        strips_.out.for_each(round().begin, round().end,
+                             [&](std::byte* memory, std::size_t bytes, std::size_t offset) {
+                                 std::memcpy(memory, whole_ + offset, bytes);
+                             });
     }
 
     std::size_t element_bytes_;
     Reducer reducer_;
-    InStrip in_;
-    OutStrip out_;
+    Strips strips_;
     std::size_t round_bytes_ = 0;
     std::byte* whole_ = nullptr;   // this round: inputs first, then results
     std::byte* inputs_ = nullptr;  // of all ranks, for what this one adds up

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/done_work.hpp"
+#include "collectives/host_backend.hpp"
 #include "collectives/mpi/factory.hpp"
 #include "collectives/mpi/works.hpp"
 
@@ -13,21 +14,11 @@ namespace {
 constexpr int kScore = 200;
 constexpr std::size_t kFusionBytes = std::size_t{8} << 20;
 
-class MpiBackend final : public Backend {
+class MpiBackend final : public HostBackend {
 public:
     MpiBackend(Communicator communicator, Reactor& reactor)
-        : state_(std::move(communicator), reactor) {}
-
-    [[nodiscard]] std::string_view name() const noexcept override { return "mpi"; }
-    [[nodiscard]] int score(const Task& task) const noexcept override {
-        return task.device.is_host() ? kScore : 0;
-    }
-    [[nodiscard]] bool gathers(const Task&) const noexcept override { return true; }
-    [[nodiscard]] std::span<std::byte> workspace(std::size_t bytes) override {
-        workspace_.resize(bytes);
-        return workspace_;
-    }
-    [[nodiscard]] std::size_t fusion_bytes() const noexcept override { return kFusionBytes; }
+        : HostBackend({.name = "mpi", .score = kScore, .fusion_bytes = kFusionBytes}),
+          state_(std::move(communicator), reactor) {}
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
@@ -54,7 +45,6 @@ private:
     }
 
     State state_;
-    std::vector<std::byte> workspace_;
 };
 
 }  // namespace

@@ -248,7 +248,7 @@ Error Meeting::missing() const {
     std::vector<std::string> parts;
     for (int rank = 0; rank < options_.size; ++rank) {
         if (is_awaited(rank)) {
-            parts.push_back(describe(rank));
+            parts.push_back(describe(rank) + attempts_at(rank));
         }
     }
     return {Errc::timed_out, "rank " + std::to_string(options_.rank) + " on host " + options_.host +

@@ -88,6 +88,7 @@ private:
     [[nodiscard]] bool is_complete() const;
     [[nodiscard]] Error missing() const;
     [[nodiscard]] Error unreachable(const Call& call) const;
+    [[nodiscard]] std::string attempts_at(int rank) const;
     [[nodiscard]] std::string describe(int rank) const;
     [[nodiscard]] LinkIdentity self() const;
 

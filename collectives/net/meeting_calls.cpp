@@ -103,6 +103,24 @@ void Meeting::finish_call(Talk& talk) {
     }
 }
 
+/// What has become of them so far: " (ADDRESS (INTERFACE): no answer yet)"; empty where the peer is
+/// to call.
+std::string Meeting::attempts_at(int rank) const {
+    std::vector<std::string> parts;
+    for (const auto& call : calls_) {
+        if (call.peer == rank && !call.is_over) {
+            parts.insert(parts.end(), call.failures.begin(), call.failures.end());
+        }
+    }
+    for (const auto& talk : talks_) {
+        if (talk->call != kNoCall && !talk->is_over && calls_[talk->call].peer == rank) {
+            parts.push_back(to_string(talk->endpoint) + " (" + talk->endpoint.at.interface +
+                            "): no answer yet");
+        }
+    }
+    return parts.empty() ? "" : " (" + join(parts, "; ") + ")";
+}
+
 Error Meeting::unreachable(const Call& call) const {
     return {Errc::unavailable, describe(call.peer) + " cannot be reached from rank " +
                                    std::to_string(options_.rank) + " on host " + options_.host +

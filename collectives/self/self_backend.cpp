@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/algorithms/cpu_reduce.hpp"
 #include "collectives/done_work.hpp"
+#include "collectives/host_backend.hpp"
 #include "collectives/self/factory.hpp"
 
 #include <cstring>
-#include <vector>
 
 namespace hvd::coll::self {
 namespace {
 
 constexpr std::size_t kFusionBytes = std::size_t{1} << 20;
 
-class SelfBackend final : public Backend {
+class SelfBackend final : public HostBackend {
 public:
-    [[nodiscard]] std::string_view name() const noexcept override { return "self"; }
-    [[nodiscard]] int score(const Task& task) const noexcept override {
-        return task.device.is_host() ? 1 : 0;
-    }
-    [[nodiscard]] bool gathers(const Task&) const noexcept override { return true; }
-    [[nodiscard]] std::span<std::byte> workspace(std::size_t bytes) override {
-        workspace_.resize(bytes);
-        return workspace_;
-    }
-    [[nodiscard]] std::size_t fusion_bytes() const noexcept override { return kFusionBytes; }
+    SelfBackend() : HostBackend({.name = "self", .score = 1, .fusion_bytes = kFusionBytes}) {}
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
@@ -46,8 +37,6 @@ private:
     }
 
     void do_abort(const Error&) override {}  // nothing is ever in flight
-
-    std::vector<std::byte> workspace_;
 };
 
 }  // namespace

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/done_work.hpp"
+#include "collectives/host_backend.hpp"
 #include "collectives/shm/arena.hpp"
 #include "collectives/shm/factory.hpp"
 #include "collectives/shm/works.hpp"
 
 #include <algorithm>
-#include <vector>
 
 namespace hvd::coll::shm {
 namespace {
@@ -29,20 +29,11 @@ constexpr std::size_t kFusionBytes = std::size_t{1} << 20;
     return largest * size_of(task.type);
 }
 
-class ShmBackend final : public Backend {
+class ShmBackend final : public HostBackend {
 public:
-    ShmBackend(LocalGroup& group, std::size_t segment) : arena_(group, segment) {}
-
-    [[nodiscard]] std::string_view name() const noexcept override { return "shm"; }
-    [[nodiscard]] int score(const Task& task) const noexcept override {
-        return task.device.is_host() ? kScore : 0;
-    }
-    [[nodiscard]] bool gathers(const Task&) const noexcept override { return true; }
-    [[nodiscard]] std::span<std::byte> workspace(std::size_t bytes) override {
-        workspace_.resize(bytes);
-        return workspace_;
-    }
-    [[nodiscard]] std::size_t fusion_bytes() const noexcept override { return kFusionBytes; }
+    ShmBackend(LocalGroup& group, std::size_t segment)
+        : HostBackend({.name = "shm", .score = kScore, .fusion_bytes = kFusionBytes}),
+          arena_(group, segment) {}
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
@@ -62,7 +53,6 @@ private:
     void do_abort(const Error& cause) override { arena_.cause = cause; }
 
     Arena arena_;
-    std::vector<std::byte> workspace_;
 };
 
 }  // namespace

@@ -22,11 +22,6 @@
 namespace hvd::coll::shm {
 namespace {
 
-struct Range {
-    std::size_t begin = 0;
-    std::size_t end = 0;
-};
-
 [[nodiscard]] constexpr std::size_t divide_up(std::size_t value, std::size_t by) noexcept {
     return (value + by - 1) / by;
 }
@@ -43,13 +38,10 @@ public:
         : arena_(arena),
           reducer_(task, arena.size()),
           element_bytes_(size_of(task.type)),
+          strips_(task),
           chunk_bytes_(equal_chunk(input_bytes(task))),
           chunks_(divide_up(input_bytes(task), chunk_bytes_)),
           base_(arena.sequences.swap) {
-        for (const auto& segment : task.segments) {
-            input_.append(segment.in, segment.count * element_bytes_);
-            output_.append(segment.out, segment.count * element_bytes_);
-        }
         arena.sequences.swap += chunks_;
         outputs_.resize(static_cast<std::size_t>(arena.size()));
         fill();
@@ -92,7 +84,7 @@ private:
 
     [[nodiscard]] Range chunk(std::size_t index) const noexcept {
         const std::size_t begin = index * chunk_bytes_;
-        return {begin, std::min(begin + chunk_bytes_, input_.bytes())};
+        return {begin, std::min(begin + chunk_bytes_, strips_.bytes())};
     }
 
     /// Whole lines, so that no line has two owners.
@@ -114,10 +106,11 @@ private:
         auto* const to = slot(arena_.rank(), filled_);
         const auto copy_in = [&](Range range) {
             auto* const start = to + (range.begin - whole.begin);
-            input_.for_each(range.begin, range.end,
-                            [&](const std::byte* memory, std::size_t bytes, std::size_t offset) {
-                                std::memcpy(start + offset, memory, bytes);
-                            });
+            strips_.in.for_each(
+                range.begin, range.end,
+                [&](const std::byte* memory, std::size_t bytes, std::size_t offset) {
+                    std::memcpy(start + offset, memory, bytes);
+                });
         };
         copy_in({whole.begin, own.begin});
         copy_in({own.end, whole.end});
@@ -128,13 +121,9 @@ private:
     void reduce() {
         const auto whole = chunk(reduced_);
         const auto own = slice(whole, arena_.rank());
-        // The input's and the output's pieces have the same borders.
-        output_.for_each(
-            own.begin, own.end, [&](std::byte* out, std::size_t bytes, std::size_t offset) {
-                input_.for_each(own.begin + offset, own.begin + offset + bytes,
-                                [&](const std::byte* in, std::size_t, std::size_t) {
-                                    reduce_piece(in, out, own.begin + offset - whole.begin, bytes);
-                                });
+        strips_.for_each(
+            own, [&](const std::byte* in, std::byte* out, std::size_t bytes, std::size_t offset) {
+                reduce_piece(in, out, own.begin + offset - whole.begin, bytes);
             });
         ++reduced_;
         arena_.raise(arena_.own().swap_reduced, base_ + reduced_);
@@ -161,10 +150,10 @@ private:
         const auto* const from = slot(arena_.rank(), drained_);
         const auto copy_out = [&](Range range) {
             const auto* const start = from + (range.begin - whole.begin);
-            output_.for_each(range.begin, range.end,
-                             [&](std::byte* memory, std::size_t bytes, std::size_t offset) {
-                                 copy_taking(memory, start + offset, bytes);
-                             });
+            strips_.out.for_each(range.begin, range.end,
+                                 [&](std::byte* memory, std::size_t bytes, std::size_t offset) {
+                                     copy_taking(memory, start + offset, bytes);
+                                 });
         };
         copy_out({whole.begin, own.begin});
         copy_out({own.end, whole.end});
@@ -174,8 +163,7 @@ private:
     Arena& arena_;
     Reducer reducer_;
     std::size_t element_bytes_;
-    InStrip input_;
-    OutStrip output_;
+    Strips strips_;
     std::size_t chunk_bytes_;
     std::size_t chunks_;
     std::uint64_t base_;  // sequence number before the first chunk

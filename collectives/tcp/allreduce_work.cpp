@@ -23,37 +23,26 @@ constexpr std::size_t kScratchBytes = std::size_t{64} << 20;
 constexpr std::size_t kLargestSlice = std::size_t{1} << 20;
 constexpr std::size_t kSmallestSlice = std::size_t{64} << 10;
 
-/// Bytes from `begin` to `end` of the task's segments, laid end to end.
-struct Range {
-    std::size_t begin = 0;
-    std::size_t end = 0;
-
-    [[nodiscard]] std::size_t size() const noexcept { return end - begin; }
-};
-
 class AllreduceWork final : public SteppedWork {
 public:
     AllreduceWork(State& state, const Task& task)
         : SteppedWork(state),
           element_bytes_(size_of(task.type)),
           ranks_(static_cast<std::size_t>(mesh().size())),
-          reducer_(task, mesh().size()) {
-        for (const auto& segment : task.segments) {
-            in_.append(segment.in, segment.count * element_bytes_);
-            out_.append(segment.out, segment.count * element_bytes_);
-        }
+          reducer_(task, mesh().size()),
+          strips_(task) {
         const auto slice =
             std::clamp(kScratchBytes / ranks_, kSmallestSlice, kLargestSlice) / element_bytes_;
-        round_bytes_ = std::min(in_.bytes(), slice * element_bytes_ * ranks_);
-        stride_ = is_direct() ? in_.bytes() : (slice + 1) * element_bytes_;
-        stride_ = std::min(stride_, in_.bytes());
+        round_bytes_ = std::min(strips_.bytes(), slice * element_bytes_ * ranks_);
+        stride_ = is_direct() ? strips_.bytes() : (slice + 1) * element_bytes_;
+        stride_ = std::min(stride_, strips_.bytes());
         if (scratch().size() < stride_ * ranks_) {
             scratch().resize(stride_ * ranks_);
         }
     }
 
 private:
-    [[nodiscard]] bool is_direct() const noexcept { return in_.bytes() <= kDirectBytes; }
+    [[nodiscard]] bool is_direct() const noexcept { return strips_.bytes() <= kDirectBytes; }
 
     enum class Step { begin, collect, spread };
 
@@ -69,7 +58,7 @@ private:
                 [[fallthrough]];
             case Step::spread: done_ += round().size(); break;
         }
-        if (done_ == in_.bytes()) {
+        if (done_ == strips_.bytes()) {
             return false;
         }
         begin_collect();
@@ -77,19 +66,12 @@ private:
     }
 
     [[nodiscard]] Range round() const noexcept {
-        return {done_, std::min(done_ + round_bytes_, in_.bytes())};
+        return {done_, std::min(done_ + round_bytes_, strips_.bytes())};
     }
 
     /// The slice of this round that the rank owns.
     [[nodiscard]] Range slice_of(std::size_t rank) const noexcept {
-        if (is_direct()) {
-            return round();
-        }
-        const auto elements = round().size() / element_bytes_;
-        const auto at = [&](std::size_t index) {
-            return done_ + elements * index / ranks_ * element_bytes_;
-        };
-        return {at(rank), at(rank + 1)};
+        return is_direct() ? round() : round().slice(rank, ranks_, element_bytes_);
     }
     [[nodiscard]] Range own_slice() noexcept {
         return slice_of(static_cast<std::size_t>(mesh().rank()));
@@ -110,10 +92,10 @@ private:
         const auto own = own_slice();
         for_each_peer([&](int peer) {
             const auto theirs = slice_of(static_cast<std::size_t>(peer));
-            in_.for_each(theirs.begin, theirs.end,
-                         [&](const std::byte* memory, std::size_t bytes, std::size_t) {
-                             exchange().send(peer, {memory, bytes});
-                         });
+            strips_.in.for_each(theirs.begin, theirs.end,
+                                [&](const std::byte* memory, std::size_t bytes, std::size_t) {
+                                    exchange().send(peer, {memory, bytes});
+                                });
             if (own.size() != 0) {
                 exchange().receive(peer, {input_of(peer), own.size()});
             }
@@ -125,15 +107,15 @@ private:
         exchange().begin();
         const auto own = own_slice();
         for_each_peer([&](int peer) {
-            out_.for_each(own.begin, own.end,
-                          [&](const std::byte* memory, std::size_t bytes, std::size_t) {
-                              exchange().send(peer, {memory, bytes});
-                          });
+            strips_.out.for_each(own.begin, own.end,
+                                 [&](const std::byte* memory, std::size_t bytes, std::size_t) {
+                                     exchange().send(peer, {memory, bytes});
+                                 });
             const auto theirs = slice_of(static_cast<std::size_t>(peer));
-            out_.for_each(theirs.begin, theirs.end,
-                          [&](std::byte* memory, std::size_t bytes, std::size_t) {
-                              exchange().receive(peer, {memory, bytes});
-                          });
+            strips_.out.for_each(theirs.begin, theirs.end,
+                                 [&](std::byte* memory, std::size_t bytes, std::size_t) {
+                                     exchange().receive(peer, {memory, bytes});
+                                 });
         });
     }
 
@@ -143,24 +125,20 @@ private:
 
     void reduce(Range own) {
         std::vector<const std::byte*> inputs(ranks_);
-        out_.for_each(own.begin, own.end,
-                      [&](std::byte* to, std::size_t bytes, std::size_t offset) {
-                          for_each_peer([&](int peer) {
-                              inputs[static_cast<std::size_t>(peer)] = input_of(peer) + offset;
-                          });
-                          in_.for_each(own.begin + offset, own.begin + offset + bytes,
-                                       [&](const std::byte* from, std::size_t, std::size_t) {
-                                           inputs[static_cast<std::size_t>(mesh().rank())] = from;
-                                       });
-                          reducer_.run(inputs, {&to, 1}, bytes / element_bytes_);
-                      });
+        strips_.for_each(
+            own, [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t offset) {
+                for_each_peer([&](int peer) {
+                    inputs[static_cast<std::size_t>(peer)] = input_of(peer) + offset;
+                });
+                inputs[static_cast<std::size_t>(mesh().rank())] = from;
+                reducer_.run(inputs, {&to, 1}, bytes / element_bytes_);
+            });
     }
 
     std::size_t element_bytes_;
     std::size_t ranks_;
     Reducer reducer_;
-    InStrip in_;
-    OutStrip out_;
+    Strips strips_;
     std::size_t round_bytes_ = 0;
     std::size_t stride_ = 0;  // of the inputs in the scratch memory
     std::size_t done_ = 0;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/done_work.hpp"
+#include "collectives/host_backend.hpp"
 #include "collectives/tcp/factory.hpp"
 #include "collectives/tcp/works.hpp"
-
-#include <utility>
-#include <vector>
 
 namespace hvd::coll::tcp {
 namespace {
@@ -12,20 +10,11 @@ namespace {
 constexpr int kScore = 50;
 constexpr std::size_t kFusionBytes = std::size_t{8} << 20;
 
-class TcpBackend final : public Backend {
+class TcpBackend final : public HostBackend {
 public:
-    explicit TcpBackend(net::Mesh& mesh) : state_(mesh) {}
-
-    [[nodiscard]] std::string_view name() const noexcept override { return "tcp"; }
-    [[nodiscard]] int score(const Task& task) const noexcept override {
-        return task.device.is_host() ? kScore : 0;
-    }
-    [[nodiscard]] bool gathers(const Task&) const noexcept override { return true; }
-    [[nodiscard]] std::span<std::byte> workspace(std::size_t bytes) override {
-        workspace_.resize(bytes);
-        return workspace_;
-    }
-    [[nodiscard]] std::size_t fusion_bytes() const noexcept override { return kFusionBytes; }
+    explicit TcpBackend(net::Mesh& mesh)
+        : HostBackend({.name = "tcp", .score = kScore, .fusion_bytes = kFusionBytes}),
+          state_(mesh) {}
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
@@ -45,7 +34,6 @@ private:
     void do_abort(const Error& cause) override { state_.cause = cause; }
 
     State state_;
-    std::vector<std::byte> workspace_;
 };
 
 }  // namespace

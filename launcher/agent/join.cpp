@@ -5,6 +5,7 @@
 #include "collectives/base/env.hpp"
 #include "collectives/base/text.hpp"
 #include "collectives/base/unique_fd.hpp"
+#include "collectives/net/keep_alive.hpp"
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/first_process.hpp"
 #include "launcher/agent/guard.hpp"
@@ -24,7 +25,6 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -182,19 +182,6 @@ Status wait_for(int socket, short events, Deadline deadline, std::string_view wh
     }
 }
 
-/// A launcher whose machine has vanished is noticed also while nothing is said.
-void prepare(int socket) {
-    constexpr int kOn = 1;
-    constexpr int kIdleSeconds = 10;
-    constexpr int kProbeSeconds = 5;
-    constexpr int kProbes = 4;
-    (void)::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &kOn, sizeof kOn);
-    (void)::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
-    (void)::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &kIdleSeconds, sizeof kIdleSeconds);
-    (void)::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &kProbeSeconds, sizeof kProbeSeconds);
-    (void)::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
-}
-
 Result<UniqueFd> connect_to(const JoinAddress& address, Deadline deadline) {
     UniqueFd socket(
         ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -214,7 +201,7 @@ Result<UniqueFd> connect_to(const JoinAddress& address, Deadline deadline) {
             return Error{Errc::unavailable, system_error("connect", error).message};
         }
     }
-    prepare(socket.get());
+    coll::net::keep_alive(socket.get());
     return socket;
 }
 

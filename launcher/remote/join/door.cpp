@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/join/door.hpp"
 
+#include "collectives/net/keep_alive.hpp"
 #include "launcher/net/io_thread.hpp"
 #include "launcher/plan/gpu_shares.hpp"
 #include "launcher/remote/open_files.hpp"
@@ -15,7 +16,6 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <unistd.h>
 
 namespace hvd::launch {
@@ -57,19 +57,6 @@ UniqueFd listen_at(const DoorAddress& address) {
         errno = error;
     }
     return socket;
-}
-
-/// A joiner whose machine has vanished is noticed also while the others are waited for.
-void prepare(int socket) {
-    constexpr int kOn = 1;
-    constexpr int kIdleSeconds = 10;
-    constexpr int kProbeSeconds = 5;
-    constexpr int kProbes = 4;
-    (void)::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &kOn, sizeof kOn);
-    (void)::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
-    (void)::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &kIdleSeconds, sizeof kIdleSeconds);
-    (void)::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &kProbeSeconds, sizeof kProbeSeconds);
-    (void)::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
 }
 
 int slots_of(const HostFacts& facts) {
@@ -189,7 +176,7 @@ void JoinDoor::accept_all() {
 
 void JoinDoor::let_in(UniqueFd socket, const DoorAddress& from) {
     make_room();
-    prepare(socket.get());
+    coll::net::keep_alive(socket.get());
     UniqueFd writing(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     if (!writing) {
         return;

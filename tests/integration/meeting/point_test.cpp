@@ -235,6 +235,24 @@ TEST_CASE("a point that nobody opens is named with the reason") {
     CHECK(contains(me.error().message, "Connection refused"));
 }
 
+TEST_CASE("a point that lets one in and then says nothing is given up in time, by its address") {
+    const std::uint16_t any = 0;
+    const auto silent = open_door(loopback(), std::span(&any, 1));  // the kernel accepts
+    REQUIRE(silent);
+    const PointAddress where{.ips = {loopback()}, .ports = {silent->port}, .name = "node7"};
+    const auto start = Deadline::Clock::now();
+
+    const auto me = visit(where, 1, 2, {}, 500ms);
+
+    REQUIRE_FALSE(me);
+    CHECK(me.error().code == Errc::timed_out);
+    CAPTURE(me.error().message);
+    CHECK(contains(me.error().message, "rank 1 on host host found no meeting point"));
+    CHECK(contains(me.error().message, "node7"));
+    CHECK(contains(me.error().message, std::to_string(silent->port)));
+    CHECK(Deadline::Clock::now() - start < 10s);
+}
+
 TEST_CASE("a point that closes early is noticed") {
     auto kept = keep(2, {});
     const auto me = visit(kept.address, 1, 2, {});

@@ -224,6 +224,37 @@ TEST_CASE("an address at which nobody listens is named with the reason") {
     CHECK(failed == "");
 }
 
+TEST_CASE("a peer that lets one in and then says nothing is given up in time, by its number") {
+    MemoryStore store;
+    const HostAddress lo{.interface = "lo", .ip = *parse_ip("127.0.0.1"), .prefix = 8};
+    const auto silent = listen_at(lo, {}, 0).value();  // the kernel accepts; nobody answers
+    const auto failed = run_thread_ranks(2, [&](int rank) {
+        if (rank == 0) {
+            require(store.put("w/key", std::vector<std::byte>(kKeyBytes)).has_value(), "put");
+            const auto network = record_of(store, 1).network;
+            require(store
+                        .put("w/rank/0", encode(RankRecord{.host = "node0",
+                                                           .pid = 12,
+                                                           .network = network,
+                                                           .endpoints = {silent.endpoint}}))
+                        .has_value(),
+                    "put");
+            return 0;
+        }
+        const auto start = Deadline::Clock::now();
+        const auto mesh = meet(store, options_of(1, 2), Deadline::in(1s));
+        require(!mesh.has_value() && mesh.error().code == Errc::timed_out, "not in time");
+        require(Deadline::Clock::now() - start < 10s, "late");
+        require(mesh.error().message.find("rank 0 (pid 12 on host node0)") != std::string::npos &&
+                    mesh.error().message.find(to_string(silent.endpoint) +
+                                              " (lo): no answer yet") != std::string::npos,
+                mesh.error().message);
+        return 0;
+    });
+
+    CHECK(failed == "");
+}
+
 TEST_CASE("loopback is not offered to another host") {
     MemoryStore store;
     REQUIRE(store.put("w/key", std::vector<std::byte>(kKeyBytes)));

@@ -37,6 +37,40 @@ TEST_CASE("pieces look like one strip, whatever the borders") {
     }
 }
 
+TEST_CASE("the slices of a range are whole elements, one behind the other, and all of it") {
+    const Range whole{.begin = 8, .end = 8 + 10 * 4};
+
+    std::size_t at = whole.begin;
+    for (std::size_t index = 0; index < 3; ++index) {
+        const auto slice = whole.slice(index, 3, 4);
+        CHECK(slice.begin == at);
+        CHECK(slice.size() % 4 == 0);
+        CHECK(slice.size() >= 3 * 4);
+        at = slice.end;
+    }
+    CHECK(at == whole.end);
+}
+
+TEST_CASE("inputs and outputs of a task are visited together") {
+    std::array<std::byte, 8> in{};
+    std::array<std::byte, 8> out{};
+    const Strips strips({.type = DataType::u8,
+                         .segments = {{.in = in.data(), .out = out.data(), .count = 3},
+                                      {.in = nullptr, .out = nullptr, .count = 0},
+                                      {.in = &in[3], .out = &out[3], .count = 5}}});
+    REQUIRE(strips.bytes() == in.size());
+
+    std::size_t at = 2;
+    strips.for_each({.begin = 2, .end = 7}, [&](const std::byte* from, std::byte* to,
+                                                std::size_t bytes, std::size_t offset) {
+        CHECK(from == &in[at]);
+        CHECK(to == &out[at]);
+        CHECK(offset == at - 2);
+        at += bytes;
+    });
+    CHECK(at == 7);
+}
+
 TEST_CASE("an empty range visits nothing, even beyond the end") {
     const Strip<const char> strip;
 
