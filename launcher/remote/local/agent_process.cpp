@@ -3,8 +3,8 @@
 
 #include "launcher/agent/guard.hpp"
 #include "launcher/remote/agent_file.hpp"
-#include "launcher/remote/open_files.hpp"
 #include "launcher/remote/pipe.hpp"
+#include "launcher/remote/vfork_child.hpp"
 
 #include <algorithm>
 #include <array>
@@ -27,49 +27,6 @@ namespace {
 
 constexpr int kPipeBytes = 1 << 20;
 constexpr int kUnusedAgentPatienceMs = 1'000;
-
-/// Runs in the child between vfork and exec: system calls only, on memory shared with the parent.
-/// Returns errno of the call that failed.
-int become_agent(const char* path, int child_stdin, int child_stdout, const sigset_t& mask) {
-    std::array<char, 10> name{"hvd-agent"};
-    const std::array<char*, 2> argv{name.data(), nullptr};
-    // A session of its own from the start: Ctrl-C at our terminal is ours alone, and reaches the
-    // ranks once, through us. (dup2 of a descriptor onto itself would leave it close-on-exec, but
-    // the standard ones are open, so no pipe has their numbers.)
-    if (::setsid() < 0 || ::dup2(child_stdin, STDIN_FILENO) < 0 ||
-        ::dup2(child_stdout, STDOUT_FILENO) < 0 ||
-        ::pthread_sigmask(SIG_SETMASK, &mask, nullptr) != 0) {
-        return errno;
-    }
-    restore_open_files();
-    ::execve(path, argv.data(), environ);
-    return errno;
-}
-
-/// Not posix_spawn: glibc's leaves two real-time signals ignored in the child, and so in every
-/// rank, which is to have the dispositions that horovodrun was given.
-Result<pid_t> spawn(const std::string& path,
-                    int child_stdin,
-                    int child_stdout,
-                    const sigset_t& mask) {
-    volatile int failure = 0;
-    const auto* file = path.c_str();
-    // NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): the child only calls the kernel
-    const pid_t pid = ::vfork();
-    if (pid == 0) {
-        failure = become_agent(file, child_stdin, child_stdout, mask);
-        ::_exit(1);
-    }
-    if (pid < 0) {
-        return system_error("vfork", errno);
-    }
-    if (failure != 0) {
-        while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-        }
-        return system_error(path, failure);
-    }
-    return pid;
-}
 
 struct Pipes {
     Pipe to_agent;
@@ -114,7 +71,7 @@ Result<AgentProcess> fork_agent(std::span<char> command_line) {
         return system_error("fork", errno);
     }
     if (pid == 0) {
-        // As for an agent that is executed: a session of its own, see become_agent.
+        // As for an agent that is executed: a session of its own, see vfork_child.cpp.
         if (::setsid() < 0 || ::dup2(pipes.to_agent.read.get(), STDIN_FILENO) < 0 ||
             ::dup2(pipes.from_agent.write.get(), STDOUT_FILENO) < 0) {
             ::_exit(1);
@@ -138,8 +95,11 @@ Result<AgentProcess> spawn_agent(const StarterContext& context) {
     }
     const auto path = std::move(found).value();
     HVD_TRY(auto pipes, make_pipes());
-    HVD_TRY(const auto pid, spawn(path, pipes.to_agent.read.get(), pipes.from_agent.write.get(),
-                                  context.signal_mask));
+    const std::array<int, 2> streams{pipes.to_agent.read.get(), pipes.from_agent.write.get()};
+    HVD_TRY(const auto pid, spawn_by_vfork({.file = path,
+                                            .argv = {"hvd-agent"},
+                                            .streams = streams,
+                                            .signal_mask = context.signal_mask}));
     return parent_side(std::move(pipes), pid);
 }
 
