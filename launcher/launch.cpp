@@ -48,11 +48,26 @@ void open_missing_descriptors() {
     }
 }
 
+/// The time limit of the job: --timeout, or the end of the allocation where that is sooner. An end
+/// that has passed already is the batch system's to judge.
+std::optional<std::chrono::milliseconds> time_limit(const LaunchRequest& request) {
+    using Clock = std::chrono::system_clock;
+    if (!request.end_time) {
+        return request.timeout;
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        Clock::time_point(std::chrono::seconds(*request.end_time)) - Clock::now());
+    if (left.count() <= 0) {
+        return request.timeout;
+    }
+    return std::min(left, request.timeout.value_or(left));
+}
+
 SuperviseOptions supervise_options(const LaunchRequest& request) {
     return {
         .build_id = std::string(wire::build_id()),
         .start_timeout = request.start_timeout,
-        .timeout = request.timeout,
+        .timeout = time_limit(request),
         .grace = request.grace,
         .lease = request.lease,
         .on_failure = request.on_failure == FailureRule::wait ? OnFailure::wait : OnFailure::stop,

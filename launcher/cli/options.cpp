@@ -261,6 +261,21 @@ Status check_allocation(const LaunchRequest& request,
                  "); ask the batch system for more, or leave -np out");
 }
 
+/// Slurm gives a step with one task on each node one task's GPUs, and no option of srun makes it
+/// more, where the job asked for them by task. Ranks would silently share one.
+Status check_gpus(const Environment& environment, const Allocation& allocation) {
+    const auto gpus = find(environment, "SLURM_GPUS_PER_TASK");
+    const bool are_several_on_a_node = std::ranges::any_of(
+        allocation.hosts, [](const Host& host) { return host.slots.value_or(2) > 1; });
+    if (!gpus || !are_several_on_a_node) {
+        return ok();
+    }
+    return wrong("SLURM_GPUS_PER_TASK=" + *gpus + ": with several tasks on a node of " +
+                 allocation.name +
+                 " Slurm would let all its ranks see the GPUs of one task only; ask for GPUs with "
+                 "--gpus-per-node or --gres instead of --gpus-per-task");
+}
+
 /// The hosts of the batch job that we run in, and the shell by which it reaches them.
 Status take_allocation(Draft& draft, HostList& list) {
     HVD_TRY(auto allocation, find_allocation(draft.environment));
@@ -268,7 +283,12 @@ Status take_allocation(Draft& draft, HostList& list) {
         return ok();
     }
     HVD_TRY_STATUS(check_allocation(draft.request, list, *allocation));
+    if (const auto end = find(draft.environment, "SLURM_JOB_END_TIME");
+        end && allocation->scheduler == Scheduler::slurm) {
+        draft.request.end_time = parse_number<std::int64_t>(*end);
+    }
     if (is_for_srun(draft, *allocation)) {
+        HVD_TRY_STATUS(check_gpus(draft.environment, *allocation));
         draft.request.slurm_job = allocation->id;
     }
     list.hosts = std::move(allocation->hosts);

@@ -9,6 +9,7 @@
 #include "launcher/hosts/task.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -64,6 +65,7 @@ struct LaunchRequest {
     MpiRequest mpi;
 
     std::optional<std::string> slurm_job;  // srun starts the agents of its nodes
+    std::optional<std::int64_t> end_time;  // of the allocation, in seconds of Unix time
 
     std::optional<EndPoint> listen;  // hosts join by themselves, here
     std::optional<int> join_hosts;   // so many of them

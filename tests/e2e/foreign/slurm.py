@@ -21,6 +21,7 @@ SlurmctldHost=h1
 SlurmUser=root
 MailProg=/bin/true
 AuthType=auth/munge
+AuthInfo=cred_expire=10
 CredType=cred/munge
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -41,11 +42,13 @@ ReturnToService=2
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 PropagateResourceLimitsExcept=ALL
-NodeName=h[1-{count}] CPUs=4 State=UNKNOWN
+GresTypes=gpu
+NodeName=h[1-{count}] CPUs=4 Gres=gpu:4 State=UNKNOWN
 PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 _START = """\
 mkdir -p /run/munge /run/slurmd /run/slurm-state
+for gpu in 0 1 2 3; do mknod -m 666 /run/gpu$gpu c 1 3; done
 /usr/sbin/munged --force --key-file={folder}/munge.key --socket=/run/munge/munge.socket.2 \
   --pid-file=/run/munge/pid --seed-file=/run/munge/seed --log-file=/run/munge/log --num-threads=2
 [ $(hostname) != h1 ] || /usr/sbin/slurmctld -f {folder}/slurm.conf -c
@@ -106,6 +109,9 @@ class Slurm:
         (folder / "slurm.conf").write_text(_CONF.format(count=len(lab.hosts)))
         # Slurm 22.05 wants one, also where no cgroup is used.
         (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
+        # Any device will do.
+        (folder / "gres.conf").write_text("Name=gpu File=/run/gpu[0-3]\n")
+        folder.chmod(0o777)
         (folder / "munge.key").write_bytes(os.urandom(128))
         (folder / "munge.key").chmod(0o400)
         starts = [self._start(host) for host in lab.hosts]
@@ -137,14 +143,24 @@ class Slurm:
         """Submits lines of bash."""
         return self.submit(f"#!/bin/bash\n{script}\n", *options, user=user)
 
-    def submit(self, text: str, *options: str, user: str = "root") -> Batch:
+    def submit(
+        self,
+        text: str,
+        *options: str,
+        arguments: tuple[str, ...] = (),
+        user: str = "root",
+        **variables: str,
+    ) -> Batch:
         """Submits a whole script, from a folder that all nodes share."""
         folder = Path(self.head.path(_FOLDER))
         (folder / "script").write_text(text)
+        # The user writes it.
+        name = "%A_%a" if "--array" in text else "%j"
         result = self.run(
-            *("sbatch", "--parsable", "-D", _FOLDER, f"--output={_FOLDER}/%j.out"),
-            *(*options, f"{_FOLDER}/script"),
+            *("sbatch", "--parsable", "-D", "/", f"--output={_FOLDER}/{name}.out"),
+            *(*options, f"{_FOLDER}/script", *arguments),
             user=user,
+            **variables,
         )
         assert result.exit_code == 0, result
         return Batch(self, result.stdout.strip())

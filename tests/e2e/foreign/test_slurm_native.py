@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from foreign.slurm import Batch, Slurm
+from support.hosts import Lab
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 RANK = f"{sys.executable} {PROGRAMS}/slurm_rank.py"
@@ -160,6 +161,52 @@ def test_a_rank_that_fails_ends_the_batch_with_its_code_and_leaves_nothing(
     assert "culprit: rank 1 (host h2" in batch.output()
     assert batch.exit_code() == "7:0"
     wait_until_nothing_is_left(slurm)
+
+
+def test_ranks_see_the_gpus_that_slurm_gave_on_their_own_node(
+    slurm: Slurm, horovodrun: Path
+) -> None:
+    other = slurm.sbatch("exec sleep 60", "-N1", "-w", "h2", "--gres=gpu:2")
+    _wait_for_state(other, "RUNNING")
+    batch = slurm.sbatch(f"exec {horovodrun} {RANK}", "-N2", "--ntasks-per-node=2", "--gres=gpu:2")
+    batch.wait()
+    slurm.run("scancel", other.number)
+    other.wait()
+
+    masks = [(one["host"], one["variables"]["CUDA_VISIBLE_DEVICES"]) for one in said(batch)]
+    assert masks == [("h1", "0,1"), ("h1", "0,1"), ("h2", "2,3"), ("h2", "2,3")]
+
+
+def _wait_for_state(batch: Batch, state: str) -> None:
+    deadline = time.monotonic() + 30
+    while batch.state() != state:
+        assert time.monotonic() < deadline, batch.state()
+        time.sleep(0.1)
+
+
+def test_a_job_ends_with_its_allocation(slurm: Slurm, horovodrun: Path) -> None:
+    batch = slurm.sbatch(
+        f"export SLURM_JOB_END_TIME=$(($(date +%s) + 3))\nexec {horovodrun} {RANK} 60",
+        *("-N2", "--ntasks-per-node=1"),
+    )
+    batch.wait()
+
+    assert "the allocation ends (SLURM_JOB_END_TIME)" in batch.output()
+    assert counts(batch) == [{"USR1": 0, "USR2": 0, "TERM": 1}] * 2, batch.output()
+    assert batch.exit_code() == "124:0"
+
+
+def test_a_node_that_goes_down_is_named(horovodrun: Path) -> None:
+    with Lab(2) as lab:
+        slurm = Slurm(lab)
+        batch = slurm.sbatch(
+            f"exec {horovodrun} --grace 1 {RANK} 60", "-N2", "--ntasks-per-node=1", "--no-kill"
+        )
+        batch.wait_for(">:{", 2)
+        lab[1].kill()
+        # Slurm itself takes longer to see it, and the batch completes only then.
+        batch.wait_for("lost the agent on host h2", seconds=30)
+        batch.wait_for("lost with their host: ranks 1", seconds=10)
 
 
 def wait_until_nothing_is_left(slurm: Slurm) -> None:

@@ -374,10 +374,27 @@ TEST_CASE("inside of a Slurm allocation srun starts the agents, unless the user 
 
     CHECK(request("train", slurm).slurm_job == "42");
     CHECK(request("-np 4 train", slurm).slurm_job == "42");
+    CHECK_FALSE(request("train", slurm).end_time);
+    auto with_end = slurm;
+    with_end["SLURM_JOB_END_TIME"] = "1700000000";
+    CHECK(request("train", with_end).end_time == 1'700'000'000);
     CHECK_FALSE(request("-H n1:4 train", slurm).slurm_job);
     CHECK_FALSE(request("--remote-shell r train", slurm).slurm_job);
     CHECK_FALSE(request("--mpi train", slurm).slurm_job);
     CHECK_FALSE(request("train", of_groups).slurm_job);
+}
+
+TEST_CASE("GPUs by task are refused where a step could not have those of all tasks") {
+    Environment slurm{{"SLURM_JOB_ID", "42"},
+                      {"SLURM_JOB_NODELIST", "n[1-2]"},
+                      {"SLURM_NTASKS", "4"},
+                      {"SLURM_TASKS_PER_NODE", "2(x2)"},
+                      {"SLURM_GPUS_PER_TASK", "1"}};
+
+    CHECK_THAT(error("train", slurm), Catch::StartsWith("SLURM_GPUS_PER_TASK=1: with several"));
+    slurm["SLURM_NTASKS"] = "2";
+    slurm["SLURM_TASKS_PER_NODE"] = "1(x2)";
+    CHECK(request("train", slurm).slurm_job == "42");
 }
 
 TEST_CASE("more ranks than a batch system gave tasks are refused with both numbers") {
