@@ -14,7 +14,6 @@ namespace hvd::test {
 namespace {
 
 using coll::Op;
-using coll::Task;
 
 constexpr std::size_t kMany = (std::size_t{1} << 31) + 4097;
 constexpr std::chrono::seconds kLargeLimit{300};
