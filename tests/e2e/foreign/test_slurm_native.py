@@ -92,9 +92,12 @@ def test_salloc_on_one_node_starts_its_ranks_there_too(slurm: Slurm, horovodrun:
 def test_an_ordinary_user_needs_no_shared_folder_for_the_agent(
     slurm: Slurm, horovodrun: Path
 ) -> None:
+    folder = horovodrun.parent
+    places = (folder / "hvd-agent", folder.parent / "libexec/horovod/hvd-agent")
+    agent = next(place for place in places if place.is_file())
     ended = slurm.run(
         *("salloc", "-Q", "-N2", "--ntasks-per-node=1", "sh", "-c"),
-        f"cp {horovodrun} {horovodrun.parent}/hvd-agent /tmp/ && /tmp/horovodrun {RANK}",
+        f"cp {horovodrun} {agent} /tmp/ && /tmp/horovodrun {RANK}",
         user="tester",
     )
 
