@@ -87,6 +87,11 @@ inline constexpr std::string_view kDoctor = "doctor";
 /// be obeyed. Errors: invalid_argument.
 [[nodiscard]] Status check_mpi(Draft& draft);
 
+/// Takes the hosts of -H and the host file, else of the batch job that we run in with what else
+/// that says: its end, the shell that reaches its hosts. Errors: invalid_argument, also for more
+/// ranks than it has tasks.
+[[nodiscard]] Status read_hosts(Draft& draft);
+
 /// Reads the ports that the ranks will find in HOROVOD_PORT_RANGE, from wherever it is set, and
 /// checks the one of --listen against them.
 [[nodiscard]] Status check_ports(Draft& draft);
