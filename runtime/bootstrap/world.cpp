@@ -153,8 +153,13 @@ void World::use_ways(std::vector<coll::net::HostWay> ways,
     log.info("connected over tcp " + describe_ways(ways));
     std::erase_if(ways, [](const auto& way) { return !way.is_told_here; });
     if (agent_ && !ways.empty()) {
-        // For people, who find it in the log too.
-        (void)agent_->report(coll::ReportKind::connected, -1, host + " " + describe_ways(ways));
+        // For people, who find all of it in the log.
+        constexpr std::size_t kMostShown = 4096;
+        auto text = host + " " + describe_ways(ways);
+        if (text.size() > kMostShown) {
+            text.replace(kMostShown, std::string::npos, "...");
+        }
+        (void)agent_->report(coll::ReportKind::connected, -1, text);
     }
 }
 

@@ -27,6 +27,14 @@ def horovodrun(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
+def agent_program(horovodrun: Path) -> Path:
+    """What horovodrun brings to other hosts: beside it in a build, else below its prefix."""
+    folder = horovodrun.parent
+    places = (folder / "hvd-agent", folder.parent / "libexec/horovod/hvd-agent")
+    return next(place for place in places if place.is_file())
+
+
+@pytest.fixture(scope="session")
 def launcher(horovodrun: Path) -> Launcher:
     return Launcher(horovodrun)
 

@@ -81,7 +81,7 @@ class Batch:
 
     def wait(self, seconds: float = 90) -> None:
         """Until nothing of it runs."""
-        going_on = ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING")
+        going_on = ("unknown", "PENDING", "RUNNING", "COMPLETING", "CONFIGURING")
         _wait(
             lambda: self.state() not in going_on,
             seconds,
@@ -89,7 +89,7 @@ class Batch:
         )
 
     def _of_job(self) -> dict[str, str]:
-        shown = self.slurm.run("scontrol", "-o", "show", "job", self.number, timeout=10)
+        shown = self.slurm.run("scontrol", "-o", "show", "job", self.number, timeout=30)
         return dict(word.split("=", 1) for word in shown.stdout.split() if "=" in word)
 
 

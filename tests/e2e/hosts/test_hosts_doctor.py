@@ -180,4 +180,3 @@ def test_a_launch_trace_shows_what_can_be_known_of_a_remote_shell(cluster):
         "which hosts are one machine",
         "preflight",
     ]
-    assert way[0]["dur"] > way[1]["dur"]  # ssh takes longer than the shell to look

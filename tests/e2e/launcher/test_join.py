@@ -208,8 +208,8 @@ def test_who_joined_and_dies_is_a_lost_host(meeting, whose):
     wait_until_gone(sleep, 2)
 
 
-def test_another_build_is_refused_on_both_sides_with_both_builds(meeting, launcher, tmp_path):
-    agent = launcher.program.with_name("hvd-agent")
+def test_another_build_is_refused_on_both_sides_with_both_builds(meeting, agent_program, tmp_path):
+    agent = agent_program
     build = subprocess.run([agent, "--version"], capture_output=True, check=True).stdout.strip()
     other = build[:-4] + (b"0000" if build[-4:] != b"0000" else b"1111")
     renamed = tmp_path / "hvd-agent"

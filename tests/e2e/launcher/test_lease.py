@@ -90,7 +90,7 @@ def below(ancestor: int) -> list[int]:
 
 
 def test_a_pause_of_all_processes_ends_no_job(launcher):
-    script = "echo $PPID; sleep 1; echo done"
+    script = "echo $PPID; sleep 3; echo done"
     with launcher.start("-np", 1, "--lease", 2, "sh", "-c", script) as job:
         job.wait_until(lambda: b"\n" in job.text["out"], "the agent's pid")
         agent = int(bytes(job.text["out"]).decode().rpartition(":")[2])

@@ -116,7 +116,7 @@ def test_a_batch_job_runs_on_its_own_hosts(launcher, tmp_path):
     assert job.code == 0, job.err
     assert sorted(line.split(":")[-1] for line in job.lines) == ["0 of 3", "1 of 3", "2 of 3"]
     assert more.code == 2
-    assert "-np 4 is more than the 3 slots that were given (localhost:3)" in more.said[-1]
+    assert "-np 4 is more than the 3 tasks of PBS job 42.site (localhost:3)" in more.said[-1]
 
 
 def test_recorded_facts_are_planned_for_without_any_host(launcher, tmp_path):

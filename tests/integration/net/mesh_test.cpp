@@ -242,7 +242,7 @@ TEST_CASE("a peer that lets one in and then says nothing is given up in time, by
             return 0;
         }
         const auto start = Deadline::Clock::now();
-        const auto mesh = meet(store, options_of(1, 2), Deadline::in(1s));
+        const auto mesh = meet(store, options_of(1, 2), Deadline::in(3s));
         require(!mesh.has_value() && mesh.error().code == Errc::timed_out, "not in time");
         require(Deadline::Clock::now() - start < 10s, "late");
         require(mesh.error().message.find("rank 0 (pid 12 on host node0)") != std::string::npos &&
