@@ -49,14 +49,17 @@ void open_missing_descriptors() {
 }
 
 /// The time limit of the job: --timeout, or the end of the allocation where that is sooner. An end
-/// that has passed already is the batch system's to judge.
+/// that has passed already is the batch system's to judge, and one more than a year ahead is none.
 std::optional<std::chrono::milliseconds> time_limit(const LaunchRequest& request) {
     using Clock = std::chrono::system_clock;
-    if (!request.end_time) {
+    const auto now = Clock::now();
+    const auto year_ahead =
+        std::chrono::floor<std::chrono::seconds>(now.time_since_epoch() + std::chrono::years(1));
+    if (!request.end_time || *request.end_time <= 0 || *request.end_time > year_ahead.count()) {
         return request.timeout;
     }
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        Clock::time_point(std::chrono::seconds(*request.end_time)) - Clock::now());
+        std::chrono::seconds(*request.end_time) - now.time_since_epoch());
     if (left.count() <= 0) {
         return request.timeout;
     }

@@ -127,6 +127,7 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
     HVD_TRY(const auto key, wire::join_key(token));
     HVD_TRY(auto door,
             JoinDoor::open(io, {.address = any_address(is_six),
+                                .ports = request.ports,
                                 .wishes = {.hosts = request.hosts},
                                 .token = key,
                                 .build_id = std::string(wire::build_id()),

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace hvd::launch::agent {
@@ -24,13 +25,11 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr const char* kDriverFolder = "/proc/driver/nvidia/gpus";
 constexpr const char* kLibraryVariable = "HOROVOD_NVML_LIBRARY";
 
-/// The helper lies beside the agent; from horovodrun, where that is the agent, in libexec.
-std::string probe_path() {
-    std::error_code error;
-    const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-    const auto installed = folder.parent_path() / "libexec" / "horovod" / "hvd-gpu-probe";
-    return std::filesystem::exists(installed, error) ? installed.string()
-                                                     : (folder / "hvd-gpu-probe").string();
+/// Whether nobody else than we or root can have put it there.
+bool is_ours(const std::filesystem::path& file) {
+    struct stat found {};
+    return ::stat(file.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
+           (found.st_uid == ::geteuid() || found.st_uid == 0) && (found.st_mode & S_IWOTH) == 0;
 }
 
 std::vector<Gpu> read_driver_files() {
@@ -74,6 +73,20 @@ std::vector<Gpu> ask_nvidia_smi(const Inheritance& given, int launcher) {
 }
 
 }  // namespace
+
+std::optional<std::filesystem::path> find_probe(const std::filesystem::path& program) {
+    constexpr std::string_view kName = "hvd-gpu-probe";
+    if (program.native().ends_with(" (deleted)")) {
+        return std::nullopt;
+    }
+    const auto folder = program.parent_path();
+    if (const auto beside = folder / kName; is_ours(beside)) {
+        return beside;
+    }
+    const auto installed = folder.parent_path() / "libexec" / "horovod" / kName;
+    return folder.filename() == "bin" && is_ours(installed) ? std::optional(installed)
+                                                            : std::nullopt;
+}
 
 std::optional<GpuFindings> parse_probe(std::string_view text) {
     constexpr std::size_t kGpuFields = 6;
@@ -155,7 +168,10 @@ bool may_have_gpus() {
 }
 
 GpuFindings find_gpus(const Inheritance& given, int launcher) {
-    const auto text = run_tool({probe_path()}, given, launcher, Deadline::in(kToolLimit));
+    std::error_code error;
+    const auto probe = find_probe(std::filesystem::read_symlink("/proc/self/exe", error));
+    const auto text = probe ? run_tool({probe->string()}, given, launcher, Deadline::in(kToolLimit))
+                            : Error{Errc::unavailable, "it did not come with the agent"};
     auto findings = text ? parse_probe(*text) : std::nullopt;
     if (findings && !findings->gpus.empty()) {
         return *std::move(findings);

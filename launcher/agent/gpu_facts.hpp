@@ -8,6 +8,7 @@
 #include "launcher/agent/spawner.hpp"
 #include "launcher/plan/process_spec.hpp"
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,11 @@ struct GpuFindings {
 
     friend bool operator==(const GpuFindings&, const GpuFindings&) = default;
 };
+
+/// The helper that came with the program of this process (what /proc/self/exe names): it lies
+/// beside an agent, and in libexec of the prefix whose bin has horovodrun. Nothing where another
+/// user might have put it there, as around a program in /tmp, or where the program was removed.
+[[nodiscard]] std::optional<std::filesystem::path> find_probe(const std::filesystem::path& program);
 
 /// Reads what hvd-gpu-probe prints: lines of fields with tabs between them,
 /// "gpu INDEX UUID MEMORY-BYTES NEAR-CPUS NAME" or "note TEXT". Nothing if it is malformed.

@@ -33,6 +33,10 @@ constexpr auto kAbandonedGrace = std::chrono::milliseconds(500);
 /// Slurm sends these to steps too; USR2 has another meaning besides (kGuardDiedSignal).
 constexpr std::array kStepSignals{SIGUSR1, SIGTSTP, SIGCONT};
 
+bool is_stop_signal(int number) {
+    return std::ranges::find(kStopSignals, number) != kStopSignals.end();
+}
+
 UniqueFd open_signals(bool is_slurm_step) {
     sigset_t wanted;
     ::sigemptyset(&wanted);
@@ -218,7 +222,7 @@ void Session::hear_signals() {
             } else if (setup_.is_slurm_step) {
                 hear_step_signal(number);
             }
-        } else if (setup_.is_slurm_step && ranks_) {
+        } else if (setup_.is_slurm_step && (ranks_ || !is_stop_signal(number))) {
             hear_step_signal(number);
         } else if (!is_ignored(number)) {
             if (std::exchange(stop_signal_, number) != number) {
@@ -346,8 +350,10 @@ void Session::perform(Ending::Action action) {
     switch (action) {
         case Ending::Action::none: return;
         case Ending::Action::term_ranks:
-            if (!step_signals_.was_heard(SIGTERM)) {
+            if (!step_signals_.was_heard(SIGTERM, std::chrono::steady_clock::now() - grace_)) {
                 signal_ranks(SIGTERM);
+            } else {
+                ranks_->mark_induced();
             }
             signal_ranks(SIGCONT);  // a stopped process hears nothing else
             return;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/step_signals.hpp"
 
+#include <csignal>
+
 namespace hvd::launch::agent {
 
 bool StepSignals::is_recent(int number, TimePoint now) const {
@@ -15,7 +17,15 @@ bool StepSignals::hear(int number, TimePoint now) {
     return is_news;
 }
 
+bool StepSignals::was_heard(int number, TimePoint since) const {
+    const auto heard = heard_.find(number);
+    return heard != heard_.end() && heard->second >= since;
+}
+
 void StepSignals::ask(int number, TimePoint now) {
+    if (number == SIGTSTP || number == SIGCONT) {
+        held_.erase(number == SIGTSTP ? SIGCONT : SIGTSTP);
+    }
     if (!is_recent(number, now)) {
         held_.emplace(number, now + kHold);
     }

@@ -23,14 +23,16 @@ public:
     /// Slurm gave it to the step. False: that was just told, it is the same one again.
     [[nodiscard]] bool hear(int number, TimePoint now);
 
-    /// horovodrun wants the ranks to get it.
+    /// horovodrun wants the ranks to get it. Of stopping and going on the last one counts.
     void ask(int number, TimePoint now);
 
     /// What the ranks are to be sent now, each once.
     [[nodiscard]] std::vector<int> take_due(TimePoint now);
 
     [[nodiscard]] std::optional<TimePoint> deadline() const;
-    [[nodiscard]] bool was_heard(int number) const { return heard_.contains(number); }
+
+    /// Slurm gave it to the step then or later.
+    [[nodiscard]] bool was_heard(int number, TimePoint since) const;
 
 private:
     [[nodiscard]] bool is_recent(int number, TimePoint now) const;

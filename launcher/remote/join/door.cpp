@@ -127,7 +127,7 @@ Result<std::unique_ptr<JoinDoor>> JoinDoor::open(IoThread& io, DoorOptions optio
     }
     if (!socket) {
         set_port(options.address, 0);
-        return Error{Errc::invalid_argument, "--listen " + to_string(options.address) +
+        return Error{Errc::invalid_argument, "to be joined at " + to_string(options.address) +
                                                  ": no port from " + std::to_string(ports.first) +
                                                  " to " + std::to_string(ports.last) +
                                                  " is free here; give --port-range more"};

@@ -9,7 +9,8 @@ namespace hvd::launch {
 namespace {
 
 /// What each task runs, in any POSIX sh. A file system that all nodes share is usual, so the agent
-/// is looked for at the path that it has here. Where it is not there, or is another build, it comes
+/// is looked for at the path that it has here. Where it is not there, is another build, or belongs
+/// to somebody who could make us run what he likes, it comes
 /// over standard input: that works with every release of Slurm, which sbcast and srun --bcast
 /// (whose rules for names differ, and which leave the file behind) do not. Names begin with `_hvd`:
 /// an exported variable of the same name would carry the token into the environment of the ranks.
@@ -17,20 +18,27 @@ namespace {
 constexpr std::string_view kScript = R"sh(
 _hvd_file=$1 _hvd_build=$2 _hvd_bytes=$3 _hvd_port=$4; shift 4
 IFS= read -r _hvd_token || { echo "no token came from srun" >&2; exit 97; }
-_hvd_try() { [ "$("$1" --version 2>&1 </dev/null)" = "$_hvd_build" ]; }
+_hvd_try() {
+  { [ -O "$1" ] || [ "$(stat -Lc %u "$1")" = 0 ]; } &&
+    [ "$("$1" --version 2>&1 </dev/null)" = "$_hvd_build" ]
+}
 if ! _hvd_try "$_hvd_file" 2>/dev/null; then
   echo HVDSRUN1 send
+  _hvd_tried=
   for _hvd_place in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm; do
+    _hvd_tried="$_hvd_tried $_hvd_place"
     _hvd_folder=$(umask 077; mktemp -d "$_hvd_place/hvd-agent.XXXXXX" 2>&1) || continue
+    trap 'rm -rf "$_hvd_folder"; exit 97' HUP INT TERM
     _hvd_file=$_hvd_folder/hvd-agent
     echo : >"$_hvd_file" && chmod 700 "$_hvd_file" && "$_hvd_file" 2>/dev/null && break
     rm -rf "$_hvd_folder"; _hvd_folder=
   done
-  [ -d "$_hvd_folder" ] || { echo "no folder can hold the agent: $_hvd_folder" >&2; exit 97; }
+  [ -d "$_hvd_folder" ] || { echo "no folder may hold programs of yours, of$_hvd_tried" >&2; exit 97; }
   head -c "$_hvd_bytes" >"$_hvd_file"
   _hvd_try "$_hvd_file" || {
     echo "the agent that was sent does not run: $("$_hvd_file" --version 2>&1)" >&2
     rm -rf "$_hvd_folder"; exit 97; }
+  trap - HUP INT TERM
   set -- "$@" --join-unlink "$_hvd_file"
 fi
 _hvd_address=$SLURM_LAUNCH_NODE_IPADDR

@@ -1,12 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/gpu_facts.hpp"
+#include "tests/support/temp_dir.hpp"
 
 #include <catch2/catch.hpp>
 
+#include <filesystem>
 #include <string>
 
 namespace hvd::launch::agent {
 namespace {
+
+TEST_CASE("the probe is the one that came with the program") {
+    const test::TempDir prefix;
+    namespace fs = std::filesystem;
+    fs::create_directories(prefix.path() / "libexec/horovod");
+    const auto probe = prefix.write("libexec/horovod/hvd-gpu-probe", "");
+    fs::permissions(probe, fs::perms::owner_all);
+
+    CHECK(find_probe(prefix.path() / "libexec/horovod/hvd-agent") == probe);
+    CHECK(find_probe(prefix.path() / "bin/horovodrun") == probe);
+    // Its folder is next to the libexec of whoever was first there, as in /tmp.
+    CHECK_FALSE(find_probe(prefix.path() / "hvd-agent.a1b2c3/hvd-agent"));
+    CHECK_FALSE(find_probe(prefix.path() / "libexec/horovod/hvd-agent (deleted)"));
+    CHECK_FALSE(find_probe(""));
+
+    fs::permissions(probe, fs::perms::all);
+    CHECK_FALSE(find_probe(prefix.path() / "bin/horovodrun"));
+}
 
 TEST_CASE("what the probe prints is read back") {
     const auto found = parse_probe(

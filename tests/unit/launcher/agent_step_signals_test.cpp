@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include <csignal>
+#include <utility>
+#include <vector>
 
 using hvd::launch::agent::StepSignals;
 using std::chrono::milliseconds;
@@ -36,7 +38,7 @@ TEST_CASE("a signal that the step got too is not sent, whichever came first") {
         signals.ask(SIGTERM, kStart);
         CHECK(signals.hear(SIGTERM, kStart + kSoon));
     }
-    CHECK(signals.was_heard(SIGTERM));
+    CHECK(signals.was_heard(SIGTERM, kStart));
     CHECK_FALSE(signals.deadline());
     CHECK(signals.take_due(kStart + 2 * StepSignals::kHold).empty());
 }
@@ -51,4 +53,22 @@ TEST_CASE("signals do not stand for each other, nor do those of long ago") {
     const auto later = kStart + kSoon + StepSignals::kSame;
     signals.ask(SIGTERM, later);
     CHECK(signals.take_due(later + StepSignals::kHold) == std::vector{SIGTERM});
+}
+
+TEST_CASE("a signal of long ago does not stand for one that ends the job") {
+    StepSignals signals;
+    (void)signals.hear(SIGTERM, kStart);
+
+    CHECK(signals.was_heard(SIGTERM, kStart));
+    CHECK_FALSE(signals.was_heard(SIGTERM, kStart + kSoon));
+    CHECK_FALSE(signals.was_heard(SIGINT, kStart));
+}
+
+TEST_CASE("of stopping and going on within a moment the last one counts") {
+    const auto [first, last] = GENERATE(std::pair(SIGTSTP, SIGCONT), std::pair(SIGCONT, SIGTSTP));
+    StepSignals signals;
+    signals.ask(first, kStart);
+    signals.ask(last, kStart + kSoon);
+
+    CHECK(signals.take_due(kStart + 2 * StepSignals::kHold) == std::vector{last});
 }
