@@ -272,6 +272,23 @@ Status finish(Draft& draft) {
     return draft.is_doctor ? check_doctor(draft) : check_job(draft);
 }
 
+/// The task of another launcher that the command should become, or the line of an mpirun that it
+/// is; nothing for a job of our own.
+Result<std::optional<Parsed>> find_wrapped(Draft& draft,
+                                           const std::vector<std::string>& spellings) {
+    HVD_TRY(const auto task, find_own_task(draft));
+    if (task) {
+        HVD_TRY_STATUS(check_task(*task, spellings));
+        HVD_TRY_STATUS(read_config(draft));
+        return std::optional<Parsed>(RunTask{.task = *task, .job = std::move(draft.request)});
+    }
+    if (!draft.request.processes && is_mpirun(draft.request.command.front())) {
+        HVD_TRY_STATUS(check_line(draft.request.command.front(), spellings));
+        return std::optional<Parsed>(RunLine{.line = std::move(draft.request.command)});
+    }
+    return std::optional<Parsed>();
+}
+
 }  // namespace
 
 Result<Parsed> parse_command_line(const std::vector<std::string>& arguments,
@@ -310,15 +327,9 @@ Result<Parsed> parse_command_line(const std::vector<std::string>& arguments,
         return Parsed(std::move(draft.join));
     }
     if (!draft.is_doctor && !draft.request.command.empty()) {
-        HVD_TRY(const auto task, find_own_task(draft));
-        if (task) {
-            HVD_TRY_STATUS(check_task(*task, words.spellings));
-            HVD_TRY_STATUS(read_config(draft));
-            return Parsed(RunTask{.task = *task, .job = std::move(draft.request)});
-        }
-        if (!draft.request.processes && is_mpirun(draft.request.command.front())) {
-            HVD_TRY_STATUS(check_line(draft.request.command.front(), words.spellings));
-            return Parsed(RunLine{.line = std::move(draft.request.command)});
+        HVD_TRY(auto wrapped, find_wrapped(draft, words.spellings));
+        if (wrapped) {
+            return *std::move(wrapped);
         }
     }
     HVD_TRY_STATUS(finish(draft));

@@ -46,6 +46,23 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
     return pointers;
 }
 
+/// A function of its own: variables of one that calls vfork may be lost. The child writes the errno
+/// of what failed to `report`.
+[[gnu::noinline]] pid_t start(const std::vector<char*>& argv,
+                              char* const* environment,
+                              const ChildOrder& order,
+                              int report) {
+    // NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): the child only calls the kernel
+    const pid_t pid = ::vfork();
+    if (pid == 0) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Vfork): it only calls the kernel
+        const int error = become(argv, environment, order);
+        [[maybe_unused]] const auto written = ::write(report, &error, sizeof error);
+        ::_exit(1);
+    }
+    return pid;
+}
+
 }  // namespace
 
 // Not posix_spawn: glibc's leaves two real-time signals ignored in the child, and so in every rank.
@@ -57,19 +74,14 @@ Result<pid_t> spawn_by_vfork(const ChildOrder& order) {
     std::vector<std::string> entries;
     if (order.environment != nullptr) {
         for (const auto& [name, value] : *order.environment) {
-            entries.push_back(name + "=" + value);
+            auto& entry = entries.emplace_back(name);
+            entry += '=';
+            entry += value;
         }
     }
     const auto variables = pointers_to(entries);
-    // NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): the child only calls the kernel
-    const pid_t pid = ::vfork();
-    if (pid == 0) {
-        // NOLINTNEXTLINE(clang-analyzer-unix.Vfork): it only calls the kernel
-        const int error =
-            become(argv, order.environment == nullptr ? ::environ : variables.data(), order);
-        (void)!::write(report.write.get(), &error, sizeof error);
-        ::_exit(1);
-    }
+    const pid_t pid = start(argv, order.environment == nullptr ? ::environ : variables.data(),
+                            order, report.write.get());
     if (pid < 0) {
         return system_error("vfork", errno);
     }
