@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // horovodrun --join: finds the launcher, which the agent then dials.
+#include "collectives/base/argv.hpp"
 #include "collectives/base/deadline.hpp"
 #include "launcher/agent/first_process.hpp"
 #include "launcher/host_starters.hpp"
@@ -97,13 +98,7 @@ int join(const JoinRequest& request) {
         return kExitTimeLimit;
     }
     auto arguments = agent_arguments(request, *addresses, deadline);
-    std::vector<char*> pointers;
-    pointers.reserve(arguments.size() + 1);
-    for (auto& argument : arguments) {
-        pointers.push_back(argument.data());
-    }
-    pointers.push_back(nullptr);
-    ::execv(agent->c_str(), pointers.data());
+    ::execv(agent->c_str(), pointers_to(arguments).data());
     say(system_error(*agent, errno).message);
     return kExitLauncherFailure;
 }

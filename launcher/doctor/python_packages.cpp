@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/doctor/python_packages.hpp"
 
+#include "collectives/base/argv.hpp"
 #include "collectives/base/error.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/base/text.hpp"
@@ -48,16 +49,6 @@ struct Child {
     pid_t pid = 0;
     UniqueFd output;
 };
-
-std::vector<char*> pointers_to(std::vector<std::string>& words) {
-    std::vector<char*> pointers;
-    pointers.reserve(words.size() + 1);
-    for (auto& word : words) {
-        pointers.push_back(word.data());
-    }
-    pointers.push_back(nullptr);
-    return pointers;
-}
 
 Result<Child> spawn(std::vector<std::string> words, const Environment& environment) {
     std::array<int, 2> ends{};

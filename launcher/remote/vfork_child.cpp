@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/vfork_child.hpp"
 
+#include "collectives/base/argv.hpp"
 #include "launcher/remote/open_files.hpp"
 #include "launcher/remote/pipe.hpp"
 
@@ -33,17 +34,6 @@ int become(const std::vector<char*>& argv, char* const* environment, const Child
     restore_open_files();
     ::execvpe(order.file.c_str(), argv.data(), environment);
     return errno;
-}
-
-/// For the kernel: pointers into `words`, and a null one.
-std::vector<char*> pointers_to(std::vector<std::string>& words) {
-    std::vector<char*> pointers;
-    pointers.reserve(words.size() + 1);
-    for (auto& word : words) {
-        pointers.push_back(word.data());
-    }
-    pointers.push_back(nullptr);
-    return pointers;
 }
 
 /// A function of its own: variables of one that calls vfork may be lost. The child writes the errno
