@@ -106,6 +106,15 @@ std::vector<std::string> names_of(const std::vector<Host>& hosts) {
     return names;
 }
 
+std::vector<int> tasks_of(const LaunchRequest& request) {
+    std::vector<int> tasks;
+    if (request.slurm_job->has_gpus_by_task) {
+        std::ranges::transform(request.hosts, std::back_inserter(tasks),
+                               [](const Host& host) { return host.slots.value_or(1); });
+    }
+    return tasks;
+}
+
 }  // namespace
 
 bool has_srun() {
@@ -139,8 +148,9 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
                                     },
                                 .starter = "srun",
                                 .remedy = "allow more time with --start-timeout"}));
-    const SrunOrder order{.job_id = *request.slurm_job,
+    const SrunOrder order{.job_id = request.slurm_job->id,
                           .nodes = names_of(request.hosts),
+                          .tasks = tasks_of(request),
                           .file = agent,
                           .build_id = std::string(wire::build_id()),
                           .bytes = image.size(),

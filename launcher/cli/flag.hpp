@@ -26,6 +26,7 @@ struct Draft {
     std::optional<std::chrono::milliseconds> start_timeout;
     TunableValues tunables;  // from flags
     bool output_format_given = false;
+    bool gpus_per_rank_given = false;
     bool is_doctor = false;  // the first word was kDoctor
     bool json = false;
     JoinRequest join;  // --join and its flags

@@ -150,9 +150,10 @@ FlagSection placement_flags() {
               set_gpu_bind},
              {{"--gpus-per-rank"},
               "N",
-              "how many GPUs each rank owns (default 1)",
+              "how many GPUs each rank owns (default 1; in Slurm its --gpus-per-task)",
               [](Draft& draft, std::string_view value) -> Status {
                   HVD_TRY(draft.request.gpus_per_rank, whole_number(value, 1, 1024));
+                  draft.gpus_per_rank_given = true;
                   return ok();
               }},
              {{"--share-gpus"},

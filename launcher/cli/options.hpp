@@ -55,6 +55,12 @@ struct EndPoint {
     friend bool operator==(const EndPoint&, const EndPoint&) = default;
 };
 
+/// An allocation of Slurm.
+struct SlurmJob {
+    std::string id;
+    bool has_gpus_by_task = false;  // a node of a step has GPUs for the step's tasks there
+};
+
 /// Everything the user asked for, checked and typed. Sources: flag, then config file, then
 /// environment, then default.
 struct LaunchRequest {
@@ -64,7 +70,7 @@ struct LaunchRequest {
     RemoteRequest remote;
     MpiRequest mpi;
 
-    std::optional<std::string> slurm_job;  // srun starts the agents of its nodes
+    std::optional<SlurmJob> slurm_job;     // srun starts the agents of its nodes
     std::optional<std::int64_t> end_time;  // of the allocation, in seconds of Unix time
 
     std::optional<EndPoint> listen;  // hosts join by themselves, here

@@ -53,19 +53,40 @@ Status check_allocation(const LaunchRequest& request,
                  "); ask the batch system for more, or leave -np out");
 }
 
-/// Slurm gives a step with one task on each node one task's GPUs, and no option of srun makes it
-/// more, where the job asked for them by task. Ranks would silently share one.
-Status check_gpus(const Environment& environment, const Allocation& allocation) {
-    const auto gpus = find(environment, "SLURM_GPUS_PER_TASK");
-    const bool are_several_on_a_node = std::ranges::any_of(
-        allocation.hosts, [](const Host& host) { return host.slots.value_or(2) > 1; });
-    if (!gpus || !are_several_on_a_node) {
+/// How many GPUs "2" or "a100:2,v100:1" are.
+std::optional<int> count_gpus(std::string_view text) {
+    int sum = 0;
+    for (const auto part : split(text, ',')) {
+        const auto count = parse_number<int>(part.substr(part.rfind(':') + 1));
+        if (!count || *count < 1) {
+            return std::nullopt;
+        }
+        sum += *count;
+    }
+    return sum;
+}
+
+/// Where the job has GPUs by task, a rank gets those of one, and srun has to be told how many tasks
+/// there are on each node.
+Status take_gpus(Draft& draft, const Allocation& allocation) {
+    const auto gpus = find(draft.environment, "SLURM_GPUS_PER_TASK");
+    if (!gpus) {
         return ok();
     }
-    return wrong("SLURM_GPUS_PER_TASK=" + *gpus + ": with several tasks on a node of " +
-                 allocation.name +
-                 " Slurm would let all its ranks see the GPUs of one task only; ask for GPUs with "
-                 "--gpus-per-node or --gres instead of --gpus-per-task");
+    const auto each = count_gpus(*gpus);
+    const bool has_tasks = std::ranges::all_of(
+        allocation.hosts, [](const Host& host) { return host.slots.has_value(); });
+    if (!each || !has_tasks) {
+        return wrong("SLURM_GPUS_PER_TASK=" + *gpus + " in " + allocation.name + ": " +
+                     (each ? "Slurm does not say how many tasks it has (SLURM_NTASKS)"
+                           : "this is no number of GPUs") +
+                     "; ask for GPUs with --gpus-per-node or --gres instead of --gpus-per-task");
+    }
+    draft.request.slurm_job->has_gpus_by_task = true;
+    if (!draft.gpus_per_rank_given) {
+        draft.request.gpus_per_rank = *each;
+    }
+    return ok();
 }
 
 /// The hosts of the batch job that we run in, and the shell by which it reaches them.
@@ -80,8 +101,8 @@ Status take_allocation(Draft& draft, HostList& list) {
         draft.request.end_time = parse_number<std::int64_t>(*end);
     }
     if (is_for_srun(draft, *allocation)) {
-        HVD_TRY_STATUS(check_gpus(draft.environment, *allocation));
-        draft.request.slurm_job = allocation->id;
+        draft.request.slurm_job = SlurmJob{.id = allocation->id};
+        HVD_TRY_STATUS(take_gpus(draft, *allocation));
     }
     list.hosts = std::move(allocation->hosts);
     if (draft.request.verbose) {

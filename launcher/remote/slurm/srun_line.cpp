@@ -3,19 +3,24 @@
 
 #include "collectives/base/text.hpp"
 
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
 #include <string_view>
+#include <utility>
 
 namespace hvd::launch {
 namespace {
 
-/// What each task runs, in any POSIX sh. A file system that all nodes share is usual, so the agent
-/// is looked for at the path that it has here. Where it is not there, is another build, or belongs
-/// to somebody who could make us run what he likes, it comes
-/// over standard input: that works with every release of Slurm, which sbcast and srun --bcast
-/// (whose rules for names differ, and which leave the file behind) do not. Names begin with `_hvd`:
-/// an exported variable of the same name would carry the token into the environment of the ranks.
-/// The token reaches the agent on its standard input too.
+/// What each task runs, in any POSIX sh; one on each node goes on. A file system that all nodes
+/// share is usual, so the agent is looked for at the path that it has here. Where it is not there,
+/// is another build, or belongs to somebody who could make us run what he likes, it comes over
+/// standard input: that works with every release of Slurm, which sbcast and srun --bcast (whose
+/// rules for names differ, and which leave the file behind) do not. Names begin with `_hvd`: an
+/// exported variable of the same name would carry the token into the environment of the ranks. The
+/// token reaches the agent on its standard input too.
 constexpr std::string_view kScript = R"sh(
+[ "${SLURM_LOCALID:-0}" = 0 ] || exit 0
 _hvd_file=$1 _hvd_build=$2 _hvd_bytes=$3 _hvd_port=$4; shift 4
 IFS= read -r _hvd_token || { echo "no token came from srun" >&2; exit 97; }
 _hvd_try() {
@@ -52,35 +57,41 @@ $_hvd_token
 _hvd_end
 )sh";
 
+/// How many tasks, and where.
+std::vector<std::string> layout(const SrunOrder& order) {
+    if (order.tasks.empty()) {
+        return {"--ntasks=" + std::to_string(order.nodes.size()), "--ntasks-per-node=1",
+                "--nodelist=" + join(order.nodes, ",")};
+    }
+    std::vector<std::string> node_of_task;
+    for (std::size_t node = 0; node < order.nodes.size(); ++node) {
+        node_of_task.insert(node_of_task.end(), static_cast<std::size_t>(order.tasks[node]),
+                            order.nodes[node]);
+    }
+    return {"--ntasks=" + std::to_string(node_of_task.size()), "--distribution=arbitrary",
+            "--nodelist=" + join(node_of_task, ",")};
+}
+
 }  // namespace
 
 std::vector<std::string> srun_line(const SrunOrder& order) {
-    const auto count = std::to_string(order.nodes.size());
     std::vector<std::string> line{
         "srun",
         "--jobid=" + order.job_id,
-        "--nodes=" + count,
-        "--ntasks=" + count,
-        "--ntasks-per-node=1",
-        "--nodelist=" + join(order.nodes, ","),
-        "--overlap",
-        "--mpi=none",
-        "--cpu-bind=none",
-        "--mem=0",
-        "--export=ALL",
-        // The end of one agent is ours to judge.
-        "--kill-on-bad-exit=0",
-        "--wait=0",
-        "--job-name=horovodrun",
-        "/bin/sh",
-        "-c",
-        std::string(kScript),
-        "hvd-srun",
-        order.file,
-        order.build_id,
-        std::to_string(order.bytes),
-        std::to_string(order.port),
+        "--nodes=" + std::to_string(order.nodes.size()),
     };
+    std::ranges::move(layout(order), std::back_inserter(line));
+    for (const auto& word : std::initializer_list<std::string_view>{
+             "--overlap", "--mpi=none", "--cpu-bind=none", "--mem=0", "--export=ALL",
+             // The end of one agent is ours to judge.
+             "--kill-on-bad-exit=0", "--wait=0", "--job-name=horovodrun", "/bin/sh", "-c", kScript,
+             "hvd-srun"}) {
+        line.emplace_back(word);
+    }
+    for (auto word :
+         {order.file, order.build_id, std::to_string(order.bytes), std::to_string(order.port)}) {
+        line.push_back(std::move(word));
+    }
     for (const auto& address : order.addresses) {
         line.emplace_back("--join");
         line.push_back(address + ":" + std::to_string(order.port));

@@ -17,6 +17,9 @@ inline constexpr const char* kSrunSend = "HVDSRUN1 send\n";
 struct SrunOrder {
     std::string job_id;
     std::vector<std::string> nodes;
+    /// How many tasks each node gets, of which the first becomes its agent and the others leave at
+    /// once: a step has the GPUs of its tasks where the job asked for them by task. Empty: one.
+    std::vector<int> tasks{};
 
     // The agent.
     std::string file;      // where it lies here, and so perhaps there

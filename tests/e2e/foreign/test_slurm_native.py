@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from foreign.slurm import Batch, Slurm
 from support.hosts import Lab, why_not
+from support.hosts.lab import tool
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 RANK = f"{sys.executable} {PROGRAMS}/slurm_rank.py"
@@ -175,6 +177,22 @@ def test_ranks_see_the_gpus_that_slurm_gave_on_their_own_node(
 
     masks = [(one["host"], one["variables"]["CUDA_VISIBLE_DEVICES"]) for one in said(batch)]
     assert masks == [("h1", "0,1"), ("h1", "0,1"), ("h2", "2,3"), ("h2", "2,3")]
+
+
+def test_gpus_by_task_are_seen_by_all_ranks_of_a_node_and_each_owns_its_own(
+    slurm: Slurm, horovodrun: Path
+) -> None:
+    fake = tool().with_name("fake_nvml.so")
+    plan = f"HOROVOD_NVML_LIBRARY={fake} FAKE_NVML=gpus {horovodrun} --dry-run {RANK} >&2"
+    batch = slurm.sbatch(
+        f"{plan}\nexec {horovodrun} {RANK}", "-N2", "--ntasks=3", "--gpus-per-task=1"
+    )
+    batch.wait()
+
+    masks = [(one["host"], one["variables"]["CUDA_VISIBLE_DEVICES"]) for one in said(batch)]
+    assert masks == [("h1", "0,1"), ("h1", "0,1"), ("h2", "0")], batch.output()
+    owned = re.findall(r"^(\d) +(h\d) +\S+ +\S+ +(\d+) ", batch.output(), re.MULTILINE)
+    assert owned == [("0", "h1", "0"), ("1", "h1", "1"), ("2", "h2", "0")], batch.output()
 
 
 def _wait_for_state(batch: Batch, state: str) -> None:

@@ -372,8 +372,8 @@ TEST_CASE("inside of a Slurm allocation srun starts the agents, unless the user 
     of_groups["SLURM_JOB_NODELIST_HET_GROUP_0"] = "n1";
     of_groups["SLURM_TASKS_PER_NODE_HET_GROUP_0"] = "4";
 
-    CHECK(request("train", slurm).slurm_job == "42");
-    CHECK(request("-np 4 train", slurm).slurm_job == "42");
+    CHECK(request("train", slurm).slurm_job->id == "42");
+    CHECK(request("-np 4 train", slurm).slurm_job->id == "42");
     CHECK_FALSE(request("train", slurm).end_time);
     auto with_end = slurm;
     with_end["SLURM_JOB_END_TIME"] = "1700000000";
@@ -384,17 +384,26 @@ TEST_CASE("inside of a Slurm allocation srun starts the agents, unless the user 
     CHECK_FALSE(request("train", of_groups).slurm_job);
 }
 
-TEST_CASE("GPUs by task are refused where a step could not have those of all tasks") {
+TEST_CASE("a rank gets the GPUs that a Slurm job has for each task") {
     Environment slurm{{"SLURM_JOB_ID", "42"},
                       {"SLURM_JOB_NODELIST", "n[1-2]"},
                       {"SLURM_NTASKS", "4"},
                       {"SLURM_TASKS_PER_NODE", "2(x2)"},
                       {"SLURM_GPUS_PER_TASK", "1"}};
 
-    CHECK_THAT(error("train", slurm), Catch::StartsWith("SLURM_GPUS_PER_TASK=1: with several"));
-    slurm["SLURM_NTASKS"] = "2";
-    slurm["SLURM_TASKS_PER_NODE"] = "1(x2)";
-    CHECK(request("train", slurm).slurm_job == "42");
+    CHECK(request("train", slurm).slurm_job->has_gpus_by_task);
+    CHECK(request("train", slurm).gpus_per_rank == 1);
+    slurm["SLURM_GPUS_PER_TASK"] = "a100:2,v100:1";
+    CHECK(request("train", slurm).gpus_per_rank == 3);
+    CHECK(request("--gpus-per-rank 1 train", slurm).gpus_per_rank == 1);
+    slurm["SLURM_GPUS_PER_TASK"] = "some";
+    CHECK_THAT(error("train", slurm),
+               Catch::StartsWith("SLURM_GPUS_PER_TASK=some in Slurm job 42: this is no number"));
+    slurm["SLURM_GPUS_PER_TASK"] = "1";
+    slurm.erase("SLURM_NTASKS");
+    CHECK_THAT(error("train", slurm), Catch::Contains("how many tasks it has (SLURM_NTASKS)"));
+    slurm.erase("SLURM_GPUS_PER_TASK");
+    CHECK_FALSE(request("train", slurm).slurm_job->has_gpus_by_task);
 }
 
 TEST_CASE("more ranks than a batch system gave tasks are refused with both numbers") {

@@ -9,9 +9,10 @@ using hvd::launch::srun_line;
 
 namespace {
 
-std::vector<std::string> line() {
+std::vector<std::string> line(std::vector<int> tasks = {}) {
     return srun_line({.job_id = "42",
                       .nodes = {"n1", "n2", "n7"},
+                      .tasks = std::move(tasks),
                       .file = "/opt/hvd-agent",
                       .build_id = "1.0-abc",
                       .bytes = 1234,
@@ -32,6 +33,16 @@ TEST_CASE("srun starts one agent on each node, beside whatever else runs there")
                                    "--ntasks-per-node=1", "--nodelist=n1,n2,n7", "--overlap",
                                    "--mpi=none", "--cpu-bind=none", "--mem=0", "--export=ALL",
                                    "--kill-on-bad-exit=0", "--wait=0", "--job-name=horovodrun"});
+}
+
+TEST_CASE("a step has the shape of the job's tasks where it is to have their GPUs") {
+    const auto words = line({2, 1, 3});
+    const auto first = std::ranges::find(words, "--nodes=3");
+
+    REQUIRE(words.end() - first > 4);
+    CHECK(std::vector(first, first + 4) ==
+          std::vector<std::string>{"--nodes=3", "--ntasks=6", "--distribution=arbitrary",
+                                   "--nodelist=n1,n1,n2,n7,n7,n7"});
 }
 
 TEST_CASE("the agents are told whom to dial, and how long") {
