@@ -100,6 +100,16 @@ Error with_words(Error error, const SrunStep& step) {
     return error;
 }
 
+/// Of nodes whose agents did not dial.
+std::string remedy_for(const SrunOrder& order) {
+    return "see whether Slurm starts steps there (srun --jobid=" + order.job_id +
+           " --overlap --nodelist=NODE true) and whether connections from there to port " +
+           std::to_string(order.port) + " of " +
+           (order.addresses.empty() ? "this machine" : order.addresses.front()) +
+           " pass the firewalls (--port-range chooses the port), or allow more time with "
+           "--start-timeout";
+}
+
 std::vector<std::string> names_of(const std::vector<Host>& hosts) {
     std::vector<std::string> names;
     std::ranges::transform(hosts, std::back_inserter(names), &Host::name);
@@ -146,8 +156,7 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
                                             say(what);
                                         }
                                     },
-                                .starter = "srun",
-                                .remedy = "allow more time with --start-timeout"}));
+                                .starter = "srun"}));
     const SrunOrder order{.job_id = request.slurm_job->id,
                           .nodes = names_of(request.hosts),
                           .tasks = tasks_of(request),
@@ -175,7 +184,7 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
             stop_self();
         }
     });
-    auto joined = door->gather(deadline);
+    auto joined = door->gather(deadline, remedy_for(order));
     if (!joined) {
         return joined.error().code == Errc::timed_out ? with_words(joined.error(), *step)
                                                       : joined.error();

@@ -295,8 +295,8 @@ Result<Joined> join_any(const JoinOrder& order,
     while (true) {
         std::string last;
         for (const auto& address : order.addresses) {
-            const auto attempt =
-                Deadline::in(std::min<Deadline::Clock::duration>(kAttemptPatience, order.patience));
+            const auto attempt = Deadline::in(std::min<Deadline::Clock::duration>(
+                kAttemptPatience, order.patience / (2 * order.addresses.size())));
             auto joined = join_at(address, token, introduction, attempt);
             if (joined) {
                 return joined;
@@ -308,7 +308,7 @@ Result<Joined> join_any(const JoinOrder& order,
             }
         }
         if (!std::exchange(has_said, true)) {
-            complain("waiting for " + last);
+            complain(introduction.name + " is waiting for " + last);
         }
         const auto left = std::chrono::milliseconds(deadline.poll_timeout_ms());
         if (left.count() == 0) {

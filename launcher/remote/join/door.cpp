@@ -270,10 +270,10 @@ void JoinDoor::give_up(Error error) {
     io_.stop();
 }
 
-Result<JoinedHosts> JoinDoor::gather(Deadline deadline) {
-    limit_.set(deadline, [this] {
+Result<JoinedHosts> JoinDoor::gather(Deadline deadline, std::string_view remedy) {
+    limit_.set(deadline, [this, remedy] {
         give_up({Errc::timed_out, "not all hosts joined within --start-timeout: " +
-                                      roster_.progress() + "; " + std::string(options_.remedy)});
+                                      roster_.progress() + "; " + std::string(remedy)});
     });
     listen();
     io_.run();

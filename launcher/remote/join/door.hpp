@@ -41,7 +41,6 @@ struct DoorOptions {
     std::string build_id;
     std::function<void(const std::string&)> say;  // a sentence for people
     std::string_view starter = "join";            // as the plan names it; outlives the job
-    std::string_view remedy = "start `horovodrun --join` there, or allow more time";
 };
 
 /// Who has joined, in the order of the job, and the starter that hands out their connections.
@@ -63,9 +62,11 @@ public:
     /// Where it listens, with the port that was free where 0 was asked for.
     [[nodiscard]] const DoorAddress& address() const noexcept { return address_; }
 
-    /// Until all are there; then nobody listens any more. Errors: timed_out, with who is missing;
-    /// or what `give_up` was told.
-    [[nodiscard]] Result<JoinedHosts> gather(Deadline deadline);
+    /// Until all are there; then nobody listens any more. Errors: timed_out, with who is missing
+    /// and the remedy; or what `give_up` was told.
+    [[nodiscard]] Result<JoinedHosts> gather(
+        Deadline deadline,
+        std::string_view remedy = "start `horovodrun --join` there, or allow more time");
 
     /// Ends `gather`.
     void give_up(Error error);

@@ -27,6 +27,9 @@ constexpr auto kWordsPatience = std::chrono::milliseconds(200);
 /// Agents speak to whoever started them by hand; what they mean comes to us over their connection.
 constexpr std::string_view kOfAgents = "hvd-agent: ";
 
+/// What srun says of --cpu-bind=none where Slurm binds nothing.
+constexpr std::string_view kHarmless = "lacks support for cpu binding";
+
 std::string_view text_of(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -128,6 +131,9 @@ void SrunStep::hear(std::string_view text) {
 void SrunStep::hear_line(std::string line) {
     if (are_all_there_ && !line.starts_with(kOfAgents)) {
         handlers_.on_line(line);
+    }
+    if (line.find(kHarmless) != std::string::npos) {
+        return;
     }
     last_lines_.push_back(std::move(line));
     if (last_lines_.size() > kMostLines) {

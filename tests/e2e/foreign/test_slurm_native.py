@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,40 @@ def test_a_node_that_goes_down_is_named(horovodrun: Path) -> None:
         # Slurm itself takes longer to see it, and the batch completes only then.
         batch.wait_for("lost the agent on host h2", seconds=30)
         batch.wait_for("lost with their host: ranks 1", seconds=10)
+
+
+@pytest.fixture
+def firewall(slurm: Slurm) -> Iterator[None]:
+    """On h2: nothing gets out to ports from 40000 to 40009."""
+    rules = """
+        table inet t {
+          chain c {
+            type filter hook output priority 0
+            tcp dport 40000-40009 drop
+          }
+        }"""
+    node = slurm.nodes[1]
+    node.run("nft", "-f", "-", stdin=None, input=rules).check_returncode()
+    yield
+    node.run("nft", "delete", "table", "inet", "t").check_returncode()
+
+
+def test_a_node_that_cannot_reach_the_launcher_is_named_with_what_to_do(
+    slurm: Slurm, horovodrun: Path, firewall: None
+) -> None:
+    batch = slurm.sbatch(
+        f"exec {horovodrun} --port-range 40000-40009 --start-timeout 12 {RANK}",
+        *("-N2", "--ntasks-per-node=1"),
+    )
+    batch.wait()
+
+    said = batch.output()
+    assert "within --start-timeout: 1 of 2 hosts have joined; missing: h2; see whether" in said
+    assert f"srun --jobid={batch.number} --overlap --nodelist=NODE true" in said
+    assert "connections from there to port 4000" in said
+    assert "srun says: hvd-agent: h2 is waiting for 10.77.0.2:4000" in said
+    assert batch.exit_code() == "124:0"
+    wait_until_nothing_is_left(slurm)
 
 
 def wait_until_nothing_is_left(slurm: Slurm) -> None:
