@@ -30,6 +30,9 @@ namespace {
 /// A shim waits for its order, so it takes it at once.
 constexpr auto kPatience = std::chrono::milliseconds(500);
 
+/// For which the buffer of a new connection always has room.
+constexpr std::size_t kFirstBytes = std::size_t{16} << 10;
+
 /// Connections of processes that are no rank; the oldest makes place for a new one.
 constexpr std::size_t kMaxGuests = 4096;
 
@@ -144,8 +147,9 @@ bool BroughtRanks::send_order(const Guest& guest, const ShimOrder& order) {
     const auto deadline = Deadline::in(kPatience);
     const auto frame = encode(order);
     const auto bytes = std::span(frame);
-    return coll::send_packet(guest.socket.get(), bytes.first(1), fds, deadline) &&
-           coll::send_all(guest.socket.get(), bytes.subspan(1), deadline);
+    const auto first = std::min(bytes.size(), kFirstBytes);
+    return coll::send_packet(guest.socket.get(), bytes.first(first), fds, deadline) &&
+           coll::send_all(guest.socket.get(), bytes.subspan(first), deadline);
 }
 
 std::string BroughtRanks::reason_to_refuse(const ShimClaim& claim) const {

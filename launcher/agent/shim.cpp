@@ -9,6 +9,7 @@
 #include "launcher/agent/facts.hpp"
 #include "launcher/agent/shim_protocol.hpp"
 #include "launcher/agent/spawner.hpp"
+#include "launcher/agent/task_names.hpp"
 #include "launcher/plan/cpu_shares.hpp"
 #include "launcher/wire/build_id.hpp"
 
@@ -39,19 +40,6 @@ constexpr int kNotFound = 127;
 
 /// The agent is on this host and answers at once, however busy the host is.
 constexpr auto kPatience = std::chrono::seconds(30);
-
-struct Names {
-    std::string_view launcher;
-    std::string_view rank;
-    std::string_view size;
-};
-
-// Open MPI's mpirun also sets the variables of PMIx.
-constexpr std::array<Names, 3> kTasks{{
-    {"mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    {"a launcher with PMI", "PMI_RANK", "PMI_SIZE"},
-    {"a launcher with PMIx", "PMIX_RANK", ""},
-}};
 
 Result<int> read_number(const Environment& environment, std::string_view name, int least) {
     const auto text = find(environment, name);
@@ -188,7 +176,7 @@ int exit_code_for(int error_number) {
 }  // namespace
 
 Result<MpiTask> read_mpi_task(const Environment& environment) {
-    for (const auto& names : kTasks) {
+    for (const auto& names : kTaskNames) {
         if (!find(environment, names.rank)) {
             continue;
         }

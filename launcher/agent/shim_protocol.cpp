@@ -32,10 +32,8 @@ std::vector<std::byte> encode(const ShimClaim& claim) {
 std::vector<std::byte> encode(const ShimOrder& order) {
     ByteWriter body;
     body.text(order.refusal);
-    body.list(order.env, [&](const auto& entry) {
-        body.text(entry.first);
-        body.text(entry.second);
-    });
+    body.list(order.env,
+              [&](const auto& entry) { body.text(entry.first + "=" + entry.second + '\0'); });
     body.list(order.cpus, [&](std::int32_t cpu) { body.number(cpu); });
     return framed(body);
 }
@@ -62,12 +60,14 @@ Result<ShimOrder> decode_order(std::span<const std::byte> body) {
     ByteReader reader(body);
     ShimOrder order;
     order.refusal = reader.text();
-    using Entry = std::pair<std::string, std::string>;
-    const auto entries = reader.list<Entry>([&] {
-        auto name = reader.text();
-        return Entry(std::move(name), reader.text());
-    });
-    order.env = Environment(entries.begin(), entries.end());
+    for (const auto& entry : reader.list<std::string>([&] { return reader.text(); })) {
+        const auto equals = entry.find('=');
+        if (equals == std::string::npos || entry.back() != '\0') {
+            return Error{Errc::internal, "order for a shim: a variable that is none"};
+        }
+        order.env.insert_or_assign(entry.substr(0, equals),
+                                   entry.substr(equals + 1, entry.size() - equals - 2));
+    }
     order.cpus = reader.list<std::int32_t>([&] { return reader.number<std::int32_t>(); });
     HVD_TRY_STATUS(reader.finish("order for a shim"));
     return order;

@@ -4,7 +4,8 @@
 // abstract Unix socket (SOCK_STREAM). A frame is: length of the rest (u32), body. The shim sends
 // its claim, gets its order, with the first byte of which two descriptors come for standard output
 // and standard error, and executes the command, which closes the socket; when it cannot, it tells
-// why before it goes.
+// why before it goes. Variables are sent as execve takes them, `NAME=VALUE` and a zero.
+// launcher/agent/early reads and writes these frames too, without this file.
 #pragma once
 
 #include "collectives/base/env.hpp"

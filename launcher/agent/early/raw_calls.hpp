@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// System calls of x86-64 Linux without the C library. They return what the kernel does: a negative
+// errno on failure.
+#pragma once
+
+#include <type_traits>
+
+#include <sys/syscall.h>
+
+namespace hvd::launch::early {
+
+template <class T>
+[[gnu::always_inline]] inline long as_word(T value) noexcept {
+    if constexpr (std::is_pointer_v<T>) {
+        return reinterpret_cast<long>(value);
+    } else {
+        return static_cast<long>(value);
+    }
+}
+
+template <class A = long, class B = long, class C = long, class D = long, class E = long>
+[[gnu::always_inline]] inline long call(long number, A a = 0, B b = 0, C c = 0, D d = 0, E e = 0) {
+    register const long fourth asm("r10") = as_word(d);
+    register const long fifth asm("r8") = as_word(e);
+    register const long sixth asm("r9") = 0;
+    long result = number;
+    asm volatile("syscall"
+                 : "+a"(result)
+                 : "D"(as_word(a)), "S"(as_word(b)), "d"(as_word(c)), "r"(fourth), "r"(fifth),
+                   "r"(sixth)
+                 : "rcx", "r11", "memory");
+    return result;
+}
+
+[[noreturn]] inline void leave(int exit_code) {
+    while (true) {
+        (void)call(SYS_exit_group, exit_code);
+    }
+}
+
+/// A process that shares our memory and begins with `run`, which never returns, on the stack that
+/// ends at `top`.
+inline long start_sharing_memory(unsigned long flags,
+                                 void* top,
+                                 void (*run)(void*),
+                                 void* argument) {
+    register const long fourth asm("r10") = 0;
+    register const long fifth asm("r8") = 0;
+    register void* const kept asm("r12") = argument;
+    long result = SYS_clone;
+    asm volatile(
+        "syscall\n\t"
+        "test %%rax, %%rax\n\t"
+        "jnz 1f\n\t"
+        "xor %%ebp, %%ebp\n\t"
+        "mov %[argument], %%rdi\n\t"
+        "call *%[run]\n\t"
+        "ud2\n"
+        "1:"
+        : "+a"(result)
+        : "D"(flags), "S"(top), "d"(0L), "r"(fourth),
+          "r"(fifth), [run] "b"(run), [argument] "r"(kept)
+        : "rcx", "r11", "memory");
+    return result;
+}
+
+}  // namespace hvd::launch::early

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace hvd::launch::agent {
+
+/// The variables by which a launcher of MPI tells a process its rank.
+struct TaskNames {
+    std::string_view launcher;  // for people
+    std::string_view rank;
+    std::string_view size;  // or empty
+};
+
+// The first that is set counts: Open MPI's mpirun also sets the variables of PMIx.
+inline constexpr std::array<TaskNames, 3> kTaskNames{{
+    {"mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"a launcher with PMI", "PMI_RANK", "PMI_SIZE"},
+    {"a launcher with PMIx", "PMIX_RANK", ""},
+}};
+
+}  // namespace hvd::launch::agent

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shim before a rank's command, with this test as the agent that it asks."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import struct
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+
+def text(value: bytes) -> bytes:
+    return struct.pack("<I", len(value)) + value
+
+
+@dataclass
+class Agent:
+    """Of one rank of a job of four."""
+
+    program: Path
+    job: str = field(default_factory=lambda: uuid.uuid4().hex)
+    rank: int = 2
+
+    def __post_init__(self) -> None:
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(f"\0horovod-{self.job}-1-shim")
+        self.listener.listen()
+        self.listener.settimeout(20)
+
+    def start(
+        self, *command: str | Path, pass_fds: tuple[int, ...] = (), **env: str
+    ) -> subprocess.Popen[bytes]:
+        variables = {
+            "PATH": os.environ["PATH"],
+            "PMI_RANK": str(self.rank),
+            "PMI_SIZE": "4",
+            "HOROVOD_MPI_JOB": f"{self.job};fe80::1:2;node2:2",
+            **env,
+        }
+        line = [self.program, "exec", "--", *command]
+        return subprocess.Popen(
+            line,
+            env=variables,
+            pass_fds=pass_fds,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def take_claim(self) -> socket.socket:
+        shim, _ = self.listener.accept()
+        shim.settimeout(20)
+        (size,) = struct.unpack("<I", shim.recv(4, socket.MSG_WAITALL))
+        body = shim.recv(size, socket.MSG_WAITALL)
+        assert body.endswith(text(self.job.encode()) + struct.pack("<ii", self.rank, 4))
+        return shim
+
+    def order(
+        self,
+        shim: socket.socket,
+        env: dict[str, str] | None = None,
+        cpus: tuple[int, ...] = (),
+        refusal: str = "",
+        fds: tuple[int, ...] = (),
+    ) -> None:
+        entries = [f"{name}={value}\0".encode() for name, value in (env or {}).items()]
+        body = text(refusal.encode()) + struct.pack("<I", len(entries))
+        body += b"".join(text(entry) for entry in entries)
+        body += struct.pack(f"<I{len(cpus)}i", len(cpus), *cpus)
+        frame = text(body)
+        sent = socket.send_fds(shim, [frame[:100]], fds)
+        if frame[sent:]:
+            shim.sendall(frame[sent:])
+
+    def failure(self, shim: socket.socket) -> tuple[str, int]:
+        (size,) = struct.unpack("<I", shim.recv(4, socket.MSG_WAITALL))
+        body = shim.recv(size, socket.MSG_WAITALL)
+        return body[4:-4].decode(), struct.unpack("<i", body[-4:])[0]
+
+
+@pytest.fixture
+def agent(agent_program: Path) -> Iterator[Agent]:
+    one = Agent(agent_program)
+    yield one
+    one.listener.close()
+
+
+def test_nothing_of_the_c_library_has_started_when_the_agent_is_asked(agent: Agent) -> None:
+    """It would cost 0.4 ms of a CPU for each rank: see launcher/agent/early."""
+    if platform.machine() != "x86_64":
+        return
+    with agent.start("true") as process:
+        shim = agent.take_claim()
+        maps = Path(f"/proc/{process.pid}/maps").read_text()
+        agent.order(shim)
+
+    assert "hvd-agent" in maps
+    assert "[heap]" not in maps
+    assert process.returncode == 0
+
+
+def test_a_rank_has_what_the_agent_ordered(agent: Agent) -> None:
+    """Variables over those that were there, CPUs, streams; and it dies with its parent."""
+    script = (
+        "import ctypes, os; signal = ctypes.c_int();"
+        "ctypes.CDLL(None).prctl(2, ctypes.byref(signal));"
+        "print([os.environ.get(name) for name in ('KEPT', 'CHANGED', 'NEW', 'PMI_RANK')],"
+        " sorted(os.sched_getaffinity(0)), signal.value,"
+        " sorted(map(int, os.listdir('/proc/self/fd'))))"
+    )
+    cpu = max(os.sched_getaffinity(0))
+    reading, writing = os.pipe()
+    long = {f"LONG_{number}": "x" * 1000 for number in range(300)}
+
+    with agent.start(sys.executable, "-c", script, KEPT="1", CHANGED="old") as process:
+        shim = agent.take_claim()
+        agent.order(
+            shim, {"CHANGED": "new", "NEW": "=", **long}, cpus=(cpu,), fds=(writing, writing)
+        )
+        os.close(writing)
+        assert shim.recv(1) == b""  # closed by execve
+        said = os.read(reading, 4096).decode().strip()
+    os.close(reading)
+
+    assert said == f"['1', 'new', '=', '2'] [{cpu}] 9 [0, 1, 2, 3]"
+    assert process.returncode == 0
+
+
+def test_a_descriptor_that_was_given_stays_open(agent: Agent) -> None:
+    """As PMI_FD must."""
+    reading, writing = os.pipe()
+    with agent.start(
+        "sh", "-c", f"echo here >/proc/self/fd/{writing}", pass_fds=(writing,)
+    ) as process:
+        agent.order(agent.take_claim())
+        os.close(writing)
+        said = os.read(reading, 100)
+    os.close(reading)
+
+    assert process.returncode == 0
+    assert said == b"here\n"
+
+
+@pytest.mark.parametrize(
+    ("mode", "content", "code", "error_number"),
+    [(0o755, "echo ran $1", 0, 0), (0o644, "", 126, 13), (None, "", 127, 2)],
+    ids=["a script without #!", "not executable", "not there"],
+)
+@pytest.mark.parametrize("is_path", [True, False])
+def test_a_command_is_found_as_a_shell_finds_it(
+    agent: Agent,
+    tmp_path: Path,
+    mode: int | None,
+    content: str,
+    code: int,
+    error_number: int,
+    is_path: bool,
+) -> None:
+    program = tmp_path / "program"
+    if mode is not None:
+        program.write_text(content)
+        program.chmod(mode)
+    name = str(program) if is_path else "program"
+
+    with agent.start(name, "well") as process:
+        shim = agent.take_claim()
+        agent.order(shim, {"PATH": f"/nowhere:{tmp_path}:/bin"})
+        failure = agent.failure(shim) if code else None
+        out, err = process.communicate(timeout=20)
+
+    assert process.returncode == code, err
+    assert failure == (None if code == 0 else (f"execve {name}", error_number))
+    assert out == (b"ran well\n" if code == 0 else b"")
+
+
+def test_a_refusal_is_said(agent: Agent) -> None:
+    """The early shim leaves it to the whole one, which asks again."""
+    with agent.start("true") as process:
+        for _ in range(2 if platform.machine() == "x86_64" else 1):
+            agent.order(agent.take_claim(), refusal="rank 2 has no place")
+        _, err = process.communicate(timeout=20)
+
+    assert process.returncode == 125
+    assert err == b"horovodrun: rank 2 has no place\n"
+
+
+@pytest.mark.parametrize(
+    ("env", "sentence"),
+    [
+        ({"PMI_SIZE": "x"}, b"PMI_SIZE='x' must be a number from 1"),
+        ({"PMI_SIZE": "3"}, b"rank 2 of 3, but horovodrun planned 4 ranks"),
+        ({"HOROVOD_MPI_JOB": "j;"}, b"HOROVOD_MPI_JOB='j;' is not"),
+        ({"HOROVOD_MPI_JOB": "nobodys;node1:4"}, b"has no agent for it"),
+    ],
+)
+def test_what_is_wrong_before_the_claim_is_said(
+    agent: Agent, env: dict[str, str], sentence: bytes
+) -> None:
+    with agent.start("true", **env) as process:
+        _, err = process.communicate(timeout=20)
+
+    assert process.returncode in (2, 125)
+    assert sentence in err
