@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from foreign.worlds import Ended
+from foreign.worlds import PROGRAMS, Ended
 from support.hosts import Host, Lab
+
+RANK = f"{sys.executable} {PROGRAMS}/slurm_rank.py"
 
 # All hosts share /home.
 _FOLDER = "/home/slurm"
@@ -24,7 +29,7 @@ AuthType=auth/munge
 AuthInfo=cred_expire=10
 CredType=cred/munge
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+TaskPlugin={task_plugin}
 SwitchType=switch/none
 MpiDefault=none
 SelectType=select/cons_tres
@@ -43,7 +48,7 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 PropagateResourceLimitsExcept=ALL
 GresTypes=gpu
-NodeName=h[1-{count}] CPUs=4 Gres=gpu:4 State=UNKNOWN
+NodeName=h[1-{count}] CPUs={cpus} Gres=gpu:4 State=UNKNOWN
 PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 _START = """\
@@ -93,6 +98,12 @@ class Batch:
         return dict(word.split("=", 1) for word in shown.stdout.split() if "=" in word)
 
 
+def said(batch: Batch) -> list[dict[str, Any]]:
+    """What the ranks of RANK printed, without the tags, in the order of ranks."""
+    lines = [line.partition(">:")[2] for line in batch.output().splitlines() if ">:{" in line]
+    return sorted(map(json.loads, lines), key=lambda one: one["rank"])
+
+
 def _wait(is_so: Callable[[], bool], seconds: float, describe: Callable[[], str]) -> None:
     deadline = time.monotonic() + seconds
     while not is_so():
@@ -101,12 +112,14 @@ def _wait(is_so: Callable[[], bool], seconds: float, describe: Callable[[], str]
 
 
 class Slurm:
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, task_plugin: str = "task/none", cpus: int = 4) -> None:
         self.head = lab[0]
         self.nodes = lab.hosts
         folder = Path(self.head.path(_FOLDER))
         folder.mkdir()
-        (folder / "slurm.conf").write_text(_CONF.format(count=len(lab.hosts)))
+        (folder / "slurm.conf").write_text(
+            _CONF.format(count=len(lab.hosts), task_plugin=task_plugin, cpus=cpus)
+        )
         # Slurm 22.05 wants one, also where no cgroup is used.
         (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
         # Any device will do.

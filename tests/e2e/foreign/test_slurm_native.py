@@ -3,27 +3,15 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from foreign.slurm import Batch, Slurm
+from foreign.slurm import RANK, Batch, Slurm, said
 from support.hosts import Lab, why_not
 from support.hosts.lab import tool
-
-PROGRAMS = Path(__file__).resolve().parent / "programs"
-RANK = f"{sys.executable} {PROGRAMS}/slurm_rank.py"
-
-
-def said(batch: Batch) -> list[dict[str, Any]]:
-    """What the ranks printed, without the tags, in the order of ranks."""
-    lines = [line.partition(">:")[2] for line in batch.output().splitlines() if ">:{" in line]
-    return sorted(map(json.loads, lines), key=lambda one: one["rank"])
 
 
 def test_two_nodes_of_sbatch_give_the_ranks_without_a_flag_or_ssh(
@@ -255,11 +243,11 @@ def test_a_node_that_cannot_reach_the_launcher_is_named_with_what_to_do(
     )
     batch.wait()
 
-    said = batch.output()
-    assert "within --start-timeout: 1 of 2 hosts have joined; missing: h2; see whether" in said
-    assert f"srun --jobid={batch.number} --overlap --nodelist=NODE true" in said
-    assert "connections from there to port 4000" in said
-    assert "srun says: hvd-agent: h2 is waiting for 10.77.0.2:4000" in said
+    words = batch.output()
+    assert "within --start-timeout: 1 of 2 hosts have joined; missing: h2; see whether" in words
+    assert f"srun --jobid={batch.number} --overlap --nodelist=NODE true" in words
+    assert "connections from there to port 4000" in words
+    assert "srun says: hvd-agent: h2 is waiting for 10.77.0.2:4000" in words
     assert batch.exit_code() == "124:0"
     wait_until_nothing_is_left(slurm)
 
