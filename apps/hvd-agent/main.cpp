@@ -36,13 +36,17 @@ int join(const std::vector<std::string_view>& arguments) {
     return hvd::launch::agent::run_joined_agent(*order);
 }
 
+/// The bootstrap names the folders that it found this program in, and trusts no others.
+bool is_trusted(std::span<char*> folders) {
+    return std::ranges::all_of(folders, hvd::launch::agent::is_own_folder);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
     if (argc > 1 && std::string_view(arguments[1]) == "--version") {
-        // The bootstrap names the folders that it found this program in, and trusts no others.
-        if (!std::ranges::all_of(arguments.subspan(2), hvd::launch::agent::is_own_folder)) {
+        if (!is_trusted(arguments.subspan(2))) {
             return kUsage;
         }
         print(stdout, hvd::launch::wire::build_id());
@@ -56,7 +60,11 @@ int main(int argc, char** argv) {
         std::string_view(arguments[2]) == "--") {
         return hvd::launch::agent::run_shim(arguments.subspan(3));
     }
-    if (argc > 1 || ::isatty(STDIN_FILENO) != 0 || ::isatty(STDOUT_FILENO) != 0) {
+    if (argc > 2 && std::string_view(arguments[1]) == "--found-in") {
+        if (!is_trusted(arguments.subspan(2))) {
+            return kUsage;
+        }
+    } else if (argc > 1 || ::isatty(STDIN_FILENO) != 0 || ::isatty(STDOUT_FILENO) != 0) {
         print(stderr, kByHand);
         return kUsage;
     }

@@ -163,6 +163,12 @@ void BootstrapChannel::transport_ended(std::optional<Error> error) {
     if (state_ == State::over) {
         return;  // the reason is known and on its way
     }
+    if (state_ == State::linked && transport_->try_next_line()) {
+        silence_.cancel();
+        filter_ = BootstrapFilter();
+        state_ = State::waiting;
+        return;
+    }
     if (std::exchange(state_, State::over) == State::started) {
         end(std::move(error));
         return;

@@ -3,6 +3,9 @@
 
 #include "collectives/base/assert.hpp"
 
+#include <algorithm>
+#include <cctype>
+
 namespace hvd::launch {
 namespace {
 
@@ -102,6 +105,18 @@ std::string to_command(const BootstrapLine& line) {
     }
     command.pop_back();
     return command;
+}
+
+std::string to_quick_command(const BootstrapLine& line) {
+    const bool is_plain = std::ranges::all_of(line.cache_key, [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '+' || c == '-';
+    });
+    if (!line.wrap.empty() || !is_plain) {
+        return {};
+    }
+    const std::string cache = "~/.cache/horovodrun";
+    const auto folder = cache + "/" + line.cache_key;
+    return "exec " + folder + "/hvd-agent --found-in " + cache + " " + folder;
 }
 
 }  // namespace hvd::launch

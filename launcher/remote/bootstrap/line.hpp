@@ -34,4 +34,8 @@ struct BootstrapLine {
 /// longer than csh takes.
 [[nodiscard]] std::string to_command(const BootstrapLine& line);
 
+/// A line that becomes the agent where the user's own cache has it, with no process but the login
+/// shell's own, and else ends. Empty with a wrapper. It means the same to all those shells.
+[[nodiscard]] std::string to_quick_command(const BootstrapLine& line);
+
 }  // namespace hvd::launch

@@ -35,6 +35,10 @@ public:
     virtual void when_sent(std::function<void()> sent) = 0;
     virtual void close() = 0;
 
+    /// After the end, where the line has not done what it was for: begins with another line, if
+    /// there is one. The same handlers are called again.
+    [[nodiscard]] virtual bool try_next_line() { return false; }
+
 protected:
     Transport() = default;
 };

@@ -26,7 +26,7 @@ public:
 
     [[nodiscard]] std::unique_ptr<Transport> make_transport(const Host& host,
                                                             const SshOptions& options,
-                                                            const std::string& line,
+                                                            Lines lines,
                                                             MakeOther make_other) override {
         auto target = make_target(host, options, me_, environment_, known_hosts_);
         if (const auto* other = std::get_if<UseSystemSsh>(&target)) {
@@ -34,7 +34,8 @@ public:
         }
         auto& found = std::get<SshTarget>(target);
         found.address = hosts_file_.find(found.name);
-        auto own = std::make_unique<SshTransport>(io_, std::move(found), keys_, line, signal_mask_);
+        auto own = std::make_unique<SshTransport>(io_, std::move(found), keys_, std::move(lines),
+                                                  signal_mask_);
         if (options.on_step) {
             own->tell_steps([tell = options.on_step, name = host.name](std::string_view step) {
                 tell(name, step);

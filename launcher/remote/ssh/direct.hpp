@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace hvd::launch::ssh {
 
@@ -21,12 +22,15 @@ public:
     DirectSsh(const DirectSsh&) = delete;
     DirectSsh& operator=(const DirectSsh&) = delete;
 
+    /// Tried in turn, until one has done what it is for.
+    using Lines = std::vector<std::string>;
+
     /// Makes one through a program instead; it is told why.
     using MakeOther = std::function<std::unique_ptr<Transport>(const std::string& reason)>;
 
     [[nodiscard]] virtual std::unique_ptr<Transport> make_transport(const Host& host,
                                                                     const SshOptions& options,
-                                                                    const std::string& line,
+                                                                    Lines lines,
                                                                     MakeOther make_other) = 0;
 
 protected:

@@ -64,8 +64,10 @@ void SignIn::collect(const KeyAgent::Blobs& held) {
     for (const auto& path : target_.key_files) {
         const auto text = read_file(path, kMaxKeyFile);
         auto key = text ? inspect_key_file(*text) : KeyFile{};
+        const auto written = public_blob(path);
+        const bool has_public_half = !written.empty() && written == key.public_blob;
         if (key.public_blob.empty()) {
-            key.public_blob = public_blob(path);
+            key.public_blob = written;
         }
         const bool is_held = std::ranges::find(held, key.public_blob) != held.end();
         if (is_held && is_usable_key_type(key_type(key.public_blob))) {
@@ -74,7 +76,10 @@ void SignIn::collect(const KeyAgent::Blobs& held) {
         } else if (!text) {
             add_to(obstacles_, text.error().message);
         } else if (key.kind == KeyFile::Kind::usable) {
-            files.push_back({.label = path, .blob = {}, .path = path});
+            files.push_back({.label = path,
+                             .blob = {},
+                             .path = path,
+                             .public_path = has_public_half ? path + ".pub" : std::string()});
         } else {
             add_to(obstacles_, path + (key.kind == KeyFile::Kind::encrypted
                                            ? " (needs a passphrase; no agent has it)"
@@ -126,7 +131,7 @@ Step SignIn::step(SshSession& session) {
 
 Step SignIn::attempt(SshSession& session, const Attempt& attempt) {
     if (!attempt.path.empty()) {
-        return session.sign_in_with_file(target_.user, attempt.path);
+        return session.sign_in_with_file(target_.user, attempt.path, attempt.public_path);
     }
     return session.sign_in(target_.user, attempt.blob, [this, &attempt](std::string_view text) {
         return sign(attempt.blob, text);

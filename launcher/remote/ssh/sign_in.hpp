@@ -42,9 +42,10 @@ public:
 
 private:
     struct Attempt {
-        std::string label;  // for people
-        std::string blob;   // of the agent's key
-        std::string path;   // else the file
+        std::string label;          // for people
+        std::string blob;           // of the agent's key
+        std::string path;           // else the file
+        std::string public_path{};  // and its public half, where that is the right one
     };
 
     void collect(const KeyAgent::Blobs& held);

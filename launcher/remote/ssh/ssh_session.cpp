@@ -24,6 +24,24 @@ bool initialise() {
     return is_ready;
 }
 
+/// All that libssh2 offers, but the cheapest first: for curve25519 sshd has plain C, which takes it
+/// more than a millisecond, and for P-256 OpenSSL's assembly.
+std::string key_exchanges(LIBSSH2_SESSION* session) {
+    constexpr std::string_view kCheapest = "ecdh-sha2-nistp256";
+    std::string list(kCheapest);
+    const char** names = nullptr;
+    const int count = ::libssh2_session_supported_algs(session, LIBSSH2_METHOD_KEX, &names);
+    for (int index = 0; index < count; ++index) {
+        if (names[index] != kCheapest) {
+            list.append(",").append(names[index]);
+        }
+    }
+    if (count > 0) {
+        ::libssh2_free(session, names);
+    }
+    return list;
+}
+
 /// Called by libssh2 with what is to be signed. -37 (again) has the same call repeated later.
 int sign_for_libssh2(LIBSSH2_SESSION* /*session*/,
                      unsigned char** signature,
@@ -68,6 +86,8 @@ SshSession::SshSession(int fd, const std::string& algorithms)
     }
     ::libssh2_session_set_blocking(session_, 0);
     (void)::libssh2_session_method_pref(session_, LIBSSH2_METHOD_HOSTKEY, algorithms.c_str());
+    (void)::libssh2_session_method_pref(session_, LIBSSH2_METHOD_KEX,
+                                        key_exchanges(session_).c_str());
 }
 
 SshSession::~SshSession() {
@@ -101,9 +121,12 @@ std::string SshSession::host_key() const {
     return key == nullptr ? std::string() : std::string(key, size);
 }
 
-Step SshSession::sign_in_with_file(const std::string& user, const std::string& path) {
+Step SshSession::sign_in_with_file(const std::string& user,
+                                   const std::string& path,
+                                   const std::string& public_path) {
     return step(::libssh2_userauth_publickey_fromfile_ex(
-        session_, user.data(), static_cast<unsigned>(user.size()), nullptr, path.c_str(), nullptr));
+        session_, user.data(), static_cast<unsigned>(user.size()),
+        public_path.empty() ? nullptr : public_path.c_str(), path.c_str(), nullptr));
 }
 
 Step SshSession::sign_in(const std::string& user, const std::string& blob, Sign sign) {
@@ -121,6 +144,12 @@ Step SshSession::list_methods(const std::string& user, std::string& methods) {
         return Step::done;
     }
     return step(last_code());
+}
+
+void SshSession::forget_channel() {
+    if (channel_ != nullptr) {
+        (void)::libssh2_channel_free(std::exchange(channel_, nullptr));
+    }
 }
 
 Step SshSession::open_channel() {

@@ -32,7 +32,10 @@ public:
     [[nodiscard]] bool has_seen_banner() const;
     [[nodiscard]] std::string host_key() const;
 
-    [[nodiscard]] Step sign_in_with_file(const std::string& user, const std::string& path);
+    /// `public_path` may be empty: then it costs the search for the key's public half.
+    [[nodiscard]] Step sign_in_with_file(const std::string& user,
+                                         const std::string& path,
+                                         const std::string& public_path);
 
     /// Gives the signature, nothing while it is awaited, or an Error.
     using Sign = std::function<std::optional<Result<std::string>>(std::string_view text)>;
@@ -42,6 +45,10 @@ public:
     [[nodiscard]] Step list_methods(const std::string& user, std::string& methods);
 
     [[nodiscard]] Step open_channel();
+
+    /// One that has been closed: another may be opened then.
+    void forget_channel();
+
     [[nodiscard]] Step execute(std::string_view line);
 
     enum class Stream { output, errors };

@@ -56,11 +56,12 @@ public:
           turnstile_(std::make_shared<Turnstile>(
               std::min(static_cast<std::size_t>(std::max(shared_->options.concurrency, 1)),
                        possible_hosts()))),
-          line_(to_command({.build_id = image_->build_id,
-                            .cache_key = image_->cache_key,
-                            .bytes = image_->file.size(),
-                            .machine = image_->machine,
-                            .wrap = shared_->options.wrap})),
+          bootstrap_({.build_id = image_->build_id,
+                      .cache_key = image_->cache_key,
+                      .bytes = image_->file.size(),
+                      .machine = image_->machine,
+                      .wrap = shared_->options.wrap}),
+          line_(to_command(bootstrap_)),
           direct_(ssh::make_direct_ssh(io, context.signal_mask)) {}
 
     [[nodiscard]] std::string_view name() const noexcept override {
@@ -98,7 +99,11 @@ private:
         if (shared_->options.remote_shell || !direct_) {
             return through_program("");
         }
-        return direct_->make_transport(host, shared_->options, line_, through_program);
+        ssh::DirectSsh::Lines lines{line_};
+        if (auto quick = to_quick_command(bootstrap_); !quick.empty()) {
+            lines.insert(lines.begin(), std::move(quick));
+        }
+        return direct_->make_transport(host, shared_->options, std::move(lines), through_program);
     }
 
     [[nodiscard]] std::function<void(std::string)> banner_note(const Host& host) const {
@@ -122,6 +127,7 @@ private:
     std::shared_ptr<Shared> shared_;
     std::shared_ptr<const AgentImage> image_;
     std::shared_ptr<Turnstile> turnstile_;
+    BootstrapLine bootstrap_;
     std::string line_;
     std::unique_ptr<ssh::DirectSsh> direct_;
 };

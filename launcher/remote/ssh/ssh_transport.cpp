@@ -42,12 +42,12 @@ bool is_about_algorithms(int code) {
 SshTransport::SshTransport(IoThread& io,
                            SshTarget target,
                            std::shared_ptr<KeyRing> keys,
-                           std::string line,
+                           std::vector<std::string> lines,
                            const sigset_t& signal_mask)
     : io_(io),
       target_(std::move(target)),
       keys_(std::move(keys)),
-      line_(std::move(line)),
+      lines_(std::move(lines)),
       signal_mask_(signal_mask),
       limit_(io),
       soon_(io),
@@ -72,7 +72,7 @@ std::string_view SshTransport::words(State state) {
 }
 
 void SshTransport::enter(State state) {
-    if (tell_step_ && state != state_ && state < State::running) {
+    if (tell_step_ && line_ == 0 && state != state_ && state < State::running) {
         tell_step_(words(state));
     }
     state_ = state;
@@ -222,8 +222,9 @@ bool SshTransport::advance() {
         }
         case State::open_channel: return after(session_->open_channel(), State::execute);
         case State::execute: {
-            const bool goes_on = after(session_->execute(line_), State::running);
+            const bool goes_on = after(session_->execute(lines_[line_]), State::running);
             if (goes_on) {
+                is_line_over_ = false;
                 handlers_.on_linked();
             }
             return goes_on;
@@ -244,7 +245,9 @@ bool SshTransport::advance() {
 }
 
 bool SshTransport::after(Step step, State next) {
-    if (step == Step::failed) {
+    if (step == Step::failed && std::exchange(is_line_over_, false)) {
+        connect();  // there are servers that run one line for each connection
+    } else if (step == Step::failed) {
         fail(Errc::unavailable, session_->last_error());
     } else if (step == Step::done) {
         enter(next);
@@ -291,6 +294,23 @@ bool SshTransport::check_host_key() {
     return false;
 }
 
+/// Over the same connection, if it stands.
+bool SshTransport::try_next_line() {
+    if (state_ != State::over || line_ + 1 >= lines_.size()) {
+        return false;
+    }
+    ++line_;
+    errors_.clear();
+    if (!is_line_over_) {
+        soon_.set(Deadline::in(kNow), [this] { connect(); });
+        return true;
+    }
+    session_->forget_channel();
+    enter(State::open_channel);
+    wake();
+    return true;
+}
+
 // ---- the end ----
 
 void SshTransport::fail(Errc code, const std::string& reason) {
@@ -302,6 +322,7 @@ void SshTransport::finish(std::optional<Error> error) {
         return;
     }
     limit_.cancel();
+    is_line_over_ = !error;
     if (!error && session_) {
         if (const auto words = session_->exit_words()) {
             error = Error{Errc::unavailable, "the shell there " + *words};

@@ -22,14 +22,15 @@
 
 namespace hvd::launch::ssh {
 
-/// One connection to one host through libssh2, and the line that runs there. It ends with
+/// One connection to one host through libssh2, and the line that runs there; others after it, as
+/// long as somebody asks for the next. It ends with
 /// Errc::unsupported, before it has linked, where the system's ssh might do better. Thread: io.
 class SshTransport final : public Transport {
 public:
     SshTransport(IoThread& io,
                  SshTarget target,
                  std::shared_ptr<KeyRing> keys,
-                 std::string line,
+                 std::vector<std::string> lines,
                  const sigset_t& signal_mask);
     ~SshTransport() override;
 
@@ -42,6 +43,7 @@ public:
     void send(std::vector<std::byte> bytes) override;
     void when_sent(std::function<void()> sent) override;
     void close() override;
+    [[nodiscard]] bool try_next_line() override;
 
 private:
     enum class State {
@@ -82,7 +84,9 @@ private:
     IoThread& io_;
     const SshTarget target_;
     std::shared_ptr<KeyRing> keys_;  // shared by all transports and the starter
-    std::string line_;
+    std::vector<std::string> lines_;
+    std::size_t line_ = 0;
+    bool is_line_over_ = false;  // and the connection still stands
     sigset_t signal_mask_;
     Handlers handlers_;
     std::function<void(std::string_view)> tell_step_;  // may be empty

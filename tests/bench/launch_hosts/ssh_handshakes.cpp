@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ssh_handshakes [--run COMMAND] KEY ADDRESS...: connects to every address as root, all at once in
-// one thread, shakes hands, proves the key, and leaves: what any launcher over SSH must at least
-// spend. With a command, its login shell and its output too: what one must that starts anything.
+// ssh_handshakes [--kex METHOD] [--run COMMAND] KEY ADDRESS...: connects to every address as root,
+// all at once in one thread, shakes hands, proves the key, and leaves: what any launcher over SSH
+// must at least spend. With a command, its login shell and its output too: what one must that
+// starts anything. Keys are exchanged as libssh2 prefers, or by METHOD.
 #include "collectives/base/unique_fd.hpp"
 
 #include <libssh2.h>
@@ -34,12 +35,19 @@ struct FreeSession {
     void operator()(LIBSSH2_SESSION* session) const { (void)libssh2_session_free(session); }
 };
 
+/// The same for all hosts.
+struct Manner {
+    std::string key;
+    std::string key_exchange;  // empty: what libssh2 prefers
+    std::string command;       // empty: none
+};
+
 class Handshake {
 public:
-    Handshake(std::string address, std::string_view key, std::string_view command)
+    Handshake(std::string address, const Manner& manner)
         : address_(std::move(address)),
-          key_(key),
-          command_(command),
+          key_(manner.key),
+          command_(manner.command),
           socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)),
           session_(libssh2_session_init()) {
         sockaddr_in to{};
@@ -49,7 +57,13 @@ public:
             throw std::runtime_error(address_ + ": not an IPv4 address, or no socket");
         }
         (void)::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
+        const int on = 1;  // or what we send in two pieces waits for an acknowledgement
+        (void)::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         libssh2_session_set_blocking(session_.get(), 0);
+        if (!manner.key_exchange.empty()) {
+            (void)libssh2_session_method_pref(session_.get(), LIBSSH2_METHOD_KEX,
+                                              manner.key_exchange.c_str());
+        }
     }
 
     [[nodiscard]] pollfd waits_for() const {
@@ -163,20 +177,27 @@ void shake_all(std::deque<Handshake> open) {
 
 int main(int argc, char** argv) {
     auto words = std::span(argv, static_cast<std::size_t>(argc)).subspan(1);
-    std::string_view command;
-    if (words.size() > 2 && std::string_view(words[0]) == "--run") {
-        command = words[1];
-        words = words.subspan(2);
+    Manner manner{};
+    for (; words.size() > 2; words = words.subspan(2)) {
+        if (std::string_view(words[0]) == "--kex") {
+            manner.key_exchange = words[1];
+        } else if (std::string_view(words[0]) == "--run") {
+            manner.command = words[1];
+        } else {
+            break;
+        }
     }
     if (words.size() < 2) {
-        (void)std::fputs("usage: ssh_handshakes [--run COMMAND] KEY ADDRESS...\n", stderr);
+        (void)std::fputs("usage: ssh_handshakes [--kex METHOD] [--run COMMAND] KEY ADDRESS...\n",
+                         stderr);
         return 2;
     }
+    manner.key = words[0];
     try {
         (void)libssh2_init(0);
         std::deque<Handshake> all;
         for (const char* address : words.subspan(1)) {
-            all.emplace_back(address, words[0], command);
+            all.emplace_back(address, manner);
         }
         shake_all(std::move(all));
         return 0;

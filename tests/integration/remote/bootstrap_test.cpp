@@ -195,6 +195,20 @@ TEST_CASE("an agent in a folder that others may enter is not run, though it is o
                Contains("/mnt/.cache/horovodrun is not a plain folder of mode 0700"));
 }
 
+TEST_CASE("an agent that is executed at once looks at its folders too") {
+    const test::TempDir folder;
+    const auto cache = folder.path() / "cache";
+    fs::create_directory(cache);
+    const auto run = [&](fs::perms mode) {
+        fs::permissions(cache, mode);
+        const auto line = ": | " HVD_AGENT " --found-in " + cache.string() + " | grep -q HVDWIRE1";
+        return std::system(line.c_str());  // NOLINT(concurrency-mt-unsafe): there is one thread
+    };
+
+    CHECK(run(fs::perms::owner_all) == 0);
+    CHECK(run(fs::perms::owner_all | fs::perms::others_read) != 0);
+}
+
 TEST_CASE("the agent's folders are for their owner alone, whatever the mode mask") {
     const test::TempDir folder;
 

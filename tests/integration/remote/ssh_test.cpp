@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/integration/remote/link.hpp"
 #include "tests/integration/remote/private_sshd.hpp"
+#include "tests/support/temp_dir.hpp"
 #include "tests/support/test_main.hpp"
 
 #include <catch2/catch.hpp>
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +47,49 @@ TEST_CASE("a host is reached by its alias, with the key and the port of the conf
     CHECK(linked.hosts.front().has_reported);
     CHECK_FALSE(linked.hosts.front().error);
     CHECK(linked.notes.empty());  // so not by the system's ssh
+}
+
+TEST_CASE("an agent in the user's own cache is executed at once") {
+    if (!has_sshd()) {
+        return;
+    }
+    const test::TempDir home;
+    // Notes each line, after a greeting as start-up files print it.
+    const PrivateSshd sshd(
+        "ForceCommand echo Welcome; echo \"$SSH_ORIGINAL_COMMAND\" | cut -c 1-13 >>$HOME/lines; "
+        "eval \"$SSH_ORIGINAL_COMMAND\"\nSetEnv HOME=" +
+        home.path().string());
+
+    const auto first = link(kNode1, sshd.options());
+    CAPTURE(words(first));
+    CHECK(first.hosts.front().has_reported);
+    CHECK(first.notes == std::vector<std::string>{"node1: printed at its login: Welcome"});
+    CHECK(test::TempDir::read(home.path() / "lines") == "exec ~/.cache\nexec /bin/sh \n");
+
+    std::filesystem::remove(home.path() / "lines");
+    const auto second = link(kNode1, sshd.options());
+    CAPTURE(words(second));
+    CHECK(second.hosts.front().has_reported);
+    CHECK_FALSE(second.hosts.front().error);
+    CHECK(test::TempDir::read(home.path() / "lines") == "exec ~/.cache\n");
+}
+
+TEST_CASE("a server that runs one line for each connection is asked once more") {
+    if (!has_sshd()) {
+        return;
+    }
+    const test::TempDir home;
+    // Ends its connection where the quick line has found nothing.
+    const PrivateSshd sshd(
+        "ForceCommand case $SSH_ORIGINAL_COMMAND in *found-in*) kill -9 $PPID;; *) eval "
+        "\"$SSH_ORIGINAL_COMMAND\";; esac\nSetEnv HOME=" +
+        home.path().string());
+
+    const auto linked = link(kNode1, sshd.options());
+
+    CAPTURE(words(linked));
+    CHECK(linked.hosts.front().has_reported);
+    CHECK(linked.notes.empty());
 }
 
 TEST_CASE("many hosts are reached at once, though sshd drops some at first") {

@@ -59,6 +59,20 @@ TEST_CASE("a wrapper goes before the shell") {
     CHECK_THAT(to_command(line), Catch::StartsWith("apptainer exec img.sif /bin/sh -c '"));
 }
 
+TEST_CASE("the quick line needs no quotes, and is for no wrapper") {
+    auto line = example();
+    CHECK(to_quick_command(line) ==
+          "exec ~/.cache/horovodrun/0.29.0+abc-0123/hvd-agent --found-in ~/.cache/horovodrun "
+          "~/.cache/horovodrun/0.29.0+abc-0123");
+
+    line.wrap = "apptainer exec img.sif";
+    CHECK(to_quick_command(line).empty());
+
+    line = example();
+    line.cache_key = "0.29.0;reboot";
+    CHECK(to_quick_command(line).empty());
+}
+
 TEST_CASE("the filter finds the request and the magic word however the bytes are cut") {
     const std::string stream =
         "Hello\n\nHVDBOOT1 shell\nHVDBOOT2 is not it\n\nHVDBOOT1 send\nHVDWIRE1rest";

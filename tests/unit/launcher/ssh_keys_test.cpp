@@ -115,7 +115,7 @@ TEST_CASE("only algorithms that a key is known for are asked for") {
 
     CHECK(host_key_algorithms(keys) == "ssh-ed25519");
     CHECK(host_key_algorithms({}) ==
-          "ssh-ed25519,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521");
+          "ecdsa-sha2-nistp256,ssh-ed25519,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521");
     CHECK(host_key_algorithms({{.type = "ssh-rsa"}}).empty());
     CHECK(host_key_algorithms({{.marker = KnownKey::Marker::cert_authority}}).empty());
 }
