@@ -128,11 +128,29 @@ bool BroughtRanks::take_claim(Guest& guest, const ShimClaim& claim) {
         order.cpus.assign(rank->spec->cpus.begin(), rank->spec->cpus.end());
         rank->pid = guest.pid;
         rank->pidfd = open_pidfd(guest.pid);
-        has_stranger_ = has_stranger_ || !descends_from(guest.pid, ::getpid());
+        note_starters(guest.pid);
         guest.rank = rank;
         watch(*rank);
     }
     return send_order(guest, order) && rank != nullptr;
+}
+
+void BroughtRanks::note_starters(pid_t rank) {
+    const auto found = ancestors(rank);
+    if (std::ranges::find(found, ::getpid(), &Process::pid) != found.end()) {
+        return;
+    }
+    has_stranger_ = true;
+    for (const auto& process : found) {
+        starters_.insert_or_assign(process.pid, process.start_time);
+    }
+}
+
+void BroughtRanks::leave_out_starters(std::vector<Process>& processes) const {
+    std::erase_if(processes, [this](const Process& process) {
+        const auto starter = starters_.find(process.pid);
+        return starter != starters_.end() && starter->second == process.start_time;
+    });
 }
 
 /// With the write ends of the rank's pipes: mpirun would cut lines where writes end, and mix them.

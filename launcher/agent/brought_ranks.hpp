@@ -6,6 +6,7 @@
 #include "launcher/agent/event_loop.hpp"
 #include "launcher/agent/oom_watch.hpp"
 #include "launcher/agent/output_pump.hpp"
+#include "launcher/agent/process_table.hpp"
 #include "launcher/agent/rank_socket.hpp"
 #include "launcher/agent/shim_protocol.hpp"
 #include "launcher/plan/process_spec.hpp"
@@ -47,6 +48,10 @@ public:
 
     /// Whether one has come that is no descendant of ours, as from the daemon of another host.
     [[nodiscard]] bool has_stranger() const noexcept { return has_stranger_; }
+
+    /// Takes out who started ranks that are no descendants of ours: mpirun's daemon, which srun may
+    /// have given the variables of a rank, and which ends with mpirun.
+    void leave_out_starters(std::vector<Process>& processes) const;
 
     /// To every rank that runs; see Ranks::signal.
     void signal(int number);
@@ -90,6 +95,7 @@ private:
     [[nodiscard]] bool take_claim(Guest& guest, const ShimClaim& claim);
     [[nodiscard]] bool send_order(const Guest& guest, const ShimOrder& order);
     [[nodiscard]] std::string reason_to_refuse(const ShimClaim& claim) const;
+    void note_starters(pid_t rank);
     void fail(Rank& rank, const ShimFailure& failure);
     void close(GuestId id);
     void close_guest_of(const Rank& rank);
@@ -105,6 +111,7 @@ private:
     UniqueFd listener_;
     bool takes_more_ = true;
     bool has_stranger_ = false;
+    std::map<pid_t, std::uint64_t> starters_;  // of strangers, and their start times
     std::vector<Rank> ranks_;
     bool is_whole_job_ = false;
     std::map<GuestId, Guest> guests_;

@@ -6,6 +6,7 @@
 namespace hvd::launch::agent {
 
 Ending::Action Ending::stop(std::chrono::milliseconds grace, TimePoint now) {
+    is_wanted_ = true;
     if (state_ == State::killing) {
         return Action::none;
     }

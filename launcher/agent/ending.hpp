@@ -42,12 +42,16 @@ public:
     [[nodiscard]] std::optional<TimePoint> deadline() const noexcept { return deadline_; }
     [[nodiscard]] bool is_stopping() const noexcept { return state_ != State::idle; }
 
+    /// Whether somebody wanted the end, which may also come by itself.
+    [[nodiscard]] bool is_wanted() const noexcept { return is_wanted_; }
+
 private:
     enum class State : std::uint8_t { idle, asked, killing };
 
     [[nodiscard]] Action start_killing(TimePoint now);
 
     State state_ = State::idle;
+    bool is_wanted_ = false;
     bool asked_leftovers_ = false;
     std::optional<TimePoint> deadline_;  // of the grace, then of the next KILL
     TimePoint give_up_at_{};

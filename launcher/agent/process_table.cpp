@@ -125,6 +125,18 @@ bool descends_from(pid_t pid, pid_t ancestor) {
     return pid == ancestor && pid > 0;
 }
 
+std::vector<Process> ancestors(pid_t pid) {
+    std::vector<Process> found;
+    auto process = read_process(pid);
+    while (process && process->parent > 0) {
+        process = read_process(process->parent);
+        if (process) {
+            found.push_back(*process);
+        }
+    }
+    return found;
+}
+
 void send_signal(const Process& process, int number) {
     const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
     const auto now = read_process(process.pid);

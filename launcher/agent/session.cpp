@@ -393,7 +393,11 @@ void Session::signal_ranks(int number) {
 }
 
 std::vector<Process> Session::others() const {
-    return find_job(marks_);
+    auto found = find_job(marks_);
+    if (brought_ && !has_launcher_ && !ending_.is_wanted()) {
+        brought_->leave_out_starters(found);
+    }
+    return found;
 }
 
 void Session::note(std::string text) {

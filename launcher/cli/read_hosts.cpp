@@ -17,13 +17,12 @@ Error wrong(std::string message) {
 }
 
 /// Whether srun can start the agents: not for the groups of a heterogeneous job, which it would
-/// need an option each for; not where the user said how hosts are reached; and mpirun, which starts
-/// its daemons by srun itself, is run by the agent of this machine.
+/// need an option each for; and not where the user said how hosts are reached.
 bool is_for_srun(const Draft& draft, const Allocation& allocation) {
     const auto& request = draft.request;
     return allocation.scheduler == Scheduler::slurm && !allocation.id.empty() &&
            !find(draft.environment, "SLURM_HET_SIZE") && request.remote.shell.empty() &&
-           !request.listen && !request.mpi.is_wanted && !request.facts_file && !draft.is_doctor;
+           !request.listen && !request.facts_file && !draft.is_doctor;
 }
 
 /// Refuses more ranks than the batch system gave tasks, before anything is started.
@@ -81,6 +80,14 @@ Status take_gpus(Draft& draft, const Allocation& allocation) {
                      (each ? "Slurm does not say how many tasks it has (SLURM_NTASKS)"
                            : "this is no number of GPUs") +
                      "; ask for GPUs with --gpus-per-node or --gres instead of --gpus-per-task");
+    }
+    const bool has_one_each =
+        std::ranges::all_of(allocation.hosts, [](const Host& host) { return host.slots == 1; });
+    if (draft.request.mpi.is_wanted && !has_one_each) {
+        return wrong("SLURM_GPUS_PER_TASK=" + *gpus +
+                     ": mpirun starts one task on each node by srun, to which " + allocation.name +
+                     " gives the GPUs of one task; leave --mpi out, or ask for GPUs with "
+                     "--gpus-per-node or --gres instead of --gpus-per-task");
     }
     draft.request.slurm_job->has_gpus_by_task = true;
     if (!draft.gpus_per_rank_given) {

@@ -198,3 +198,13 @@ class Slurm:
             result.stdout.decode(errors="replace"),
             result.stderr.decode(errors="replace"),
         )
+
+
+def wait_until_nothing_is_left(slurm: Slurm) -> None:
+    service = ("munged", "slurmctld", "slurmd", "slurmscriptd")
+    deadline = time.monotonic() + 20
+    while left := [
+        (node.name, one) for node in slurm.nodes for one in node.jobs() if one.name not in service
+    ]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from foreign.slurm import RANK, Batch, Slurm, said
+from foreign.slurm import RANK, Batch, Slurm, said, wait_until_nothing_is_left
 from support.hosts import Lab, why_not
 from support.hosts.lab import tool
 
@@ -250,13 +250,3 @@ def test_a_node_that_cannot_reach_the_launcher_is_named_with_what_to_do(
     assert "srun says: hvd-agent: h2 is waiting for 10.77.0.2:4000" in words
     assert batch.exit_code() == "124:0"
     wait_until_nothing_is_left(slurm)
-
-
-def wait_until_nothing_is_left(slurm: Slurm) -> None:
-    service = ("munged", "slurmctld", "slurmd", "slurmscriptd")
-    deadline = time.monotonic() + 20
-    while left := [
-        (node.name, one) for node in slurm.nodes for one in node.jobs() if one.name not in service
-    ]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)

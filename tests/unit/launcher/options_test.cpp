@@ -380,7 +380,7 @@ TEST_CASE("inside of a Slurm allocation srun starts the agents, unless the user 
     CHECK(request("train", with_end).end_time == 1'700'000'000);
     CHECK_FALSE(request("-H n1:4 train", slurm).slurm_job);
     CHECK_FALSE(request("--remote-shell r train", slurm).slurm_job);
-    CHECK_FALSE(request("--mpi train", slurm).slurm_job);
+    CHECK(request("--mpi train", slurm).slurm_job->id == "42");
     CHECK_FALSE(request("train", of_groups).slurm_job);
 }
 
@@ -396,6 +396,7 @@ TEST_CASE("a rank gets the GPUs that a Slurm job has for each task") {
     slurm["SLURM_GPUS_PER_TASK"] = "a100:2,v100:1";
     CHECK(request("train", slurm).gpus_per_rank == 3);
     CHECK(request("--gpus-per-rank 1 train", slurm).gpus_per_rank == 1);
+    CHECK_THAT(error("--mpi train", slurm), Catch::Contains("leave --mpi out, or ask for GPUs"));
     slurm["SLURM_GPUS_PER_TASK"] = "some";
     CHECK_THAT(error("train", slurm),
                Catch::StartsWith("SLURM_GPUS_PER_TASK=some in Slurm job 42: this is no number"));
