@@ -2,6 +2,7 @@
 #include "apps/hvd-bench/data.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -111,10 +112,10 @@ std::size_t count_errors(const Shape& shape,
     const auto size = coll::size_of(shape.type);
     const auto count = output.size() / size;
     std::size_t errors = 0;
-    std::byte right[8];
+    std::array<std::byte, sizeof(std::uint64_t)> right{};
     for (std::size_t index = 0; index < count; ++index) {
-        store(shape.type, right, expected(shape, round, index));
-        errors += std::memcmp(right, output.data() + index * size, size) != 0 ? 1 : 0;
+        store(shape.type, right.data(), expected(shape, round, index));
+        errors += std::memcmp(right.data(), output.data() + index * size, size) != 0 ? 1 : 0;
     }
     return errors;
 }

@@ -5,6 +5,7 @@
 
 #include <boost/program_options.hpp>
 
+#include <array>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -14,11 +15,11 @@ namespace po = boost::program_options;
 namespace hvd::bench {
 namespace {
 
-constexpr coll::Op kOps[] = {coll::Op::allreduce, coll::Op::allgather, coll::Op::broadcast,
+constexpr std::array kOps = {coll::Op::allreduce, coll::Op::allgather, coll::Op::broadcast,
                              coll::Op::barrier};
-constexpr coll::ReduceOp kReduceOps[] = {coll::ReduceOp::average, coll::ReduceOp::sum,
-                                         coll::ReduceOp::min, coll::ReduceOp::max,
-                                         coll::ReduceOp::product};
+constexpr std::array kReduceOps = {coll::ReduceOp::average, coll::ReduceOp::sum,
+                                   coll::ReduceOp::min, coll::ReduceOp::max,
+                                   coll::ReduceOp::product};
 
 Error invalid(std::string_view flag, const std::string& value, std::string_view expected) {
     return {Errc::invalid_argument,
@@ -27,7 +28,7 @@ Error invalid(std::string_view flag, const std::string& value, std::string_view 
 
 /// The value whose name is `text`.
 template <class Value, std::size_t kCount>
-std::optional<Value> named(std::string_view text, const Value (&values)[kCount]) {
+std::optional<Value> named(std::string_view text, const std::array<Value, kCount>& values) {
     for (const auto value : values) {
         if (to_string(value) == text) {
             return value;

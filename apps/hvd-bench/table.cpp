@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/hvd-bench/table.hpp"
 
+#include <array>
 #include <cstdio>
 #include <string_view>
 
@@ -13,9 +14,9 @@ std::string_view to_string(Mode mode) {
 
 template <class... Arguments>
 std::string formatted(const char* format, Arguments... arguments) {
-    char text[256];
-    const int length = std::snprintf(text, sizeof text, format, arguments...);
-    return {text, static_cast<std::size_t>(length < 0 ? 0 : length)};
+    std::array<char, 256> text{};
+    const int length = std::snprintf(text.data(), text.size(), format, arguments...);
+    return {text.data(), static_cast<std::size_t>(length < 0 ? 0 : length)};
 }
 
 /// The reduce operation, where there is one.

@@ -6,6 +6,7 @@
 #include "collectives/algorithms/half.hpp"
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -70,12 +71,21 @@ struct BFloat16 {
     static std::uint16_t store(float value) noexcept { return f32_to_bf16(value); }
 };
 
+template <class T>
+[[nodiscard]] bool is_nan(T value) noexcept {
+    if constexpr (std::is_floating_point_v<T>) {
+        return std::isnan(value);
+    } else {
+        return false;
+    }
+}
+
 template <ReduceOp kOp, class T>
 [[nodiscard]] T combine(T sum, T value) noexcept {
     if constexpr (kOp == ReduceOp::min) {
-        return value < sum || value != value ? value : sum;  // a NaN wins
+        return value < sum || is_nan(value) ? value : sum;  // a NaN wins
     } else if constexpr (kOp == ReduceOp::max) {
-        return value > sum || value != value ? value : sum;
+        return value > sum || is_nan(value) ? value : sum;
     } else if constexpr (std::is_integral_v<T> && sizeof(T) <= 8) {
         using U = Wrapping<T>;
         return kOp == ReduceOp::product
@@ -89,6 +99,27 @@ template <ReduceOp kOp, class T>
 }
 
 /// A policy is `Stored`, `Sum`, `load(args, Stored)`, `combine(Sum, Sum)` and `store(args, Sum)`.
+/// This puts the combination of all inputs' elements [start, start + size) into `sum`.
+template <class Policy>
+void combine_block(const ReduceArgs& args,
+                   std::size_t start,
+                   std::size_t size,
+                   typename Policy::Sum* sum) {
+    for (int rank = 0; rank < args.input_count; ++rank) {
+        const auto* input =
+            reinterpret_cast<const typename Policy::Stored*>(args.inputs[rank]) + start;
+        if (rank == 0) {
+            for (std::size_t index = 0; index < size; ++index) {
+                sum[index] = Policy::load(args, input[index]);
+            }
+        } else {
+            for (std::size_t index = 0; index < size; ++index) {
+                sum[index] = Policy::combine(sum[index], Policy::load(args, input[index]));
+            }
+        }
+    }
+}
+
 template <class Policy>
 void reduce_blocks(const ReduceArgs& args) {
     using Stored = typename Policy::Stored;
@@ -96,18 +127,7 @@ void reduce_blocks(const ReduceArgs& args) {
     auto* const sum = sums.data();
     for (std::size_t start = args.first; start < args.count; start += kBlock) {
         const std::size_t size = args.count - start < kBlock ? args.count - start : kBlock;
-        for (int rank = 0; rank < args.input_count; ++rank) {
-            const auto* input = reinterpret_cast<const Stored*>(args.inputs[rank]) + start;
-            if (rank == 0) {
-                for (std::size_t index = 0; index < size; ++index) {
-                    sum[index] = Policy::load(args, input[index]);
-                }
-            } else {
-                for (std::size_t index = 0; index < size; ++index) {
-                    sum[index] = Policy::combine(sum[index], Policy::load(args, input[index]));
-                }
-            }
-        }
+        combine_block<Policy>(args, start, size, sum);
         for (int target = 0; target < args.output_count; ++target) {
             auto* output = reinterpret_cast<Stored*>(args.outputs[target]) + start;
             if (target == 0) {

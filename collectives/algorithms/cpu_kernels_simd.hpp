@@ -15,8 +15,9 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr std::size_t kLine = 64;
-constexpr std::size_t kAhead = 1024;  // bytes; further does not help, nearer does not hide it all
+inline constexpr std::size_t kLine = 64;
+inline constexpr std::size_t kAhead =
+    1024;  // bytes; further does not help, nearer does not hide it all
 
 // How each type is read and written as vectors of what is summed.
 
@@ -103,7 +104,8 @@ struct Pointers {
     [[nodiscard]] static constexpr int count() { return kCount; }
     [[nodiscard]] HWY_INLINE Stored* operator[](int index) const { return all[index]; }
 
-    Stored* all[kCount];
+    // The linker might keep this file's std::array::operator[], which other CPUs cannot run.
+    Stored* all[kCount];  // NOLINT(modernize-avoid-c-arrays)
 };
 template <class Stored, class Byte>
 struct Pointers<Stored, Byte, 0> {
@@ -209,7 +211,7 @@ std::size_t float_sum(const ReduceArgs& args) {
     return SumLoop<Element, true>::run(args);
 }
 
-[[nodiscard]] VectorKernel simd_kernel(DataType type, ReduceOp op) noexcept {
+[[nodiscard]] inline VectorKernel simd_kernel(DataType type, ReduceOp op) noexcept {
     if (op != ReduceOp::sum && op != ReduceOp::average) {
         return nullptr;
     }

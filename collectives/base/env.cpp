@@ -34,6 +34,7 @@ bool set_env_default(const char* name, const std::string& value) {
 }
 
 void unset_env(const std::string& name) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): see the header
     (void)::unsetenv(name.c_str());
 }
 

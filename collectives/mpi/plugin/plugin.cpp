@@ -159,6 +159,8 @@ int release(std::uint64_t communicator) {
     return MPI_Comm_free(&handle);
 }
 
+// Requests end in test(), which the checker does not connect with them.
+// NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker)
 int alltoall(const void* in,
              HvdMpiLayout from,
              void* out,
@@ -194,6 +196,8 @@ int barrier(std::uint64_t communicator, std::uint64_t* request) {
     *request = to_number(started);
     return code;
 }
+
+// NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker)
 
 int test(std::uint64_t* request, int* is_done) {
     auto handle = from_number<MPI_Request>(*request);

@@ -155,6 +155,7 @@ private:
     Request(std::string name, hvd_op op, std::span<T> data)
         : name_(std::move(name)),
           // The C type has no const; only allgather takes const data, and it writes nothing.
+          // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
           data_(const_cast<std::remove_const_t<T>*>(data.data())),
           count_(static_cast<std::int64_t>(data.size())),
           dtype_(dtype_of<T>()),
