@@ -11,6 +11,7 @@
 #include "launcher/output/write_all.hpp"
 #include "launcher/plan/planner.hpp"
 #include "launcher/plan_request.hpp"
+#include "launcher/slurm_hosts.hpp"
 #include "launcher/supervise/signals.hpp"
 #include "launcher/wire/build_id.hpp"
 
@@ -115,6 +116,18 @@ void ask_all(Examination& examination,
     }
 }
 
+/// In an allocation of Slurm srun starts the agents, as it does for a job.
+Result<Gathered> gather(IoThread& io,
+                        const BlockedSignals& signals,
+                        const LaunchRequest& job,
+                        const std::vector<PlacedHost>& placed,
+                        int& stop_signal) {
+    if (job.slurm_job && has_srun()) {
+        return gather_slurm_nodes(io, signals, job, stop_signal, Missing::stay_out);
+    }
+    return Gathered{.placed = placed, .starter = nullptr};
+}
+
 }  // namespace
 
 int examine(const Examine& request, EarlyAgentPtr early_agent) {
@@ -125,13 +138,22 @@ int examine(const Examine& request, EarlyAgentPtr early_agent) {
     }
     const BlockedSignals blocked;
     IoThread io;
-    auto starters = make_host_starters(
-        io, job.remote, *placed, starter_context(blocked.original_mask()), std::move(early_agent));
+    const auto began_at = io.now();
+    int stop_signal = 0;
+    auto gathered = gather(io, blocked, job, *placed, stop_signal);
+    if (!gathered) {
+        constexpr int kSignalBase = 128;
+        return fail(stop_signal != 0 ? kSignalBase + stop_signal : kExitLauncherFailure,
+                    gathered.error());
+    }
+    auto starters = make_host_starters(io, job.remote, gathered->placed,
+                                       starter_context(blocked.original_mask()),
+                                       std::move(early_agent), std::move(gathered->starter));
     if (!starters) {
         return fail(kExitLauncherFailure, starters.error());
     }
-    auto hosts = hosts_of(*placed);
-    Examination examination(io, blocked, std::string(wire::build_id()));
+    auto hosts = hosts_of(gathered->placed);
+    Examination examination(io, blocked, std::string(wire::build_id()), began_at);
     examination.link(**starters, hosts, job.start_timeout);
     ask_all(examination, job, std::move(hosts), (*starters)->names());
     examination.dismiss();

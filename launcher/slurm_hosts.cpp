@@ -19,6 +19,7 @@
 #include <csignal>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,20 +35,25 @@ void say(std::string_view sentence) {
     (void)write_all(STDERR_FILENO, "horovodrun: " + std::string(sentence) + "\n");
 }
 
-/// Gives the connections of those who joined, and keeps the srun that started them.
+/// Gives the connections of those who joined, and keeps the srun that started them. `missing` is
+/// why the others did not.
 class SrunStarter final : public Starter {
 public:
-    SrunStarter(std::unique_ptr<SrunStep> step, std::unique_ptr<Starter> joined)
-        : step_(std::move(step)), joined_(std::move(joined)) {}
+    SrunStarter(std::unique_ptr<SrunStep> step,
+                std::unique_ptr<Starter> joined,
+                std::optional<Error> missing)
+        : step_(std::move(step)), joined_(std::move(joined)), missing_(std::move(missing)) {}
 
     [[nodiscard]] std::string_view name() const noexcept override { return "srun"; }
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override {
-        return joined_->start(host);
+        auto started = joined_->start(host);
+        return !started && missing_ ? *missing_ : std::move(started);
     }
 
 private:
     std::unique_ptr<SrunStep> step_;
     std::unique_ptr<Starter> joined_;
+    std::optional<Error> missing_;
 };
 
 bool is_loopback(std::string_view address) {
@@ -125,6 +131,24 @@ std::vector<int> tasks_of(const LaunchRequest& request) {
     return tasks;
 }
 
+Result<std::unique_ptr<JoinDoor>> open_door(IoThread& io,
+                                            const LaunchRequest& request,
+                                            const wire::Key& key,
+                                            bool is_six) {
+    return JoinDoor::open(io, {.address = any_address(is_six),
+                               .ports = request.ports,
+                               .wishes = {.hosts = request.hosts},
+                               .token = key,
+                               .build_id = std::string(wire::build_id()),
+                               .say =
+                                   [is_told = request.verbose](const std::string& what) {
+                                       if (is_told) {
+                                           say(what);
+                                       }
+                                   },
+                               .starter = "srun"});
+}
+
 }  // namespace
 
 bool has_srun() {
@@ -137,26 +161,15 @@ bool has_srun() {
 Result<Gathered> gather_slurm_nodes(IoThread& io,
                                     const BlockedSignals& signals,
                                     const LaunchRequest& request,
-                                    int& stop_signal) {
+                                    int& stop_signal,
+                                    Missing missing) {
     const auto deadline = io.in(request.start_timeout);
     HVD_TRY(const auto agent, find_agent_file(starter_context(signals.original_mask())));
     HVD_TRY(auto image, agent_bytes(agent));
     const bool is_six = reachable_addresses(false).empty() && !reachable_addresses(true).empty();
     const auto token = wire::make_join_token();
     HVD_TRY(const auto key, wire::join_key(token));
-    HVD_TRY(auto door,
-            JoinDoor::open(io, {.address = any_address(is_six),
-                                .ports = request.ports,
-                                .wishes = {.hosts = request.hosts},
-                                .token = key,
-                                .build_id = std::string(wire::build_id()),
-                                .say =
-                                    [is_told = request.verbose](const std::string& what) {
-                                        if (is_told) {
-                                            say(what);
-                                        }
-                                    },
-                                .starter = "srun"}));
+    HVD_TRY(auto door, open_door(io, request, key, is_six));
     const SrunOrder order{.job_id = request.slurm_job->id,
                           .nodes = names_of(request.hosts),
                           .tasks = tasks_of(request),
@@ -185,16 +198,22 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
         }
     });
     auto joined = door->gather(deadline, remedy_for(order));
+    std::optional<Error> why;
     if (!joined) {
-        return joined.error().code == Errc::timed_out ? with_words(joined.error(), *step)
-                                                      : joined.error();
+        why = joined.error().code == Errc::timed_out ? with_words(joined.error(), *step)
+                                                     : joined.error();
+        if (missing == Missing::fail || stop_signal != 0) {
+            return *why;
+        }
+        joined = door->take_joined();
     }
     step->all_are_there();
     Gathered gathered;
     for (auto& host : joined->hosts) {
         gathered.placed.push_back({.host = std::move(host), .is_here = false});
     }
-    gathered.starter = std::make_unique<SrunStarter>(std::move(step), std::move(joined->starter));
+    gathered.starter =
+        std::make_unique<SrunStarter>(std::move(step), std::move(joined->starter), std::move(why));
     return gathered;
 }
 

@@ -9,9 +9,14 @@
 #include "launcher/remote/factory.hpp"
 #include "launcher/supervise/signals.hpp"
 
+#include <cstdint>
+
 namespace hvd::launch {
 
 class IoThread;
+
+/// What nodes whose agents do not dial are to a job: its end, or hosts that it is without.
+enum class Missing : std::uint8_t { fail, stay_out };
 
 /// Whether there is an srun in PATH: in a container there may be none, though the variables of the
 /// allocation came along.
@@ -20,10 +25,12 @@ class IoThread;
 /// One srun starts an agent on each node of `request.slurm_job`, also on ours: ranks belong to a
 /// step then, which is what Slurm counts, confines to its GPUs and CPUs, and signals. Waits until
 /// all have dialled. Errors: unavailable and timed_out, with srun's own words and who is missing;
-/// aborted, when a signal came, which is then in `stop_signal`.
+/// aborted, when a signal came, which is then in `stop_signal`. With Missing::stay_out only the
+/// last of these: the starter then has the reason for each node that is missing.
 [[nodiscard]] Result<Gathered> gather_slurm_nodes(IoThread& io,
                                                   const BlockedSignals& signals,
                                                   const LaunchRequest& request,
-                                                  int& stop_signal);
+                                                  int& stop_signal,
+                                                  Missing missing = Missing::fail);
 
 }  // namespace hvd::launch

@@ -22,7 +22,7 @@ bool is_for_srun(const Draft& draft, const Allocation& allocation) {
     const auto& request = draft.request;
     return allocation.scheduler == Scheduler::slurm && !allocation.id.empty() &&
            !find(draft.environment, "SLURM_HET_SIZE") && request.remote.shell.empty() &&
-           !request.listen && !request.facts_file && !draft.is_doctor;
+           !request.listen && !request.facts_file;
 }
 
 /// Refuses more ranks than the batch system gave tasks, before anything is started.

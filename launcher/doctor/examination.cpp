@@ -19,10 +19,13 @@ constexpr std::int64_t kLeaseMs = 30'000;
 
 }  // namespace
 
-Examination::Examination(IoThread& io, const BlockedSignals& signals, std::string build_id)
+Examination::Examination(IoThread& io,
+                         const BlockedSignals& signals,
+                         std::string build_id,
+                         std::chrono::steady_clock::time_point began_at)
     : io_(io),
       build_id_(std::move(build_id)),
-      began_at_(io.now()),
+      began_at_(began_at),
       agents_(
           {.on_message = [this](std::size_t host,
                                 wire::FromAgent message) { on_message(host, std::move(message)); },

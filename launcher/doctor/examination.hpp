@@ -31,7 +31,11 @@ struct LinkWishes {
 /// Thread: the caller of its methods is the io thread.
 class Examination final {
 public:
-    Examination(IoThread& io, const BlockedSignals& signals, std::string build_id);
+    /// The time to reach a host counts from `began_at`.
+    Examination(IoThread& io,
+                const BlockedSignals& signals,
+                std::string build_id,
+                std::chrono::steady_clock::time_point began_at);
 
     /// Starts the agents and takes what they tell of their hosts, until each has spoken or failed.
     void link(Starter& starter,

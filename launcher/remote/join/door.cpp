@@ -282,8 +282,12 @@ Result<JoinedHosts> JoinDoor::gather(Deadline deadline, std::string_view remedy)
     pause_.cancel();
     socket_.reset();
     if (error_) {
-        return *std::move(error_);
+        return *error_;
     }
+    return take_joined();
+}
+
+JoinedHosts JoinDoor::take_joined() {
     std::map<std::string, std::unique_ptr<JoinConnection>> joined;
     for (auto& guest : guests_) {
         if (!guest.name.empty() && !guest.is_over) {
@@ -292,9 +296,8 @@ Result<JoinedHosts> JoinDoor::gather(Deadline deadline, std::string_view remedy)
         }
     }
     guests_.clear();
-    return JoinedHosts{
-        .hosts = roster_.hosts(),
-        .starter = std::make_unique<JoinStarter>(options_.starter, std::move(joined))};
+    return {.hosts = roster_.hosts(),
+            .starter = std::make_unique<JoinStarter>(options_.starter, std::move(joined))};
 }
 
 }  // namespace hvd::launch

@@ -68,6 +68,9 @@ public:
         Deadline deadline,
         std::string_view remedy = "start `horovodrun --join` there, or allow more time");
 
+    /// After `gather`, also one that failed: those who are there. The starter refuses the others.
+    [[nodiscard]] JoinedHosts take_joined();
+
     /// Ends `gather`.
     void give_up(Error error);
 

@@ -237,10 +237,10 @@ def firewall(slurm: Slurm) -> Iterator[None]:
 def test_a_node_that_cannot_reach_the_launcher_is_named_with_what_to_do(
     slurm: Slurm, horovodrun: Path, firewall: None
 ) -> None:
-    batch = slurm.sbatch(
-        f"exec {horovodrun} --port-range 40000-40009 --start-timeout 12 {RANK}",
-        *("-N2", "--ntasks-per-node=1"),
-    )
+    options = "--port-range 40000-40009 --start-timeout 12"
+    nodes = ("-N2", "--ntasks-per-node=1")
+    batch = slurm.sbatch(f"exec {horovodrun} {options} {RANK}", *nodes)
+    examined = slurm.sbatch(f"exec {horovodrun} doctor {options} {RANK}", *nodes)
     batch.wait()
 
     words = batch.output()
@@ -249,4 +249,20 @@ def test_a_node_that_cannot_reach_the_launcher_is_named_with_what_to_do(
     assert "connections from there to port 4000" in words
     assert "srun says: hvd-agent: h2 is waiting for 10.77.0.2:4000" in words
     assert batch.exit_code() == "124:0"
+
+    examined.wait()
+    assert "PASS  h1  " in examined.output()
+    assert "FAIL  h2\n" in examined.output()
+    assert "missing: h2; see whether" in examined.output()
+    assert examined.exit_code() == "1:0"
+    wait_until_nothing_is_left(slurm)
+
+
+def test_the_doctor_reaches_the_nodes_as_a_job_does(slurm: Slurm, horovodrun: Path) -> None:
+    batch = slurm.sbatch(f"exec {horovodrun} doctor {RANK}", "-N2", "--ntasks-per-node=2")
+    batch.wait()
+
+    assert batch.exit_code() == "0:0", batch.output()
+    verdicts = [line[:8] for line in batch.output().splitlines() if "  h" in line[:8]]
+    assert verdicts == ["PASS  h1", "PASS  h2", "PASS  h1"], batch.output()
     wait_until_nothing_is_left(slurm)
