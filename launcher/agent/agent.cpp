@@ -3,10 +3,11 @@
 
 #include "launcher/agent/session.hpp"
 
-#include <cstdio>
+#include <array>
 #include <exception>
 #include <string_view>
 
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace hvd::launch::agent {
@@ -16,8 +17,15 @@ constexpr int kFailed = 125;
 
 }  // namespace
 
+/// Not by dprintf, whose buffer is lost where standard error is closed, as the guard's is.
 void complain(std::string_view text) noexcept {
-    (void)::dprintf(STDERR_FILENO, "hvd-agent: %.*s\n", static_cast<int>(text.size()), text.data());
+    const auto part = [](std::string_view words) {
+        // writev only reads, but its type does not say so.
+        // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
+        return iovec{.iov_base = const_cast<char*>(words.data()), .iov_len = words.size()};
+    };
+    const std::array<iovec, 3> line{part("hvd-agent: "), part(text), part("\n")};
+    (void)::writev(STDERR_FILENO, line.data(), static_cast<int>(line.size()));
 }
 
 int run_agent(const AgentSetup& setup) {

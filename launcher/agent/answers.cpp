@@ -32,7 +32,10 @@ void Answers::on(const wire::Check& check) {
         control_.send(wire::Note{.text = std::move(warning)});
     }
     auto problems = find_problems(check.job, check.plan);
-    auto limits = judge(read_limits(), check.plan.ranks.size(), descriptors_for(check.plan));
+    auto limits = judge(read_limits(), {.ranks = check.plan.ranks.size(),
+                                        .world = static_cast<std::size_t>(std::max(check.np, 0)),
+                                        .descriptors = descriptors_for(check.plan),
+                                        .is_examination = check.is_examination});
     std::ranges::move(limits.problems, std::back_inserter(problems));
     for (auto& warning : limits.warnings) {
         control_.send(wire::Note{.text = std::move(warning)});

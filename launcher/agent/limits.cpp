@@ -20,9 +20,12 @@ constexpr std::int32_t kUsage = 2;
 constexpr std::uint64_t kKiB = 1024;
 constexpr std::uint64_t kMiB = 1024 * kKiB;
 
-constexpr std::uint64_t kThreadsPerRank = 16;         // frameworks and data loaders
-constexpr std::uint64_t kManyProcesses = 65'536;      // nobody runs into such a limit
-constexpr std::uint64_t kLeastStack = 1 * kMiB;       // deep recursion in Python needs more
+constexpr std::uint64_t kThreadsPerRank = 16;     // frameworks and data loaders
+constexpr std::uint64_t kManyProcesses = 65'536;  // nobody runs into such a limit
+constexpr std::uint64_t kLeastStack = 1 * kMiB;   // deep recursion in Python needs more
+constexpr std::uint64_t kFilesPerRank = 128;      // interpreter, data sets, a loader's pipes
+constexpr std::uint64_t kUsualOpenFiles = 65'536;
+constexpr std::uint64_t kBigCore = 1'024 * kMiB;
 constexpr std::uint64_t kLeastLocked = 1'024 * kMiB;  // buffers that network cards read
 
 enum class Which { soft, hard };
@@ -90,12 +93,46 @@ void judge_processes(const Limits& limits, std::size_t ranks, LimitFindings& fou
     }
 }
 
+/// The mesh has two links with each rank where there are several hosts, and the ranks of one host
+/// have two descriptors of each other.
+void judge_soft_open_files(const Limits& limits, const RankNeeds& needs, LimitFindings& found) {
+    if (needs.ranks == 0) {
+        return;
+    }
+    const std::uint64_t over_net = needs.world > needs.ranks ? 2 * (needs.world - 1) : 0;
+    const auto others = over_net + 2 * (needs.ranks - 1);
+    if (limits.soft_open_files < others + kFilesPerRank) {
+        found.warnings.push_back("ranks may have only " + std::to_string(limits.soft_open_files) +
+                                 " open files and may need " +
+                                 std::to_string(others + kFilesPerRank) + ", of which " +
+                                 std::to_string(others) + " for each other; set `ulimit -n " +
+                                 std::to_string(std::min(limits.open_files, kUsualOpenFiles)) +
+                                 "` there (nofile in /etc/security/limits.conf)");
+    }
+}
+
+void judge_cores(const Limits& limits, LimitFindings& found) {
+    if (limits.has_core_files && limits.core_bytes > kBigCore) {
+        found.warnings.push_back(
+            "a rank that crashes writes all its memory to a file, which takes time and room; set "
+            "`ulimit -c 0` there if nobody will read it");
+    }
+}
+
+bool has_core_files() {
+    const auto pattern = read_file("/proc/sys/kernel/core_pattern", 4 * kKiB);
+    return pattern && !pattern->starts_with('|') && !trim(*pattern).empty();
+}
+
 }  // namespace
 
 Limits read_limits() {
     Limits limits{.open_files = limit_of(RLIMIT_NOFILE, Which::hard),
+                  .soft_open_files = limit_of(RLIMIT_NOFILE, Which::soft),
                   .locked_bytes = limit_of(RLIMIT_MEMLOCK, Which::soft),
                   .stack_bytes = limit_of(RLIMIT_STACK, Which::soft),
+                  .core_bytes = limit_of(RLIMIT_CORE, Which::soft),
+                  .has_core_files = has_core_files(),
                   .has_rdma = ::access("/dev/infiniband", F_OK) == 0};
     const auto processes = limit_of(RLIMIT_NPROC, Which::soft);
     if (::getuid() != 0 && processes < kManyProcesses) {
@@ -105,16 +142,20 @@ Limits read_limits() {
     return limits;
 }
 
-LimitFindings judge(const Limits& limits, std::size_t ranks, std::size_t descriptors) {
+LimitFindings judge(const Limits& limits, const RankNeeds& needs) {
     LimitFindings found;
-    if (limits.open_files < descriptors) {
-        found.problems.push_back({.exit_code = kUsage,
-                                  .text = "the hard limit of open files is " +
-                                          std::to_string(limits.open_files) +
-                                          ", but its ranks need " + std::to_string(descriptors) +
-                                          "; raise `ulimit -Hn` there, or start fewer ranks"});
+    if (limits.open_files < needs.descriptors) {
+        found.problems.push_back(
+            {.exit_code = kUsage,
+             .text = "the hard limit of open files is " + std::to_string(limits.open_files) +
+                     ", but its ranks need " + std::to_string(needs.descriptors) +
+                     "; raise `ulimit -Hn` there, or start fewer ranks"});
     }
-    judge_processes(limits, ranks, found);
+    judge_soft_open_files(limits, needs, found);
+    judge_processes(limits, needs.ranks, found);
+    if (needs.is_examination) {
+        judge_cores(limits, found);
+    }
     if (limits.has_rdma && limits.locked_bytes < kLeastLocked) {
         found.warnings.push_back(
             "only " + in_words(limits.locked_bytes) +

@@ -17,11 +17,15 @@ struct Limits {
     static constexpr auto kNone = std::numeric_limits<std::uint64_t>::max();
 
     std::uint64_t open_files = kNone;  // the hard one: the agent raises its own
+    std::uint64_t soft_open_files =
+        kNone;                         // what ranks have, who may not know that they can raise it
     std::uint64_t processes = kNone;   // with threads, of the user; kNone also where root has none
     std::uint64_t used_processes = 0;  // of them
     std::uint64_t locked_bytes = kNone;
     std::uint64_t stack_bytes = kNone;
-    bool has_rdma = false;  // a network that locks memory
+    std::uint64_t core_bytes = 0;
+    bool has_core_files = false;  // else a program gets cores, or nobody
+    bool has_rdma = false;        // a network that locks memory
 
     friend bool operator==(const Limits&, const Limits&) = default;
 };
@@ -36,7 +40,15 @@ struct LimitFindings {
     friend bool operator==(const LimitFindings&, const LimitFindings&) = default;
 };
 
-/// `descriptors` is how many the agent will need for the ranks. Each finding has its remedy.
-[[nodiscard]] LimitFindings judge(const Limits& limits, std::size_t ranks, std::size_t descriptors);
+/// What the ranks of this host will ask for.
+struct RankNeeds {
+    std::size_t ranks = 0;
+    std::size_t world = 0;        // ranks of the whole job
+    std::size_t descriptors = 0;  // of the agent, for the ranks
+    bool is_examination = false;  // whether to say what harms no job
+};
+
+/// Each finding has its remedy.
+[[nodiscard]] LimitFindings judge(const Limits& limits, const RankNeeds& needs);
 
 }  // namespace hvd::launch::agent

@@ -217,7 +217,10 @@ void Examination::check(const LaunchPlan& plan, const std::vector<std::size_t>& 
         auto& patient = patients_[hosts[index]];
         patient.is_awaited = true;
         patient.asked_wall_ns = wall_clock_ns();
-        agents_.send(hosts[index], wire::Check{.job = plan.job, .plan = plan.hosts[index]});
+        agents_.send(
+            hosts[index],
+            wire::Check{
+                .job = plan.job, .plan = plan.hosts[index], .np = plan.np, .is_examination = true});
     }
     wait(kAnswerLimit);
     for (const auto host : hosts) {

@@ -61,7 +61,7 @@ Result<std::vector<HostProblem>> Supervisor::check(const LaunchPlan& plan) {
     problems_.assign(plan.hosts.size(), {});
     is_awaited_.assign(plan.hosts.size(), true);
     for (std::size_t host = 0; host < plan.hosts.size(); ++host) {
-        agents_.send(host, wire::Check{.job = plan.job, .plan = plan.hosts[host]});
+        agents_.send(host, wire::Check{.job = plan.job, .plan = plan.hosts[host], .np = plan.np});
     }
     wait_for_agents();
     if (link_error_) {

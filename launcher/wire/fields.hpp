@@ -167,7 +167,7 @@ void fields(auto& io, Is<Ping> auto& ping) {
 }
 
 void fields(auto& io, Is<Check> auto& check) {
-    io(check.job, check.plan);
+    io(check.job, check.plan, check.np, check.is_examination);
 }
 
 void fields(auto& io, Is<Seek> auto& seek) {

@@ -191,6 +191,8 @@ struct Start {
 struct Check {
     JobPlan job;
     HostPlan plan;
+    int np = 0;                   // ranks of the whole job
+    bool is_examination = false;  // of the doctor, who also says what harms no job
     friend bool operator==(const Check&, const Check&) = default;
 };
 

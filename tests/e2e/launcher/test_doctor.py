@@ -73,9 +73,15 @@ def test_flags_of_one_are_refused_by_the_other(launcher, arguments, sentence):
     assert sentence in job.said[0]
 
 
-def test_a_limit_that_ranks_run_into_is_a_warning_with_its_remedy(launcher):
-    job = launcher.run("doctor", prefix=("sh", "-c", 'ulimit -s 512; exec "$@"', "sh"))
+@pytest.mark.parametrize(
+    "limit, said, remedy",
+    [
+        ("-s 512", "stacks have only 512 KiB", "ulimit -s 8192"),
+        ("-Sn 100", "only 100 open files and may need 1", "ulimit -n "),
+    ],
+)
+def test_a_limit_that_ranks_run_into_is_a_warning_with_its_remedy(launcher, limit, said, remedy):
+    job = launcher.run("doctor", prefix=("sh", "-c", f'ulimit {limit}; exec "$@"', "sh"))
 
     assert job.code == 0, job.err
-    (line,) = [line for line in job.lines if "stacks" in line]
-    assert "stacks have only 512 KiB" in line and "set `ulimit -s 8192` there" in line
+    assert [line for line in job.lines if said in line and remedy in line], job.lines

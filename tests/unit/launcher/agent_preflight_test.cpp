@@ -61,11 +61,21 @@ TEST_CASE("what would keep ranks from running is told with its remedy") {
 }
 
 TEST_CASE("limits that are high enough are no word worth") {
-    CHECK(judge({}, 8, 128) == LimitFindings{});
-    CHECK(judge({.locked_bytes = 1}, 8, 128) == LimitFindings{});  // nothing there locks memory
-    CHECK(judge({.open_files = 128, .processes = 1'000, .used_processes = 10}, 8, 128) ==
+    CHECK(judge({}, {.ranks = 8, .world = 8, .descriptors = 128}) == LimitFindings{});
+    CHECK(judge({.locked_bytes = 1}, {.ranks = 8, .world = 8, .descriptors = 128}) ==
+          LimitFindings{});  // nothing there locks memory
+    CHECK(judge({.open_files = 128, .processes = 1'000, .used_processes = 10},
+                {.ranks = 8, .world = 8, .descriptors = 128}) == LimitFindings{});
+    CHECK(judge({.soft_open_files = 1'024}, {.ranks = 8, .world = 256, .descriptors = 128}) ==
           LimitFindings{});
-    CHECK(judge({.processes = 4, .used_processes = 9}, 0, 128) == LimitFindings{});  // no rank
+    CHECK(judge({.soft_open_files = 144}, {.ranks = 8, .world = 8, .descriptors = 128}) ==
+          LimitFindings{});  // one host
+    CHECK(judge({.core_bytes = Limits::kNone}, {.ranks = 8, .is_examination = true}) ==
+          LimitFindings{});  // a program gets it
+    CHECK(judge({.core_bytes = Limits::kNone, .has_core_files = true}, {.ranks = 8}) ==
+          LimitFindings{});  // it harms no job
+    CHECK(judge({.processes = 4, .used_processes = 9}, {.descriptors = 128}) ==
+          LimitFindings{});  // no rank
 }
 
 TEST_CASE("limits that ranks will run into are told with their remedy") {
@@ -77,6 +87,14 @@ TEST_CASE("limits that ranks will run into are told with their remedy") {
     };
     const auto& example = GENERATE(values<Example>({
         {{.open_files = 99}, true, "open files is 99, but its ranks need 128", "ulimit -Hn"},
+        {{.open_files = 8'192, .soft_open_files = 1'024},
+         false,
+         "only 1024 open files and may need 1156, of which 1028 for each other",
+         "ulimit -n 8192"},
+        {{.core_bytes = Limits::kNone, .has_core_files = true},
+         false,
+         "writes all its memory to a file",
+         "ulimit -c 0"},
         {{.processes = 20, .used_processes = 17},
          true,
          "of the 20 processes and threads that the user may have 3 are left, fewer than its 4 "
@@ -95,7 +113,8 @@ TEST_CASE("limits that ranks will run into are told with their remedy") {
     }));
     CAPTURE(example.value);
 
-    const auto found = judge(example.limits, 4, 128);
+    const auto found = judge(
+        example.limits, {.ranks = 4, .world = 512, .descriptors = 128, .is_examination = true});
 
     REQUIRE(found.problems.size() == (example.is_problem ? 1 : 0));
     REQUIRE(found.warnings.size() == (example.is_problem ? 0 : 1));
@@ -108,6 +127,7 @@ TEST_CASE("the limits of this process are read") {
     const auto limits = read_limits();
 
     CHECK(limits.open_files >= 64);
+    CHECK(limits.soft_open_files <= limits.open_files);
     CHECK(limits.stack_bytes >= 65'536);
     CHECK((limits.processes == Limits::kNone || limits.used_processes > 0));
 }

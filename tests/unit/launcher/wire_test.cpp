@@ -104,7 +104,7 @@ std::vector<ToAgent> all_to_agent() {
         PutDone{.rank = 1, .request = 2, .error = "no"},
         GetValue{.rank = 1, .request = 2, .value = bytes_of("v")},
         Ping{.asked_ns = 4, .lease_ms = 30'000},
-        Check{.job = job(), .plan = plan()},
+        Check{.job = job(), .plan = plan(), .np = 9, .is_examination = true},
         Seek{.marks = {"a", "b"}},
         OpenLink{.id = 1, .secret = bytes_of("s"), .interfaces = "ib*", .ports = "7-9"},
         MeasureLink{.id = 1, .secret = bytes_of("s"), .interfaces = "", .record = bytes_of("r")},
