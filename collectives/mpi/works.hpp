@@ -3,10 +3,11 @@
 // The schedules. All ranks choose the same one for a task; the state must outlive the Work.
 #pragma once
 
+#include "collectives/alarm.hpp"
 #include "collectives/backend.hpp"
-#include "collectives/mpi/alarm.hpp"
 #include "collectives/mpi/communicator.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -29,10 +30,13 @@ private:
     std::unique_ptr<std::vector<std::byte>> memory_ = std::make_unique<std::vector<std::byte>>();
 };
 
+/// MPI has no descriptor to sleep on, and makes progress only while it is called.
+inline constexpr std::chrono::microseconds kPollInterval{50};
+
 /// What the tasks of one backend share.
 struct State {
     State(Communicator the_communicator, Reactor& reactor)
-        : communicator(std::move(the_communicator)), alarm(reactor) {}
+        : communicator(std::move(the_communicator)), alarm(reactor, kPollInterval) {}
     ~State();
     State(const State&) = delete;
     State& operator=(const State&) = delete;

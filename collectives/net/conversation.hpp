@@ -45,6 +45,7 @@ public:
     [[nodiscard]] const Handshake& handshake() const noexcept { return handshake_; }
     [[nodiscard]] bool is_done() const noexcept { return handshake_.is_done() && out_.empty(); }
     [[nodiscard]] const Deadline& limit() const noexcept { return limit_; }
+    void wait_for_ever() noexcept { limit_ = Deadline::never(); }
     [[nodiscard]] int descriptor() const noexcept { return socket_.get(); }
     [[nodiscard]] UniqueFd take_socket() noexcept { return std::move(socket_); }
 

@@ -31,9 +31,9 @@ inline constexpr std::size_t kNonceBytes = 32;
 using JobKey = std::array<std::byte, kKeyBytes>;
 using Nonce = std::array<std::byte, kNonceBytes>;
 
-/// What a connection between two ranks is for.
-enum class Lane : std::uint8_t { control, data };
-inline constexpr int kLanes = 2;
+/// What a connection between two ranks is for. `probe`: to see whether it can be made.
+enum class Lane : std::uint8_t { control, data, probe };
+inline constexpr int kLanes = 3;
 
 /// Who a rank says it is. Of `host`, the first 63 bytes travel.
 struct LinkIdentity {
@@ -67,6 +67,9 @@ public:
     /// Takes at most `needed()` bytes. Errors: invalid_argument for a stranger or a rank of another
     /// job, unsupported for another version; the connection is then to be closed.
     [[nodiscard]] Status feed(std::span<const std::byte> bytes);
+
+    /// The end that listens has been told a rank, and waits for the proof.
+    [[nodiscard]] bool is_greeted() const noexcept { return state_ == State::expect_proof; }
 
     /// The end that connects has seen the answer of the right peer, and holds back its proof until
     /// `prove`: of several connections, one is to be used.

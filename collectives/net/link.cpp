@@ -42,6 +42,7 @@ std::size_t Link::send(std::span<const iovec> parts) noexcept {
             continue;
         }
         may_send_ = false;  // a broken link tells why to who reads from it
+        broken_ = errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS;
         return 0;
     }
 }

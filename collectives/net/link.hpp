@@ -17,6 +17,8 @@ namespace hvd::coll::net {
 /// Watched once, edge-triggered: an idle link costs nothing, and what a peer sends before we want
 /// it stays in the kernel without waking us again and again.
 ///
+/// One without a socket takes nothing and gives nothing.
+///
 /// Thread: baton.
 class Link {
 public:
@@ -36,13 +38,18 @@ public:
     /// Why, as errno; 0 when the peer closed it.
     [[nodiscard]] int error_number() const noexcept { return error_number_; }
 
+    /// Nothing more can be sent: the peer will not read it.
+    [[nodiscard]] bool is_broken() const noexcept { return broken_; }
+
+    [[nodiscard]] bool is_open() const noexcept { return bool(socket_); }
     [[nodiscard]] int descriptor() const noexcept { return socket_.get(); }
 
 private:
     UniqueFd socket_;
-    bool may_send_ = true;
-    bool may_recv_ = true;
+    bool may_send_ = bool(socket_);
+    bool may_recv_ = bool(socket_);
     bool closed_ = false;
+    bool broken_ = false;
     int error_number_ = 0;
 };
 

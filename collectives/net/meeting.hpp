@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How a Mesh comes to be: the ranks leave their addresses in the store; the lowest ranks of the
-// hosts, their scouts, find out by which addresses each two hosts reach each other; then all ranks
-// connect by these, and prove who they are. One thread, one reactor, one deadline.
+// hosts, their scouts, find out by which addresses each two hosts reach each other; then every rank
+// connects with rank 0. One thread, one reactor, one deadline.
 #pragma once
 
-#include "collectives/net/conversation.hpp"
+#include "collectives/net/link_maker.hpp"
 #include "collectives/net/mesh.hpp"
 
 #include <array>
-#include <chrono>
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,38 +16,13 @@
 
 namespace hvd::coll::net {
 
-class Meeting {
+class Meeting final : private LinkMaker::Owner {
 public:
     Meeting(const MeshOptions& options, Deadline deadline);
 
     [[nodiscard]] Result<std::unique_ptr<Mesh>> run(Store& store);
 
 private:
-    using Clock = Deadline::Clock;
-
-    /// The way to one lane of a lower rank: its addresses are tried one after the other, the next
-    /// soon after the last, and the first that answers is used.
-    struct Call {
-        int peer = 0;
-        Lane lane = Lane::control;
-        std::vector<Endpoint> candidates{};
-        std::size_t next = 0;  // candidate
-        int round = 0;
-        Clock::time_point next_start{};
-        std::vector<std::string> failures{};
-        bool is_over = false;
-    };
-
-    /// Somebody who has connected, or one attempt of a call.
-    struct Talk {
-        Conversation conversation;
-        std::size_t call = kNoCall;  // index
-        Endpoint endpoint;           // of a call
-        bool is_over = false;
-    };
-    static constexpr std::size_t kNoCall = ~std::size_t{0};
-    static constexpr std::chrono::seconds kAttemptLimit{10};  // to connect and to be answered
-
     [[nodiscard]] Status open_listeners();
     [[nodiscard]] Status exchange_records(Store& store);
     [[nodiscard]] Status exchange_key(Store& store);
@@ -65,32 +38,25 @@ private:
     [[nodiscard]] int own_scout() const;
     [[nodiscard]] bool is_scout() const { return own_scout() == options_.rank; }
 
-    [[nodiscard]] Status plan_call(int rank);
+    [[nodiscard]] Result<std::vector<Endpoint>> doors_of(int rank) const;
+    [[nodiscard]] Status call(int rank, Lane lane);
     [[nodiscard]] Status connect_rest();
     [[nodiscard]] Status connect_awaited();
+    [[nodiscard]] Lane lane_with(int rank) const;
     [[nodiscard]] bool is_awaited(int rank) const;
-
-    void accept_from(int listener);
-    void add_talk(Conversation conversation, std::size_t call, const Endpoint& endpoint);
-    void on_event(Talk& talk);
-    void settle(Talk& talk);
-    void fail_attempt(Talk& talk, const std::string& why);
-    void choose(Talk& talk);
-    void finish_call(Talk& talk);
-    void end(Talk& talk);
-    void keep(Talk& talk);
-
-    void start_attempts(Clock::time_point now);
-    void start_attempt(std::size_t index);
-    void expire(Clock::time_point now);
-    [[nodiscard]] bool has_attempt(std::size_t call) const;
-    [[nodiscard]] std::optional<Clock::time_point> next_event() const;
     [[nodiscard]] bool is_complete() const;
+    [[nodiscard]] UniqueFd& socket(int rank, Lane lane);
+    [[nodiscard]] const UniqueFd& socket(int rank, Lane lane) const;
+    [[nodiscard]] Result<std::vector<Mesh::Peer>> make_peers();
+
+    [[nodiscard]] bool admits(int rank, Lane lane) const override;
+    void on_made(LinkMaker::Made made) override;
+    void on_refused(int rank, const std::string& reasons) override;
+    void on_deaf(const Error& why) override { broken_ = why; }
+    [[nodiscard]] bool on_tick() override { return false; }
+
     [[nodiscard]] Error missing() const;
-    [[nodiscard]] Error unreachable(const Call& call) const;
-    [[nodiscard]] std::string attempts_at(int rank) const;
     [[nodiscard]] std::string describe(int rank) const;
-    [[nodiscard]] LinkIdentity self() const;
 
     MeshOptions options_;
     Deadline deadline_;
@@ -100,11 +66,9 @@ private:
     std::vector<RankRecord> records_;  // by rank
     std::vector<int> scouts_;          // by rank: of its host
     std::vector<Way> ways_;            // to each host, the own one included
-    bool is_scouting_ = false;         // only the control links between scouts are awaited
-    Reactor reactor_;
-    std::vector<Listener> listeners_;
-    std::vector<Call> calls_;
-    std::vector<std::unique_ptr<Talk>> talks_;
+    bool is_scouting_ = false;         // only the links between scouts are awaited
+    std::unique_ptr<Reactor> reactor_;
+    std::unique_ptr<LinkMaker> maker_;
     std::vector<std::array<UniqueFd, kLanes>> sockets_;  // by rank
     std::vector<std::string> used_;                      // by rank: the address
     std::optional<Error> broken_;

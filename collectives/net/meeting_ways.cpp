@@ -42,17 +42,17 @@ Status Meeting::scout() {
     }
     for (const int rank : others) {
         if (rank < options_.rank) {
-            HVD_TRY_STATUS(plan_call(rank));
+            HVD_TRY_STATUS(call(rank, lane_with(rank)));
         }
     }
     is_scouting_ = true;
     HVD_TRY_STATUS(connect_awaited());
     is_scouting_ = false;
     for (const int rank : others) {
-        const auto& lanes = sockets_[static_cast<std::size_t>(rank)];
-        const int socket = lanes.at(static_cast<std::size_t>(Lane::control)).get();
-        HVD_TRY(const auto here, own_end(socket));
-        HVD_TRY(const auto there, far_end(socket));
+        const int descriptor = socket(rank, lane_with(rank)).get();
+        HVD_TRY(const auto here, own_end(descriptor));
+        HVD_TRY(const auto there, far_end(descriptor));
+        socket(rank, Lane::probe).reset();
         ways_.push_back({.scout = rank, .here = here, .there = there});
     }
     // Among themselves the ranks of a host need no search.
@@ -80,13 +80,8 @@ Status Meeting::hear_from_scout(Store& store) {
 
 /// Nobody comes by the other addresses any more.
 void Meeting::keep_listeners_on_ways() {
-    std::erase_if(listeners_, [this](const Listener& listener) {
-        const bool is_used =
-            std::ranges::find(ways_, listener.endpoint.at.ip, &Way::here) != ways_.end();
-        if (!is_used) {
-            reactor_.forget(listener.socket.get());
-        }
-        return !is_used;
+    maker_->keep_listeners([this](const Endpoint& endpoint) {
+        return std::ranges::find(ways_, endpoint.at.ip, &Way::here) != ways_.end();
     });
 }
 

@@ -32,17 +32,26 @@ void linger_on_close(const Link& link) noexcept {
 
 }  // namespace
 
-Mesh::Mesh(int rank, std::vector<Peer> peers, std::vector<HostWay> host_ways)
-    : rank_(rank), peers_(std::move(peers)), host_ways_(std::move(host_ways)) {
-    for (int each = 0; each < size(); ++each) {
-        if (each != rank_) {
-            peer(each).control.watch(reactor_);
-            peer(each).data.watch(reactor_);
+Mesh::Mesh(Parts parts)
+    : rank_(parts.rank),
+      link_limit_(parts.link_limit),
+      reactor_(std::move(parts.reactor)),
+      peers_(std::move(parts.peers)),
+      host_ways_(std::move(parts.host_ways)),
+      maker_(std::move(parts.maker)) {
+    for (auto& each : peers_) {
+        for (Link* link : {&each.control, &each.data}) {
+            if (link->is_open()) {
+                link->watch(*reactor_);
+            }
         }
     }
+    maker_->work_for(*this);
+    close_idle_listeners();
 }
 
 Mesh::~Mesh() {
+    maker_->stop();
     for (auto& each : peers_) {
         (void)::shutdown(each.control.descriptor(), SHUT_WR);
         (void)::shutdown(each.data.descriptor(), SHUT_WR);
@@ -66,6 +75,7 @@ std::string Mesh::describe(int rank) const {
 }
 
 void Mesh::close_in_child() const noexcept {
+    maker_->close_in_child();
     for (const auto& peer : peers_) {
         (void)::close(peer.control.descriptor());
         (void)::close(peer.data.descriptor());

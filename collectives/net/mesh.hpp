@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The connections between the ranks of a world: every pair has one for control messages and one for
-// data. Authenticated with a key that came through the store, by addresses that were found to work.
+// The connections between the ranks of a world: each has one with rank 0 for control messages, and
+// one for data with every other rank with which it has exchanged some. Authenticated with a key
+// that came through the store, by addresses that were found to work.
 #pragma once
 
 #include "collectives/base/deadline.hpp"
@@ -9,11 +10,14 @@
 #include "collectives/net/address.hpp"
 #include "collectives/net/handshake.hpp"
 #include "collectives/net/link.hpp"
+#include "collectives/net/link_maker.hpp"
 #include "collectives/reactor.hpp"
 #include "collectives/rendezvous/store.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +31,12 @@ struct MeshOptions {
     std::string home{};  // the same for the ranks of one host, another elsewhere; empty: `host`
     InterfaceFilter interfaces{};
     PortRange ports{};
+    std::chrono::milliseconds link_limit{30'000};  // for a data link that somebody waits for
 };
+
+/// What every refusal ends with.
+inline constexpr const char* kRemedy =
+    "; a firewall, or see HOROVOD_NETWORK_INTERFACES and HOROVOD_PORT_RANGE";
 
 /// How this host and another one reach each other.
 struct HostWay {
@@ -38,27 +47,35 @@ struct HostWay {
 };
 
 /// Thread: baton, but for `close_in_child`.
-class Mesh {
+class Mesh final : private LinkMaker::Owner {
 public:
-    struct Peer {
-        LinkIdentity identity;
-        std::string address;  // where the connections go, "10.0.0.2:4711 (eth0)"; empty where the
-                              // peer connected to us
-        Link control;
-        Link data;
+    /// How a data link comes to be, and what has become of it.
+    struct DataWay {
+        std::vector<Endpoint> doors{};    // of a lower rank: where to call it
+        std::optional<IpAddress> here{};  // where a higher rank calls us; nothing: anywhere
+        std::optional<LinkMaker::Clock::duration> wanted_at{};
+        std::optional<Error> failure{};
     };
 
-    /// Connects every rank with every other; who has the higher rank connects. All ranks of two
-    /// hosts use the same addresses, which the lowest ranks there found to work. Returns once all
-    /// connections of this rank stand; nothing listens any more then. Errors: timed_out (who is
-    /// missing), unavailable (rank, host, every address and why it did not work), invalid_argument
-    /// (interfaces, ports).
+    struct Peer {
+        LinkIdentity identity;
+        std::string address;  // where the last connection went, "10.0.0.2:4711 (eth0)"; empty where
+                              // the peer connected to us
+        Link control;         // of rank 0, or with rank 0
+        Link data;            // not open until both have wanted it
+        DataWay way;
+    };
+
+    /// Connects every rank with rank 0; who has the higher rank connects. All ranks of two hosts
+    /// use the same addresses, which the lowest ranks there found to work. Returns once all
+    /// control links of this rank stand. Errors: timed_out (who is missing), unavailable (rank,
+    /// host, every address and why it did not work), invalid_argument (interfaces, ports).
     [[nodiscard]] static Result<std::unique_ptr<Mesh>> meet(Store& store,
                                                             const MeshOptions& options,
                                                             Deadline deadline);
 
     /// Says what is still to be said: waits up to a second for the peers' kernels to take it.
-    ~Mesh();
+    ~Mesh() override;
     Mesh(const Mesh&) = delete;
     Mesh& operator=(const Mesh&) = delete;
 
@@ -70,6 +87,18 @@ public:
         return peers_.at(static_cast<std::size_t>(rank));
     }
 
+    /// Sees to it that the data link with the rank comes to be, while the reactor is dispatched:
+    /// the higher rank of the two calls, the lower one waits for that. Both must want it.
+    void want_data(int rank);
+    /// Why it will not come to be. Errors: timed_out (rank, address, limit), unavailable.
+    [[nodiscard]] Status data_status(int rank) const;
+    /// Nobody wants more of them: nothing listens any longer.
+    void want_no_more();
+    /// Where ranks that may still call are heard: nowhere once all have.
+    [[nodiscard]] const std::vector<Endpoint>& listening_at() const noexcept {
+        return maker_->listening_at();
+    }
+
     /// "rank 3 (pid 812 on host node2)".
     [[nodiscard]] std::string describe(int rank) const;
 
@@ -78,7 +107,7 @@ public:
 
     /// What the links are watched by. Its descriptor is readable when one of them has news;
     /// `dispatch` tells them.
-    [[nodiscard]] Reactor& reactor() noexcept { return reactor_; }
+    [[nodiscard]] Reactor& reactor() noexcept { return *reactor_; }
 
     /// In a forked child: gives its copies of the sockets back, so that the peers see the end of
     /// the parent when it comes. Async-signal-safe; the mesh is of no use there afterwards.
@@ -86,12 +115,34 @@ public:
 
 private:
     friend class Meeting;
-    Mesh(int rank, std::vector<Peer> peers, std::vector<HostWay> host_ways);
+    struct Parts {
+        int rank = 0;
+        std::chrono::milliseconds link_limit{};
+        std::unique_ptr<Reactor> reactor;
+        std::unique_ptr<LinkMaker> maker;
+        std::vector<Peer> peers;
+        std::vector<HostWay> host_ways;
+    };
+    explicit Mesh(Parts parts);
+
+    // In mesh_links.cpp, with the four above.
+    [[nodiscard]] bool admits(int rank, Lane lane) const override;
+    void on_made(LinkMaker::Made made) override;
+    void on_refused(int rank, const std::string& reasons) override;
+    void on_deaf(const Error& why) override;
+    [[nodiscard]] bool on_tick() override;
+    void close_idle_listeners();
+    [[nodiscard]] bool is_awaited(int rank) const;
+    [[nodiscard]] std::chrono::milliseconds limit_with(int rank) const;
+    [[nodiscard]] Error late(int rank) const;
 
     int rank_;
-    Reactor reactor_;
-    std::vector<Peer> peers_;  // by rank; the own entry is empty
+    std::chrono::milliseconds link_limit_;
+    std::unique_ptr<Reactor> reactor_;
+    std::vector<Peer> peers_;  // by rank; the own entry has no links
     std::vector<HostWay> host_ways_;
+    std::unique_ptr<LinkMaker> maker_;
+    bool wants_more_ = true;
 };
 
 }  // namespace hvd::coll::net

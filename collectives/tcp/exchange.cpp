@@ -10,6 +10,10 @@ namespace {
 constexpr std::uint32_t kMagic = 0x44445648;  // "HVDD"
 constexpr std::size_t kPartsAtOnce = 64;
 
+// From the end of a link to the end of the exchange: time for better news of why.
+constexpr std::chrono::milliseconds kNewsLimit{800};
+constexpr std::chrono::milliseconds kNewsTick{100};
+
 }  // namespace
 
 Exchange::Exchange(net::Mesh& mesh) : mesh_(mesh), pairs_(static_cast<std::size_t>(mesh.size())) {}
@@ -65,8 +69,13 @@ void Exchange::receive(int peer, std::span<std::byte> bytes) {
 }
 
 void Exchange::seal() {
-    for (auto& pair : pairs_) {
+    for (int rank = 0; rank < mesh_.size(); ++rank) {
+        auto& pair = pairs_[static_cast<std::size_t>(rank)];
         pair.out.header = {.magic = kMagic, .step = step_, .bytes = pair.out.bytes};
+        const bool is_idle = pair.out.is_done() && pair.in.is_done();
+        if (!is_idle && !mesh_.peer(rank).data.is_open()) {
+            mesh_.want_data(rank);
+        }
     }
     sealed_ = true;
 }
@@ -111,6 +120,28 @@ Status Exchange::pump_in(int peer, Pair& pair) {
     return ok();
 }
 
+/// Whether the link with a peer that is not done will ever do its part.
+Status Exchange::look_at(int peer) {
+    const auto& link = mesh_.peer(peer).data;
+    if (!link.is_open()) {
+        return mesh_.data_status(peer);
+    }
+    if (!link.is_closed() && !link.is_broken()) {
+        return ok();
+    }
+    if (!alarm_) {
+        gone_limit_ = Deadline::in(kNewsLimit);
+        alarm_.emplace(mesh_.reactor(), kNewsTick);
+        alarm_->set();
+    }
+    if (!gone_limit_.has_passed()) {
+        return ok();
+    }
+    return Error{Errc::unavailable, mesh_.describe(peer) + " has closed its connection with " +
+                                        mesh_.describe(mesh_.rank()) +
+                                        " in the middle of a collective"};
+}
+
 Result<bool> Exchange::pump() {
     if (!sealed_) {
         seal();
@@ -123,7 +154,10 @@ Result<bool> Exchange::pump() {
         }
         pump_out(rank, pair);
         HVD_TRY_STATUS(pump_in(rank, pair));
-        is_over = is_over && pair.out.is_done() && pair.in.is_done();
+        if (!pair.out.is_done() || !pair.in.is_done()) {
+            HVD_TRY_STATUS(look_at(rank));
+            is_over = false;
+        }
     }
     return is_over;
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/alarm.hpp"
+#include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/net/mesh.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,8 +20,9 @@ namespace hvd::coll::tcp {
 /// time. Every rank knows how long each message is; the header in front of it only proves that both
 /// ends are at the same step.
 ///
-/// A peer that is gone sends nothing more: the exchange then does not end. Who watches the control
-/// links knows why.
+/// The link with a peer is made when the first message is due. A peer that is gone sends nothing
+/// more: who watches the control links knows why, and aborts; the exchange itself gives up a while
+/// later, since nobody may be there any more to tell.
 class Exchange {
 public:
     explicit Exchange(net::Mesh& mesh);
@@ -32,7 +36,8 @@ public:
     void receive(int peer, std::span<std::byte> bytes);
 
     /// Moves what can be moved now. True when the step is over. Errors: internal when a peer is at
-    /// another step.
+    /// another step, unavailable when it is gone or cannot be reached, timed_out when it does not
+    /// answer.
     [[nodiscard]] Result<bool> pump();
 
 private:
@@ -64,6 +69,7 @@ private:
     };
 
     void seal();
+    [[nodiscard]] Status look_at(int peer);
     void pump_out(int peer, Pair& pair);
     [[nodiscard]] Status pump_in(int peer, Pair& pair);
     [[nodiscard]] Status check(int peer, Pair& pair) const;
@@ -72,6 +78,8 @@ private:
     std::vector<Pair> pairs_;  // by rank
     std::uint32_t step_ = 0;
     bool sealed_ = false;
+    std::optional<Alarm> alarm_;  // set when a peer is gone
+    Deadline gone_limit_ = Deadline::never();
 };
 
 }  // namespace hvd::coll::tcp

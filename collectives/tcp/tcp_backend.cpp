@@ -31,7 +31,10 @@ private:
         return nullptr;
     }
 
-    void do_abort(const Error& cause) override { state_.cause = cause; }
+    void do_abort(const Error& cause) override {
+        state_.cause = cause;
+        state_.mesh.want_no_more();
+    }
 
     State state_;
 };

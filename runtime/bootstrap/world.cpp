@@ -178,7 +178,8 @@ Result<std::unique_ptr<Channel>> World::connect(WorldPlace& place,
                                               .prefix = place.prefix,
                                               .home = place.home,
                                               .interfaces = config.interfaces,
-                                              .ports = config.ports},
+                                              .ports = config.ports,
+                                              .link_limit = config.start_timeout},
                                              deadline));
         channel = std::make_unique<TcpChannel>(*mesh_, place.topology.local_size, agent_.get());
     } else {
@@ -268,6 +269,9 @@ Result<std::optional<coll::mpi::Communicator>> World::use_mpi(std::optional<MpiW
     if (mpi && is_wanted) {
         communicator = std::move(mpi->communicator);
         is_by_mpi_ = true;
+        if (mesh_) {
+            mesh_->want_no_more();  // it is for control only
+        }
     }
     return communicator;
 }

@@ -52,6 +52,10 @@ struct BodyWriter {
         to.number(message.lost);
         to.text(message.why);
     }
+    void operator()(const frame::Lost& message) const {
+        to.number(message.rank);
+        to.text(message.why);
+    }
 };
 
 template <class Message>
@@ -89,6 +93,11 @@ frame::Leave read_body(ByteReader& reader) {
     const bool finished = reader.boolean();
     const auto lost = reader.number<std::int32_t>();
     return {finished, lost, reader.text()};
+}
+template <>
+frame::Lost read_body(ByteReader& reader) {
+    const auto rank = reader.number<std::int32_t>();
+    return {rank, reader.text()};
 }
 
 template <std::size_t... kIndex>

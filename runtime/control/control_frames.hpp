@@ -48,8 +48,14 @@ struct Left {
     bool finished = false;
     friend bool operator==(const Left&, const Left&) = default;
 };
+/// Not part of the sequence.
+struct Lost {
+    std::int32_t rank = 0;
+    std::string why;
+    friend bool operator==(const Lost&, const Lost&) = default;
+};
 
-// To everybody: the last word.
+// To the coordinator, and from it: the last word.
 struct Leave {
     bool finished = false;
     std::int32_t lost = -1;  // the rank whose loss is why
@@ -57,7 +63,7 @@ struct Leave {
     friend bool operator==(const Leave&, const Leave&) = default;
 };
 
-using Any = std::variant<Announce, Mark, Decided, Invalidated, Ready, Left, Leave>;
+using Any = std::variant<Announce, Mark, Decided, Invalidated, Ready, Left, Leave, Lost>;
 
 }  // namespace frame
 

@@ -124,10 +124,14 @@ void TcpChannel::publish(const frame::Any& message) {
     if (!std::holds_alternative<frame::Left>(message)) {
         ++published_;
     }
-    for (int peer = 1; peer < size_; ++peer) {
+    send_to_all(message);
+    receive_event(message);
+}
+
+void TcpChannel::send_to_all(const frame::Any& message) {
+    for (int peer = first_peer(); peer < end_peer(); ++peer) {
         send(peer, message);
     }
-    receive_event(message);
 }
 
 void TcpChannel::receive_event(frame::Any message) {
@@ -142,6 +146,7 @@ void TcpChannel::receive_event(frame::Any message) {
             [&](frame::Ready& ready) { events_.emplace_back(event::Ready{std::move(ready.ids)}); },
             [&](const frame::Left& left) {
                 if (left.rank != rank_) {
+                    members_[static_cast<std::size_t>(left.rank)].has_said_goodbye = true;
                     departed_.push_back({.rank = left.rank, .finished = left.finished});
                 }
             },
@@ -173,16 +178,12 @@ bool TcpChannel::flush() {
 
 bool TcpChannel::pump() {
     bool moved = false;
-    for (int peer = 0; peer < size_; ++peer) {
-        if (peer != rank_) {
-            moved = pump_in(peer) || moved;
-        }
+    for (int peer = first_peer(); peer < end_peer(); ++peer) {
+        moved = pump_in(peer) || moved;
     }
     // After the last peer was read: what came in may have caused what goes out.
-    for (int peer = 0; peer < size_; ++peer) {
-        if (peer != rank_) {
-            moved = pump_out(peer) || moved;
-        }
+    for (int peer = first_peer(); peer < end_peer(); ++peer) {
+        moved = pump_out(peer) || moved;
     }
     return moved;
 }
@@ -248,6 +249,10 @@ bool TcpChannel::has_output() const noexcept {
 void TcpChannel::take(int peer, frame::Any message) {
     if (const auto* leave = std::get_if<frame::Leave>(&message)) {
         take_leave(peer, *leave);
+    } else if (const auto* lost = std::get_if<frame::Lost>(&message)) {
+        if (lost->rank != rank_) {
+            set_lost(lost->rank, {Errc::unavailable, lost->why});
+        }
     } else if (peer == 0) {
         receive_event(std::move(message));
     } else if (coordinates()) {

@@ -18,8 +18,9 @@ namespace hvd::rt {
 
 /// The channel of ranks on any hosts. Rank 0 coordinates, and gives all events their one order: it
 /// hears what every rank announces and marks, counts the marks, and tells everybody the same
-/// sequence. A rank that leaves tells all the others, so that the end of its connections is no
-/// surprise; that it has left counts from its place in the sequence on.
+/// sequence. Nobody else has a link with any other. A rank that leaves says so, so that the end of
+/// its link is no surprise; that it has left counts from its place in the sequence on. Rank 0 tells
+/// the others at once whose link has ended without that; its own end they see themselves.
 class TcpChannel final : public Channel {
 public:
     /// `mesh` outlives the channel; its control links are the channel's alone. `local_size`: how
@@ -65,6 +66,9 @@ private:
     };
 
     [[nodiscard]] bool coordinates() const noexcept { return rank_ == 0; }
+    /// Of the ranks with which this one has a link, the first, and the one behind the last.
+    [[nodiscard]] int first_peer() const noexcept { return coordinates() ? 1 : 0; }
+    [[nodiscard]] int end_peer() const noexcept { return coordinates() ? size_ : 1; }
     [[nodiscard]] bool pump();
     [[nodiscard]] bool pump_in(int peer);
     [[nodiscard]] bool pump_out(int peer);
@@ -73,11 +77,13 @@ private:
     void take_leave(int peer, const frame::Leave& leave);
     void count(std::span<const std::uint32_t> ids, std::uint64_t heard);
     void send(int peer, const frame::Any& message);
+    void send_to_all(const frame::Any& message);
     void publish(const frame::Any& message);
     void receive_event(frame::Any message);
     void lose(int peer);
     void hear_news();
     void lose_by_news(const coll::PeerLoss& loss);
+    void set_lost(int peer, Error error);
     [[nodiscard]] Error death_of(int peer) const;
 
     coll::net::Mesh& mesh_;

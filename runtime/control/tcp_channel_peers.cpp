@@ -42,10 +42,9 @@ void TcpChannel::awake() noexcept {
 
 void TcpChannel::take_leave(int peer, const frame::Leave& leave) {
     members_[static_cast<std::size_t>(peer)].has_said_goodbye = true;
-    if (leave.lost >= 0 && leave.lost != rank_ && !lost_) {
-        // It leaves only because another rank is gone, which we have not noticed yet.
-        lost_ =
-            Trouble{.peer = leave.lost, .error = {Errc::unavailable, leave.why}, .in_flight = true};
+    if (leave.lost >= 0 && leave.lost != rank_) {
+        // It leaves only because another rank is gone, which we may not have noticed yet.
+        set_lost(leave.lost, {Errc::unavailable, leave.why});
     }
     if (coordinates()) {
         publish(frame::Left{.rank = peer, .finished = leave.finished});
@@ -69,9 +68,19 @@ void TcpChannel::lose(int peer) {
     auto& member = members_[static_cast<std::size_t>(peer)];
     member.is_gone = true;
     member.out.clear();
-    if (!member.has_said_goodbye && !lost_) {
-        lost_ = Trouble{.peer = peer, .error = death_of(peer), .in_flight = true};
+    if (!member.has_said_goodbye) {
+        set_lost(peer, death_of(peer));
     }
+}
+
+void TcpChannel::set_lost(int peer, Error error) {
+    if (lost_) {
+        return;
+    }
+    if (coordinates()) {
+        send_to_all(frame::Lost{.rank = peer, .why = error.message});
+    }
+    lost_ = Trouble{.peer = peer, .error = std::move(error), .in_flight = true};
 }
 
 void TcpChannel::hear_news() {
@@ -94,9 +103,9 @@ void TcpChannel::lose_by_news(const coll::PeerLoss& loss) {
         return;
     }
     (void)flush();  // what it said before its end counts, a goodbye most of all
-    if (!members_[static_cast<std::size_t>(loss.rank)].has_said_goodbye && !lost_) {
-        lost_ =
-            Trouble{.peer = loss.rank, .error = {Errc::unavailable, loss.why}, .in_flight = true};
+    if (!members_[static_cast<std::size_t>(loss.rank)].has_said_goodbye) {
+        set_lost(loss.rank, {Errc::unavailable, loss.why});
+        (void)pump();
     }
 }
 
@@ -120,11 +129,7 @@ void TcpChannel::leave(bool finished) noexcept {
     const frame::Leave last{.finished = finished,
                             .lost = lost_ ? lost_->peer : -1,
                             .why = lost_ ? lost_->error.message : std::string()};
-    for (int peer = 0; peer < size_; ++peer) {
-        if (peer != rank_) {
-            send(peer, last);
-        }
-    }
+    send_to_all(last);
     const auto limit = Deadline::in(kLeaveLimit);
     (void)pump();
     while (has_output() && !limit.has_passed()) {

@@ -134,16 +134,24 @@ TEST_CASE("roots that differ are a mismatch") {
 TEST_CASE(
     "a rank that dies fails what is pending and what comes later, by name and within a second") {
     constexpr int kSize = 3;
-    const bool leaves_children = GENERATE(false, true);
-    CAPTURE(leaves_children);
+    struct Victim {
+        int rank;
+        bool is_warm;  // it has taken part in something before
+        bool leaves_children;
+    };
+    const auto victim = GENERATE(Victim{1, true, false}, Victim{1, true, true},
+                                 Victim{1, false, false}, Victim{0, true, false});
+    CAPTURE(victim.rank, victim.is_warm, victim.leaves_children);
     const auto socket = unique_socket_name();
 
     const auto ends = run_ranks(kSize, [&](int rank) {
         const auto self = join_world(rank, kSize, socket);
         std::vector<float> data(1000, 1.0F);
-        self->run({allreduce("warm", data)});
-        if (rank == 1) {
-            if (leaves_children && ::fork() == 0) {
+        if (victim.is_warm) {
+            self->run({allreduce("warm", data)});
+        }
+        if (rank == victim.rank) {
+            if (victim.leaves_children && ::fork() == 0) {
                 // A data loader: it has inherited every descriptor.
                 ::sleep(5);
                 ::_exit(0);
@@ -154,19 +162,21 @@ TEST_CASE(
         const auto pending = failure_of(*self, {allreduce("pending", data)});
         require(Clock::now() - start < std::chrono::seconds(1), "too late");
         require(pending.code == Errc::unavailable, pending.message);
-        const auto expected =
-            "rank 1 (pid " + std::to_string(self->pid_of(1)) + " on host testhost) has died";
+        const auto expected = "rank " + std::to_string(victim.rank) + " (pid " +
+                              std::to_string(self->pid_of(victim.rank)) +
+                              " on host testhost) has died";
         require(pending.message == expected, pending.message);
         require(failure_of(*self, {allreduce("later", data)}).message == expected, "later");
-        require(self->lost_peer == 1, "not reported");
+        require(self->lost_peer == victim.rank, "not reported");
         return 0;
     });
 
-    REQUIRE(ends[1].signal == SIGKILL);
-    CHECK(ends[0].output == "");
-    CHECK(ends[0].exit_code == 0);
-    CHECK(ends[2].output == "");
-    CHECK(ends[2].exit_code == 0);
+    for (int rank = 0; rank < kSize; ++rank) {
+        const auto& end = ends[static_cast<std::size_t>(rank)];
+        CAPTURE(rank);
+        CHECK(end.output == "");
+        CHECK((rank == victim.rank ? end.signal == SIGKILL : end.exit_code == 0));
+    }
 }
 
 TEST_CASE("a rank killed in the middle of collectives harms only the operations") {

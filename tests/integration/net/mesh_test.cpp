@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <stdexcept>
@@ -78,46 +79,122 @@ UniqueFd connect_now(const Endpoint& to) {
     return socket;
 }
 
-/// One byte from everybody to everybody on both lanes.
-void check_lanes(Mesh& mesh) {
-    const auto deadline = Deadline::in(kLimit);
-    for (int peer = 0; peer < mesh.size(); ++peer) {
-        if (peer == mesh.rank()) {
-            continue;
+/// Connections of no use, which stay open.
+void annoy(const Endpoint& endpoint, std::vector<UniqueFd>& strangers) {
+    for (int count = 0; count < 150; ++count) {
+        strangers.push_back(connect_now(endpoint));
+        const auto& socket = strangers.back();
+        if (count % 3 == 0) {
+            (void)say(socket.get(), "GET / HTTP/1.1\r\n\r\n");
+        } else if (count % 3 == 1) {
+            (void)say(socket.get(), "HVDLINK\n\x01");
         }
-        for (Link* link : {&mesh.peer(peer).control, &mesh.peer(peer).data}) {
-            auto word = static_cast<std::byte>(mesh.rank() + 1);
-            const iovec out{.iov_base = &word, .iov_len = 1};
-            require(link->send({&out, 1}) == 1, "nothing was sent");
+    }
+}
+
+/// Dispatches until the condition holds.
+template <class Condition>
+void dispatch_until(Mesh& mesh, Condition holds, const std::string& what) {
+    const auto deadline = Deadline::in(kLimit);
+    while (!holds()) {
+        require(mesh.reactor().wait(deadline), what);
+        mesh.reactor().dispatch();
+    }
+}
+
+void make_data_link(Mesh& mesh, int peer) {
+    mesh.want_data(peer);
+    dispatch_until(
+        mesh,
+        [&] {
+            const auto status = mesh.data_status(peer);
+            require(status.has_value(), status ? "" : status.error().message);
+            return mesh.peer(peer).data.is_open();
+        },
+        "no link with rank " + std::to_string(peer));
+}
+
+void say_to(Link& link, int word) {
+    auto byte = static_cast<std::byte>(word);
+    const iovec out{.iov_base = &byte, .iov_len = 1};
+    require(link.send({&out, 1}) == 1, "nothing was sent");
+}
+
+void expect_from(Mesh& mesh, Link& link, int word) {
+    std::byte byte{};
+    const iovec in{.iov_base = &byte, .iov_len = 1};
+    dispatch_until(
+        mesh,
+        [&] {
+            require(!link.is_closed(), "closed");
+            return link.recv({&in, 1}) == 1;
+        },
+        "nothing came");
+    require(byte == static_cast<std::byte>(word), "another rank's byte");
+}
+
+/// The links that there are.
+std::vector<Link*> links_with(Mesh& mesh, int peer) {
+    std::vector<Link*> links;
+    for (Link* link : {&mesh.peer(peer).control, &mesh.peer(peer).data}) {
+        if (link->is_open()) {
+            links.push_back(link);
+        }
+    }
+    return links;
+}
+
+/// Makes all data links; then one byte from everybody to everybody on all lanes.
+void check_lanes(Mesh& mesh) {
+    for (int peer = 0; peer < mesh.size(); ++peer) {
+        if (peer != mesh.rank()) {
+            mesh.want_data(peer);
         }
     }
     for (int peer = 0; peer < mesh.size(); ++peer) {
-        if (peer == mesh.rank()) {
-            continue;
-        }
-        for (Link* link : {&mesh.peer(peer).control, &mesh.peer(peer).data}) {
-            std::byte word{};
-            const iovec in{.iov_base = &word, .iov_len = 1};
-            while (link->recv({&in, 1}) == 0) {
-                require(!link->is_closed(), "closed");
-                require(mesh.reactor().wait(deadline), "nothing came");
-                mesh.reactor().dispatch();
+        if (peer != mesh.rank()) {
+            make_data_link(mesh, peer);
+            const bool has_control = peer == 0 || mesh.rank() == 0;
+            require(links_with(mesh, peer).size() == (has_control ? 2U : 1U), "number of links");
+            for (Link* link : links_with(mesh, peer)) {
+                say_to(*link, mesh.rank() + 1);
             }
-            require(word == static_cast<std::byte>(peer + 1), "another rank's byte");
+        }
+    }
+    for (int peer = 0; peer < mesh.size(); ++peer) {
+        if (peer != mesh.rank()) {
+            for (Link* link : links_with(mesh, peer)) {
+                expect_from(mesh, *link, peer + 1);
+            }
         }
     }
 }
 
 }  // namespace
 
-TEST_CASE("every pair of ranks gets a control and a data link, and nothing listens afterwards") {
+TEST_CASE(
+    "every rank is linked with rank 0, every pair that wants it with each other; then nothing "
+    "listens") {
     const int size = GENERATE(2, 3, 8);
     MemoryStore store;
+    std::atomic<int> looked{0};
 
     const auto failed = run_thread_ranks(size, [&](int rank) {
         auto mesh = meet(store, options_of(rank, size));
         require(mesh.has_value(), mesh ? "" : mesh.error().message);
+        for (int peer = 0; peer < size; ++peer) {
+            const bool has_link = rank != peer && (rank == 0 || peer == 0);
+            require((*mesh)->peer(peer).control.is_open() == has_link, "control");
+            require(!(*mesh)->peer(peer).data.is_open(), "a data link that nobody wanted");
+        }
+        require((*mesh)->listening_at().empty() == (rank == size - 1), "who listens");
+        ++looked;
+        const auto limit = Deadline::in(kLimit);
+        while (looked < size && !limit.has_passed()) {
+            std::this_thread::yield();
+        }
         check_lanes(**mesh);
+        require((*mesh)->listening_at().empty(), "it still listens");
         for (int peer = 0; peer < rank; ++peer) {
             require((*mesh)->peer(peer).identity.host == "host" + std::to_string(peer), "host");
             require((*mesh)->peer(peer).address.starts_with("127.0.0.1:"),
@@ -140,19 +217,15 @@ TEST_CASE("garbage, silence and half a handshake at a listening socket harm nobo
             // Before the last rank comes, there is time for others.
             for (const int victim : {0, 1}) {
                 const auto endpoint = loopback_of(record_of(store, victim));
-                for (int count = 0; count < 150; ++count) {
-                    strangers.push_back(connect_now(endpoint));
-                    const auto& socket = strangers.back();
-                    if (count % 3 == 0) {
-                        (void)say(socket.get(), "GET / HTTP/1.1\r\n\r\n");
-                    } else if (count % 3 == 1) {
-                        (void)say(socket.get(), "HVDLINK\n\x01");
-                    }
-                }
+                annoy(endpoint, strangers);
             }
         }
         auto mesh = meet(store, options_of(rank, 3));
         require(mesh.has_value(), mesh ? "" : mesh.error().message);
+        // And again, where the listeners are open for the data links.
+        for (const int victim : {0, 1}) {
+            annoy(loopback_of(record_of(store, victim)), strangers);
+        }
         check_lanes(**mesh);
         return 0;
     });

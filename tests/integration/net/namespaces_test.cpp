@@ -82,6 +82,23 @@ void enter_host(int host, FileStore& store) {
     require(::setns(network.get(), CLONE_NEWNET) == 0, "setns");
 }
 
+void make_data_links(Mesh& mesh) {
+    const auto deadline = Deadline::in(20s);
+    for (int peer = 0; peer < mesh.size(); ++peer) {
+        if (peer != mesh.rank()) {
+            mesh.want_data(peer);
+        }
+    }
+    for (int peer = 0; peer < mesh.size(); ++peer) {
+        while (peer != mesh.rank() && !mesh.peer(peer).data.is_open()) {
+            const auto status = mesh.data_status(peer);
+            require(status.has_value(), status ? "" : status.error().message);
+            require(mesh.reactor().wait(deadline), "no data link");
+            mesh.reactor().dispatch();
+        }
+    }
+}
+
 }  // namespace
 
 TEST_CASE("between hosts the cable is found, whatever else there is") {
@@ -153,6 +170,7 @@ TEST_CASE("one address for each pair of hosts is found within a second beside de
                                Deadline::in(20s));
         require(mesh.has_value(), mesh ? "" : mesh.error().message);
         require(Deadline::Clock::now() - began < 1s, "it took too long");
+        make_data_links(**mesh);
         for (int peer = 0; peer < rank; ++peer) {
             const auto& address = (*mesh)->peer(peer).address;
             const bool is_near = (peer < 2) == (host == 0);

@@ -19,6 +19,7 @@ const std::vector<frame::Any>& samples() {
         frame::Ready{{0, 5}},
         frame::Left{.rank = 3, .finished = true},
         frame::Leave{.finished = false, .lost = 2, .why = "rank 2 has died"},
+        frame::Lost{.rank = 5, .why = "rank 5 has died"},
     };
     return kSamples;
 }

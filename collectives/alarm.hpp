@@ -5,32 +5,34 @@
 #include "collectives/reactor.hpp"
 
 #include <chrono>
+#include <functional>
 
-namespace hvd::coll::mpi {
+namespace hvd::coll {
 
-/// Wakes whoever sleeps in the reactor again and again while it is set: MPI has no descriptor to
-/// sleep on, and makes progress only while it is called.
+/// Wakes whoever sleeps in the reactor again and again while it is set: for what has no descriptor
+/// to sleep on, and for what must end in time.
 ///
 /// Thread: baton.
 class Alarm {
 public:
-    static constexpr std::chrono::microseconds kInterval{50};
-
     /// `reactor` outlives it. Throws Exception when the process is out of descriptors.
-    explicit Alarm(Reactor& reactor);
+    Alarm(Reactor& reactor, std::chrono::nanoseconds interval, std::function<void()> on_ring = {});
     ~Alarm();
     Alarm(const Alarm&) = delete;
     Alarm& operator=(const Alarm&) = delete;
 
     void set();
     void clear();
+    [[nodiscard]] bool is_set() const noexcept { return is_set_; }
 
 private:
     void arm(std::chrono::nanoseconds interval);
 
     Reactor& reactor_;
+    std::chrono::nanoseconds interval_;
+    std::function<void()> on_ring_;
     UniqueFd timer_;
     bool is_set_ = false;
 };
 
-}  // namespace hvd::coll::mpi
+}  // namespace hvd::coll

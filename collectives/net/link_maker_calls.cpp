@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The half of a Meeting that connects to others.
+// The half of a LinkMaker that calls others.
 #include "collectives/base/text.hpp"
-#include "collectives/net/meeting.hpp"
+#include "collectives/net/link_maker.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -18,11 +18,21 @@ using namespace std::chrono_literals;
 
 constexpr auto kStagger = 150ms;     // until the next address is tried beside the last one
 constexpr auto kRoundPause = 500ms;  // after all addresses have failed
-constexpr int kRounds = 2;
+
+std::string describe(const Endpoint& endpoint) {
+    return to_string(endpoint) + " (" + endpoint.at.interface + ")";
+}
 
 }  // namespace
 
-void Meeting::start_attempts(Clock::time_point now) {
+void LinkMaker::call(int peer, Lane lane, std::vector<Endpoint> candidates, int rounds) {
+    calls_.push_back(
+        {.peer = peer, .lane = lane, .candidates = std::move(candidates), .rounds = rounds});
+    keep_ticking();
+    start_attempts(Clock::now());
+}
+
+void LinkMaker::start_attempts(Clock::time_point now) {
     for (std::size_t index = 0; index < calls_.size(); ++index) {
         while (!calls_[index].is_over && calls_[index].next < calls_[index].candidates.size() &&
                calls_[index].next_start <= now) {
@@ -32,54 +42,59 @@ void Meeting::start_attempts(Clock::time_point now) {
         if (call.is_over || call.next < call.candidates.size() || has_attempt(index)) {
             continue;
         }
-        if (++call.round == kRounds) {
-            broken_ = unreachable(call);
-            return;
+        if (!call.is_silent && --call.rounds == 0) {
+            call.is_over = true;
+            owner_->on_refused(call.peer, join(call.failures, "; "));
+            continue;
         }
         call.next = 0;
+        call.is_silent = false;
         call.next_start = now + kRoundPause;
-        call.failures.clear();
     }
 }
 
-void Meeting::start_attempt(std::size_t index) {
+void LinkMaker::start_attempt(std::size_t index) {
     auto& call = calls_[index];
+    if (call.next == 0) {
+        call.failures.clear();  // of the round before
+    }
     const auto endpoint = call.candidates[call.next++];
     Nonce nonce{};
     if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
-        broken_ = system_error("getrandom", errno);
+        call.failures.push_back(system_error("getrandom", errno).message);
         return;
     }
     auto socket = begin_connect(endpoint);
     if (!socket) {
-        call.failures.push_back(to_string(endpoint) + ": " + socket.error().message);
+        call.failures.push_back(describe(endpoint) + ": " + socket.error().message);
         return;
     }
     call.next_start = Clock::now() + kStagger;
     add_talk(Conversation(std::move(socket).value(),
-                          Handshake::connecting(key_, self(), call.peer, call.lane, nonce),
+                          Handshake::connecting(key_, self_, call.peer, call.lane, nonce),
                           Deadline::in(kAttemptLimit)),
              index, endpoint);
 }
 
-bool Meeting::has_attempt(std::size_t call) const {
+bool LinkMaker::has_attempt(std::size_t call) const {
     return std::ranges::any_of(
         talks_, [&](const auto& talk) { return !talk->is_over && talk->call == call; });
 }
 
-void Meeting::fail_attempt(Talk& talk, const std::string& why) {
+void LinkMaker::fail_attempt(Talk& talk, const std::string& why) {
     end(talk);
     if (talk.call == kNoCall) {
         return;  // a stranger, or a rank that comes again
     }
     auto& call = calls_[talk.call];
-    call.failures.push_back(to_string(talk.endpoint) + " (" + talk.endpoint.at.interface +
-                            "): " + why);
+    call.failures.push_back(describe(talk.endpoint) + ": " + why);
     call.next_start = {};  // no reason to wait with the next one
+    start_attempts(Clock::now());
 }
 
-/// The first that answers is the one: the others are given up.
-void Meeting::choose(Talk& talk) {
+/// The first that answers is the one: the others are given up. From here on it has all the time
+/// there is: the peer may have taken the proof already, and count on this connection.
+void LinkMaker::choose(Talk& talk) {
     auto& call = calls_[talk.call];
     for (const auto& other : talks_) {
         if (other.get() != &talk && other->call == talk.call) {
@@ -88,24 +103,11 @@ void Meeting::choose(Talk& talk) {
     }
     call.next = call.candidates.size();
     talk.conversation.handshake().prove();
+    talk.conversation.wait_for_ever();
     on_event(talk);
 }
 
-void Meeting::finish_call(Talk& talk) {
-    auto& call = calls_[talk.call];
-    call.is_over = true;
-    keep(talk);
-    used_[static_cast<std::size_t>(call.peer)] =
-        to_string(talk.endpoint) + " (" + talk.endpoint.at.interface + ")";
-    if (call.lane == Lane::control) {
-        // The way is known now.
-        calls_.push_back({.peer = call.peer, .lane = Lane::data, .candidates = {talk.endpoint}});
-    }
-}
-
-/// What has become of them so far: " (ADDRESS (INTERFACE): no answer yet)"; empty where the peer is
-/// to call.
-std::string Meeting::attempts_at(int rank) const {
+std::string LinkMaker::attempts_at(int rank) const {
     std::vector<std::string> parts;
     for (const auto& call : calls_) {
         if (call.peer == rank && !call.is_over) {
@@ -114,19 +116,10 @@ std::string Meeting::attempts_at(int rank) const {
     }
     for (const auto& talk : talks_) {
         if (talk->call != kNoCall && !talk->is_over && calls_[talk->call].peer == rank) {
-            parts.push_back(to_string(talk->endpoint) + " (" + talk->endpoint.at.interface +
-                            "): no answer yet");
+            parts.push_back(describe(talk->endpoint) + ": no answer yet");
         }
     }
-    return parts.empty() ? "" : " (" + join(parts, "; ") + ")";
-}
-
-Error Meeting::unreachable(const Call& call) const {
-    return {Errc::unavailable, describe(call.peer) + " cannot be reached from rank " +
-                                   std::to_string(options_.rank) + " on host " + options_.host +
-                                   ": " + join(call.failures, "; ") +
-                                   "; a firewall, or see HOROVOD_NETWORK_INTERFACES and "
-                                   "HOROVOD_PORT_RANGE"};
+    return join(parts, "; ");
 }
 
 }  // namespace hvd::coll::net

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/net/link_maker.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+namespace hvd::coll::net {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kSpareTalks = 64;  // of strangers, beside those of the ranks
+constexpr std::size_t kMostEars = 64;    // that a forked child knows of
+constexpr auto kLongestTick = 1s;        // the process may have been stopped, or have had to wait
+constexpr auto kDeafness = 1s;
+
+}  // namespace
+
+LinkMaker::LinkMaker(Reactor& reactor, LinkIdentity self, std::size_t most_callers)
+    : reactor_(reactor),
+      self_(std::move(self)),
+      most_talks_(most_callers + kSpareTalks),
+      open_(most_talks_ + kMostEars),
+      alarm_(reactor, kTick, [this] { tick(); }) {}
+
+LinkMaker::~LinkMaker() {
+    stop();
+}
+
+void LinkMaker::stop() {
+    for (const auto& talk : talks_) {
+        end(*talk);
+    }
+    for (auto& call : calls_) {
+        call.is_over = true;
+    }
+    keep_listeners([](const Endpoint&) { return false; });
+}
+
+// ---- who calls us -------------------------------------------------------------------------------
+
+void LinkMaker::listen(Listener listener) {
+    heard_at_.push_back(listener.endpoint);
+    const int socket = listener.socket.get();
+    ears_.push_back({.listener = std::move(listener), .open = open_.add(socket)});
+    if (!is_deaf_) {
+        hear(ears_.back());
+    }
+}
+
+void LinkMaker::hear(const Ear& ear) {
+    const int socket = ear.listener.socket.get();
+    reactor_.watch(socket, EPOLLIN, [this, socket](std::uint32_t) { accept_from(socket); });
+}
+
+void LinkMaker::keep_listeners(const std::function<bool(const Endpoint& at)>& is_needed) {
+    std::erase_if(ears_, [&](const Ear& ear) {
+        const bool is_kept = is_needed(ear.listener.endpoint);
+        if (!is_kept) {
+            reactor_.forget(ear.listener.socket.get());
+        }
+        return !is_kept;
+    });
+    std::erase_if(heard_at_, [&](const Endpoint& at) {
+        return std::ranges::none_of(ears_,
+                                    [&](const Ear& ear) { return ear.listener.endpoint == at; });
+    });
+}
+
+/// Who waits at the door stays there, and would wake us again and again.
+void LinkMaker::turn_deaf(const Error& why) {
+    for (const auto& ear : ears_) {
+        reactor_.forget(ear.listener.socket.get());
+    }
+    is_deaf_ = true;
+    deaf_until_ = Clock::now() + kDeafness;
+    keep_ticking();
+    owner_->on_deaf(why);
+}
+
+void LinkMaker::accept_from(int listener) {
+    while (!is_deaf_) {
+        UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        if (!socket) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+                turn_deaf(system_error("cannot accept a connection (see `ulimit -n`)", errno));
+            }
+            return;  // nothing waits, or who waited has gone
+        }
+        make_room();
+        Nonce nonce{};
+        if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
+            turn_deaf(system_error("getrandom", errno));
+            return;
+        }
+        add_talk(Conversation(std::move(socket), Handshake::listening(key_, self_, nonce),
+                              Deadline::in(kAttemptLimit)),
+                 kNoCall, {});
+    }
+}
+
+/// The oldest goes that has not said which rank it is, or else the oldest; a rank that is turned
+/// away so comes again.
+void LinkMaker::make_room() {
+    const auto is_open = [](const auto& talk) { return !talk->is_over && talk->call == kNoCall; };
+    if (static_cast<std::size_t>(std::ranges::count_if(talks_, is_open)) < most_talks_) {
+        return;
+    }
+    const auto silent = std::ranges::find_if(talks_, [&](const auto& talk) {
+        return is_open(talk) && !talk->conversation.handshake().is_greeted();
+    });
+    end(silent != talks_.end() ? **silent : **std::ranges::find_if(talks_, is_open));
+}
+
+void LinkMaker::add_talk(Conversation conversation, std::size_t call, const Endpoint& endpoint) {
+    const int socket = conversation.descriptor();
+    talks_.push_back(std::make_unique<Talk>(Talk{.conversation = std::move(conversation),
+                                                 .call = call,
+                                                 .endpoint = endpoint,
+                                                 .open = open_.add(socket)}));
+    Talk& talk = *talks_.back();
+    reactor_.watch(socket, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+                   [this, &talk](std::uint32_t) { on_event(talk); });
+    keep_ticking();
+}
+
+void LinkMaker::on_event(Talk& talk) {
+    if (talk.is_over) {
+        return;
+    }
+    if (auto advanced = talk.conversation.advance(); !advanced) {
+        fail_attempt(talk, advanced.error().message);
+        return;
+    }
+    settle(talk);
+}
+
+void LinkMaker::settle(Talk& talk) {
+    if (talk.call != kNoCall && talk.conversation.handshake().is_answered()) {
+        choose(talk);
+        return;
+    }
+    if (talk.conversation.is_done()) {
+        give(talk);
+    }
+}
+
+void LinkMaker::give(Talk& talk) {
+    const auto& handshake = talk.conversation.handshake();
+    const bool is_called = talk.call != kNoCall;
+    Made made{.rank = handshake.peer().rank,
+              .lane = handshake.lane(),
+              .socket = {},
+              .at = talk.endpoint,
+              .is_called = is_called};
+    if (is_called) {
+        calls_[talk.call].is_over = true;
+    } else if (!owner_->admits(made.rank, made.lane)) {
+        end(talk);
+        return;
+    }
+    reactor_.forget(talk.conversation.descriptor());
+    made.socket = talk.conversation.take_socket();
+    talk.is_over = true;
+    owner_->on_made(std::move(made));
+    talk.open = {};
+}
+
+void LinkMaker::end(Talk& talk) {
+    if (!talk.is_over) {
+        reactor_.forget(talk.conversation.descriptor());
+        talk.open = {};
+        (void)talk.conversation.take_socket();
+        talk.is_over = true;
+    }
+}
+
+// ---- time ---------------------------------------------------------------------------------------
+
+void LinkMaker::keep_ticking() {
+    if (!alarm_.is_set()) {
+        last_tick_ = Clock::now();
+        alarm_.set();
+    }
+}
+
+void LinkMaker::tick() {
+    const auto now = Clock::now();
+    elapsed_ += std::min<Clock::duration>(now - std::exchange(last_tick_, now), kLongestTick);
+    std::erase_if(talks_, [](const auto& talk) { return talk->is_over; });
+    if (is_deaf_ && now >= deaf_until_) {
+        is_deaf_ = false;
+        for (const auto& ear : ears_) {
+            hear(ear);
+        }
+    }
+    expire(now);
+    start_attempts(now);
+    if (!owner_->on_tick() && !is_busy()) {
+        alarm_.clear();
+    }
+}
+
+bool LinkMaker::is_busy() const {
+    return is_deaf_ || !talks_.empty() ||
+           std::ranges::any_of(calls_, [](const Call& call) { return !call.is_over; });
+}
+
+void LinkMaker::expire(Clock::time_point now) {
+    for (std::size_t index = 0; index < talks_.size(); ++index) {
+        Talk& talk = *talks_[index];
+        const auto end = talk.conversation.limit().end();
+        if (!talk.is_over && end && *end <= now) {
+            if (talk.call != kNoCall) {
+                calls_[talk.call].is_silent = true;
+            }
+            fail_attempt(talk, "no answer in " + std::to_string(kAttemptLimit.count()) + " s");
+        }
+    }
+}
+
+}  // namespace hvd::coll::net

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes connections: calls other ranks, answers those who call, and has both ends prove who they
+// are. All of it happens in handlers of a reactor; nothing here waits.
+#pragma once
+
+#include "collectives/alarm.hpp"
+#include "collectives/net/conversation.hpp"
+#include "collectives/net/open_sockets.hpp"
+#include "collectives/reactor.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hvd::coll::net {
+
+/// Thread: baton.
+class LinkMaker {
+public:
+    using Clock = Deadline::Clock;
+
+    /// A connection that stands.
+    struct Made {
+        int rank = 0;
+        Lane lane = Lane::control;
+        UniqueFd socket{};
+        Endpoint at{};  // where the peer listens, if we have called it
+        bool is_called = false;
+    };
+
+    /// Who wants the connections.
+    class Owner {
+    public:
+        virtual ~Owner() = default;
+        Owner(const Owner&) = delete;
+        Owner& operator=(const Owner&) = delete;
+
+        /// Whether a connection of a rank that has called us is of use. If not, it is closed.
+        [[nodiscard]] virtual bool admits(int rank, Lane lane) const = 0;
+        virtual void on_made(Made made) = 0;
+        /// The peer turned all attempts down. `reasons`: each address, and why.
+        virtual void on_refused(int rank, const std::string& reasons) = 0;
+        /// Nobody who calls can be answered just now.
+        virtual void on_deaf(const Error& why) = 0;
+        /// Every `kTick` while something is under way. True: go on, whatever happens here.
+        [[nodiscard]] virtual bool on_tick() = 0;
+
+    protected:
+        Owner() = default;
+    };
+
+    static constexpr std::chrono::milliseconds kTick{20};
+
+    /// `most_callers`: how many ranks may call at the same time. `reactor` outlives it.
+    LinkMaker(Reactor& reactor, LinkIdentity self, std::size_t most_callers);
+    ~LinkMaker();
+    LinkMaker(const LinkMaker&) = delete;
+    LinkMaker& operator=(const LinkMaker&) = delete;
+
+    /// Both before the reactor is next dispatched. `owner` outlives its work.
+    void work_for(Owner& owner) noexcept { owner_ = &owner; }
+    void use_key(const JobKey& key) noexcept { key_ = key; }
+
+    /// Answers those who call there.
+    void listen(Listener listener);
+    /// Closes the others.
+    void keep_listeners(const std::function<bool(const Endpoint& at)>& is_needed);
+    [[nodiscard]] const std::vector<Endpoint>& listening_at() const noexcept { return heard_at_; }
+
+    /// Tries the addresses one after the other, the next soon after the last; the first that
+    /// answers is used. After `rounds` in which all were refused, `on_refused`.
+    void call(int peer, Lane lane, std::vector<Endpoint> candidates, int rounds);
+
+    /// Ticks until the owner has enough.
+    void keep_ticking();
+    /// For how long it has been ticking. Pauses of the whole process count as a tick.
+    [[nodiscard]] Clock::duration elapsed() const noexcept { return elapsed_; }
+
+    /// What has become of the attempts so far: "ADDRESS (INTERFACE): no answer yet"; empty where
+    /// the peer is to call.
+    [[nodiscard]] std::string attempts_at(int rank) const;
+
+    /// Gives up what is under way and closes the listeners.
+    void stop();
+
+    /// In a forked child. Async-signal-safe.
+    void close_in_child() const noexcept { open_.close_all(); }
+
+private:
+    struct Call {
+        int peer = 0;
+        Lane lane = Lane::control;
+        std::vector<Endpoint> candidates{};
+        int rounds = 0;
+        std::size_t next = 0;    // candidate
+        bool is_silent = false;  // somebody has let us in this round, and said nothing
+        Clock::time_point next_start{};
+        std::vector<std::string> failures{};
+        bool is_over = false;
+    };
+
+    /// Somebody who has called us, or one attempt of a call.
+    struct Talk {
+        Conversation conversation;
+        std::size_t call = kNoCall;  // index
+        Endpoint endpoint;           // of a call
+        OpenSockets::Entry open;
+        bool is_over = false;
+    };
+    struct Ear {
+        Listener listener;
+        OpenSockets::Entry open;
+    };
+    static constexpr std::size_t kNoCall = ~std::size_t{0};
+    static constexpr std::chrono::seconds kAttemptLimit{10};  // to connect and to be answered
+
+    void hear(const Ear& ear);
+    void turn_deaf(const Error& why);
+    void accept_from(int listener);
+    void make_room();
+    void add_talk(Conversation conversation, std::size_t call, const Endpoint& endpoint);
+    void on_event(Talk& talk);
+    void settle(Talk& talk);
+    void fail_attempt(Talk& talk, const std::string& why);
+    void choose(Talk& talk);
+    void give(Talk& talk);
+    void end(Talk& talk);
+
+    void tick();
+    void expire(Clock::time_point now);
+    void start_attempts(Clock::time_point now);
+    void start_attempt(std::size_t index);
+    [[nodiscard]] bool has_attempt(std::size_t call) const;
+    [[nodiscard]] bool is_busy() const;
+
+    Reactor& reactor_;
+    LinkIdentity self_;
+    std::size_t most_talks_;
+    JobKey key_{};
+    Owner* owner_ = nullptr;
+    OpenSockets open_;
+    std::vector<Ear> ears_;
+    std::vector<Endpoint> heard_at_;  // of the ears
+    Clock::time_point deaf_until_{};
+    bool is_deaf_ = false;
+    std::vector<Call> calls_;
+    std::vector<std::unique_ptr<Talk>> talks_;
+    Clock::duration elapsed_{};
+    Clock::time_point last_tick_{};
+    Alarm alarm_;
+};
+
+}  // namespace hvd::coll::net
