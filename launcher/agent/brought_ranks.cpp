@@ -135,7 +135,12 @@ bool BroughtRanks::take_claim(Guest& guest, const ShimClaim& claim) {
     return send_order(guest, order) && rank != nullptr;
 }
 
+/// Ranks have few parents, so that most times one look into /proc is enough, which is slow.
 void BroughtRanks::note_starters(pid_t rank) {
+    const auto shim = read_process(rank);
+    if (shim && !parents_.insert(shim->parent).second) {
+        return;
+    }
     const auto found = ancestors(rank);
     if (std::ranges::find(found, ::getpid(), &Process::pid) != found.end()) {
         return;

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -111,6 +112,7 @@ private:
     UniqueFd listener_;
     bool takes_more_ = true;
     bool has_stranger_ = false;
+    std::set<pid_t> parents_;                  // of ranks
     std::map<pid_t, std::uint64_t> starters_;  // of strangers, and their start times
     std::vector<Rank> ranks_;
     bool is_whole_job_ = false;

@@ -15,6 +15,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 namespace hvd::launch::early {
@@ -23,6 +24,8 @@ namespace {
 using namespace std::string_view_literals;  // those are no call of strlen
 
 constexpr std::size_t kStackBytes = 8192;
+constexpr unsigned long kLinksOfOneThread =
+    3;  // of /proc/PID/task: `.`, `..` and a folder for each
 
 /// Both in memory that outlives us.
 struct Watch {
@@ -35,6 +38,10 @@ struct Watch {
 bool is_child_of_main_thread(long parent) {
     Line<64> path;
     path.add("/proc/"sv).add_decimal(static_cast<std::size_t>(parent)).add("/task/"sv);
+    struct stat tasks {};
+    if (call(SYS_stat, path.text(), &tasks) == 0 && tasks.st_nlink == kLinksOfOneThread) {
+        return true;  // of whatever thread we were
+    }
     path.add_decimal(static_cast<std::size_t>(parent)).add("/children"sv);
     const long file = call(SYS_open, path.text(), O_RDONLY | O_CLOEXEC);
     if (file < 0) {
