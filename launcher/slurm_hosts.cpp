@@ -18,8 +18,10 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,14 +37,14 @@ void say(std::string_view sentence) {
     (void)write_all(STDERR_FILENO, "horovodrun: " + std::string(sentence) + "\n");
 }
 
-/// Gives the connections of those who joined, and keeps the srun that started them. `missing` is
+using Steps = std::vector<std::unique_ptr<SrunStep>>;
+
+/// Gives the connections of those who joined, and keeps the sruns that started them. `missing` is
 /// why the others did not.
 class SrunStarter final : public Starter {
 public:
-    SrunStarter(std::unique_ptr<SrunStep> step,
-                std::unique_ptr<Starter> joined,
-                std::optional<Error> missing)
-        : step_(std::move(step)), joined_(std::move(joined)), missing_(std::move(missing)) {}
+    SrunStarter(Steps steps, std::unique_ptr<Starter> joined, std::optional<Error> missing)
+        : steps_(std::move(steps)), joined_(std::move(joined)), missing_(std::move(missing)) {}
 
     [[nodiscard]] std::string_view name() const noexcept override { return "srun"; }
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override {
@@ -51,7 +53,7 @@ public:
     }
 
 private:
-    std::unique_ptr<SrunStep> step_;
+    Steps steps_;
     std::unique_ptr<Starter> joined_;
     std::optional<Error> missing_;
 };
@@ -100,8 +102,12 @@ Result<std::string> agent_bytes(const std::string& file) {
     return std::move(image.file);
 }
 
-Error with_words(Error error, const SrunStep& step) {
-    const auto words = step.words();
+Error with_words(Error error, const Steps& steps) {
+    std::string words;
+    for (const auto& step : steps) {
+        const auto more = step->words();
+        words += (words.empty() || more.empty() ? "" : " | ") + more;
+    }
     error.message += words.empty() ? "; srun has said nothing" : "; srun says: " + words;
     return error;
 }
@@ -116,19 +122,31 @@ std::string remedy_for(const SrunOrder& order) {
            "--start-timeout";
 }
 
-std::vector<std::string> names_of(const std::vector<Host>& hosts) {
-    std::vector<std::string> names;
-    std::ranges::transform(hosts, std::back_inserter(names), &Host::name);
-    return names;
-}
-
-std::vector<int> tasks_of(const LaunchRequest& request) {
-    std::vector<int> tasks;
-    if (request.slurm_job->has_gpus_by_task) {
-        std::ranges::transform(request.hosts, std::back_inserter(tasks),
-                               [](const Host& host) { return host.slots.value_or(1); });
+/// A step for each component that has nodes of ours; `common` is what all have.
+std::vector<SrunOrder> orders_of(const LaunchRequest& request, const SrunOrder& common) {
+    const auto& job = *request.slurm_job;
+    std::vector<SrunOrder> orders;
+    for (std::size_t index = 0; index < job.components.size(); ++index) {
+        const auto& component = job.components[index];
+        const std::set<std::string> nodes(component.nodes.begin(), component.nodes.end());
+        auto order = common;
+        if (job.is_heterogeneous) {
+            order.component = index;
+        }
+        for (const auto& host : request.hosts) {
+            if (!nodes.contains(host.name)) {
+                continue;
+            }
+            order.nodes.push_back(host.name);
+            if (component.has_gpus_by_task) {
+                order.tasks.push_back(host.slots.value_or(1));
+            }
+        }
+        if (!order.nodes.empty()) {
+            orders.push_back(std::move(order));
+        }
     }
-    return tasks;
+    return orders;
 }
 
 Result<std::unique_ptr<JoinDoor>> open_door(IoThread& io,
@@ -147,6 +165,23 @@ Result<std::unique_ptr<JoinDoor>> open_door(IoThread& io,
                                        }
                                    },
                                .starter = "srun"});
+}
+
+Result<Steps> start_steps(IoThread& io,
+                          const std::vector<SrunOrder>& orders,
+                          const SrunStep::Spawn& common,
+                          const std::function<void(const Error&)>& on_end) {
+    Steps steps;
+    for (const auto& order : orders) {
+        auto spawn = common;
+        spawn.line = srun_line(order);
+        HVD_TRY(auto step,
+                SrunStep::start(io, std::move(spawn),
+                                {.on_line = [](const std::string& line) { say("srun: " + line); },
+                                 .on_end = on_end}));
+        steps.push_back(std::move(step));
+    }
+    return steps;
 }
 
 }  // namespace
@@ -171,23 +206,20 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
     HVD_TRY(const auto key, wire::join_key(token));
     HVD_TRY(auto door, open_door(io, request, key, is_six));
     const SrunOrder order{.job_id = request.slurm_job->id,
-                          .nodes = names_of(request.hosts),
-                          .tasks = tasks_of(request),
+                          .nodes = {},
                           .file = agent,
                           .build_id = std::string(wire::build_id()),
                           .bytes = image.size(),
                           .port = port_of(door->address()),
                           .addresses = reachable_addresses(is_six),
                           .patience = request.start_timeout};
-    HVD_TRY(auto step,
-            SrunStep::start(io,
-                            {.line = srun_line(order),
-                             .environment = srun_environment(current_environment()),
-                             .signal_mask = signals.original_mask(),
-                             .token = token,
-                             .agent = std::move(image)},
-                            {.on_line = [](const std::string& line) { say("srun: " + line); },
-                             .on_end = [&door](const Error& error) { door->give_up(error); }}));
+    HVD_TRY(auto steps, start_steps(io, orders_of(request, order),
+                                    {.line = {},
+                                     .environment = srun_environment(current_environment()),
+                                     .signal_mask = signals.original_mask(),
+                                     .token = token,
+                                     .agent = std::move(image)},
+                                    [&door](const Error& error) { door->give_up(error); }));
     const SignalSource source(io, signals, [&](int number) {
         if (is_stop_request(number)) {
             stop_signal = number;
@@ -200,20 +232,20 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
     auto joined = door->gather(deadline, remedy_for(order));
     std::optional<Error> why;
     if (!joined) {
-        why = joined.error().code == Errc::timed_out ? with_words(joined.error(), *step)
+        why = joined.error().code == Errc::timed_out ? with_words(joined.error(), steps)
                                                      : joined.error();
         if (missing == Missing::fail || stop_signal != 0) {
             return *why;
         }
         joined = door->take_joined();
     }
-    step->all_are_there();
+    std::ranges::for_each(steps, [](const auto& step) { step->all_are_there(); });
     Gathered gathered;
     for (auto& host : joined->hosts) {
         gathered.placed.push_back({.host = std::move(host), .is_here = false});
     }
     gathered.starter =
-        std::make_unique<SrunStarter>(std::move(step), std::move(joined->starter), std::move(why));
+        std::make_unique<SrunStarter>(std::move(steps), std::move(joined->starter), std::move(why));
     return gathered;
 }
 

@@ -22,11 +22,12 @@ enum class Missing : std::uint8_t { fail, stay_out };
 /// allocation came along.
 [[nodiscard]] bool has_srun();
 
-/// One srun starts an agent on each node of `request.slurm_job`, also on ours: ranks belong to a
-/// step then, which is what Slurm counts, confines to its GPUs and CPUs, and signals. Waits until
-/// all have dialled. Errors: unavailable and timed_out, with srun's own words and who is missing;
-/// aborted, when a signal came, which is then in `stop_signal`. With Missing::stay_out only the
-/// last of these: the starter then has the reason for each node that is missing.
+/// One srun, or one for each component of a heterogeneous job, starts an agent on each node of
+/// `request.slurm_job`, also on ours: ranks belong to a step then, which is what Slurm counts,
+/// confines to its GPUs and CPUs, and signals. Waits until all have dialled. Errors: unavailable
+/// and timed_out, with srun's own words and who is missing; aborted, when a signal came, which is
+/// then in `stop_signal`. With Missing::stay_out only the last of these: the starter then has the
+/// reason for each node that is missing.
 [[nodiscard]] Result<Gathered> gather_slurm_nodes(IoThread& io,
                                                   const BlockedSignals& signals,
                                                   const LaunchRequest& request,

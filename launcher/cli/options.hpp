@@ -55,10 +55,17 @@ struct EndPoint {
     friend bool operator==(const EndPoint&, const EndPoint&) = default;
 };
 
+/// What was asked of Slurm at once: a whole job, or a component of a heterogeneous one.
+struct SlurmComponent {
+    std::vector<std::string> nodes;
+    bool has_gpus_by_task = false;  // a node of a step has GPUs for the step's tasks there
+};
+
 /// An allocation of Slurm.
 struct SlurmJob {
     std::string id;
-    bool has_gpus_by_task = false;  // a node of a step has GPUs for the step's tasks there
+    bool is_heterogeneous = false;
+    std::vector<SlurmComponent> components;
 };
 
 /// Everything the user asked for, checked and typed. Sources: flag, then config file, then

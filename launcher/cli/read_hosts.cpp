@@ -7,6 +7,8 @@
 #include "launcher/hosts/hostfile.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 namespace hvd::launch {
@@ -16,13 +18,10 @@ Error wrong(std::string message) {
     return {Errc::invalid_argument, std::move(message)};
 }
 
-/// Whether srun can start the agents: not for the groups of a heterogeneous job, which it would
-/// need an option each for; and not where the user said how hosts are reached.
-bool is_for_srun(const Draft& draft, const Allocation& allocation) {
-    const auto& request = draft.request;
+/// Whether srun can start the agents: not where the user said how hosts are reached.
+bool is_for_srun(const LaunchRequest& request, const Allocation& allocation) {
     return allocation.scheduler == Scheduler::slurm && !allocation.id.empty() &&
-           !find(draft.environment, "SLURM_HET_SIZE") && request.remote.shell.empty() &&
-           !request.listen && !request.facts_file;
+           request.remote.shell.empty() && !request.listen && !request.facts_file;
 }
 
 /// Refuses more ranks than the batch system gave tasks, before anything is started.
@@ -65,34 +64,85 @@ std::optional<int> count_gpus(std::string_view text) {
     return sum;
 }
 
-/// Where the job has GPUs by task, a rank gets those of one, and srun has to be told how many tasks
-/// there are on each node.
-Status take_gpus(Draft& draft, const Allocation& allocation) {
-    const auto gpus = find(draft.environment, "SLURM_GPUS_PER_TASK");
+/// How many GPUs a component of the job has for each task; 0: it has none by task.
+Result<int> gpus_by_task(const Draft& draft,
+                         const std::string& variable,
+                         const std::vector<Host>& hosts) {
+    const auto gpus = find(draft.environment, variable);
     if (!gpus) {
-        return ok();
+        return 0;
     }
     const auto each = count_gpus(*gpus);
-    const bool has_tasks = std::ranges::all_of(
-        allocation.hosts, [](const Host& host) { return host.slots.has_value(); });
-    if (!each || !has_tasks) {
-        return wrong("SLURM_GPUS_PER_TASK=" + *gpus + " in " + allocation.name + ": " +
-                     (each ? "Slurm does not say how many tasks it has (SLURM_NTASKS)"
-                           : "this is no number of GPUs") +
-                     "; ask for GPUs with --gpus-per-node or --gres instead of --gpus-per-task");
+    const auto refuse = [&](const std::string& why) {
+        return wrong(variable + "=" + *gpus + ": " + why +
+                     "ask for GPUs with --gpus-per-node or --gres instead of --gpus-per-task");
+    };
+    if (!each) {
+        return refuse("this is no number of GPUs; ");
     }
-    const bool has_one_each =
-        std::ranges::all_of(allocation.hosts, [](const Host& host) { return host.slots == 1; });
-    if (draft.request.mpi.is_wanted && !has_one_each) {
-        return wrong("SLURM_GPUS_PER_TASK=" + *gpus +
-                     ": mpirun starts one task on each node by srun, to which " + allocation.name +
-                     " gives the GPUs of one task; leave --mpi out, or ask for GPUs with "
-                     "--gpus-per-node or --gres instead of --gpus-per-task");
+    if (!std::ranges::all_of(hosts, [](const Host& host) { return host.slots.has_value(); })) {
+        return refuse("Slurm does not say how many tasks there are (SLURM_NTASKS); ");
     }
-    draft.request.slurm_job->has_gpus_by_task = true;
-    if (!draft.gpus_per_rank_given) {
-        draft.request.gpus_per_rank = *each;
+    if (draft.request.mpi.is_wanted &&
+        !std::ranges::all_of(hosts, [](const Host& host) { return host.slots == 1; })) {
+        return refuse(
+            "mpirun starts one task on each node by srun, which gets the GPUs of one task; leave "
+            "--mpi out, or ");
     }
+    return *each;
+}
+
+/// A node has one agent, which belongs to one component.
+Status check_components(const Allocation& allocation,
+                        const std::vector<std::vector<Host>>& components) {
+    std::set<std::string> names;
+    for (const auto& component : components) {
+        for (const auto& host : component) {
+            if (!names.insert(host.name).second) {
+                return wrong("node " + host.name + " is in two components of " + allocation.name +
+                             "; ask Slurm for components with nodes of their own (--exclusive)");
+            }
+        }
+    }
+    return ok();
+}
+
+/// How srun has to be asked for agents. Where the job has GPUs by task, a rank gets those of one,
+/// and srun has to be told how many tasks there are on each node.
+Status take_slurm_job(Draft& draft, const Allocation& allocation) {
+    HVD_TRY(const auto components, slurm_components(draft.environment));
+    HVD_TRY_STATUS(check_components(allocation, components));
+    SlurmJob job{.id = allocation.id,
+                 .is_heterogeneous = find(draft.environment, "SLURM_HET_SIZE").has_value(),
+                 .components = {}};
+    if (job.is_heterogeneous && draft.request.mpi.is_wanted) {
+        return wrong("--mpi: mpirun knows the first component of a heterogeneous job only, and " +
+                     allocation.name + " has " + std::to_string(components.size()) +
+                     "; leave --mpi out");
+    }
+    std::set<int> gpus;
+    for (std::size_t index = 0; index < components.size(); ++index) {
+        const auto suffix =
+            job.is_heterogeneous ? "_HET_GROUP_" + std::to_string(index) : std::string();
+        HVD_TRY(const int each,
+                gpus_by_task(draft, "SLURM_GPUS_PER_TASK" + suffix, components[index]));
+        auto& component = job.components.emplace_back();
+        component.has_gpus_by_task = each > 0;
+        std::ranges::transform(components[index], std::back_inserter(component.nodes), &Host::name);
+        if (each > 0) {
+            gpus.insert(each);
+        }
+    }
+    if (gpus.size() > 1 && !draft.gpus_per_rank_given) {
+        return wrong("the components of " + allocation.name +
+                     " have different numbers of GPUs for each task (" +
+                     std::to_string(*gpus.begin()) + " and " + std::to_string(*gpus.rbegin()) +
+                     "); say with --gpus-per-rank how many each rank gets");
+    }
+    if (gpus.size() == 1 && !draft.gpus_per_rank_given) {
+        draft.request.gpus_per_rank = *gpus.begin();
+    }
+    draft.request.slurm_job = std::move(job);
     return ok();
 }
 
@@ -107,9 +157,8 @@ Status take_allocation(Draft& draft, HostList& list) {
         end && allocation->scheduler == Scheduler::slurm) {
         draft.request.end_time = parse_number<std::int64_t>(*end);
     }
-    if (is_for_srun(draft, *allocation)) {
-        draft.request.slurm_job = SlurmJob{.id = allocation->id};
-        HVD_TRY_STATUS(take_gpus(draft, *allocation));
+    if (is_for_srun(draft.request, *allocation)) {
+        HVD_TRY_STATUS(take_slurm_job(draft, *allocation));
     }
     list.hosts = std::move(allocation->hosts);
     if (draft.request.verbose) {

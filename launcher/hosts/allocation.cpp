@@ -78,8 +78,10 @@ Result<Host> named(std::string_view name, std::optional<int> slots) {
 
 /// SLURM_TASKS_PER_NODE is what --ntasks-per-node allows, which may be more than --ntasks: the last
 /// nodes have fewer then.
-void limit_tasks(std::vector<Host>& hosts, const Environment& environment) {
-    const auto wanted = slots_in(find(environment, "SLURM_NTASKS").value_or(""));
+void limit_tasks(std::vector<Host>& hosts,
+                 const Environment& environment,
+                 const std::string& suffix) {
+    const auto wanted = slots_in(find(environment, "SLURM_NTASKS" + suffix).value_or(""));
     int sum = 0;
     for (const auto& host : hosts) {
         sum += host.slots.value_or(0);
@@ -123,25 +125,15 @@ Hosts slurm_group(const Environment& environment, const std::string& suffix) {
     for (std::size_t index = 0; index < hosts.size(); ++index) {
         hosts[index].slots = (*slots)[index];
     }
-    if (suffix.empty()) {
-        limit_tasks(hosts, environment);
-    }
+    limit_tasks(hosts, environment, suffix);
     return hosts;
 }
 
 Hosts slurm_hosts(const Environment& environment) {
-    const auto groups_text = find(environment, "SLURM_HET_SIZE");
-    if (!groups_text) {
-        return slurm_group(environment, "");
-    }
-    const auto groups = slots_in(*groups_text);
-    if (!groups) {
-        return wrong("SLURM_HET_SIZE", *groups_text, "this is no number of groups");
-    }
+    HVD_TRY(auto components, slurm_components(environment));
     std::vector<Host> hosts;
-    for (int group = 0; group < *groups; ++group) {
-        HVD_TRY(auto more, slurm_group(environment, "_HET_GROUP_" + std::to_string(group)));
-        HVD_TRY_STATUS(add_hosts(hosts, std::move(more)));
+    for (auto& component : components) {
+        HVD_TRY_STATUS(add_hosts(hosts, std::move(component)));
     }
     return hosts;
 }
@@ -256,6 +248,25 @@ constexpr std::array kKinds{
          &kubernetes_hosts}};
 
 }  // namespace
+
+Result<std::vector<std::vector<Host>>> slurm_components(const Environment& environment) {
+    std::vector<std::vector<Host>> components;
+    const auto groups_text = find(environment, "SLURM_HET_SIZE");
+    if (!groups_text) {
+        HVD_TRY(auto hosts, slurm_group(environment, ""));
+        components.push_back(std::move(hosts));
+        return components;
+    }
+    const auto groups = slots_in(*groups_text);
+    if (!groups) {
+        return wrong("SLURM_HET_SIZE", *groups_text, "this is no number of groups");
+    }
+    for (int group = 0; group < *groups; ++group) {
+        HVD_TRY(auto hosts, slurm_group(environment, "_HET_GROUP_" + std::to_string(group)));
+        components.push_back(std::move(hosts));
+    }
+    return components;
+}
 
 bool is_in_allocation() {
     return std::ranges::any_of(kKinds, [](const Kind& kind) {

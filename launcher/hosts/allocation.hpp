@@ -39,6 +39,11 @@ struct Allocation {
 /// Errors: invalid_argument with the variable, its value and the remedy.
 [[nodiscard]] Result<std::optional<Allocation>> find_allocation(const Environment& environment);
 
+/// The nodes of a Slurm job with their tasks: of each component of a heterogeneous one, else all as
+/// one. Errors: as of find_allocation.
+[[nodiscard]] Result<std::vector<std::vector<Host>>> slurm_components(
+    const Environment& environment);
+
 /// Whether it would find one, or an error, in this process's own environment; reads no file.
 [[nodiscard]] bool is_in_allocation();
 

@@ -80,6 +80,9 @@ std::vector<std::string> srun_line(const SrunOrder& order) {
         "--jobid=" + order.job_id,
         "--nodes=" + std::to_string(order.nodes.size()),
     };
+    if (order.component) {
+        line.push_back("--het-group=" + std::to_string(*order.component));
+    }
     std::ranges::move(layout(order), std::back_inserter(line));
     for (const auto& word : std::initializer_list<std::string_view>{
              "--overlap", "--mpi=none", "--cpu-bind=none", "--mem=0", "--export=ALL",

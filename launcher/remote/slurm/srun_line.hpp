@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ inline constexpr const char* kSrunSend = "HVDSRUN1 send\n";
 
 struct SrunOrder {
     std::string job_id;
+    std::optional<std::size_t> component{};  // of a heterogeneous job
     std::vector<std::string> nodes;
     /// How many tasks each node gets, of which the first becomes its agent and the others leave at
     /// once: a step has the GPUs of its tasks where the job asked for them by task. Empty: one.

@@ -73,6 +73,25 @@ def test_more_ranks_than_the_allocation_has_tasks_are_refused(
     assert batch.exit_code() == "2:0"
 
 
+def test_all_components_of_a_heterogeneous_job_are_one_world(
+    slurm: Slurm, horovodrun: Path
+) -> None:
+    batch = slurm.sbatch(
+        f"exec {horovodrun} --verbose {RANK}",
+        *("-N1", "-n2", "--gpus-per-task=1", ":", "-N1", "-n1", "--gres=gpu:3"),
+    )
+    batch.wait()
+
+    world = said(batch)
+    assert [rank["host"] for rank in world] == ["h1", "h1", "h2"], batch.output()
+    masks = [rank["variables"]["CUDA_VISIBLE_DEVICES"] for rank in world]
+    assert masks == ["0,1", "0,1", "0,1,2"]
+    assert {rank["size"] for rank in world} == {3}
+    assert "h1 (2 slots, srun), h2 (1 slot, srun)" in batch.output()
+    assert batch.state() == "COMPLETED"
+    wait_until_nothing_is_left(slurm)
+
+
 def test_salloc_on_one_node_starts_its_ranks_there_too(slurm: Slurm, horovodrun: Path) -> None:
     ended = slurm.run("salloc", "-Q", "-N1", "-w", "h2", "-n2", str(horovodrun), *RANK.split())
 

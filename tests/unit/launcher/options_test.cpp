@@ -381,7 +381,8 @@ TEST_CASE("inside of a Slurm allocation srun starts the agents, unless the user 
     CHECK_FALSE(request("-H n1:4 train", slurm).slurm_job);
     CHECK_FALSE(request("--remote-shell r train", slurm).slurm_job);
     CHECK(request("--mpi train", slurm).slurm_job->id == "42");
-    CHECK_FALSE(request("train", of_groups).slurm_job);
+    CHECK_FALSE(request("train", slurm).slurm_job->is_heterogeneous);
+    CHECK(request("train", of_groups).slurm_job->is_heterogeneous);
 }
 
 TEST_CASE("a rank gets the GPUs that a Slurm job has for each task") {
@@ -391,7 +392,7 @@ TEST_CASE("a rank gets the GPUs that a Slurm job has for each task") {
                       {"SLURM_TASKS_PER_NODE", "2(x2)"},
                       {"SLURM_GPUS_PER_TASK", "1"}};
 
-    CHECK(request("train", slurm).slurm_job->has_gpus_by_task);
+    CHECK(request("train", slurm).slurm_job->components.front().has_gpus_by_task);
     CHECK(request("train", slurm).gpus_per_rank == 1);
     slurm["SLURM_GPUS_PER_TASK"] = "a100:2,v100:1";
     CHECK(request("train", slurm).gpus_per_rank == 3);
@@ -399,12 +400,42 @@ TEST_CASE("a rank gets the GPUs that a Slurm job has for each task") {
     CHECK_THAT(error("--mpi train", slurm), Catch::Contains("leave --mpi out, or ask for GPUs"));
     slurm["SLURM_GPUS_PER_TASK"] = "some";
     CHECK_THAT(error("train", slurm),
-               Catch::StartsWith("SLURM_GPUS_PER_TASK=some in Slurm job 42: this is no number"));
+               Catch::StartsWith("SLURM_GPUS_PER_TASK=some: this is no number"));
     slurm["SLURM_GPUS_PER_TASK"] = "1";
     slurm.erase("SLURM_NTASKS");
-    CHECK_THAT(error("train", slurm), Catch::Contains("how many tasks it has (SLURM_NTASKS)"));
+    CHECK_THAT(error("train", slurm), Catch::Contains("how many tasks there are (SLURM_NTASKS)"));
     slurm.erase("SLURM_GPUS_PER_TASK");
-    CHECK_FALSE(request("train", slurm).slurm_job->has_gpus_by_task);
+    CHECK_FALSE(request("train", slurm).slurm_job->components.front().has_gpus_by_task);
+}
+
+TEST_CASE("each component of a heterogeneous Slurm job keeps its nodes and GPUs") {
+    Environment slurm{{"SLURM_JOB_ID", "42"},
+                      {"SLURM_HET_SIZE", "2"},
+                      {"SLURM_JOB_NODELIST", "n1"},
+                      {"SLURM_NTASKS", "2"},
+                      {"SLURM_JOB_NODELIST_HET_GROUP_0", "n1"},
+                      {"SLURM_NTASKS_HET_GROUP_0", "2"},
+                      {"SLURM_TASKS_PER_NODE_HET_GROUP_0", "2"},
+                      {"SLURM_JOB_NODELIST_HET_GROUP_1", "n[2-3]"},
+                      {"SLURM_NTASKS_HET_GROUP_1", "3"},
+                      {"SLURM_TASKS_PER_NODE_HET_GROUP_1", "2(x2)"},
+                      {"SLURM_GPUS_PER_TASK_HET_GROUP_1", "2"}};
+
+    const auto all = request("train", slurm);
+
+    CHECK(all.hosts == std::vector<Host>{{"n1", 2}, {"n2", 2}, {"n3", 1}});
+    CHECK(all.gpus_per_rank == 2);
+    REQUIRE(all.slurm_job->components.size() == 2);
+    CHECK(all.slurm_job->components[0].nodes == std::vector<std::string>{"n1"});
+    CHECK_FALSE(all.slurm_job->components[0].has_gpus_by_task);
+    CHECK(all.slurm_job->components[1].nodes == std::vector<std::string>{"n2", "n3"});
+    CHECK(all.slurm_job->components[1].has_gpus_by_task);
+    CHECK_THAT(error("--mpi train", slurm), Catch::StartsWith("--mpi: mpirun knows the first"));
+    slurm["SLURM_GPUS_PER_TASK_HET_GROUP_0"] = "1";
+    CHECK_THAT(error("train", slurm), Catch::Contains("(1 and 2); say with --gpus-per-rank"));
+    CHECK(request("--gpus-per-rank 1 train", slurm).gpus_per_rank == 1);
+    slurm["SLURM_JOB_NODELIST_HET_GROUP_0"] = "n2";
+    CHECK_THAT(error("train", slurm), Catch::StartsWith("node n2 is in two components of Slurm"));
 }
 
 TEST_CASE("more ranks than a batch system gave tasks are refused with both numbers") {

@@ -35,6 +35,19 @@ TEST_CASE("srun starts one agent on each node, beside whatever else runs there")
                                    "--kill-on-bad-exit=0", "--wait=0", "--job-name=horovodrun"});
 }
 
+TEST_CASE("a component of a heterogeneous job is named to srun") {
+    const auto words = srun_line({.job_id = "42",
+                                  .component = 1,
+                                  .nodes = {"n1"},
+                                  .file = "",
+                                  .build_id = "",
+                                  .addresses = {}});
+
+    CHECK(std::ranges::count(words, "--het-group=1") == 1);
+    CHECK(std::ranges::none_of(line(),
+                               [](const auto& word) { return word.starts_with("--het-group"); }));
+}
+
 TEST_CASE("a step has the shape of the job's tasks where it is to have their GPUs") {
     const auto words = line({2, 1, 3});
     const auto first = std::ranges::find(words, "--nodes=3");
