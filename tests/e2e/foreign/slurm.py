@@ -18,6 +18,9 @@ from support.hosts import Host, Lab
 
 RANK = f"{sys.executable} {PROGRAMS}/slurm_rank.py"
 
+# At which srun listens itself.
+SRUN_PORTS = range(60001, 61001)
+
 # All hosts share /home.
 _FOLDER = "/home/slurm"
 _CONF = """\
@@ -44,6 +47,7 @@ SlurmdLogFile=/run/slurmd.log
 SlurmdParameters=config_overrides
 KillWait=5
 ReturnToService=2
+SrunPortRange={srun_ports}
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 PropagateResourceLimitsExcept=ALL
@@ -53,7 +57,7 @@ PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 _START = """\
 mkdir -p /run/munge /run/slurmd /run/slurm-state
-for gpu in 0 1 2 3; do mknod -m 666 /run/gpu$gpu c 1 3; done
+for gpu in 0 1 2 3; do touch /run/gpu$gpu; mount --bind /dev/null /run/gpu$gpu; done
 /usr/sbin/munged --force --key-file={folder}/munge.key --socket=/run/munge/munge.socket.2 \
   --pid-file=/run/munge/pid --seed-file=/run/munge/seed --log-file=/run/munge/log --num-threads=2
 [ $(hostname) != h1 ] || /usr/sbin/slurmctld -f {folder}/slurm.conf -c
@@ -118,11 +122,16 @@ class Slurm:
         folder = Path(self.head.path(_FOLDER))
         folder.mkdir()
         (folder / "slurm.conf").write_text(
-            _CONF.format(count=len(lab.hosts), task_plugin=task_plugin, cpus=cpus)
+            _CONF.format(
+                count=len(lab.hosts),
+                task_plugin=task_plugin,
+                cpus=cpus,
+                srun_ports=f"{SRUN_PORTS[0]}-{SRUN_PORTS[-1]}",
+            )
         )
         # Slurm 22.05 wants one, also where no cgroup is used.
         (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
-        # Any device will do.
+        # Any device will do, and not everybody who may mount may make one.
         (folder / "gres.conf").write_text("Name=gpu File=/run/gpu[0-3]\n")
         folder.chmod(0o777)
         (folder / "munge.key").write_bytes(os.urandom(128))

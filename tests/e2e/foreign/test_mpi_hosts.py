@@ -74,9 +74,9 @@ def test_the_next_world_of_the_processes_meets_too(start: Start, launcher: tuple
 
 
 def test_a_rank_that_does_not_come_is_named(start: Start) -> None:
-    late = 'test $OMPI_COMM_WORLD_RANK = 2 && exec sleep 5; exec "$@"'
+    late = 'test $OMPI_COMM_WORLD_RANK = 2 && exec sleep 60; exec "$@"'
 
-    ended = start(MPIRUN, "sh", "-c", late, "sh", *ROLL_CALL, HOROVOD_START_TIMEOUT="2")
+    ended = start(MPIRUN, "sh", "-c", late, "sh", *ROLL_CALL, HOROVOD_START_TIMEOUT="8")
 
     assert ended.exit_code != 0
     assert "these ranks have not come: 2" in ended.stderr

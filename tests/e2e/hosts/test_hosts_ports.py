@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
-import threading
-import time
 
 import pytest
+from support.hosts.listeners import watched
 from test_hosts_join import TOKEN
 
 PASSED_ON = ("PYTHONPATH", "HOROVOD_LIBRARY")  # of development builds
@@ -35,39 +33,6 @@ sockets = [socket.create_server(("0.0.0.0", int(port))) for port in sys.argv[1:]
 print("listening", flush=True)
 sys.stdin.read()
 """
-
-
-def listening(host) -> set[int]:
-    """The ports at which anybody of the host listens, as its kernel has them."""
-    ports = set()
-    for table in ("tcp", "tcp6"):
-        with contextlib.suppress(OSError):
-            with open(f"/proc/{host.pid}/net/{table}") as lines:
-                rows = [line.split() for line in list(lines)[1:]]
-            ports |= {int(row[1].rsplit(":", 1)[1], 16) for row in rows if row[3] == "0A"}
-    return ports
-
-
-@contextlib.contextmanager
-def watched(hosts):
-    """Gives the ports that were listened at meanwhile, but for those of before."""
-    before = set().union(*(listening(host) for host in hosts))
-    seen: set[int] = set()
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.is_set():
-            for host in hosts:
-                seen.update(listening(host) - before)
-            time.sleep(0.002)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        over.set()
-        thread.join()
 
 
 @pytest.fixture
