@@ -68,6 +68,24 @@ Endpoint read_endpoint(ByteReader& reader) {
     return endpoint;
 }
 
+void write(ByteWriter& writer, const RankRecord& record) {
+    writer.text(record.host);
+    writer.number(record.pid);
+    writer.text(record.network);
+    writer.list(record.endpoints, [&](const Endpoint& endpoint) { write(writer, endpoint); });
+    writer.text(record.home);
+}
+
+RankRecord read_record(ByteReader& reader) {
+    RankRecord record;
+    record.host = reader.text();
+    record.pid = reader.number<std::int32_t>();
+    record.network = reader.text();
+    record.endpoints = reader.list<Endpoint>([&] { return read_endpoint(reader); });
+    record.home = reader.text();
+    return record;
+}
+
 }  // namespace
 
 std::optional<IpAddress> parse_ip(std::string_view text) {
@@ -182,24 +200,28 @@ std::string to_string(const Endpoint& endpoint) {
 
 std::vector<std::byte> encode(const RankRecord& record) {
     ByteWriter writer;
-    writer.text(record.host);
-    writer.number(record.pid);
-    writer.text(record.network);
-    writer.list(record.endpoints, [&](const Endpoint& endpoint) { write(writer, endpoint); });
-    writer.text(record.home);
+    write(writer, record);
     return writer.take();
 }
 
 Result<RankRecord> decode_rank_record(std::span<const std::byte> bytes) {
     ByteReader reader(bytes);
-    RankRecord record;
-    record.host = reader.text();
-    record.pid = reader.number<std::int32_t>();
-    record.network = reader.text();
-    record.endpoints = reader.list<Endpoint>([&] { return read_endpoint(reader); });
-    record.home = reader.text();
+    auto record = read_record(reader);
     HVD_TRY_STATUS(reader.finish("addresses of a rank"));
     return record;
+}
+
+std::vector<std::byte> encode(std::span<const RankRecord> records) {
+    ByteWriter writer;
+    writer.list(records, [&](const RankRecord& record) { write(writer, record); });
+    return writer.take();
+}
+
+Result<std::vector<RankRecord>> decode_rank_records(std::span<const std::byte> bytes) {
+    ByteReader reader(bytes);
+    auto records = reader.list<RankRecord>([&] { return read_record(reader); });
+    HVD_TRY_STATUS(reader.finish("addresses of ranks"));
+    return records;
 }
 
 std::vector<std::byte> encode(const Ways& ways) {

@@ -112,6 +112,11 @@ struct RankRecord {
 /// Errors: internal for malformed bytes.
 [[nodiscard]] Result<RankRecord> decode_rank_record(std::span<const std::byte> bytes);
 
+/// Those of several ranks.
+[[nodiscard]] std::vector<std::byte> encode(std::span<const RankRecord> records);
+/// Errors: internal for malformed bytes.
+[[nodiscard]] Result<std::vector<RankRecord>> decode_rank_records(std::span<const std::byte> bytes);
+
 /// The peer's endpoints in the order in which they are worth a try: loopback where both see the
 /// same one, and nowhere else; then networks that both are in, then others; the faster first. An
 /// address that we have too (every host has the same docker0) is not the peer's: left out.

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <iterator>
+#include <span>
 #include <utility>
 
 #include <sys/random.h>
@@ -15,7 +18,13 @@
 namespace hvd::coll::net {
 namespace {
 
-constexpr int kRounds = 2;  // of attempts, where all are refused
+constexpr int kRounds = 2;         // of attempts, where all are refused
+constexpr std::size_t kPage = 64;  // ranks
+constexpr std::chrono::milliseconds kLastLook{500};
+
+std::string page_name(const std::string& prefix, std::size_t first) {
+    return prefix + "ranks/" + std::to_string(first);
+}
 
 template <std::size_t kSize>
 Status fill_random(std::array<std::byte, kSize>& bytes) {
@@ -127,24 +136,67 @@ Status Meeting::exchange_key(Store& store) {
     return ok();
 }
 
+std::string Meeting::record_name(std::size_t rank) const {
+    return options_.prefix + "rank/" + std::to_string(rank);
+}
+
+/// Every rank leaves its own; rank 0 reads them all and leaves them for the others, a page at a
+/// time: N requests and a few for each rank instead of N times N.
 Status Meeting::exchange_records(Store& store) {
-    const auto name = [&](int rank) { return options_.prefix + "rank/" + std::to_string(rank); };
-    HVD_TRY_STATUS(store.put(name(options_.rank), encode(own_)));
-    for (int rank = 0; rank < options_.size; ++rank) {
-        if (rank == options_.rank) {
-            records_.push_back(own_);
-            continue;
-        }
-        auto bytes = store.get(name(rank), deadline_);
+    HVD_TRY_STATUS(store.put(record_name(static_cast<std::size_t>(options_.rank)), encode(own_)));
+    HVD_TRY_STATUS(options_.rank == 0 ? collect_records(store) : read_records(store));
+    scouts_ = scouts_of(records_);
+    return ok();
+}
+
+Status Meeting::collect_records(Store& store) {
+    const auto size = static_cast<std::size_t>(options_.size);
+    records_.push_back(own_);
+    for (std::size_t rank = 1; rank < size; ++rank) {
+        auto bytes = store.get(record_name(rank), deadline_);
         if (!bytes) {
             return std::move(bytes).error().context("rank " + std::to_string(rank) +
                                                     " has not come");
         }
         HVD_TRY(auto record, decode_rank_record(*bytes));
         records_.push_back(std::move(record));
+        const auto first = rank / kPage * kPage;
+        if (rank + 1 == size || rank + 1 == first + kPage) {
+            HVD_TRY_STATUS(store.put(page_name(options_.prefix, first),
+                                     encode(std::span(records_).subspan(first))));
+        }
     }
-    scouts_ = scouts_of(records_);
     return ok();
+}
+
+Status Meeting::read_records(Store& store) {
+    const auto size = static_cast<std::size_t>(options_.size);
+    while (records_.size() < size) {
+        const auto first = records_.size();
+        auto bytes = store.get(page_name(options_.prefix, first), deadline_);
+        if (!bytes) {
+            return missing_record(store, first, std::move(bytes).error());
+        }
+        HVD_TRY(auto page, decode_rank_records(*bytes));
+        if (page.size() != std::min(kPage, size - first)) {
+            return Error{Errc::internal, "a list of ranks in the store has a wrong length"};
+        }
+        std::ranges::move(page, std::back_inserter(records_));
+    }
+    records_[static_cast<std::size_t>(options_.rank)] = own_;
+    return ok();
+}
+
+/// Rank 0 has not told who the ranks of a page are: whom it waits for.
+Error Meeting::missing_record(Store& store, std::size_t first, Error late) const {
+    const auto limit = Deadline::in(kLastLook);
+    const auto end = std::min(first + kPage, static_cast<std::size_t>(options_.size));
+    for (auto rank = first; late.code == Errc::timed_out && rank < end; ++rank) {
+        if (!store.get(record_name(rank), limit)) {
+            return std::move(late).context("rank " + std::to_string(rank) + " has not come");
+        }
+    }
+    return std::move(late).context("rank 0 has not told where the other ranks are");
 }
 
 std::string Meeting::describe(int rank) const {

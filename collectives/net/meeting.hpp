@@ -25,6 +25,10 @@ public:
 private:
     [[nodiscard]] Status open_listeners();
     [[nodiscard]] Status exchange_records(Store& store);
+    [[nodiscard]] Status collect_records(Store& store);
+    [[nodiscard]] Status read_records(Store& store);
+    [[nodiscard]] Error missing_record(Store& store, std::size_t first, Error late) const;
+    [[nodiscard]] std::string record_name(std::size_t rank) const;
     [[nodiscard]] Status exchange_key(Store& store);
 
     // In meeting_ways.cpp: by which addresses.

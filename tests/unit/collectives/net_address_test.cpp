@@ -131,6 +131,9 @@ TEST_CASE("what a rank publishes survives the store, and malformed bytes are ref
     const auto bytes = encode(record);
 
     CHECK(*decode_rank_record(bytes) == record);
+    const std::vector two{record, record};
+    CHECK(*decode_rank_records(encode(two)) == two);
+    CHECK_FALSE(decode_rank_records(bytes));
     for (std::size_t size = 0; size < bytes.size(); ++size) {
         CHECK_FALSE(decode_rank_record(std::span(bytes).first(size)));
     }
