@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <array>
 
+#include <openssl/core_names.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
+#include <openssl/params.h>
 #include <openssl/sha.h>
 
 namespace hvd::launch::ssh {
@@ -66,11 +67,29 @@ std::string fingerprint(std::string_view blob) {
     return "SHA256:" + text;
 }
 
-std::string hmac_sha1(std::string_view key, std::string_view text) {
-    std::string digest(SHA_DIGEST_LENGTH, '\0');
-    (void)::HMAC(::EVP_sha1(), key.data(), static_cast<int>(key.size()), bytes_of(text),
-                 text.size(), reinterpret_cast<unsigned char*>(digest.data()), nullptr);
-    return digest;
+void HmacSha1::Free::operator()(evp_mac_ctx_st* context) const noexcept {
+    ::EVP_MAC_CTX_free(context);
+}
+
+HmacSha1::HmacSha1() {
+    auto* hmac = ::EVP_MAC_fetch(nullptr, "HMAC", nullptr);
+    context_.reset(::EVP_MAC_CTX_new(hmac));
+    ::EVP_MAC_free(hmac);  // the context holds it too
+    std::string name = "SHA1";
+    const std::array<OSSL_PARAM, 2> parameters{
+        ::OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, name.data(), 0),
+        ::OSSL_PARAM_construct_end()};
+    (void)::EVP_MAC_CTX_set_params(context_.get(), parameters.data());
+}
+
+std::string_view HmacSha1::of(std::string_view key, std::string_view text) {
+    std::size_t size = 0;
+    const bool is_made =
+        ::EVP_MAC_init(context_.get(), bytes_of(key), key.size(), nullptr) == 1 &&
+        ::EVP_MAC_update(context_.get(), bytes_of(text), text.size()) == 1 &&
+        ::EVP_MAC_final(context_.get(), reinterpret_cast<unsigned char*>(digest_.data()), &size,
+                        digest_.size()) == 1;
+    return {digest_.data(), is_made ? size : 0};
 }
 
 std::optional<std::uint32_t> FieldReader::number() {

@@ -3,10 +3,14 @@
 // Texts and hashes of the SSH file formats. Keys are strings of bytes ("blobs") as on the wire.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+
+struct evp_mac_ctx_st;  // of OpenSSL
 
 namespace hvd::launch::ssh {
 
@@ -17,7 +21,22 @@ namespace hvd::launch::ssh {
 /// As `ssh-keygen -l` shows it: "SHA256:...".
 [[nodiscard]] std::string fingerprint(std::string_view blob);
 
-[[nodiscard]] std::string hmac_sha1(std::string_view key, std::string_view text);
+/// HMAC-SHA1. Made once for many keys: the search for the algorithm costs more than its work.
+class HmacSha1 final {
+public:
+    HmacSha1();
+
+    /// Valid until the next call.
+    [[nodiscard]] std::string_view of(std::string_view key, std::string_view text);
+
+private:
+    struct Free {
+        void operator()(evp_mac_ctx_st* context) const noexcept;
+    };
+
+    std::unique_ptr<evp_mac_ctx_st, Free> context_;
+    std::array<char, 20> digest_{};
+};
 
 /// Takes fields off the front of bytes of the SSH protocol. After a field that is not there, all
 /// are nothing.

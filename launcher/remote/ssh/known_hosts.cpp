@@ -109,8 +109,24 @@ void KnownHosts::add_names(std::string_view names, std::size_t entry) {
     }
 }
 
-std::vector<KnownKey> KnownHosts::find(std::string_view name) const {
+/// A hash is of one name, so a line that has been found is gone through no more.
+void KnownHosts::unhash(const std::string& name) {
+    if (hashed_.empty()) {
+        return;
+    }
+    HmacSha1 hmac;
+    std::erase_if(hashed_, [&](const Hashed& one) {
+        const bool is_it = hmac.of(one.salt, name) == one.hash;
+        if (is_it) {
+            by_name_[name].push_back(one.entry);
+        }
+        return is_it;
+    });
+}
+
+std::vector<KnownKey> KnownHosts::find(std::string_view name) {
     const auto wanted = lower(name);
+    unhash(wanted);
     std::vector<std::size_t> found;
     if (const auto plain = by_name_.find(wanted); plain != by_name_.end()) {
         found = plain->second;
@@ -118,11 +134,6 @@ std::vector<KnownKey> KnownHosts::find(std::string_view name) const {
     for (const auto& [text, entry] : patterns_) {
         if (matches(text, wanted)) {
             found.push_back(entry);
-        }
-    }
-    for (const auto& one : hashed_) {
-        if (hmac_sha1(one.salt, wanted) == one.hash) {
-            found.push_back(one.entry);
         }
     }
     std::ranges::sort(found);
@@ -140,7 +151,7 @@ std::vector<KnownKey> KnownHosts::find(std::string_view name) const {
     return keys;
 }
 
-const KnownHosts& KnownHostsFiles::read(const std::string& path) {
+KnownHosts& KnownHostsFiles::read(const std::string& path) {
     const auto known = files_.find(path);
     if (known != files_.end()) {
         return known->second;

@@ -27,7 +27,8 @@ struct KnownKey {
 [[nodiscard]] std::string known_hosts_name(std::string_view host, int port);
 
 /// One file, which is read once and asked for each host: sites have a line per host and key. Plain
-/// names are looked up; only lines with patterns and hashed names are gone through each time.
+/// names are looked up; only lines with patterns, and hashed names that no host has been found by,
+/// are gone through each time.
 class KnownHosts final {
 public:
     KnownHosts(std::string text, std::string path);
@@ -36,7 +37,7 @@ public:
 
     /// The keys of the lines that match the name, in their order: plain names in any case, `*` and
     /// `?`, `!`, hashed names. Malformed lines are skipped, as ssh does.
-    [[nodiscard]] std::vector<KnownKey> find(std::string_view name) const;
+    [[nodiscard]] std::vector<KnownKey> find(std::string_view name);
 
 private:
     /// A line. Views are into the text.
@@ -57,6 +58,7 @@ private:
     };
 
     void add_names(std::string_view names, std::size_t entry);
+    void unhash(const std::string& name);
 
     std::string text_;
     std::string path_;
@@ -69,7 +71,7 @@ private:
 /// The files that hosts name, each read once. Thread: one.
 class KnownHostsFiles final {
 public:
-    [[nodiscard]] const KnownHosts& read(const std::string& path);
+    [[nodiscard]] KnownHosts& read(const std::string& path);
 
 private:
     std::map<std::string, KnownHosts> files_;

@@ -77,12 +77,11 @@ TEST_CASE("a host key is known, changed, unknown or revoked") {
 }
 
 TEST_CASE("lines that match a name keep their order, however they spell it") {
-    const KnownHosts hosts("a,node7,node7 ssh-ed25519 " + kKey + "\n# none\nnode* ssh-ed25519 " +
-                               kOther +
-                               "\n|1|f/n3Um5hdjRZQ9LKStngr/hCayI=|CTVz03eyQcF5oTKC0TtF0j9+OWc= "
-                               "ssh-ed25519 " +
-                               kKey + "\nnode7 ssh-ed25519 " + kOther,
-                           "/k");
+    KnownHosts hosts("a,node7,node7 ssh-ed25519 " + kKey + "\n# none\nnode* ssh-ed25519 " + kOther +
+                         "\n|1|f/n3Um5hdjRZQ9LKStngr/hCayI=|CTVz03eyQcF5oTKC0TtF0j9+OWc= "
+                         "ssh-ed25519 " +
+                         kKey + "\nnode7 ssh-ed25519 " + kOther,
+                     "/k");
     std::vector<std::string> places;
     for (const auto& key : hosts.find("NODE7")) {
         places.push_back(key.place);
@@ -99,13 +98,36 @@ TEST_CASE("many hosts in a file of many lines are found in no time") {
     for (int host = 0; host < kHosts; ++host) {
         text += "node" + std::to_string(host) + " ssh-ed25519 " + kKey + "\n";
     }
-    const KnownHosts hosts(text, "/k");
+    KnownHosts hosts(text, "/k");
     std::size_t found = 0;
     for (int host = 0; host < kHosts; ++host) {
         found += hosts.find("node" + std::to_string(host)).size();
     }
 
     CHECK(found == kHosts);
+}
+
+TEST_CASE("hashed lines of many hosts are found, each for its host, as often as it is asked") {
+    constexpr int kHosts = 200;
+    std::string text;
+    HmacSha1 hmac;
+    for (int host = 0; host < kHosts; ++host) {
+        const auto name = "node" + std::to_string(host);
+        const auto salt = std::string(16, 's') + std::to_string(host);
+        text += "|1|" + encode_base64(salt) + "|" + encode_base64(hmac.of(salt, name)) +
+                " ssh-ed25519 " + kKey + "\n";
+    }
+    text += "node7 ssh-ed25519 " + kKey + "\n";
+    KnownHosts hosts(text, "/k");
+
+    for (int host = 0; host < kHosts; ++host) {
+        const auto name = "node" + std::to_string(host);
+        const std::size_t lines = host == 7 ? 2 : 1;
+        CHECK(hosts.find(name).size() == lines);
+        CHECK(hosts.find(name).size() == lines);
+        CHECK(hosts.find(name).front().place == "/k:" + std::to_string(host + 1));
+    }
+    CHECK(hosts.find("node200").empty());
 }
 
 TEST_CASE("only algorithms that a key is known for are asked for") {
