@@ -24,9 +24,6 @@
 namespace hvd::launch::agent {
 namespace {
 
-/// If we look so much later than the lease ended, it was us who were stopped.
-constexpr auto kOverslept = std::chrono::seconds(1);
-
 /// Between TERM and KILL when the launcher has gone.
 constexpr auto kAbandonedGrace = std::chrono::milliseconds(500);
 
@@ -148,47 +145,6 @@ Deadline Session::next_deadline() const {
         }
     }
     return Deadline(next);
-}
-
-void Session::check_lease() {
-    if (!lease_.end() || control_.has_ended()) {
-        return;
-    }
-    const auto has_been_heard = [this] {
-        const auto before = std::exchange(heard_bytes_, control_.heard_bytes());
-        return before != heard_bytes_;
-    };
-    const auto now = std::chrono::steady_clock::now();
-    if (has_been_heard()) {
-        lease_.heard(now);
-        show_lease();
-    }
-    if (!lease_.is_over(now)) {
-        return;
-    }
-    // If it was us who were stopped, the launcher's words wait to be read; or it was stopped as
-    // long as we were (a paused container) and will say something yet.
-    const bool have_overslept = now - *lease_.end() >= kOverslept;
-    loop_.run_once(Deadline::in({}));
-    if (has_been_heard() || control_.has_ended() || have_overslept) {
-        lease_.heard(std::chrono::steady_clock::now());
-        show_lease();
-        return;
-    }
-    const auto term = std::chrono::duration<double>(lease_.term()).count();
-    std::array<char, 96> text{};
-    (void)std::snprintf(text.data(), text.size(),
-                        "the agent has heard nothing of horovodrun for %g s: ending the job", term);
-    note(text.data());
-    control_.flush();
-    control_.give_up({Errc::unavailable, text.data()});
-}
-
-/// To the guard, which ends the job if we no longer can.
-void Session::show_lease() {
-    if (setup_.lease_board != nullptr) {
-        setup_.lease_board->post(lease_.end());
-    }
 }
 
 void Session::introduce() {

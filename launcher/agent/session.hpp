@@ -43,6 +43,7 @@ private:
     [[nodiscard]] Deadline next_deadline() const;
     void check_lease();
     void show_lease();
+    [[nodiscard]] bool is_launcher_stopped() const;
     void settle();
     void settle_ending();
     void bring(wire::Start& start);
@@ -77,6 +78,9 @@ private:
     Ending ending_;
     Lease lease_;
     std::uint64_t heard_bytes_ = 0;  // of the launcher, when the lease was looked at last
+    bool is_local_ = false;          // the launcher is on this machine
+    bool is_stopped_ = false;        // the launcher, when the lease was over last
+    bool has_told_pause_ = false;    // since it was heard last
     OwnBuild build_;
     JobMarks marks_;
     Answers answers_;

@@ -19,6 +19,7 @@ void Session::on(wire::Start& start) {
     }
     auto& plan = start.plan;
     marks_.job_id = start.job.id;
+    is_local_ = plan.starter == kLocalStarter;
     grace_ = plan.grace;
     make_room(setup_.given, descriptors_for(plan));
     socket_.emplace(loop_, control_, start.job.id, [this](int rank) {

@@ -45,6 +45,23 @@ def test_ctrl_z_suspends_the_lease(launcher, remote):
     assert ended.lines[-1] == "[0]<stdout>:done"
 
 
+def test_a_stop_of_the_launcher_is_a_pause_for_ranks_of_its_machine(launcher):
+    script = "echo ready; sleep 3; echo done"
+    with launcher.start("-np", 1, "--lease", 1, "sh", "-c", script) as job:
+        job.wait_for(b"ready")
+        time.sleep(BEGUN)
+        job.signal(signal.SIGSTOP)
+        wait_for_state(job.process.pid, "T")
+        time.sleep(4)
+        job.signal(signal.SIGCONT)
+        ended = job.end()
+
+    assert (ended.code, ended.lines[-1]) == (0, "[0]<stdout>:done"), ended.err
+    (said,) = [line for line in ended.said if "lease" in line]
+    assert "horovodrun was stopped for longer than the lease, which rested meanwhile" in said
+
+
+@pytest.mark.parametrize("host", ["elsewhere"], indirect=True)
 def test_a_launcher_that_is_stopped_for_longer_than_the_lease_has_no_ranks_left(launcher, remote):
     with launcher.start(*remote, "sh", "-c", "echo $$; exec sleep 60", process_group=0) as job:
         job.wait_until(lambda: b"\n" in job.text["out"], "the rank's pid")
