@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The MPI backend under real launchers: each case starts a program of these tests with mpirun.
-#include "tests/support/proc_group.hpp"
-#include "tests/support/test_main.hpp"
+#include "tests/integration/mpi/mpi_launch.hpp"
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,23 +15,6 @@
 
 namespace hvd::test {
 namespace {
-
-constexpr std::chrono::seconds kLimit{100};
-constexpr int kCases = 10;  // of the contract, without those that fail
-
-/// How an MPI starts programs.
-struct Launcher {
-    const char* name;
-    const char* path;
-    std::vector<const char*> arguments;
-    std::vector<const char*> shell{};  // what runs the program
-};
-
-const Launcher kOpenMpi{
-    .name = "Open MPI",
-    .path = "/usr/bin/mpirun.openmpi",
-    .arguments = {"--allow-run-as-root", "--oversubscribe", "--bind-to", "none"}};
-const Launcher kMpich{.name = "MPICH", .path = "/usr/bin/mpiexec.hydra", .arguments = {}};
 
 /// The same, where the ranks that are left are to have some seconds after the death of one. Open
 /// MPI's mpirun sends them SIGKILL a second after SIGTERM; hydra at once, unless it is told not to:
@@ -49,31 +29,6 @@ const Launcher kPatientMpich{.name = kMpich.name,
                              .arguments = {"-disable-auto-cleanup"},
                              .shell = {"/bin/sh", "-c", "trap '' USR1; \"$@\"; exit 0", "rank"}};
 
-/// Runs the program on that many ranks.
-[[nodiscard]] RankEnd launch(const Launcher& launcher,
-                             int ranks,
-                             const std::vector<const char*>& program,
-                             std::chrono::seconds limit = kLimit) {
-    const auto socket = unique_socket_name();
-    const auto count = std::to_string(ranks);
-    const auto run = [&](int) {
-        // NOLINTBEGIN(concurrency-mt-unsafe): a forked child of one thread
-        (void)::setenv("HVD_TEST_SOCKET", socket.c_str(), 1);
-        (void)::setenv("HVD_TEST_PLUGINS", HVD_MPI_PLUGINS, 1);
-        // NOLINTEND(concurrency-mt-unsafe)
-        std::vector<const char*> words{launcher.path};
-        words.insert(words.end(), launcher.arguments.begin(), launcher.arguments.end());
-        words.insert(words.end(), {"-n", count.c_str()});
-        words.insert(words.end(), launcher.shell.begin(), launcher.shell.end());
-        words.insert(words.end(), program.begin(), program.end());
-        words.push_back(nullptr);
-        // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): execv's own history
-        (void)::execv(launcher.path, const_cast<char* const*>(words.data()));
-        return 127;
-    };
-    return run_ranks(1, run, limit).front();
-}
-
 [[nodiscard]] std::string output_of(std::vector<const char*> words) {
     words.push_back(nullptr);
     const auto run = [&](int) {
@@ -84,43 +39,6 @@ const Launcher kPatientMpich{.name = kMpich.name,
     const auto end = run_ranks(1, run).front();
     CHECK(end.exit_code == 0);
     return end.output;
-}
-
-/// Whether this machine has it; else the case is skipped.
-[[nodiscard]] bool is_here(const Launcher& launcher) {
-    if (!std::filesystem::exists(launcher.path)) {
-        skip(std::string(launcher.path) + " is not installed");
-        return false;
-    }
-    return true;
-}
-
-[[nodiscard]] int times(const std::string& text, std::string_view sentence) {
-    int count = 0;
-    for (auto at = text.find(sentence); at != std::string::npos; at = text.find(sentence, at + 1)) {
-        ++count;
-    }
-    return count;
-}
-
-/// Every rank says when a case is over and has not failed.
-[[nodiscard]] int cases_that_passed(const RankEnd& end) {
-    return times(end.output, "a case is over");
-}
-
-void passes_the_contract(const Launcher& launcher, int ranks) {
-    if (!is_here(launcher)) {
-        return;
-    }
-
-    const auto end =
-        launch(launcher, ranks,
-               {HVD_MPI_CONTRACT, "--use-colour", "no", "backend contract: *",
-                "~backend contract: a killed*", "~backend contract: a task whose deadline*"});
-
-    CAPTURE(launcher.name, ranks, end.output);
-    CHECK(end.exit_code == 0);
-    CHECK(cases_that_passed(end) == kCases * ranks);
 }
 
 /// MPI has no way back from a collective that some ranks have given up: its launcher ends what is
