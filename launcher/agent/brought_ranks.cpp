@@ -38,8 +38,8 @@ constexpr std::size_t kMaxGuests = 4096;
 
 }  // namespace
 
-BroughtRanks::BroughtRanks(const JobPlan& job, const HostPlan& plan, Surroundings surroundings)
-    : job_(job), plan_(plan), to_(surroundings) {
+BroughtRanks::BroughtRanks(JobPlan job, HostPlan plan, Surroundings surroundings)
+    : job_(std::move(job)), plan_(std::move(plan)), to_(surroundings) {
     ranks_.resize(plan_.ranks.size());
     const auto text = hvd::find(job_.ranks_env, coll::kEnvMpiJob);
     const auto mpi_job = coll::decode_mpi_job(text.value_or(""));

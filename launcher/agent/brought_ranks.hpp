@@ -37,7 +37,7 @@ public:
         RankSocket& socket;
     };
 
-    BroughtRanks(const JobPlan& job, const HostPlan& plan, Surroundings surroundings);
+    BroughtRanks(JobPlan job, HostPlan plan, Surroundings surroundings);
 
     /// Errors: invalid_argument or unavailable, when the name cannot be had.
     [[nodiscard]] Status listen(const std::string& name);

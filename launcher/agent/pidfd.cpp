@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/pidfd.hpp"
 
+#include <array>
 #include <csignal>
 #include <cstdint>
 
@@ -16,7 +17,7 @@ namespace {
 struct PidfdInfo {
     std::uint64_t mask = 0;
     std::uint64_t cgroup = 0;
-    std::uint32_t numbers[11] = {};  // pid, tgid, ppid and who runs it
+    std::array<std::uint32_t, 11> numbers{};  // pid, tgid, ppid and who runs it
     std::int32_t exit_code = 0;
 };
 static_assert(sizeof(PidfdInfo) == 64);
