@@ -26,6 +26,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -191,6 +192,56 @@ int check_hosts(Supervisor& supervisor,
                 {Errc::invalid_argument, line(problems->back())});
 }
 
+/// Where a start has come to once all agents are linked.
+struct Linked {
+    std::vector<Host> hosts;
+    bool is_here;  // all of them are this machine
+    std::vector<HostFacts> facts;
+    PlanRequest wishes;
+    MpiProgram& mpirun;
+    std::optional<SummaryFile>& summary;
+};
+
+Result<LaunchPlan> plan_wrapped(const Linked& linked) {
+    HVD_TRY(auto planned, make_plan(linked.wishes, linked.facts));
+    for (const auto& warning : planned.warnings) {
+        complain(warning);
+    }
+    return linked.mpirun.wrap(std::move(planned.plan));
+}
+
+/// What the agents are to run, known to be possible; or the exit code.
+std::variant<LaunchPlan, int> prepare(Supervisor& supervisor,
+                                      const std::optional<PortSpan>& ports,
+                                      TraceFile* trace,
+                                      Linked linked) {
+    if (!linked.is_here) {
+        if (const int exit_code = join_names(supervisor, linked.hosts, linked.summary);
+            exit_code != 0) {
+            return exit_code;
+        }
+    }
+    if (const int exit_code =
+            choose_master_port(supervisor, ports, linked.facts.front(), linked.summary);
+        exit_code != 0) {
+        return exit_code;
+    }
+    if (trace != nullptr) {
+        trace->enter("plan");
+    }
+    linked.wishes.hosts = std::move(linked.hosts);
+    auto plan = plan_wrapped(linked);
+    if (!plan) {
+        return fail(linked.summary, kExitUsage, plan.error());
+    }
+    if (!linked.is_here) {
+        if (const int exit_code = check_hosts(supervisor, *plan, linked.summary); exit_code != 0) {
+            return exit_code;
+        }
+    }
+    return std::move(*plan);
+}
+
 /// Runs a plan and tells everybody how it ended.
 int run_plan(Supervisor& supervisor, const LaunchPlan& plan, std::optional<SummaryFile>& summary) {
     auto supervised = supervisor.run(plan);
@@ -209,6 +260,76 @@ int run_plan(Supervisor& supervisor, const LaunchPlan& plan, std::optional<Summa
         ::_exit(exit_code);  // a thread is blocked in a write that may never end
     }
     return exit_code;
+}
+
+/// Prints the plan or runs it.
+int use_plan(Supervisor& supervisor,
+             const LaunchPlan& plan,
+             const LaunchRequest& request,
+             std::optional<SummaryFile>& summary) {
+    if (request.dry_run) {
+        supervisor.dismiss(0);
+        return print_plan(request, plan);
+    }
+    if (request.verbose) {
+        (void)write_all(STDERR_FILENO, print_text(plan));
+    }
+    return run_plan(supervisor, plan, summary);
+}
+
+int run_on(const std::vector<PlacedHost>& placed,
+           const LaunchRequest& request,
+           EarlyAgentPtr early_agent,
+           std::optional<SummaryFile>& summary) {
+    const BlockedSignals blocked;
+    IoThread io;
+    int stop_signal = 0;
+    auto gathered = gather_hosts(io, blocked, request, placed, stop_signal);
+    if (!gathered) {
+        return fail(summary, join_exit_code(gathered.error(), stop_signal), gathered.error());
+    }
+    auto hosts = hosts_of(gathered->placed);
+    auto trace = TraceFile::reserve(request, hosts, io);
+    if (!trace) {
+        return fail(summary, kExitUsage, trace.error());
+    }
+    auto context = starter_context(blocked.original_mask());
+    auto options = supervise_options(request);
+    if (*trace) {
+        (*trace)->join(context, options);
+    }
+    auto starters = make_host_starters(io, request.remote, gathered->placed, context,
+                                       std::move(early_agent), std::move(gathered->starter));
+    if (!starters) {
+        return fail(summary, kExitLauncherFailure, starters.error());
+    }
+    // What needs no facts is done while agents start.
+    auto wishes = make_plan_request(request);
+    if (!wishes) {
+        return fail(summary, kExitUsage, wishes.error());
+    }
+    MpiProgram mpirun(request, context);
+    Supervisor supervisor(io, blocked, std::move(options));
+    auto facts = supervisor.link(**starters, hosts);
+    if (!facts) {
+        const int exit_code = link_exit_code(facts.error(), supervisor.stop_signal());
+        supervisor.dismiss(exit_code);
+        return fail(summary, exit_code, facts.error());
+    }
+    wishes->starters = (*starters)->names();
+    const auto prepared =
+        prepare(supervisor, request.ports, trace->get(),
+                {.hosts = std::move(hosts),
+                 .is_here = std::ranges::all_of(gathered->placed, &PlacedHost::is_here),
+                 .facts = std::move(*facts),
+                 .wishes = std::move(*wishes),
+                 .mpirun = mpirun,
+                 .summary = summary});
+    if (const auto* exit_code = std::get_if<int>(&prepared)) {
+        supervisor.dismiss(*exit_code);
+        return *exit_code;
+    }
+    return use_plan(supervisor, std::get<LaunchPlan>(prepared), request, summary);
 }
 
 }  // namespace
@@ -255,89 +376,7 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     if (!placed) {
         return fail(summary, kExitUsage, placed.error());
     }
-
-    const BlockedSignals blocked;
-    IoThread io;
-    int stop_signal = 0;
-    auto gathered = gather_hosts(io, blocked, request, *placed, stop_signal);
-    if (!gathered) {
-        return fail(summary, join_exit_code(gathered.error(), stop_signal), gathered.error());
-    }
-    auto hosts = hosts_of(gathered->placed);
-    auto trace = TraceFile::reserve(request, hosts, io);
-    if (!trace) {
-        return fail(summary, kExitUsage, trace.error());
-    }
-    auto context = starter_context(blocked.original_mask());
-    auto options = supervise_options(request);
-    if (*trace) {
-        (*trace)->join(context, options);
-    }
-    auto starters = make_host_starters(io, request.remote, gathered->placed, context,
-                                       std::move(early_agent), std::move(gathered->starter));
-    if (!starters) {
-        return fail(summary, kExitLauncherFailure, starters.error());
-    }
-    // What needs no facts is done while agents start.
-    auto wishes = make_plan_request(request);
-    if (!wishes) {
-        return fail(summary, kExitUsage, wishes.error());
-    }
-    MpiProgram mpirun(request, context);
-    Supervisor supervisor(io, blocked, std::move(options));
-    const bool is_here = std::ranges::all_of(gathered->placed, &PlacedHost::is_here);
-    auto facts = supervisor.link(**starters, hosts);
-    if (!facts) {
-        const int exit_code = link_exit_code(facts.error(), supervisor.stop_signal());
-        supervisor.dismiss(exit_code);
-        return fail(summary, exit_code, facts.error());
-    }
-
-    if (!is_here) {
-        if (const int exit_code = join_names(supervisor, hosts, summary); exit_code != 0) {
-            supervisor.dismiss(exit_code);
-            return exit_code;
-        }
-    }
-    if (const int exit_code =
-            choose_master_port(supervisor, request.ports, facts->front(), summary);
-        exit_code != 0) {
-        supervisor.dismiss(exit_code);
-        return exit_code;
-    }
-    if (*trace) {
-        (*trace)->enter("plan");
-    }
-    wishes->hosts = hosts;
-    wishes->starters = (*starters)->names();
-    auto planned = make_plan(*wishes, *facts);
-    if (!planned) {
-        supervisor.dismiss(kExitUsage);
-        return fail(summary, kExitUsage, planned.error());
-    }
-    for (const auto& warning : planned->warnings) {
-        complain(warning);
-    }
-    if (auto wrapped = mpirun.wrap(std::move(planned->plan)); wrapped) {
-        planned->plan = std::move(*wrapped);
-    } else {
-        supervisor.dismiss(kExitUsage);
-        return fail(summary, kExitUsage, wrapped.error());
-    }
-    if (!is_here) {
-        if (const int exit_code = check_hosts(supervisor, planned->plan, summary); exit_code != 0) {
-            supervisor.dismiss(exit_code);
-            return exit_code;
-        }
-    }
-    if (request.dry_run) {
-        supervisor.dismiss(0);
-        return print_plan(request, planned->plan);
-    }
-    if (request.verbose) {
-        (void)write_all(STDERR_FILENO, print_text(planned->plan));
-    }
-    return run_plan(supervisor, planned->plan, summary);
+    return run_on(*placed, request, std::move(early_agent), summary);
 }
 
 int check_build(const CheckBuild& request) {

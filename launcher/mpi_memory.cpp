@@ -100,7 +100,7 @@ MpiMemory::MpiMemory(const std::string& program, const Environment& environment)
         if (std::ranges::any_of(kPrefixes, [&name = name](std::string_view prefix) {
                 return name.starts_with(prefix);
             })) {
-            key_ += name + "=" + value + "\n";
+            key_.append(name).append("=").append(value).append("\n");
         }
     }
     key_ += kEndOfKey;
