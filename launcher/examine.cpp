@@ -122,7 +122,7 @@ Result<Gathered> gather(IoThread& io,
                         const LaunchRequest& job,
                         const std::vector<PlacedHost>& placed,
                         int& stop_signal) {
-    if (job.slurm_job && has_srun()) {
+    if (job.slurm_job) {
         return gather_slurm_nodes(io, signals, job, stop_signal, Missing::stay_out);
     }
     return Gathered{.placed = placed, .starter = nullptr};

@@ -93,7 +93,7 @@ Result<Gathered> gather_hosts(IoThread& io,
                               const LaunchRequest& request,
                               const std::vector<PlacedHost>& placed,
                               int& stop_signal) {
-    if (request.slurm_job && has_srun()) {
+    if (request.slurm_job) {
         return gather_slurm_nodes(io, signals, request, stop_signal);
     }
     if (!request.listen) {

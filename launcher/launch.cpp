@@ -16,6 +16,7 @@
 #include "launcher/remote/factory.hpp"
 #include "launcher/supervise/summary.hpp"
 #include "launcher/supervise/supervisor.hpp"
+#include "launcher/time_limit.hpp"
 #include "launcher/trace_file.hpp"
 #include "launcher/wire/build_id.hpp"
 
@@ -49,29 +50,14 @@ void open_missing_descriptors() {
     }
 }
 
-/// The time limit of the job: --timeout, or the end of the allocation where that is sooner. An end
-/// that has passed already is the batch system's to judge, and one more than a year ahead is none.
-std::optional<std::chrono::milliseconds> time_limit(const LaunchRequest& request) {
-    using Clock = std::chrono::system_clock;
-    const auto now = Clock::now();
-    const auto year_ahead =
-        std::chrono::floor<std::chrono::seconds>(now.time_since_epoch() + std::chrono::years(1));
-    if (!request.end_time || *request.end_time <= 0 || *request.end_time > year_ahead.count()) {
-        return request.timeout;
-    }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        std::chrono::seconds(*request.end_time) - now.time_since_epoch());
-    if (left.count() <= 0) {
-        return request.timeout;
-    }
-    return std::min(left, request.timeout.value_or(left));
-}
-
 SuperviseOptions supervise_options(const LaunchRequest& request) {
+    const auto limit =
+        time_limit(request.timeout, request.end_time, std::chrono::system_clock::now());
     return {
         .build_id = std::string(wire::build_id()),
         .start_timeout = request.start_timeout,
-        .timeout = time_limit(request),
+        .timeout = limit ? std::optional(limit->left) : std::nullopt,
+        .timeout_words = limit ? limit->words : "",
         .grace = request.grace,
         .lease = request.lease,
         .on_failure = request.on_failure == FailureRule::wait ? OnFailure::wait : OnFailure::stop,

@@ -186,13 +186,6 @@ Result<Steps> start_steps(IoThread& io,
 
 }  // namespace
 
-bool has_srun() {
-    const auto path = read_env("PATH").value_or("");
-    return std::ranges::any_of(split(path, ':'), [](std::string_view folder) {
-        return ::access((std::string(folder) + "/srun").c_str(), X_OK) == 0;
-    });
-}
-
 Result<Gathered> gather_slurm_nodes(IoThread& io,
                                     const BlockedSignals& signals,
                                     const LaunchRequest& request,

@@ -18,10 +18,6 @@ class IoThread;
 /// What nodes whose agents do not dial are to a job: its end, or hosts that it is without.
 enum class Missing : std::uint8_t { fail, stay_out };
 
-/// Whether there is an srun in PATH: in a container there may be none, though the variables of the
-/// allocation came along.
-[[nodiscard]] bool has_srun();
-
 /// One srun, or one for each component of a heterogeneous job, starts an agent on each node of
 /// `request.slurm_job`, also on ours: ranks belong to a step then, which is what Slurm counts,
 /// confines to its GPUs and CPUs, and signals. Waits until all have dialled. Errors: unavailable

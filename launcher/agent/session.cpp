@@ -321,6 +321,7 @@ void Session::perform(Ending::Action action) {
             return;
         case Ending::Action::kill:
             was_killed_ = true;
+            step_signals_.drop_held();
             ranks_->mark_induced();
             if (brought_) {
                 brought_->mark_induced();

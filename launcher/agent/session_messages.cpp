@@ -68,7 +68,7 @@ void Session::bring(wire::Start& start) {
 
 void Session::on(const wire::Signal& signal) {
     if (ranks_ && setup_.is_slurm_step) {
-        step_signals_.ask(signal.number, std::chrono::steady_clock::now());
+        step_signals_.ask(signal.number, std::chrono::steady_clock::now(), grace_);
     } else if (ranks_) {
         signal_ranks(signal.number);
     }

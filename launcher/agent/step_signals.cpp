@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/step_signals.hpp"
 
+#include <algorithm>
 #include <csignal>
 
 namespace hvd::launch::agent {
@@ -22,12 +23,12 @@ bool StepSignals::was_heard(int number, TimePoint since) const {
     return heard != heard_.end() && heard->second >= since;
 }
 
-void StepSignals::ask(int number, TimePoint now) {
+void StepSignals::ask(int number, TimePoint now, std::chrono::milliseconds grace) {
     if (number == SIGTSTP || number == SIGCONT) {
         held_.erase(number == SIGTSTP ? SIGCONT : SIGTSTP);
     }
     if (!is_recent(number, now)) {
-        held_.emplace(number, now + kHold);
+        held_.emplace(number, now + std::min(kHold, grace / 4));
     }
 }
 

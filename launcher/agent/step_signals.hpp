@@ -16,15 +16,19 @@ class StepSignals final {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    /// Slurm tells one node after the other.
+    /// At most. Slurm tells one node after the other.
     static constexpr auto kHold = std::chrono::milliseconds(1000);
     static constexpr auto kSame = std::chrono::milliseconds(3000);
 
     /// Slurm gave it to the step. False: that was just told, it is the same one again.
     [[nodiscard]] bool hear(int number, TimePoint now);
 
-    /// horovodrun wants the ranks to get it. Of stopping and going on the last one counts.
-    void ask(int number, TimePoint now);
+    /// horovodrun wants the ranks to get it, and gives them `grace` if they shall end by it: what
+    /// is held back longer would come after the KILL. Of stopping and going on the last one counts.
+    void ask(int number, TimePoint now, std::chrono::milliseconds grace);
+
+    /// The ranks are killed: nothing is sent any more.
+    void drop_held() noexcept { held_.clear(); }
 
     /// What the ranks are to be sent now, each once.
     [[nodiscard]] std::vector<int> take_due(TimePoint now);

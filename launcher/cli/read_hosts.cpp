@@ -5,6 +5,7 @@
 #include "launcher/cli/flag.hpp"
 #include "launcher/hosts/allocation.hpp"
 #include "launcher/hosts/hostfile.hpp"
+#include "launcher/hosts/slurm_variables.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -18,10 +19,13 @@ Error wrong(std::string message) {
     return {Errc::invalid_argument, std::move(message)};
 }
 
-/// Whether srun can start the agents: not where the user said how hosts are reached.
-bool is_for_srun(const LaunchRequest& request, const Allocation& allocation) {
+/// Whether srun can start the agents: not where the user said how hosts are reached, nor where
+/// there is no srun.
+bool is_for_srun(const Draft& draft, const Allocation& allocation) {
+    const auto& request = draft.request;
     return allocation.scheduler == Scheduler::slurm && !allocation.id.empty() &&
-           request.remote.shell.empty() && !request.listen && !request.facts_file;
+           request.remote.shell.empty() && !request.listen && !request.facts_file &&
+           has_srun(draft.environment);
 }
 
 /// Refuses more ranks than the batch system gave tasks, before anything is started.
@@ -157,7 +161,7 @@ Status take_allocation(Draft& draft, HostList& list) {
         end && allocation->scheduler == Scheduler::slurm) {
         draft.request.end_time = parse_number<std::int64_t>(*end);
     }
-    if (is_for_srun(draft.request, *allocation)) {
+    if (is_for_srun(draft, *allocation)) {
         HVD_TRY_STATUS(take_slurm_job(draft, *allocation));
     }
     list.hosts = std::move(allocation->hosts);

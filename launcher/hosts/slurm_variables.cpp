@@ -7,6 +7,8 @@
 #include <array>
 #include <span>
 
+#include <unistd.h>
+
 namespace hvd::launch {
 namespace {
 
@@ -46,6 +48,13 @@ bool is_of_slurm_task(std::string_view name) noexcept {
 
 bool is_of_slurm_node(std::string_view name) noexcept {
     return matches_any(name, kOfNode);
+}
+
+bool has_srun(const Environment& environment) {
+    const auto path = find(environment, "PATH").value_or("");
+    return std::ranges::any_of(split(path, ':'), [](std::string_view folder) {
+        return ::access((std::string(folder) + "/srun").c_str(), X_OK) == 0;
+    });
 }
 
 std::vector<std::string> step_variables(const Environment& environment) {

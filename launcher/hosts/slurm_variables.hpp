@@ -19,6 +19,10 @@ namespace hvd::launch {
 /// Is about the node that has it: SLURMD_NODENAME, SLURM_CPUS_ON_NODE.
 [[nodiscard]] bool is_of_slurm_node(std::string_view name) noexcept;
 
+/// Whether there is an srun in PATH: in a container there may be none, though the variables of the
+/// allocation came along.
+[[nodiscard]] bool has_srun(const Environment& environment);
+
 /// What an agent that srun started has to forget: its task, and how srun counts its own step, whose
 /// variables have the names of the allocation's (SLURM_NTASKS=2). Those come from horovodrun.
 [[nodiscard]] std::vector<std::string> step_variables(const Environment& environment);

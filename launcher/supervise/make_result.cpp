@@ -137,10 +137,7 @@ std::string sentence_for(const Seen& seen, const JobResult& result, const Verdic
     switch (cause.kind) {
         case Cause::Kind::interrupted:
             return result.is_success() ? "" : "stopped by " + signal_name(cause.signal);
-        case Cause::Kind::time_limit:
-            return "the time limit of the job (--timeout) has passed, or the allocation "
-                   "ends "
-                   "(SLURM_JOB_END_TIME)";
+        case Cause::Kind::time_limit: return seen.time_limit;
         case Cause::Kind::start_limit:
             return "not every rank had started within --start-timeout: missing ranks " +
                    missing_ranks(seen.record);

@@ -20,6 +20,7 @@ struct Seen {
     std::vector<HostSurvivor> survivors;
     std::vector<std::string> warnings;
     double seconds = 0;
+    std::string time_limit{};  // for people: what ends a job that takes too long
 };
 
 /// Judges it and puts the parts of the result together.

@@ -308,7 +308,8 @@ void Supervisor::tell_job_end() {
                                             .hosts = {},
                                             .survivors = {},
                                             .warnings = {},
-                                            .seconds = 0});
+                                            .seconds = 0,
+                                            .time_limit = options_.timeout_words});
     constexpr std::string_view kPrefix = "horovodrun: ";
     const auto words = format_last_words(known);
     const auto line = std::string_view(words).substr(0, words.find('\n'));
@@ -331,7 +332,8 @@ JobResult Supervisor::make_result() {
                                 .hosts = std::move(hosts),
                                 .survivors = std::move(survivors_),
                                 .warnings = output_->losses(),
-                                .seconds = lasted.count()});
+                                .seconds = lasted.count(),
+                                .time_limit = options_.timeout_words});
 }
 
 void Supervisor::end_trace() {

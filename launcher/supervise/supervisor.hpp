@@ -38,6 +38,7 @@ struct SuperviseOptions {
     std::string build_id;  // of this program; an agent of another build is refused
     std::chrono::milliseconds start_timeout{30'000};
     std::optional<std::chrono::milliseconds> timeout;
+    std::string timeout_words;  // for people: whose it is
     std::chrono::milliseconds grace{10'000};
 
     /// How long a host may be silent before it is lost, and its agent without a word of us before

@@ -217,7 +217,7 @@ def test_a_job_ends_with_its_allocation(slurm: Slurm, horovodrun: Path) -> None:
     )
     batch.wait()
 
-    assert "the allocation ends (SLURM_JOB_END_TIME)" in batch.output()
+    assert re.search(r"the allocation ends at [\dT:-]+ \(SLURM_JOB_END_TIME\)", batch.output())
     assert counts(batch) == [{"USR1": 0, "USR2": 0, "TERM": 1}] * 2, batch.output()
     assert batch.exit_code() == "124:0"
 

@@ -14,12 +14,13 @@ namespace {
 
 const StepSignals::TimePoint kStart{};
 constexpr milliseconds kSoon(10);
+constexpr milliseconds kGrace(30'000);
 
 }  // namespace
 
 TEST_CASE("a signal that only horovodrun got is sent once, after a moment") {
     StepSignals signals;
-    signals.ask(SIGUSR1, kStart);
+    signals.ask(SIGUSR1, kStart, kGrace);
 
     CHECK(signals.deadline() == kStart + StepSignals::kHold);
     CHECK(signals.take_due(kStart + kSoon).empty());
@@ -32,10 +33,10 @@ TEST_CASE("a signal that the step got too is not sent, whichever came first") {
     StepSignals signals;
     SECTION("the step's") {
         CHECK(signals.hear(SIGTERM, kStart));
-        signals.ask(SIGTERM, kStart + kSoon);
+        signals.ask(SIGTERM, kStart + kSoon, kGrace);
     }
     SECTION("horovodrun's") {
-        signals.ask(SIGTERM, kStart);
+        signals.ask(SIGTERM, kStart, kGrace);
         CHECK(signals.hear(SIGTERM, kStart + kSoon));
     }
     CHECK(signals.was_heard(SIGTERM, kStart));
@@ -47,11 +48,11 @@ TEST_CASE("signals do not stand for each other, nor do those of long ago") {
     StepSignals signals;
     CHECK(signals.hear(SIGTERM, kStart));
     CHECK_FALSE(signals.hear(SIGTERM, kStart + kSoon));
-    signals.ask(SIGUSR1, kStart + kSoon);
+    signals.ask(SIGUSR1, kStart + kSoon, kGrace);
     CHECK(signals.take_due(kStart + kSoon + StepSignals::kHold) == std::vector{SIGUSR1});
 
     const auto later = kStart + kSoon + StepSignals::kSame;
-    signals.ask(SIGTERM, later);
+    signals.ask(SIGTERM, later, kGrace);
     CHECK(signals.take_due(later + StepSignals::kHold) == std::vector{SIGTERM});
 }
 
@@ -67,8 +68,19 @@ TEST_CASE("a signal of long ago does not stand for one that ends the job") {
 TEST_CASE("of stopping and going on within a moment the last one counts") {
     const auto [first, last] = GENERATE(std::pair(SIGTSTP, SIGCONT), std::pair(SIGCONT, SIGTSTP));
     StepSignals signals;
-    signals.ask(first, kStart);
-    signals.ask(last, kStart + kSoon);
+    signals.ask(first, kStart, kGrace);
+    signals.ask(last, kStart + kSoon, kGrace);
 
     CHECK(signals.take_due(kStart + 2 * StepSignals::kHold) == std::vector{last});
+}
+
+TEST_CASE("a signal comes well before the end of a short grace, and never after the kill") {
+    StepSignals signals;
+    signals.ask(SIGTERM, kStart, milliseconds(400));
+
+    CHECK(signals.deadline() == kStart + milliseconds(100));
+    signals.ask(SIGUSR1, kStart, milliseconds(0));
+    CHECK(signals.take_due(kStart) == std::vector{SIGUSR1});
+    signals.drop_held();
+    CHECK(signals.take_due(kStart + StepSignals::kHold).empty());
 }

@@ -3,10 +3,12 @@
 
 #include "collectives/base/text.hpp"
 #include "launcher/cli/tunables.hpp"
+#include "tests/support/temp_dir.hpp"
 
 #include <catch2/catch.hpp>
 
 #include <chrono>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,6 +52,20 @@ std::string error(std::string_view text, const Environment& environment = {}) {
     const auto parsed = parse_command_line(words(text), environment);
     return parsed ? "" : parsed.error().message;
 }
+
+/// A PATH of its own.
+class FolderWithSrun {
+public:
+    FolderWithSrun() {
+        const auto srun = folder_.write("srun", "");
+        std::filesystem::permissions(srun, std::filesystem::perms::owner_all);
+    }
+
+    [[nodiscard]] std::string path() const { return folder_.path().string(); }
+
+private:
+    hvd::test::TempDir folder_;
+};
 
 std::string page(std::string_view text) {
     const auto parsed = parse_command_line(words(text), {});
@@ -363,7 +379,9 @@ TEST_CASE("inside of an allocation its hosts are taken, unless others are writte
 }
 
 TEST_CASE("inside of a Slurm allocation srun starts the agents, unless the user knows better") {
-    const Environment slurm{{"SLURM_JOB_ID", "42"},
+    const FolderWithSrun folder;
+    const Environment slurm{{"PATH", folder.path()},
+                            {"SLURM_JOB_ID", "42"},
                             {"SLURM_JOB_NODELIST", "n[1-2]"},
                             {"SLURM_NTASKS", "4"},
                             {"SLURM_TASKS_PER_NODE", "2(x2)"}};
@@ -385,12 +403,24 @@ TEST_CASE("inside of a Slurm allocation srun starts the agents, unless the user 
     CHECK(request("train", of_groups).slurm_job->is_heterogeneous);
 }
 
+TEST_CASE("without srun a Slurm allocation gives hosts and nothing more") {
+    const FolderWithSrun folder;
+    const Environment slurm{{"PATH", "/nowhere:" + folder.path() + "/none"},
+                            {"SLURM_JOB_ID", "42"},
+                            {"SLURM_JOB_NODELIST", "n[1-2]"},
+                            {"SLURM_NTASKS", "4"},
+                            {"SLURM_TASKS_PER_NODE", "2(x2)"},
+                            {"SLURM_GPUS_PER_TASK", "1"}};
+
+    CHECK(request("--mpi train", slurm).hosts == std::vector<Host>{{"n1", 2}, {"n2", 2}});
+    CHECK_FALSE(request("train", slurm).slurm_job);
+}
+
 TEST_CASE("a rank gets the GPUs that a Slurm job has for each task") {
-    Environment slurm{{"SLURM_JOB_ID", "42"},
-                      {"SLURM_JOB_NODELIST", "n[1-2]"},
-                      {"SLURM_NTASKS", "4"},
-                      {"SLURM_TASKS_PER_NODE", "2(x2)"},
-                      {"SLURM_GPUS_PER_TASK", "1"}};
+    const FolderWithSrun folder;
+    Environment slurm{{"PATH", folder.path()},           {"SLURM_JOB_ID", "42"},
+                      {"SLURM_JOB_NODELIST", "n[1-2]"},  {"SLURM_NTASKS", "4"},
+                      {"SLURM_TASKS_PER_NODE", "2(x2)"}, {"SLURM_GPUS_PER_TASK", "1"}};
 
     CHECK(request("train", slurm).slurm_job->components.front().has_gpus_by_task);
     CHECK(request("train", slurm).gpus_per_rank == 1);
@@ -409,7 +439,9 @@ TEST_CASE("a rank gets the GPUs that a Slurm job has for each task") {
 }
 
 TEST_CASE("each component of a heterogeneous Slurm job keeps its nodes and GPUs") {
-    Environment slurm{{"SLURM_JOB_ID", "42"},
+    const FolderWithSrun folder;
+    Environment slurm{{"PATH", folder.path()},
+                      {"SLURM_JOB_ID", "42"},
                       {"SLURM_HET_SIZE", "2"},
                       {"SLURM_JOB_NODELIST", "n1"},
                       {"SLURM_NTASKS", "2"},
