@@ -20,12 +20,12 @@ namespace {
 /// MPI's mpirun sends them SIGKILL a second after SIGTERM; hydra at once, unless it is told not to:
 /// then SIGUSR1. Whatever a rank says after another's bad end may get lost in hydra: the shell's
 /// end is a good one.
-const Launcher kPatientOpenMpi{.name = kOpenMpi.name,
-                               .path = kOpenMpi.path,
+const Launcher kPatientOpenMpi{.name = "Open MPI",
+                               .path = "/usr/bin/mpirun.openmpi",
                                .arguments = {"--allow-run-as-root", "--oversubscribe", "--bind-to",
                                              "none", "--mca", "odls_base_sigkill_timeout", "3"}};
-const Launcher kPatientMpich{.name = kMpich.name,
-                             .path = kMpich.path,
+const Launcher kPatientMpich{.name = "MPICH",
+                             .path = "/usr/bin/mpiexec.hydra",
                              .arguments = {"-disable-auto-cleanup"},
                              .shell = {"/bin/sh", "-c", "trap '' USR1; \"$@\"; exit 0", "rank"}};
 
