@@ -50,8 +50,8 @@ struct PipeReader::State : std::enable_shared_from_this<State> {
     }
 
     asio::posix::stream_descriptor pipe;
-    std::unique_ptr<std::byte[]>
-        buffer;  // NOLINT(modernize-avoid-c-arrays): not zeroed, on purpose
+    // Not zeroed, on purpose.
+    std::unique_ptr<std::byte[]> buffer;  // NOLINT(modernize-avoid-c-arrays)
     Handlers handlers;
     bool closed = false;
 };

@@ -20,7 +20,7 @@ std::size_t JobOutput::Console::pending_bytes() const noexcept {
     return writer && !is_abandoned ? writer->pending_bytes() : 0;
 }
 
-bool JobOutput::Console::is_idle() {
+bool JobOutput::Console::is_idle() const {
     return !writer || is_abandoned || writer->is_idle();
 }
 
@@ -61,14 +61,17 @@ Result<std::unique_ptr<JobOutput>> JobOutput::create(const OutputOptions& option
 }
 
 void JobOutput::submit(Chunk chunk) {
-    const bool is_shown = shown_[static_cast<std::size_t>(chunk.rank)];
+    if (!shown_[static_cast<std::size_t>(chunk.rank)]) {
+        if (files_) {
+            files_->push(std::move(chunk));
+        }
+        return;
+    }
     if (files_) {
-        files_->push(is_shown ? chunk : std::move(chunk));
+        files_->push(chunk);
     }
-    if (is_shown) {
-        auto& console = console_for(chunk.stream);
-        push(console, std::move(chunk));
-    }
+    auto& console = console_for(chunk.stream);
+    push(console, std::move(chunk));
 }
 
 void JobOutput::rank_ended(int rank) {

@@ -75,13 +75,13 @@ private:
         bool is_abandoned = false;
 
         [[nodiscard]] std::size_t pending_bytes() const noexcept;
-        [[nodiscard]] bool is_idle();
+        [[nodiscard]] bool is_idle() const;
     };
 
     JobOutput(const OutputOptions& options, const Events& events);
 
     [[nodiscard]] Console& console_for(OutputStream stream) noexcept;
-    void push(Console& console, Chunk chunk);
+    static void push(Console& console, Chunk chunk);
 
     std::vector<bool> shown_;
     Console out_;
