@@ -196,7 +196,7 @@ Result<LaunchPlan> plan_wrapped(const Linked& linked) {
     return linked.mpirun.wrap(std::move(planned.plan));
 }
 
-/// What the agents are to run, known to be possible; or the exit code.
+/// What the agents are to run, known to be possible; or, with the agents dismissed, the exit code.
 std::variant<LaunchPlan, int> prepare(Supervisor& supervisor,
                                       const std::optional<PortSpan>& ports,
                                       TraceFile* trace,
@@ -204,12 +204,14 @@ std::variant<LaunchPlan, int> prepare(Supervisor& supervisor,
     if (!linked.is_here) {
         if (const int exit_code = join_names(supervisor, linked.hosts, linked.summary);
             exit_code != 0) {
+            supervisor.dismiss(exit_code);
             return exit_code;
         }
     }
     if (const int exit_code =
             choose_master_port(supervisor, ports, linked.facts.front(), linked.summary);
         exit_code != 0) {
+        supervisor.dismiss(exit_code);
         return exit_code;
     }
     if (trace != nullptr) {
@@ -218,10 +220,12 @@ std::variant<LaunchPlan, int> prepare(Supervisor& supervisor,
     linked.wishes.hosts = std::move(linked.hosts);
     auto plan = plan_wrapped(linked);
     if (!plan) {
+        supervisor.dismiss(kExitUsage);  // what agents still have to say comes first
         return fail(linked.summary, kExitUsage, plan.error());
     }
     if (!linked.is_here) {
         if (const int exit_code = check_hosts(supervisor, *plan, linked.summary); exit_code != 0) {
+            supervisor.dismiss(exit_code);
             return exit_code;
         }
     }
@@ -312,7 +316,6 @@ int run_on(const std::vector<PlacedHost>& placed,
                  .mpirun = mpirun,
                  .summary = summary});
     if (const auto* exit_code = std::get_if<int>(&prepared)) {
-        supervisor.dismiss(*exit_code);
         return *exit_code;
     }
     return use_plan(supervisor, std::get<LaunchPlan>(prepared), request, summary);

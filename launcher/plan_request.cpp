@@ -34,6 +34,7 @@ Result<PlanRequest> make_plan_request(const LaunchRequest& request) {
                        .job_id = std::move(job_id),
                        .gpu_visibility = visibility(request.gpu_bind),
                        .gpus_per_rank = request.gpus_per_rank,
+                       .may_lack_gpus = request.may_lack_gpus,
                        .share_gpus = request.share_gpus,
                        .pin_cpus = request.bind_to == BindTo::share,
                        .may_oversubscribe = request.may_oversubscribe,

@@ -19,6 +19,7 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -39,23 +40,26 @@ void say(std::string_view sentence) {
 
 using Steps = std::vector<std::unique_ptr<SrunStep>>;
 
-/// Gives the connections of those who joined, and keeps the sruns that started them. `missing` is
-/// why the others did not.
+/// Why the agents of these nodes have not dialled.
+using Reasons = std::map<std::string, Error, std::less<>>;
+
+/// Gives the connections of those who joined, and keeps the sruns that started them.
 class SrunStarter final : public Starter {
 public:
-    SrunStarter(Steps steps, std::unique_ptr<Starter> joined, std::optional<Error> missing)
-        : steps_(std::move(steps)), joined_(std::move(joined)), missing_(std::move(missing)) {}
+    SrunStarter(Steps steps, std::unique_ptr<Starter> joined, Reasons reasons)
+        : steps_(std::move(steps)), joined_(std::move(joined)), reasons_(std::move(reasons)) {}
 
     [[nodiscard]] std::string_view name() const noexcept override { return "srun"; }
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override {
         auto started = joined_->start(host);
-        return !started && missing_ ? *missing_ : std::move(started);
+        const auto reason = reasons_.find(host.name);
+        return !started && reason != reasons_.end() ? reason->second : std::move(started);
     }
 
 private:
     Steps steps_;
     std::unique_ptr<Starter> joined_;
-    std::optional<Error> missing_;
+    Reasons reasons_;
 };
 
 bool is_loopback(std::string_view address) {
@@ -122,6 +126,19 @@ std::string remedy_for(const SrunOrder& order) {
            "--start-timeout";
 }
 
+/// That of the step to which a node belongs, else the one of all.
+Reasons reasons_of(const std::vector<SrunOrder>& orders,
+                   const std::vector<std::optional<Error>>& ends,
+                   const Error& otherwise) {
+    Reasons reasons;
+    for (std::size_t index = 0; index < orders.size(); ++index) {
+        for (const auto& node : orders[index].nodes) {
+            reasons.emplace(node, ends[index].value_or(otherwise));
+        }
+    }
+    return reasons;
+}
+
 /// A step for each component that has nodes of ours; `common` is what all have.
 std::vector<SrunOrder> orders_of(const LaunchRequest& request, const SrunOrder& common) {
     const auto& job = *request.slurm_job;
@@ -170,15 +187,16 @@ Result<std::unique_ptr<JoinDoor>> open_door(IoThread& io,
 Result<Steps> start_steps(IoThread& io,
                           const std::vector<SrunOrder>& orders,
                           const SrunStep::Spawn& common,
-                          const std::function<void(const Error&)>& on_end) {
+                          const std::function<void(std::size_t, const Error&)>& on_end) {
     Steps steps;
-    for (const auto& order : orders) {
+    for (std::size_t index = 0; index < orders.size(); ++index) {
         auto spawn = common;
-        spawn.line = srun_line(order);
-        HVD_TRY(auto step,
-                SrunStep::start(io, std::move(spawn),
-                                {.on_line = [](const std::string& line) { say("srun: " + line); },
-                                 .on_end = on_end}));
+        spawn.line = srun_line(orders[index]);
+        HVD_TRY(
+            auto step,
+            SrunStep::start(io, std::move(spawn),
+                            {.on_line = [](const std::string& line) { say("srun: " + line); },
+                             .on_end = [index, on_end](const Error& why) { on_end(index, why); }}));
         steps.push_back(std::move(step));
     }
     return steps;
@@ -206,13 +224,22 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
                           .port = port_of(door->address()),
                           .addresses = reachable_addresses(is_six),
                           .patience = request.start_timeout};
-    HVD_TRY(auto steps, start_steps(io, orders_of(request, order),
+    const auto orders = orders_of(request, order);
+    std::vector<std::optional<Error>> ends(orders.size());  // of the sruns
+    const auto on_end = [&](std::size_t step, const Error& error) {
+        ends[step] = error;
+        const auto has_ended = [](const auto& end) { return end.has_value(); };
+        if (missing == Missing::fail || std::ranges::all_of(ends, has_ended)) {
+            door->give_up(error);
+        }
+    };
+    HVD_TRY(auto steps, start_steps(io, orders,
                                     {.line = {},
                                      .environment = srun_environment(current_environment()),
                                      .signal_mask = signals.original_mask(),
                                      .token = token,
                                      .agent = std::move(image)},
-                                    [&door](const Error& error) { door->give_up(error); }));
+                                    on_end));
     const SignalSource source(io, signals, [&](int number) {
         if (is_stop_request(number)) {
             stop_signal = number;
@@ -238,7 +265,8 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
         gathered.placed.push_back({.host = std::move(host), .is_here = false});
     }
     gathered.starter =
-        std::make_unique<SrunStarter>(std::move(steps), std::move(joined->starter), std::move(why));
+        std::make_unique<SrunStarter>(std::move(steps), std::move(joined->starter),
+                                      why ? reasons_of(orders, ends, *why) : Reasons());
     return gathered;
 }
 

@@ -40,6 +40,7 @@ constexpr int kMaxSeconds = 31'536'000;
 
 /// For one connection, from the first packet to the launcher's answer.
 constexpr auto kAttemptPatience = std::chrono::seconds(10);
+constexpr auto kShortestAttempt = std::chrono::seconds(1);
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{2'000};
 
@@ -294,9 +295,12 @@ Result<Joined> join_any(const JoinOrder& order,
     bool has_said = false;
     while (true) {
         std::string last;
+        // Two rounds at least, where there is time for attempts that deserve the name.
+        const auto share = std::max<Deadline::Clock::duration>(
+            kShortestAttempt, order.patience / (2 * order.addresses.size()));
         for (const auto& address : order.addresses) {
-            const auto attempt = Deadline::in(std::min<Deadline::Clock::duration>(
-                kAttemptPatience, order.patience / (2 * order.addresses.size())));
+            const auto attempt = Deadline::in(
+                std::min<Deadline::Clock::duration>({kAttemptPatience, order.patience, share}));
             auto joined = join_at(address, token, introduction, attempt);
             if (joined) {
                 return joined;

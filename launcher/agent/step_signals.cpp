@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/step_signals.hpp"
 
+#include "launcher/agent/first_process.hpp"
+
 #include <algorithm>
 #include <csignal>
 
@@ -28,7 +30,8 @@ void StepSignals::ask(int number, TimePoint now, std::chrono::milliseconds grace
         held_.erase(number == SIGTSTP ? SIGCONT : SIGTSTP);
     }
     if (!is_recent(number, now)) {
-        held_.emplace(number, now + std::min(kHold, grace / 4));
+        const bool is_end = std::ranges::find(kStopSignals, number) != kStopSignals.end();
+        held_.emplace(number, now + (is_end ? std::min(kHold, grace / 4) : kHold));
     }
 }
 

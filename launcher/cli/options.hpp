@@ -92,6 +92,7 @@ struct LaunchRequest {
 
     GpuBind gpu_bind = GpuBind::index;
     int gpus_per_rank = 1;
+    bool may_lack_gpus = false;  // the number above is Slurm's: a host without GPUs is no error
     bool share_gpus = false;
     BindTo bind_to = BindTo::share;
     bool may_oversubscribe = true;

@@ -145,6 +145,7 @@ Status take_slurm_job(Draft& draft, const Allocation& allocation) {
     }
     if (gpus.size() == 1 && !draft.gpus_per_rank_given) {
         draft.request.gpus_per_rank = *gpus.begin();
+        draft.request.may_lack_gpus = true;
     }
     draft.request.slurm_job = std::move(job);
     return ok();

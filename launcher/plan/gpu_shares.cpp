@@ -159,7 +159,8 @@ Result<std::vector<GpuShare>> share_gpus(const PlanRequest& request,
     }
     const auto each = static_cast<std::size_t>(request.gpus_per_rank);
     const auto gpus = visible.gpus.size();
-    const bool is_cpu_job = gpus == 0 && (each == 1 || visible.is_cpu_only);
+    const bool is_cpu_job =
+        gpus == 0 && (each == 1 || request.may_lack_gpus || visible.is_cpu_only);
     if (request.gpu_visibility == GpuVisibility::none || ranks == 0 || is_cpu_job) {
         return shares;
     }

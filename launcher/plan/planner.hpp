@@ -29,6 +29,7 @@ struct PlanRequest {
 
     GpuVisibility gpu_visibility = GpuVisibility::index;
     int gpus_per_rank = 1;
+    bool may_lack_gpus = false;  // ranks on hosts without GPUs use CPUs, whatever their number
     bool share_gpus = false;
     bool pin_cpus = true;
     bool may_oversubscribe = true;

@@ -116,7 +116,10 @@ std::string to_quick_command(const BootstrapLine& line) {
     }
     const std::string cache = "~/.cache/horovodrun";
     const auto folder = cache + "/" + line.cache_key;
-    return "exec " + folder + "/hvd-agent --found-in " + cache + " " + folder;
+    const auto file = folder + "/hvd-agent";
+    // What others could have put there is not executed; the agent itself looks at modes.
+    return "test -O " + cache + " && test -O " + folder + " && test -O " + file + " && exec " +
+           file + " --found-in " + cache + " " + folder;
 }
 
 }  // namespace hvd::launch

@@ -176,7 +176,7 @@ void SrunStep::reap() {
     last_words_.set(Deadline::in(kWordsPatience), [this] { finish(); });
 }
 
-void SrunStep::finish() {
+void SrunStep::finish() const {
     if (!are_all_there_) {
         const auto said = words();
         handlers_.on_end({Errc::unavailable,

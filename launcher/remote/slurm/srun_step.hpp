@@ -63,7 +63,7 @@ private:
     void hear_line(std::string line);
     void hear_tasks(std::string_view text);
     void reap();
-    void finish();
+    void finish() const;
     [[nodiscard]] bool wait(int milliseconds);
 
     Spawn spawn_;

@@ -73,6 +73,9 @@ void HmacSha1::Free::operator()(evp_mac_ctx_st* context) const noexcept {
 
 HmacSha1::HmacSha1() {
     auto* hmac = ::EVP_MAC_fetch(nullptr, "HMAC", nullptr);
+    if (hmac == nullptr) {
+        return;  // the machine's OpenSSL configuration leaves us none: nothing will match
+    }
     context_.reset(::EVP_MAC_CTX_new(hmac));
     ::EVP_MAC_free(hmac);  // the context holds it too
     std::string name = "SHA1";
@@ -85,6 +88,7 @@ HmacSha1::HmacSha1() {
 std::string_view HmacSha1::of(std::string_view key, std::string_view text) {
     std::size_t size = 0;
     const bool is_made =
+        context_ != nullptr &&
         ::EVP_MAC_init(context_.get(), bytes_of(key), key.size(), nullptr) == 1 &&
         ::EVP_MAC_update(context_.get(), bytes_of(text), text.size()) == 1 &&
         ::EVP_MAC_final(context_.get(), reinterpret_cast<unsigned char*>(digest_.data()), &size,

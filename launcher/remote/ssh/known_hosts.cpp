@@ -116,7 +116,7 @@ void KnownHosts::unhash(const std::string& name) {
     }
     HmacSha1 hmac;
     std::erase_if(hashed_, [&](const Hashed& one) {
-        const bool is_it = hmac.of(one.salt, name) == one.hash;
+        const bool is_it = !one.hash.empty() && hmac.of(one.salt, name) == one.hash;
         if (is_it) {
             by_name_[name].push_back(one.entry);
         }

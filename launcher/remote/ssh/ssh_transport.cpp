@@ -89,6 +89,10 @@ void SshTransport::enter(State state) {
         limit = std::max<std::chrono::milliseconds>(limit, kSignInLimit);
     }
     limit_.set(Deadline::in(limit), [this, limit] {
+        if (std::exchange(is_line_over_, false)) {
+            connect();
+            return;
+        }
         const auto span = std::chrono::ceil<std::chrono::seconds>(limit).count();
         fail(Errc::timed_out, "no answer within " + std::to_string(span) + " s");
     });
@@ -283,6 +287,13 @@ bool SshTransport::check_host_key() {
                                                 target_.known_hosts_file});
             return false;
         case HostKeyVerdict::changed:
+            if (!std::ranges::all_of(target_.known_keys, [&](const KnownKey& known) {
+                    return known.type == key_type(key);
+                })) {
+                // ssh may ask for another of the types that are known, and find that one right.
+                fail(Errc::unsupported, "its " + shown + " is not the known one");
+                return false;
+            }
             finish(Error{Errc::unavailable,
                          "ITS HOST KEY IS NOT THE KNOWN ONE: it sent " + shown + ", and " +
                              target_.known_keys.front().place +

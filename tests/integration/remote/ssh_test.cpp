@@ -7,9 +7,12 @@
 #include <catch2/catch.hpp>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <unistd.h>
 
 using namespace hvd;  // NOLINT(google-build-using-namespace): a test of this namespace
 using Catch::Contains;
@@ -64,14 +67,26 @@ TEST_CASE("an agent in the user's own cache is executed at once") {
     CAPTURE(words(first));
     CHECK(first.hosts.front().has_reported);
     CHECK(first.notes == std::vector<std::string>{"node1: printed at its login: Welcome"});
-    CHECK(test::TempDir::read(home.path() / "lines") == "exec ~/.cache\nexec /bin/sh \n");
+    CHECK(test::TempDir::read(home.path() / "lines") == "test -O ~/.ca\nexec /bin/sh \n");
 
     std::filesystem::remove(home.path() / "lines");
     const auto second = link(kNode1, sshd.options());
     CAPTURE(words(second));
     CHECK(second.hosts.front().has_reported);
     CHECK_FALSE(second.hosts.front().error);
-    CHECK(test::TempDir::read(home.path() / "lines") == "exec ~/.cache\n");
+    CHECK(test::TempDir::read(home.path() / "lines") == "test -O ~/.ca\n");
+
+    if (::geteuid() != 0) {
+        return;  // cannot give a file away
+    }
+    const auto cache = home.path() / ".cache/horovodrun";
+    const auto foreign = std::filesystem::directory_iterator(cache)->path() / "hvd-agent";
+    std::ofstream(foreign) << "#!/bin/sh\ntouch $HOME/has_run\n";
+    REQUIRE(::chown(foreign.c_str(), 1, 1) == 0);
+    const auto third = link(kNode1, sshd.options());
+    CAPTURE(words(third));
+    CHECK(third.hosts.front().has_reported);
+    CHECK_FALSE(std::filesystem::exists(home.path() / "has_run"));
 }
 
 TEST_CASE("a server that runs one line for each connection is asked once more") {

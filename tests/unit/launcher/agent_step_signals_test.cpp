@@ -79,8 +79,15 @@ TEST_CASE("a signal comes well before the end of a short grace, and never after 
     signals.ask(SIGTERM, kStart, milliseconds(400));
 
     CHECK(signals.deadline() == kStart + milliseconds(100));
-    signals.ask(SIGUSR1, kStart, milliseconds(0));
-    CHECK(signals.take_due(kStart) == std::vector{SIGUSR1});
+    signals.ask(SIGINT, kStart, milliseconds(0));
+    CHECK(signals.take_due(kStart) == std::vector{SIGINT});
     signals.drop_held();
     CHECK(signals.take_due(kStart + StepSignals::kHold).empty());
+}
+
+TEST_CASE("a signal that ends nothing is held back as long with a short grace") {
+    StepSignals signals;
+    signals.ask(SIGUSR1, kStart, milliseconds(0));
+
+    CHECK(signals.deadline() == kStart + StepSignals::kHold);
 }

@@ -62,6 +62,8 @@ TEST_CASE("a wrapper goes before the shell") {
 TEST_CASE("the quick line needs no quotes, and is for no wrapper") {
     auto line = example();
     CHECK(to_quick_command(line) ==
+          "test -O ~/.cache/horovodrun && test -O ~/.cache/horovodrun/0.29.0+abc-0123 && "
+          "test -O ~/.cache/horovodrun/0.29.0+abc-0123/hvd-agent && "
           "exec ~/.cache/horovodrun/0.29.0+abc-0123/hvd-agent --found-in ~/.cache/horovodrun "
           "~/.cache/horovodrun/0.29.0+abc-0123");
 

@@ -214,6 +214,9 @@ TEST_CASE("GPUs per rank on a host without any are refused") {
     REQUIRE_FALSE(shares);
     CHECK(shares.error().message ==
           "h: 1 rank with 2 GPUs each, but no GPU; leave --gpus-per-rank out to use CPUs");
+
+    request.may_lack_gpus = true;
+    CHECK(share_gpus(request, facts, {}, 1, {}));
 }
 
 TEST_CASE("a mask that the ranks would not inherit is given to them") {

@@ -426,6 +426,8 @@ TEST_CASE("a rank gets the GPUs that a Slurm job has for each task") {
     CHECK(request("train", slurm).gpus_per_rank == 1);
     slurm["SLURM_GPUS_PER_TASK"] = "a100:2,v100:1";
     CHECK(request("train", slurm).gpus_per_rank == 3);
+    CHECK(request("train", slurm).may_lack_gpus);
+    CHECK_FALSE(request("--gpus-per-rank 1 train", slurm).may_lack_gpus);
     CHECK(request("--gpus-per-rank 1 train", slurm).gpus_per_rank == 1);
     CHECK_THAT(error("--mpi train", slurm), Catch::Contains("leave --mpi out, or ask for GPUs"));
     slurm["SLURM_GPUS_PER_TASK"] = "some";
