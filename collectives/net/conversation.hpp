@@ -44,6 +44,8 @@ public:
     [[nodiscard]] Handshake& handshake() noexcept { return handshake_; }
     [[nodiscard]] const Handshake& handshake() const noexcept { return handshake_; }
     [[nodiscard]] bool is_done() const noexcept { return handshake_.is_done() && out_.empty(); }
+    /// The other machine has taken the connection.
+    [[nodiscard]] bool is_connected() const noexcept { return connected_; }
     [[nodiscard]] const Deadline& limit() const noexcept { return limit_; }
     void wait_for_ever() noexcept { limit_ = Deadline::never(); }
     [[nodiscard]] int descriptor() const noexcept { return socket_.get(); }

@@ -15,6 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kSpareTalks = 64;  // of strangers, beside those of the ranks
+constexpr int kAtOnce = 64;              // taken in before anything else gets its turn
 constexpr std::size_t kMostEars = 64;    // that a forked child knows of
 constexpr auto kLongestTick = 1s;        // the process may have been stopped, or have had to wait
 constexpr auto kDeafness = 1s;
@@ -42,6 +43,15 @@ void LinkMaker::stop() {
     keep_listeners([](const Endpoint&) { return false; });
 }
 
+void LinkMaker::expect(std::size_t most_callers) noexcept {
+    most_talks_ = most_callers + kSpareTalks;
+}
+
+bool LinkMaker::was_let_in(int rank) const {
+    return std::ranges::any_of(
+        calls_, [&](const Call& call) { return call.peer == rank && call.was_let_in; });
+}
+
 // ---- who calls us -------------------------------------------------------------------------------
 
 void LinkMaker::listen(Listener listener) {
@@ -59,13 +69,14 @@ void LinkMaker::hear(const Ear& ear) {
 }
 
 void LinkMaker::keep_listeners(const std::function<bool(const Endpoint& at)>& is_needed) {
-    std::erase_if(ears_, [&](const Ear& ear) {
-        const bool is_kept = is_needed(ear.listener.endpoint);
-        if (!is_kept) {
+    for (auto& ear : ears_) {
+        if (!is_needed(ear.listener.endpoint)) {
             reactor_.forget(ear.listener.socket.get());
+            ear.open = {};
+            ear.listener.socket.reset();
         }
-        return !is_kept;
-    });
+    }
+    std::erase_if(ears_, [](const Ear& ear) { return !ear.listener.socket; });
     std::erase_if(heard_at_, [&](const Endpoint& at) {
         return std::ranges::none_of(ears_,
                                     [&](const Ear& ear) { return ear.listener.endpoint == at; });
@@ -84,7 +95,7 @@ void LinkMaker::turn_deaf(const Error& why) {
 }
 
 void LinkMaker::accept_from(int listener) {
-    while (!is_deaf_) {
+    for (int taken = 0; taken < kAtOnce && !is_deaf_; ++taken) {
         UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!socket) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
@@ -104,17 +115,13 @@ void LinkMaker::accept_from(int listener) {
     }
 }
 
-/// The oldest goes that has not said which rank it is, or else the oldest; a rank that is turned
-/// away so comes again.
+/// The oldest goes: a rank needs no longer than the network, and comes again if it is turned away.
 void LinkMaker::make_room() {
-    const auto is_open = [](const auto& talk) { return !talk->is_over && talk->call == kNoCall; };
-    if (static_cast<std::size_t>(std::ranges::count_if(talks_, is_open)) < most_talks_) {
-        return;
+    std::erase_if(talks_, [](const auto& talk) { return talk->is_over; });
+    const auto has_called = [](const auto& talk) { return talk->call == kNoCall; };
+    if (static_cast<std::size_t>(std::ranges::count_if(talks_, has_called)) >= most_talks_) {
+        end(**std::ranges::find_if(talks_, has_called));
     }
-    const auto silent = std::ranges::find_if(talks_, [&](const auto& talk) {
-        return is_open(talk) && !talk->conversation.handshake().is_greeted();
-    });
-    end(silent != talks_.end() ? **silent : **std::ranges::find_if(talks_, is_open));
 }
 
 void LinkMaker::add_talk(Conversation conversation, std::size_t call, const Endpoint& endpoint) {
@@ -136,6 +143,9 @@ void LinkMaker::on_event(Talk& talk) {
     if (auto advanced = talk.conversation.advance(); !advanced) {
         fail_attempt(talk, advanced.error().message);
         return;
+    }
+    if (talk.call != kNoCall && talk.conversation.is_connected()) {
+        calls_[talk.call].was_let_in = true;
     }
     settle(talk);
 }
@@ -167,6 +177,9 @@ void LinkMaker::give(Talk& talk) {
     reactor_.forget(talk.conversation.descriptor());
     made.socket = talk.conversation.take_socket();
     talk.is_over = true;
+    if (made.lane == Lane::probe) {
+        talk.open = {};  // the owner closes it
+    }
     owner_->on_made(std::move(made));
     talk.open = {};
 }

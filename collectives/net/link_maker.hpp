@@ -84,6 +84,12 @@ public:
     /// the peer is to call.
     [[nodiscard]] std::string attempts_at(int rank) const;
 
+    /// From now on, beside those who have called.
+    void expect(std::size_t most_callers) noexcept;
+
+    /// The machine of the peer, which is called, has taken a connection: it is there, if late.
+    [[nodiscard]] bool was_let_in(int rank) const;
+
     /// Gives up what is under way and closes the listeners.
     void stop();
 
@@ -98,6 +104,7 @@ private:
         int rounds = 0;
         std::size_t next = 0;    // candidate
         bool is_silent = false;  // somebody has let us in this round, and said nothing
+        bool was_let_in = false;
         Clock::time_point next_start{};
         std::vector<std::string> failures{};
         bool is_over = false;

@@ -189,10 +189,9 @@ Status Meeting::read_records(Store& store) {
 
 /// Rank 0 has not told who the ranks of a page are: whom it waits for.
 Error Meeting::missing_record(Store& store, std::size_t first, Error late) const {
-    const auto limit = Deadline::in(kLastLook);
     const auto end = std::min(first + kPage, static_cast<std::size_t>(options_.size));
     for (auto rank = first; late.code == Errc::timed_out && rank < end; ++rank) {
-        if (!store.get(record_name(rank), limit)) {
+        if (!store.get(record_name(rank), Deadline::in(kLastLook))) {
             return std::move(late).context("rank " + std::to_string(rank) + " has not come");
         }
     }

@@ -47,6 +47,7 @@ Mesh::Mesh(Parts parts)
         }
     }
     maker_->work_for(*this);
+    maker_->expect(static_cast<std::size_t>(size() - rank_ - 1));
     close_idle_listeners();
 }
 

@@ -98,6 +98,9 @@ void Mesh::on_deaf(const Error& why) {
 }
 
 bool Mesh::on_tick() {
+    if (!wants_more_) {
+        return false;
+    }
     bool goes_on = false;
     for (int rank = 0; rank < size(); ++rank) {
         if (!is_awaited(rank)) {
@@ -113,7 +116,8 @@ bool Mesh::on_tick() {
 }
 
 std::chrono::milliseconds Mesh::limit_with(int rank) const {
-    return rank < rank_ ? link_limit_ : kPatience * link_limit_;
+    const bool is_unreachable = rank < rank_ && !maker_->was_let_in(rank);
+    return is_unreachable ? link_limit_ : kPatience * link_limit_;
 }
 
 Error Mesh::late(int rank) const {

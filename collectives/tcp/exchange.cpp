@@ -130,6 +130,7 @@ Status Exchange::look_at(int peer) {
         return ok();
     }
     if (!alarm_) {
+        gone_peer_ = peer;
         gone_limit_ = Deadline::in(kNewsLimit);
         alarm_.emplace(mesh_.reactor(), kNewsTick);
         alarm_->set();
@@ -137,9 +138,10 @@ Status Exchange::look_at(int peer) {
     if (!gone_limit_.has_passed()) {
         return ok();
     }
-    return Error{Errc::unavailable, mesh_.describe(peer) + " has closed its connection with " +
-                                        mesh_.describe(mesh_.rank()) +
-                                        " in the middle of a collective"};
+    alarm_->clear();
+    return Error{Errc::unavailable,
+                 mesh_.describe(gone_peer_) + " has closed its connection with " +
+                     mesh_.describe(mesh_.rank()) + " in the middle of a collective"};
 }
 
 Result<bool> Exchange::pump() {

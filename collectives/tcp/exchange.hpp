@@ -79,6 +79,7 @@ private:
     std::uint32_t step_ = 0;
     bool sealed_ = false;
     std::optional<Alarm> alarm_;  // set when a peer is gone
+    int gone_peer_ = -1;          // the first
     Deadline gone_limit_ = Deadline::never();
 };
 

@@ -13,6 +13,7 @@
 
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ namespace hvd::launch::agent {
 namespace {
 
 constexpr std::size_t kMaxChildren = std::size_t{16} << 20;
+constexpr int kMostFiles = 1 << 20;  // what limits allow on usual machines
 
 /// Unknown counts as no: a signal that comes too early ends a healthy rank.
 bool is_child_of_main_thread(pid_t parent) {
@@ -41,7 +43,13 @@ bool is_parent(pid_t parent) {
     (void)::setsid();
     (void)::dup2(parent, 0);
     (void)::dup2(self, 1);
-    (void)::syscall(SYS_close_range, 2U, ~0U, 0U);
+    if (::syscall(SYS_close_range, 2U, ~0U, 0U) != 0) {  // Linux before 5.9
+        rlimit limit{};
+        (void)::getrlimit(RLIMIT_NOFILE, &limit);
+        for (int fd = 2; static_cast<rlim_t>(fd) < limit.rlim_cur && fd < kMostFiles; ++fd) {
+            (void)::close(fd);
+        }
+    }
     std::array<pollfd, 2> ends{
         {{.fd = 0, .events = POLLIN, .revents = 0}, {.fd = 1, .events = POLLIN, .revents = 0}}};
     while (::poll(ends.data(), ends.size(), -1) < 0 && errno == EINTR) {

@@ -279,7 +279,7 @@ void Engine::loop(const std::stop_token& stop) {
         wakeups_.fetch_add(1, std::memory_order_relaxed);
         baton_.lock();
         wake_up();
-        reactor_->dispatch();
+        dispatch();
         if (stop.stop_requested()) {
             leave();
             lay_down();

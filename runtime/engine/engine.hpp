@@ -137,6 +137,7 @@ private:
     void lose(const Channel::Trouble& trouble);
     void tell_loss();
     void break_with(const Error& cause);
+    void dispatch();
     void fail(std::span<Operation* const> heads, const Error& cause);
     void leave();
 

@@ -29,7 +29,10 @@ bool Engine::step(Urgency urgency) {
         }
         moved = executor_.step() || moved;
         if (executor_.broken() && !broken_) {
-            break_with(*executor_.broken());
+            (void)look_for_trouble();  // who has died says more than which link has ended
+            if (!broken_) {
+                break_with(*executor_.broken());
+            }
         }
         moved = moved || look_for_trouble();
     } catch (const Exception& exception) {
@@ -39,6 +42,18 @@ bool Engine::step(Urgency urgency) {
     }
     tickets_.wake_any();
     return moved;
+}
+
+/// Lets handlers take what has come. What they cannot do is the end of the world, not of the
+/// process.
+void Engine::dispatch() {
+    try {
+        reactor_->dispatch();
+    } catch (const Exception& exception) {
+        break_with(exception.error());
+    } catch (const std::bad_alloc&) {
+        break_with({Errc::internal, "out of memory"});
+    }
 }
 
 bool Engine::take(Urgency urgency) {
@@ -170,7 +185,7 @@ void Engine::leave() {
                 (void)reactor_->wait(stop_deadline_);
             }
             channel_->awake();
-            reactor_->dispatch();
+            dispatch();
         }
     }
     channel_->leave(!executor_.busy() && !cut_off_);

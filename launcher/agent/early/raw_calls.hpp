@@ -19,11 +19,12 @@ template <class T>
     }
 }
 
+/// The register variables are not const: GCC would take their values from anywhere.
 template <class A = long, class B = long, class C = long, class D = long, class E = long>
 [[gnu::always_inline]] inline long call(long number, A a = 0, B b = 0, C c = 0, D d = 0, E e = 0) {
-    register const long fourth asm("r10") = as_word(d);
-    register const long fifth asm("r8") = as_word(e);
-    register const long sixth asm("r9") = 0;
+    register long fourth asm("r10") = as_word(d);
+    register long fifth asm("r8") = as_word(e);
+    register long sixth asm("r9") = 0;
     long result = number;
     asm volatile("syscall"
                  : "+a"(result)
@@ -45,9 +46,9 @@ inline long start_sharing_memory(unsigned long flags,
                                  void* top,
                                  void (*run)(void*),
                                  void* argument) {
-    register const long fourth asm("r10") = 0;
-    register const long fifth asm("r8") = 0;
-    register void* const kept asm("r12") = argument;
+    register long fourth asm("r10") = 0;
+    register long fifth asm("r8") = 0;
+    register void* kept asm("r12") = argument;
     long result = SYS_clone;
     asm volatile(
         "syscall\n\t"

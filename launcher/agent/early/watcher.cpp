@@ -9,12 +9,14 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -24,6 +26,9 @@ namespace {
 using namespace std::string_view_literals;  // those are no call of strlen
 
 constexpr std::size_t kStackBytes = 8192;
+
+/// What limits of open files allow on usual machines.
+constexpr std::uint64_t kMostFiles = 1U << 20;
 constexpr unsigned long kLinksOfOneThread =
     3;  // of /proc/PID/task: `.`, `..` and a folder for each
 
@@ -62,7 +67,13 @@ bool is_child_of_main_thread(long parent) {
     (void)call(SYS_setsid);
     (void)call(SYS_dup2, both.parent, 0);
     (void)call(SYS_dup2, both.self, 1);
-    (void)call(SYS_close_range, 2U, ~0U, 0U);
+    if (call(SYS_close_range, 2U, ~0U, 0U) < 0) {  // Linux before 5.9
+        rlimit64 limit{};
+        (void)call(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, &limit);
+        for (std::uint64_t fd = 2; fd < limit.rlim_cur && fd < kMostFiles; ++fd) {
+            (void)call(SYS_close, fd);
+        }
+    }
     pollfd ends[2] = {{.fd = 0, .events = POLLIN, .revents = 0},
                       {.fd = 1, .events = POLLIN, .revents = 0}};
     while (call(SYS_poll, ends, 2, -1) == -EINTR) {
