@@ -225,6 +225,7 @@ bool LinkMaker::is_busy() const {
 }
 
 void LinkMaker::expire(Clock::time_point now) {
+    // NOLINTNEXTLINE(modernize-loop-convert): the list may grow under our feet
     for (std::size_t index = 0; index < talks_.size(); ++index) {
         Talk& talk = *talks_[index];
         const auto end = talk.conversation.limit().end();

@@ -161,10 +161,10 @@ Status Meeting::collect_records(Store& store) {
         HVD_TRY(auto record, decode_rank_record(*bytes));
         records_.push_back(std::move(record));
         const auto first = rank / kPage * kPage;
-        if (rank + 1 == size || rank + 1 == first + kPage) {
-            HVD_TRY_STATUS(store.put(page_name(options_.prefix, first),
-                                     encode(std::span(records_).subspan(first))));
-        }
+        const bool is_last = rank + 1 == size || rank + 1 == first + kPage;
+        HVD_TRY_STATUS(is_last ? store.put(page_name(options_.prefix, first),
+                                           encode(std::span(records_).subspan(first)))
+                               : ok());
     }
     return ok();
 }

@@ -156,10 +156,9 @@ Result<bool> Exchange::pump() {
         }
         pump_out(rank, pair);
         HVD_TRY_STATUS(pump_in(rank, pair));
-        if (!pair.out.is_done() || !pair.in.is_done()) {
-            HVD_TRY_STATUS(look_at(rank));
-            is_over = false;
-        }
+        const bool is_done = pair.out.is_done() && pair.in.is_done();
+        HVD_TRY_STATUS(is_done ? ok() : look_at(rank));
+        is_over = is_over && is_done;
     }
     return is_over;
 }

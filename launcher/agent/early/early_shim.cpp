@@ -356,7 +356,7 @@ void run_shim(const Given& given) {
 
 /// Called by the entry below with the stack pointer that the kernel gave.
 extern "C" void hvd_agent_before_libc(long* stack) {
-    using namespace hvd::launch::early;
+    using namespace hvd::launch::early;  // NOLINT(google-build-using-namespace): its entry
     using namespace std::string_view_literals;
     Given given{.count = stack[0], .words = reinterpret_cast<char**>(stack + 1)};
     given.variables = given.words + given.count + 1;
