@@ -68,9 +68,6 @@ public:
     /// job, unsupported for another version; the connection is then to be closed.
     [[nodiscard]] Status feed(std::span<const std::byte> bytes);
 
-    /// The end that listens has been told a rank, and waits for the proof.
-    [[nodiscard]] bool is_greeted() const noexcept { return state_ == State::expect_proof; }
-
     /// The end that connects has seen the answer of the right peer, and holds back its proof until
     /// `prove`: of several connections, one is to be used.
     [[nodiscard]] bool is_answered() const noexcept { return state_ == State::answered; }
