@@ -138,6 +138,20 @@ def test_a_launcher_that_is_not_there_is_waited_for_until_the_deadline(launcher,
     assert "refused" in ended.err.decode()
 
 
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_token_that_nobody_writes_is_waited_for_until_the_deadline(launcher, tmp_path, has_file):
+    os.mkfifo(tmp_path / "token")
+    flags = ("--join-token-file", tmp_path / "token") if has_file else ()
+    silent, writing = os.pipe()
+
+    ended = launcher.run("--join", "127.0.0.1:4", *flags, "--start-timeout", 1, stdin=silent)
+    os.close(silent)
+    os.close(writing)
+
+    assert ended.code == 124
+    assert "no line came in time" in ended.err.decode()
+
+
 def test_what_answers_otherwise_is_no_horovodrun(launcher, token):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
