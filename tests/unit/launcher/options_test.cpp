@@ -3,12 +3,10 @@
 
 #include "collectives/base/text.hpp"
 #include "launcher/cli/tunables.hpp"
-#include "tests/support/temp_dir.hpp"
 
 #include <catch2/catch.hpp>
 
 #include <chrono>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,20 +50,6 @@ std::string error(std::string_view text, const Environment& environment = {}) {
     const auto parsed = parse_command_line(words(text), environment);
     return parsed ? "" : parsed.error().message;
 }
-
-/// A PATH of its own.
-class FolderWithSrun {
-public:
-    FolderWithSrun() {
-        const auto srun = folder_.write("srun", "");
-        std::filesystem::permissions(srun, std::filesystem::perms::owner_all);
-    }
-
-    [[nodiscard]] std::string path() const { return folder_.path().string(); }
-
-private:
-    hvd::test::TempDir folder_;
-};
 
 std::string page(std::string_view text) {
     const auto parsed = parse_command_line(words(text), {});
@@ -360,128 +344,6 @@ TEST_CASE("a flag that would do nothing beside another launcher is refused") {
                Catch::StartsWith("--env has no effect in front of mpirun"));
     CHECK(parse_command_line(words("--env A=1 --bind-to none --verbose --cycle-time-ms 3 train"),
                              task));
-}
-
-TEST_CASE("inside of an allocation its hosts are taken, unless others are written") {
-    const Environment lsf{{"LSB_JOBID", "7"}, {"LSB_MCPU_HOSTS", "a 4 b 2"}};
-    auto with_agent = lsf;
-    with_agent["OMPI_MCA_plm_rsh_agent"] = "kexec";
-
-    CHECK(request("train", lsf).hosts == std::vector<Host>{{"a", 4}, {"b", 2}});
-    CHECK(request("-H ^a train", lsf).hosts == std::vector<Host>{{"b", 2}});
-    CHECK(request("-H c train", lsf).hosts == std::vector<Host>{{"c"}});
-    CHECK(request("train", lsf).remote.shell == "blaunch");
-    CHECK(request("--remote-shell r train", lsf).remote.shell == "r");
-    CHECK(request("train", with_agent).remote.shell == "kexec");
-    CHECK(request("-H c train", lsf).remote.shell.empty());
-    CHECK(request("--verbose train", lsf).notes ==
-          std::vector<std::string>{"the hosts are those of LSF job 7"});
-}
-
-TEST_CASE("inside of a Slurm allocation srun starts the agents, unless the user knows better") {
-    const FolderWithSrun folder;
-    const Environment slurm{{"PATH", folder.path()},
-                            {"SLURM_JOB_ID", "42"},
-                            {"SLURM_JOB_NODELIST", "n[1-2]"},
-                            {"SLURM_NTASKS", "4"},
-                            {"SLURM_TASKS_PER_NODE", "2(x2)"}};
-    auto of_groups = slurm;
-    of_groups["SLURM_HET_SIZE"] = "1";
-    of_groups["SLURM_JOB_NODELIST_HET_GROUP_0"] = "n1";
-    of_groups["SLURM_TASKS_PER_NODE_HET_GROUP_0"] = "4";
-
-    CHECK(request("train", slurm).slurm_job->id == "42");
-    CHECK(request("-np 4 train", slurm).slurm_job->id == "42");
-    CHECK_FALSE(request("train", slurm).end_time);
-    auto with_end = slurm;
-    with_end["SLURM_JOB_END_TIME"] = "1700000000";
-    CHECK(request("train", with_end).end_time == 1'700'000'000);
-    CHECK_FALSE(request("-H n1:4 train", slurm).slurm_job);
-    CHECK_FALSE(request("--remote-shell r train", slurm).slurm_job);
-    CHECK(request("--mpi train", slurm).slurm_job->id == "42");
-    CHECK_FALSE(request("train", slurm).slurm_job->is_heterogeneous);
-    CHECK(request("train", of_groups).slurm_job->is_heterogeneous);
-}
-
-TEST_CASE("without srun a Slurm allocation gives hosts and nothing more") {
-    const FolderWithSrun folder;
-    const Environment slurm{{"PATH", "/nowhere:" + folder.path() + "/none"},
-                            {"SLURM_JOB_ID", "42"},
-                            {"SLURM_JOB_NODELIST", "n[1-2]"},
-                            {"SLURM_NTASKS", "4"},
-                            {"SLURM_TASKS_PER_NODE", "2(x2)"},
-                            {"SLURM_GPUS_PER_TASK", "1"}};
-
-    CHECK(request("--mpi train", slurm).hosts == std::vector<Host>{{"n1", 2}, {"n2", 2}});
-    CHECK_FALSE(request("train", slurm).slurm_job);
-}
-
-TEST_CASE("a rank gets the GPUs that a Slurm job has for each task") {
-    const FolderWithSrun folder;
-    Environment slurm{{"PATH", folder.path()},           {"SLURM_JOB_ID", "42"},
-                      {"SLURM_JOB_NODELIST", "n[1-2]"},  {"SLURM_NTASKS", "4"},
-                      {"SLURM_TASKS_PER_NODE", "2(x2)"}, {"SLURM_GPUS_PER_TASK", "1"}};
-
-    CHECK(request("train", slurm).slurm_job->components.front().has_gpus_by_task);
-    CHECK(request("train", slurm).gpus_per_rank == 1);
-    slurm["SLURM_GPUS_PER_TASK"] = "a100:2,v100:1";
-    CHECK(request("train", slurm).gpus_per_rank == 3);
-    CHECK(request("train", slurm).may_lack_gpus);
-    CHECK_FALSE(request("--gpus-per-rank 1 train", slurm).may_lack_gpus);
-    CHECK(request("--gpus-per-rank 1 train", slurm).gpus_per_rank == 1);
-    CHECK_THAT(error("--mpi train", slurm), Catch::Contains("leave --mpi out, or ask for GPUs"));
-    slurm["SLURM_GPUS_PER_TASK"] = "some";
-    CHECK_THAT(error("train", slurm),
-               Catch::StartsWith("SLURM_GPUS_PER_TASK=some: this is no number"));
-    slurm["SLURM_GPUS_PER_TASK"] = "1";
-    slurm.erase("SLURM_NTASKS");
-    CHECK_THAT(error("train", slurm), Catch::Contains("how many tasks there are (SLURM_NTASKS)"));
-    slurm.erase("SLURM_GPUS_PER_TASK");
-    CHECK_FALSE(request("train", slurm).slurm_job->components.front().has_gpus_by_task);
-}
-
-TEST_CASE("each component of a heterogeneous Slurm job keeps its nodes and GPUs") {
-    const FolderWithSrun folder;
-    Environment slurm{{"PATH", folder.path()},
-                      {"SLURM_JOB_ID", "42"},
-                      {"SLURM_HET_SIZE", "2"},
-                      {"SLURM_JOB_NODELIST", "n1"},
-                      {"SLURM_NTASKS", "2"},
-                      {"SLURM_JOB_NODELIST_HET_GROUP_0", "n1"},
-                      {"SLURM_NTASKS_HET_GROUP_0", "2"},
-                      {"SLURM_TASKS_PER_NODE_HET_GROUP_0", "2"},
-                      {"SLURM_JOB_NODELIST_HET_GROUP_1", "n[2-3]"},
-                      {"SLURM_NTASKS_HET_GROUP_1", "3"},
-                      {"SLURM_TASKS_PER_NODE_HET_GROUP_1", "2(x2)"},
-                      {"SLURM_GPUS_PER_TASK_HET_GROUP_1", "2"}};
-
-    const auto all = request("train", slurm);
-
-    CHECK(all.hosts == std::vector<Host>{{"n1", 2}, {"n2", 2}, {"n3", 1}});
-    CHECK(all.gpus_per_rank == 2);
-    REQUIRE(all.slurm_job->components.size() == 2);
-    CHECK(all.slurm_job->components[0].nodes == std::vector<std::string>{"n1"});
-    CHECK_FALSE(all.slurm_job->components[0].has_gpus_by_task);
-    CHECK(all.slurm_job->components[1].nodes == std::vector<std::string>{"n2", "n3"});
-    CHECK(all.slurm_job->components[1].has_gpus_by_task);
-    CHECK_THAT(error("--mpi train", slurm), Catch::StartsWith("--mpi: mpirun knows the first"));
-    slurm["SLURM_GPUS_PER_TASK_HET_GROUP_0"] = "1";
-    CHECK_THAT(error("train", slurm), Catch::Contains("(1 and 2); say with --gpus-per-rank"));
-    CHECK(request("--gpus-per-rank 1 train", slurm).gpus_per_rank == 1);
-    slurm["SLURM_JOB_NODELIST_HET_GROUP_0"] = "n2";
-    CHECK_THAT(error("train", slurm), Catch::StartsWith("node n2 is in two components of Slurm"));
-}
-
-TEST_CASE("more ranks than a batch system gave tasks are refused with both numbers") {
-    const Environment slurm{{"SLURM_JOB_ID", "42"},
-                            {"SLURM_JOB_NODELIST", "n[1-2]"},
-                            {"SLURM_NTASKS", "4"},
-                            {"SLURM_TASKS_PER_NODE", "2(x2)"}};
-
-    CHECK_THAT(error("-np 5 train", slurm),
-               Catch::StartsWith("-np 5 is more than the 4 tasks of Slurm job 42 (n1:2,n2:2)"));
-    CHECK_THAT(error("-np 3 -H ^n1 train", slurm),
-               Catch::StartsWith("-np 3 is more than the 2 tasks of Slurm job 42 (n2:2)"));
 }
 
 TEST_CASE("version, help and build check need nothing else and win over the rest") {
