@@ -3,7 +3,6 @@
 
 #include "launcher/agent/clock.hpp"
 #include "launcher/agent/facts.hpp"
-#include "launcher/agent/limits.hpp"
 #include "launcher/agent/preflight.hpp"
 
 #include <algorithm>
@@ -28,19 +27,37 @@ void Answers::on(const wire::Seek& seek) {
 }
 
 void Answers::on(const wire::Check& check) {
+    is_checked_ = true;
+    auto problems = find_problems(check.job, check.plan);
+    auto limits = look_at_limits({.ranks = check.plan.ranks.size(),
+                                  .world = static_cast<std::size_t>(std::max(check.np, 0)),
+                                  .descriptors = descriptors_for(check.plan),
+                                  .is_examination = check.is_examination});
+    std::ranges::move(limits, std::back_inserter(problems));
+    control_.send(wire::Checked{.problems = std::move(problems), .wall_ns = wall_clock_ns()});
+}
+
+void Answers::start_is_near(const HostPlan& plan) {
+    if (is_checked_) {
+        return;
+    }
+    for (auto& problem : look_at_limits({.ranks = plan.ranks.size(),
+                         .world = plan.ranks.size(),
+                         .descriptors = descriptors_for(plan)})) {
+        control_.send(wire::Note{.text = std::move(problem.text)});
+    }
+}
+
+/// Tells the launcher of what ranks may run into, and gives what they certainly will.
+std::vector<wire::Problem> Answers::look_at_limits(const RankNeeds& needs) {
     if (auto warning = warn_of_small_shm(); !warning.empty()) {
         control_.send(wire::Note{.text = std::move(warning)});
     }
-    auto problems = find_problems(check.job, check.plan);
-    auto limits = judge(read_limits(), {.ranks = check.plan.ranks.size(),
-                                        .world = static_cast<std::size_t>(std::max(check.np, 0)),
-                                        .descriptors = descriptors_for(check.plan),
-                                        .is_examination = check.is_examination});
-    std::ranges::move(limits.problems, std::back_inserter(problems));
-    for (auto& warning : limits.warnings) {
+    auto found = judge(read_limits(), needs);
+    for (auto& warning : found.warnings) {
         control_.send(wire::Note{.text = std::move(warning)});
     }
-    control_.send(wire::Checked{.problems = std::move(problems), .wall_ns = wall_clock_ns()});
+    return std::move(found.problems);
 }
 
 void Answers::on(const wire::PickPort& wanted) {

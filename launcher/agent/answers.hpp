@@ -3,6 +3,7 @@
 
 #include "launcher/agent/control_stream.hpp"
 #include "launcher/agent/event_loop.hpp"
+#include "launcher/agent/limits.hpp"
 #include "launcher/agent/link_listener.hpp"
 #include "launcher/agent/link_meter.hpp"
 #include "launcher/agent/machine_mark.hpp"
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hvd::launch::agent {
 
@@ -34,16 +36,23 @@ public:
     void on(const wire::MeasureLink& wanted);
     void on(const wire::CloseLink& over);
 
+    /// Ranks of `plan` are about to start. Where nobody has asked whether they could, which costs a
+    /// way there and back, they are those of the whole job, and what limits them is told.
+    void start_is_near(const HostPlan& plan);
+
     void time_passed(std::chrono::steady_clock::time_point now);
 
     /// When `time_passed` has something to do.
     [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> deadline() const;
 
 private:
+    [[nodiscard]] std::vector<wire::Problem> look_at_limits(const RankNeeds& needs);
+
     ControlStream& control_;
     MachineMark mark_;
     LinkListener link_listener_;
     LinkMeter link_meter_;
+    bool is_checked_ = false;
 };
 
 }  // namespace hvd::launch::agent

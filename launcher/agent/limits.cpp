@@ -127,12 +127,13 @@ bool has_core_files() {
 }  // namespace
 
 Limits read_limits() {
+    const auto core_bytes = limit_of(RLIMIT_CORE, Which::soft);
     Limits limits{.open_files = limit_of(RLIMIT_NOFILE, Which::hard),
                   .soft_open_files = limit_of(RLIMIT_NOFILE, Which::soft),
                   .locked_bytes = limit_of(RLIMIT_MEMLOCK, Which::soft),
                   .stack_bytes = limit_of(RLIMIT_STACK, Which::soft),
-                  .core_bytes = limit_of(RLIMIT_CORE, Which::soft),
-                  .has_core_files = has_core_files(),
+                  .core_bytes = core_bytes,
+                  .has_core_files = core_bytes > 0 && has_core_files(),
                   .has_rdma = ::access("/dev/infiniband", F_OK) == 0};
     const auto processes = limit_of(RLIMIT_NPROC, Which::soft);
     if (::getuid() != 0 && processes < kManyProcesses) {

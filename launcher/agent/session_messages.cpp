@@ -21,6 +21,7 @@ void Session::on(wire::Start& start) {
     marks_.job_id = start.job.id;
     is_local_ = plan.starter == kLocalStarter;
     grace_ = plan.grace;
+    answers_.start_is_near(plan);
     make_room(setup_.given, descriptors_for(plan));
     socket_.emplace(loop_, control_, start.job.id, [this](int rank) {
         if (brought_) {

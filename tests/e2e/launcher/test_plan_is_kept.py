@@ -105,3 +105,17 @@ def test_a_rank_is_given_what_horovodrun_was_given(launcher):
 
     assert job.code == 0
     assert [line.removeprefix("[0]<stdout>:") for line in job.lines] == bare.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    "limit, warning, remedy",
+    [
+        ("-Sn 100", "ranks may have only 100 open files", "ulimit -n "),
+        ("-s 512", "stacks have only 512 KiB", "ulimit -s 8192"),
+    ],
+)
+def test_a_job_of_this_machine_alone_is_told_of_its_limits(launcher, limit, warning, remedy):
+    job = launcher.run("-np", 2, "true", prefix=("sh", "-c", f'ulimit {limit}; exec "$@"', "sh"))
+
+    assert job.code == 0, job.err
+    assert [line for line in job.said if warning in line and remedy in line], job.said
