@@ -70,6 +70,12 @@ Result<std::unique_ptr<AgentChannel>> HostStarters::start(const Host& host) {
     return starter_of(*placed).start(host);
 }
 
+void HostStarters::say_through(std::function<void(const std::string&)> say) {
+    if (remote_) {
+        remote_->say_through(std::move(say));
+    }
+}
+
 std::vector<std::string> HostStarters::names() const {
     std::vector<std::string> names;
     for (const auto& placed : hosts_) {

@@ -7,6 +7,7 @@
 #include "launcher/remote/starter.hpp"
 
 #include <csignal>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ public:
 
     [[nodiscard]] std::string_view name() const noexcept override { return "mixed"; }
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override;
+
+    void say_through(std::function<void(const std::string&)> say) override;
 
     /// The name of the starter of each host, in their order.
     [[nodiscard]] std::vector<std::string> names() const;

@@ -38,6 +38,9 @@ void say(std::string_view sentence) {
     (void)write_all(STDERR_FILENO, "horovodrun: " + std::string(sentence) + "\n");
 }
 
+/// What an srun says goes through it; empty: to standard error.
+using Say = std::function<void(const std::string&)>;
+
 using Steps = std::vector<std::unique_ptr<SrunStep>>;
 
 /// Why the agents of these nodes have not dialled.
@@ -46,8 +49,14 @@ using Reasons = std::map<std::string, Error, std::less<>>;
 /// Gives the connections of those who joined, and keeps the sruns that started them.
 class SrunStarter final : public Starter {
 public:
-    SrunStarter(Steps steps, std::unique_ptr<Starter> joined, Reasons reasons)
-        : steps_(std::move(steps)), joined_(std::move(joined)), reasons_(std::move(reasons)) {}
+    SrunStarter(std::shared_ptr<Say> say_line,
+                Steps steps,
+                std::unique_ptr<Starter> joined,
+                Reasons reasons)
+        : say_line_(std::move(say_line)),
+          steps_(std::move(steps)),
+          joined_(std::move(joined)),
+          reasons_(std::move(reasons)) {}
 
     [[nodiscard]] std::string_view name() const noexcept override { return "srun"; }
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override {
@@ -55,8 +64,10 @@ public:
         const auto reason = reasons_.find(host.name);
         return !started && reason != reasons_.end() ? reason->second : std::move(started);
     }
+    void say_through(Say say_line) override { *say_line_ = std::move(say_line); }
 
 private:
+    std::shared_ptr<Say> say_line_;
     Steps steps_;
     std::unique_ptr<Starter> joined_;
     Reasons reasons_;
@@ -187,6 +198,7 @@ Result<std::unique_ptr<JoinDoor>> open_door(IoThread& io,
 Result<Steps> start_steps(IoThread& io,
                           const std::vector<SrunOrder>& orders,
                           const SrunStep::Spawn& common,
+                          const std::shared_ptr<Say>& say_line,
                           const std::function<void(std::size_t, const Error&)>& on_end) {
     Steps steps;
     for (std::size_t index = 0; index < orders.size(); ++index) {
@@ -195,7 +207,10 @@ Result<Steps> start_steps(IoThread& io,
         HVD_TRY(
             auto step,
             SrunStep::start(io, std::move(spawn),
-                            {.on_line = [](const std::string& line) { say("srun: " + line); },
+                            {.on_line =
+                                 [say_line](const std::string& line) {
+                                     (*say_line ? *say_line : Say(say))("srun: " + line);
+                                 },
                              .on_end = [index, on_end](const Error& why) { on_end(index, why); }}));
         steps.push_back(std::move(step));
     }
@@ -233,13 +248,14 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
             door->give_up(error);
         }
     };
+    const auto say_line = std::make_shared<Say>();
     HVD_TRY(auto steps, start_steps(io, orders,
                                     {.line = {},
                                      .environment = srun_environment(current_environment()),
                                      .signal_mask = signals.original_mask(),
                                      .token = token,
                                      .agent = std::move(image)},
-                                    on_end));
+                                    say_line, on_end));
     const SignalSource source(io, signals, [&](int number) {
         if (is_stop_request(number)) {
             stop_signal = number;
@@ -265,7 +281,7 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
         gathered.placed.push_back({.host = std::move(host), .is_here = false});
     }
     gathered.starter =
-        std::make_unique<SrunStarter>(std::move(steps), std::move(joined->starter),
+        std::make_unique<SrunStarter>(say_line, std::move(steps), std::move(joined->starter),
                                       why ? reasons_of(orders, ends, *why) : Reasons());
     return gathered;
 }

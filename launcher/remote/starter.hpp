@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -67,6 +68,10 @@ public:
 
     /// Errors: unavailable, with what was tried and the remedy.
     [[nodiscard]] virtual Result<std::unique_ptr<AgentChannel>> start(const Host& host) = 0;
+
+    /// Where sentences go that a program which starts agents (srun) has for people while the job
+    /// runs; without a call, or after one with an empty function, to standard error.
+    virtual void say_through(std::function<void(const std::string&)> /*say*/) {}
 
 protected:
     Starter() = default;

@@ -2,6 +2,7 @@
 #include "launcher/supervise/supervisor.hpp"
 
 #include "collectives/base/text.hpp"
+#include "launcher/output/write_all.hpp"
 #include "launcher/supervise/make_result.hpp"
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 #include <iterator>
 #include <utility>
 #include <variant>
+
+#include <unistd.h>
 
 namespace hvd::launch {
 namespace {
@@ -100,6 +103,9 @@ void Supervisor::fail_link(Error error) {
 
 void Supervisor::dismiss(int exit_code) {
     phase_ = Phase::over;
+    if (exit_code == 0) {
+        (void)write_all(STDERR_FILENO, notes_);  // of hosts that would do; else an error has these
+    }
     agents_.tell_job_end({.exit_code = exit_code, .text = {}});
     agents_.close();
     if (!agents_.all_ended()) {
@@ -141,7 +147,9 @@ Result<Supervised> Supervisor::run(const LaunchPlan& plan) {
         options_.trace->enter("start", io_.now());
     }
     start_ranks();
+    starter_->say_through([this](const std::string& sentence) { output_->say(sentence); });
     io_.run();
+    starter_->say_through({});
     return Supervised{.result = *std::move(result_),
                       .is_console_abandoned = output_->is_console_abandoned()};
 }
