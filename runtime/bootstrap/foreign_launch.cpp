@@ -351,4 +351,14 @@ Result<ForeignLaunch> decode_foreign_launch(const Environment& environment) {
     return ForeignLaunch{};
 }
 
+std::optional<ForeignLaunch> decode_mpi_launch(const Environment& environment) {
+    for (const auto& dialect : kDialects) {
+        if (dialect.is_mpi && first_of(environment, dialect.signs)) {
+            auto launch = read(environment, dialect);
+            return launch ? std::optional(std::move(launch).value()) : std::nullopt;
+        }
+    }
+    return {};
+}
+
 }  // namespace hvd::rt

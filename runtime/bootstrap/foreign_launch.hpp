@@ -40,4 +40,8 @@ struct ForeignLaunch {
 /// Errors: invalid_argument for an incomplete or impossible set of variables, with all of them.
 [[nodiscard]] Result<ForeignLaunch> decode_foreign_launch(const Environment& environment);
 
+/// What the innermost launcher of MPI programs says, whoever else says something too. Pure. Nothing
+/// where there is none, or where its variables describe no rank.
+[[nodiscard]] std::optional<ForeignLaunch> decode_mpi_launch(const Environment& environment);
+
 }  // namespace hvd::rt

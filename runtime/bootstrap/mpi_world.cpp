@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bootstrap/mpi_world.hpp"
 
+#include "collectives/rendezvous/launch_env.hpp"
+#include "runtime/bootstrap/foreign_launch.hpp"
 #include "runtime/bootstrap/foreign_place.hpp"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -49,6 +52,22 @@ bool is_same(const coll::mpi::Communicator& communicator, const coll::Topology& 
     return communicator.rank() == topology.rank && communicator.size() == topology.size;
 }
 
+/// Whether all ranks say yes, which all of them call.
+Result<bool> is_agreed(coll::mpi::Communicator& all, bool own, Deadline deadline) {
+    auto votes = std::make_unique<std::vector<std::byte>>(static_cast<std::size_t>(all.size()));
+    (*votes)[static_cast<std::size_t>(all.rank())] = std::byte{own};
+    coll::mpi::Layout one_of_each;
+    for (int rank = 0; rank < all.size(); ++rank) {
+        one_of_each.append(1);
+    }
+    HVD_TRY_STATUS(all.allgather(votes->data(), std::move(one_of_each)));
+    if (auto arrived = all.wait(deadline, "MPI_Iallgatherv of who has an agent"); !arrived) {
+        (void)votes.release();  // MPI may write it whenever it likes
+        return std::move(arrived).error();
+    }
+    return std::ranges::find(*votes, std::byte{0}) == votes->end();
+}
+
 Error with_variable(Error error) {
     return std::move(error).context("HOROVOD_CPU_OPERATIONS=mpi");
 }
@@ -59,12 +78,14 @@ bool is_mpi_built() {
     return coll::mpi::has_plugin(plugin_folder());
 }
 
-Status prepare_mpi(WorldPlace& place) {
-    if (place.agent) {
+Status prepare_mpi(WorldPlace& place, const Environment& environment) {
+    const auto launch = decode_mpi_launch(environment);
+    if (place.agent && (!launch || launch->size != place.topology.size)) {
         return with_variable(
             {Errc::unsupported,
-             "horovodrun started these ranks, and MPI knows nothing of them: start them with "
-             "'mpirun -np N --bind-to none COMMAND', or unset HOROVOD_CPU_OPERATIONS"});
+             "horovodrun started these ranks itself, and MPI knows nothing of them: start them "
+             "with 'horovodrun --mpi' or 'mpirun -np N --bind-to none COMMAND', or unset "
+             "HOROVOD_CPU_OPERATIONS"});
     }
     place.meeting.socket += "/mpi";
     place.prefix += "mpi/";
@@ -101,6 +122,14 @@ Result<MpiWorld> join_communicator(const void* communicator,
         return std::move(mpi).error().context("hvd.init(comm=...)");
     }
     return mpi;
+}
+
+Result<bool> is_world_of_horovodrun(MpiWorld& mpi,
+                                    const Environment& environment,
+                                    Deadline deadline) {
+    const auto contract = coll::decode_launch_contract(environment);
+    return is_agreed(mpi.communicator, contract && is_same(mpi.communicator, contract->topology),
+                     deadline);
 }
 
 Result<std::optional<WorldPlace>> place_by_communicator(MpiWorld& mpi, Deadline deadline) {

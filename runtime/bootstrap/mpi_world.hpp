@@ -27,8 +27,9 @@ struct MpiWorld {
 [[nodiscard]] bool is_mpi_built();
 
 /// What must hold before ranks wait for each other because of HOROVOD_CPU_OPERATIONS=mpi. Marks
-/// the meeting, so that ranks that were told otherwise do not come to it. Errors: unsupported.
-[[nodiscard]] Status prepare_mpi(WorldPlace& place);
+/// the meeting, so that ranks that were told otherwise do not come to it. Errors: unsupported where
+/// horovodrun has started the ranks without an mpirun.
+[[nodiscard]] Status prepare_mpi(WorldPlace& place, const Environment& environment);
 
 /// After the ranks have met: starts MPI, which must see the world as its launcher told it. Blocks
 /// until all ranks call it. Errors: unsupported, invalid_argument, timed_out, internal; with the
@@ -43,6 +44,12 @@ struct MpiWorld {
                                                  const EngineConfig& config,
                                                  const Environment& environment,
                                                  Deadline deadline);
+
+/// Whether it is, on all its ranks, the whole world that horovodrun --mpi started, so that its
+/// agent knows these ranks. All ranks call it. Errors: timed_out, internal.
+[[nodiscard]] Result<bool> is_world_of_horovodrun(MpiWorld& mpi,
+                                                  const Environment& environment,
+                                                  Deadline deadline);
 
 /// Where this rank stands in it, if it has one host: the ranks meet by a key that MPI carries.
 /// Nothing for several hosts: then the launcher's variables tell, and `check_communicator`

@@ -87,7 +87,8 @@ Result<Place> find_place(const World::Options& options,
     if (options.mpi_communicator != nullptr) {
         HVD_TRY(mpi,
                 join_communicator(options.mpi_communicator, config, options.environment, deadline));
-        if (!coll::has_launch_contract(options.environment)) {
+        HVD_TRY(const bool is_whole, is_world_of_horovodrun(*mpi, options.environment, deadline));
+        if (!is_whole) {
             HVD_TRY(auto place, place_by_communicator(*mpi, deadline));
             if (place) {
                 return std::move(*place);
@@ -98,7 +99,7 @@ Result<Place> find_place(const World::Options& options,
     if (mpi) {
         HVD_TRY_STATUS(check_communicator(*mpi, place));
     } else if (config.cpu_operations == CpuOperations::mpi && place.topology.size > 1) {
-        HVD_TRY_STATUS(prepare_mpi(place));
+        HVD_TRY_STATUS(prepare_mpi(place, options.environment));
     }
     return place;
 }

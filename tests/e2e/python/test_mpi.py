@@ -94,6 +94,34 @@ def test_the_wrong_mpi_is_named() -> None:
     assert "HOROVOD_MPI_LIBRARY" in result.stderr, result.stderr
 
 
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_tensors_travel_by_mpi_under_horovodrun_mpi(run_ranks: RunRanks, launcher: str) -> None:
+    env = {"HOROVOD_CPU_OPERATIONS": "mpi", "HOROVOD_MPIRUN": LAUNCHERS[launcher][0]}
+
+    result = run_ranks(2, PROGRAMS / "mpi_world.py", "nothing", env=env, flags=("--mpi",))
+
+    assert result.exit_code == 0, str(result)
+    assert result.stdout.count("world of 2: True True True") == 2, str(result)
+
+
+@pytest.mark.parametrize("given", ["half", "world"])
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_communicators_are_worlds_under_horovodrun_mpi(
+    run_ranks: RunRanks, library_path: str, launcher: str, given: str
+) -> None:
+    env = {
+        "HOROVOD_MPIRUN": LAUNCHERS[launcher][0],
+        "LD_LIBRARY_PATH": library_path,
+        "MPI4PY_MPIABI": launcher,
+    }
+
+    result = run_ranks(4, PROGRAMS / "mpi_world.py", given, env=env, flags=("--mpi",))
+
+    assert result.exit_code == 0, str(result)
+    size = 2 if given == "half" else 4
+    assert result.stdout.count(f"world of {size}: True False True") == 4, str(result)
+
+
 def test_horovodrun_cannot_give_its_ranks_mpi(run_ranks: RunRanks) -> None:
     result = run_ranks(
         2, PROGRAMS / "mpi_world.py", "nothing", env={"HOROVOD_CPU_OPERATIONS": "mpi"}

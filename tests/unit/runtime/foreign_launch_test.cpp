@@ -13,6 +13,7 @@
 
 using hvd::Environment;
 using hvd::rt::decode_foreign_launch;
+using hvd::rt::decode_mpi_launch;
 using hvd::rt::find_launcher;
 using hvd::rt::ForeignLaunch;
 using hvd::rt::Launcher;
@@ -295,4 +296,16 @@ TEST_CASE("the launcher is the nearest process without the mark") {
     REQUIRE(launcher);
     CHECK(launcher->pid == ::getpid());
     CHECK_FALSE(launcher->start_time.empty());
+}
+
+TEST_CASE("what an mpirun says is found behind horovodrun's own variables") {
+    const auto ranks_of_ours = inside({{"HOROVOD_RANK", "1"}}, open_mpi());
+    const auto launch = decode_mpi_launch(ranks_of_ours);
+    REQUIRE(launch);
+    CHECK(launch->rank == 1);
+    CHECK(launch->size == 4);
+
+    CHECK_FALSE(decode_mpi_launch({{"HOROVOD_RANK", "1"}}));
+    CHECK_FALSE(decode_mpi_launch(slurm()));
+    CHECK_FALSE(decode_mpi_launch(without(open_mpi(), "OMPI_COMM_WORLD_SIZE")));
 }
