@@ -2,11 +2,14 @@
 #include "launcher/remote/ssh/sign_in.hpp"
 
 #include "collectives/base/file.hpp"
+#include "collectives/base/text.hpp"
 #include "launcher/remote/ssh/encoding.hpp"
 #include "launcher/remote/ssh/key_file.hpp"
 
 #include <algorithm>
 #include <utility>
+
+#include <unistd.h>
 
 namespace hvd::launch::ssh {
 namespace {
@@ -69,6 +72,7 @@ void SignIn::collect(const KeyAgent::Blobs& held) {
         if (key.public_blob.empty()) {
             key.public_blob = written;
         }
+        note_certificate(path);
         const bool is_held = std::ranges::find(held, key.public_blob) != held.end();
         if (is_held && is_usable_key_type(key_type(key.public_blob))) {
             names.push_back(key.public_blob);
@@ -102,6 +106,14 @@ void SignIn::collect(const KeyAgent::Blobs& held) {
     std::ranges::move(files, std::back_inserter(attempts_));
 }
 
+/// ssh finds it by its name.
+void SignIn::note_certificate(const std::string& key_file) {
+    const auto path = key_file + "-cert.pub";
+    if (::access(path.c_str(), F_OK) == 0) {
+        add_to(obstacles_, path);
+    }
+}
+
 Step SignIn::step(SshSession& session) {
     if (!is_collected_) {
         return Step::again;
@@ -116,8 +128,10 @@ Step SignIn::step(SshSession& session) {
         add_to(refused_, current.label);
         if (code != LIBSSH2_ERROR_AUTHENTICATION_FAILED &&
             code != LIBSSH2_ERROR_PUBLICKEY_UNVERIFIED && code != LIBSSH2_ERROR_FILE) {
-            error_ = Error{Errc::unavailable, "authentication as " + target_.user + ": " +
-                                                  session.last_error() + "; tried " + refused_};
+            // ssh tries certificates first, and so may be let in before it has tried too much.
+            error_ = Error{obstacles_.empty() ? Errc::unavailable : Errc::unsupported,
+                           "authentication as " + target_.user + ": " + session.last_error() +
+                               "; tried " + refused_};
             return Step::failed;
         }
         if (code == LIBSSH2_ERROR_FILE) {
@@ -169,10 +183,23 @@ Step SignIn::give_up(SshSession& session) {
     if (session.list_methods(target_.user, methods) == Step::again) {
         return Step::again;
     }
-    error_ =
-        Error{Errc::unavailable, as + "the host refused " + refused_ +
-                                     (methods.empty() ? "" : "; it accepts " + methods) +
-                                     "; see its ~/.ssh/authorized_keys, or name a key with -i"};
+    const auto accepted = split(methods, ',');
+    const auto accepts = [&](std::string_view method) {
+        return std::ranges::find(accepted, method) != accepted.end();
+    };
+    const auto refused = as + "the host refused " + refused_;
+    const auto other = std::ranges::find_if(target_.other_methods, accepts);
+    if (other != target_.other_methods.end()) {
+        error_ = Error{Errc::unsupported, refused + ", and only ssh can try " + *other};
+        return Step::failed;
+    }
+    const bool may_ask = accepts("password") || accepts("keyboard-interactive");
+    error_ = Error{Errc::unavailable,
+                   refused + (methods.empty() ? "" : "; it accepts " + methods) +
+                       "; see its ~/.ssh/authorized_keys, or name a key with -i" +
+                       (may_ask ? ", or where it asks for a password or a code, first open a "
+                                  "connection that ssh shares (ControlPath)"
+                                : "")};
     return Step::failed;
 }
 

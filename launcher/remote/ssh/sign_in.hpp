@@ -49,6 +49,7 @@ private:
     };
 
     void collect(const KeyAgent::Blobs& held);
+    void note_certificate(const std::string& key_file);
     [[nodiscard]] Step attempt(SshSession& session, const Attempt& attempt);
     [[nodiscard]] std::optional<Result<std::string>> sign(const std::string& blob,
                                                           std::string_view text);
@@ -61,7 +62,7 @@ private:
     std::vector<Attempt> attempts_;
     std::size_t next_ = 0;
     std::string refused_;    // labels
-    std::string obstacles_;  // keys that we cannot use
+    std::string obstacles_;  // keys and certificates that we cannot use
     enum class Signing { idle, asked, answered };
     Signing signing_ = Signing::idle;
     std::optional<Result<std::string>> signature_;

@@ -14,8 +14,8 @@ namespace {
 constexpr int kMaxDepth = 16;  // of Include, as in ssh
 
 /// Keywords that change nothing for us: we forward nothing, ask nothing, log nothing; all variables
-/// travel by themselves; and where our keys are refused, the system's ssh tries the other ways.
-constexpr std::array<std::string_view, 40> kWithoutEffect{"addkeystoagent",
+/// travel by themselves.
+constexpr std::array<std::string_view, 37> kWithoutEffect{"addkeystoagent",
                                                           "batchmode",
                                                           "challengeresponseauthentication",
                                                           "checkhostip",
@@ -33,10 +33,8 @@ constexpr std::array<std::string_view, 40> kWithoutEffect{"addkeystoagent",
                                                           "forwardx11timeout",
                                                           "forwardx11trusted",
                                                           "gatewayports",
-                                                          "gssapiauthentication",
                                                           "gssapidelegatecredentials",
                                                           "hashknownhosts",
-                                                          "hostbasedauthentication",
                                                           "ignoreunknown",
                                                           "kbdinteractiveauthentication",
                                                           "localforward",
@@ -44,7 +42,6 @@ constexpr std::array<std::string_view, 40> kWithoutEffect{"addkeystoagent",
                                                           "numberofpasswordprompts",
                                                           "passwordauthentication",
                                                           "permitlocalcommand",
-                                                          "preferredauthentications",
                                                           "remoteforward",
                                                           "requesttty",
                                                           "sendenv",
@@ -259,14 +256,17 @@ private:
             set_once(config_.identities_only, lower(value) == "yes");
             return true;
         }
-        const std::array<std::pair<std::string_view, std::optional<std::string>*>, 7> fields{
+        const std::array<std::pair<std::string_view, std::optional<std::string>*>, 10> fields{
             {{"hostname", &config_.hostname},
              {"user", &config_.user},
              {"identityagent", &config_.identity_agent},
              {"stricthostkeychecking", &config_.strict_host_key_checking},
              {"hostkeyalias", &config_.host_key_alias},
              {"addressfamily", &config_.address_family},
-             {"controlpath", &config_.control_path}}};
+             {"controlpath", &config_.control_path},
+             {"gssapiauthentication", &config_.gssapi_authentication},
+             {"hostbasedauthentication", &config_.hostbased_authentication},
+             {"preferredauthentications", &config_.preferred_authentications}}};
         const auto field =
             std::ranges::find(fields, keyword, [](const auto& e) { return e.first; });
         if (field == fields.end()) {

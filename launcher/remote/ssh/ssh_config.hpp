@@ -26,6 +26,9 @@ struct SshConfig {
     std::optional<int> connect_timeout_s;
     std::optional<std::string> address_family;
     std::optional<std::string> control_path;
+    std::optional<std::string> gssapi_authentication;
+    std::optional<std::string> hostbased_authentication;
+    std::optional<std::string> preferred_authentications;
 
     /// Why our own SSH will not do: "ProxyJump in /home/a/.ssh/config, line 7".
     std::optional<std::string> obstacle;

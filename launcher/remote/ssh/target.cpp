@@ -93,7 +93,8 @@ std::optional<std::vector<std::string>> key_files(const SshConfig& config,
     }
     auto written = config.identity_files;
     if (written.empty()) {
-        written = {"~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ed25519"};
+        written = {"~/.ssh/id_rsa",     "~/.ssh/id_ecdsa",      "~/.ssh/id_ecdsa_sk",
+                   "~/.ssh/id_ed25519", "~/.ssh/id_ed25519_sk", "~/.ssh/id_dsa"};
     }
     std::vector<std::string> files;
     for (const auto& name : written) {
@@ -106,6 +107,24 @@ std::optional<std::vector<std::string>> key_files(const SshConfig& config,
         }
     }
     return files;
+}
+
+bool is_preferred(const SshConfig& config, std::string_view method) {
+    const auto& list = config.preferred_authentications;
+    return !list || std::ranges::count(split(*list, ','), method) > 0;
+}
+
+/// What ssh, when nobody can be asked, tries besides keys; it does neither unless it is told to.
+std::vector<std::string> other_methods(const SshConfig& config) {
+    std::vector<std::string> methods;
+    const auto add = [&](const std::string& method, const std::optional<std::string>& setting) {
+        if ((setting == "yes" || setting == "true") && is_preferred(config, method)) {
+            methods.push_back(method);
+        }
+    };
+    add("gssapi-with-mic", config.gssapi_authentication);
+    add("hostbased", config.hostbased_authentication);
+    return methods;
 }
 
 /// A connection that the user's own ssh shares would be used by ssh, at no handshake.
@@ -196,7 +215,11 @@ std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
     if (!files || has_live_control_path(config, tokens)) {
         return UseSystemSsh{files ? "of a ControlPath" : "of a token in an IdentityFile"};
     }
+    if (!is_preferred(config, "publickey")) {
+        return UseSystemSsh{"of PreferredAuthentications without publickey"};
+    }
     target.key_files = *std::move(files);
+    target.other_methods = other_methods(config);
     target.identities_only = options.identity || config.identities_only.value_or(false);
     target.agent_socket = agent_socket(config, tokens, environment);
     target.address_family = address_family(config);

@@ -35,6 +35,7 @@ struct SshTarget {
     std::optional<std::string> agent_socket{};  // of ssh-agent
     std::vector<std::string> key_files{};       // in order; those that exist
     bool identities_only = false;               // of the agent, only keys that the files name
+    std::vector<std::string> other_methods{};   // that ssh would try too: "gssapi-with-mic"
     std::vector<KnownKey> known_keys{};
     std::string known_hosts_name{};
     std::string known_hosts_file{};  // where a key is to be added

@@ -12,17 +12,18 @@
 
 namespace hvd::test {
 
+/// Whether there is one to start; if not, the test's case is skipped.
+[[nodiscard]] bool has_sshd();
+
 /// An sshd of the test's own on 127.0.0.1, with its own host keys (ed25519, RSA), port and files,
 /// run as the current user, whose key is `key`. Ends with the object.
 class PrivateSshd {
 public:
-    /// Throws Exception where there is no sshd; ask `is_installed` before.
+    /// Throws Exception where there is no sshd; ask `has_sshd` before.
     explicit PrivateSshd(std::string_view more_config = "");
     ~PrivateSshd();
     PrivateSshd(const PrivateSshd&) = delete;
     PrivateSshd& operator=(const PrivateSshd&) = delete;
-
-    [[nodiscard]] static bool is_installed();
 
     /// Runs a line of shell in the folder; throws if it fails.
     void run(const std::string& line) const;

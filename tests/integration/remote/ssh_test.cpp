@@ -2,7 +2,6 @@
 #include "tests/integration/remote/link.hpp"
 #include "tests/integration/remote/private_sshd.hpp"
 #include "tests/support/temp_dir.hpp"
-#include "tests/support/test_main.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -16,20 +15,13 @@
 
 using namespace hvd;  // NOLINT(google-build-using-namespace): a test of this namespace
 using Catch::Contains;
+using test::has_sshd;
 using test::link;
 using test::PrivateSshd;
 
 namespace {
 
 const std::vector<launch::Host> kNode1{{.name = "node1", .slots = {}}};
-
-bool has_sshd() {
-    if (PrivateSshd::is_installed()) {
-        return true;
-    }
-    test::skip("openssh-server is not installed");
-    return false;
-}
 
 /// What went wrong, or "".
 std::string words(const test::Linked& linked) {

@@ -62,6 +62,17 @@ TEST_CASE("a keyword that we do not follow is an obstacle, where its block match
     CHECK(read("Port many\n").obstacle == "Port in /c, line 1");
 }
 
+TEST_CASE("what else than keys ssh may try is read, the first word of each") {
+    const auto config = read(
+        "Host node1\nGSSAPIAuthentication yes\nHost *\nGSSAPIAuthentication no\n"
+        "HostbasedAuthentication yes\nPreferredAuthentications publickey,hostbased\n");
+
+    CHECK(config.gssapi_authentication == "yes");
+    CHECK(config.hostbased_authentication == "yes");
+    CHECK(config.preferred_authentications == "publickey,hostbased");
+    CHECK_FALSE(config.obstacle);
+}
+
 TEST_CASE("Match follows host and user, and leaves the rest to ssh") {
     CHECK(read("Match host node1,node2\n  Port 5\n").port == 5);
     CHECK(read("Match host node1 user me\n  Port 5\n").port == 5);
