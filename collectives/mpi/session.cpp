@@ -3,7 +3,10 @@
 
 #include "collectives/mpi/watch.hpp"
 
+#include <string_view>
 #include <utility>
+
+#include <dlfcn.h>
 
 namespace hvd::coll::mpi {
 namespace {
@@ -49,6 +52,20 @@ Result<HvdMpiState> started(const Library& library, bool wants_threads, Deadline
     return state;
 }
 
+/// Whether that library, which is loaded, has been used: an MPI that is merely there, as some
+/// builds of PyTorch bring one, is left alone.
+bool has_started(std::string_view name) {
+    void* const library = ::dlopen(std::string(name).c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (library == nullptr) {
+        return false;
+    }
+    const auto initialized = reinterpret_cast<int (*)(int*)>(::dlsym(library, "MPI_Initialized"));
+    int is_so = 0;
+    const bool has = initialized != nullptr && initialized(&is_so) == 0 && is_so != 0;
+    (void)::dlclose(library);
+    return has;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::start(const Options& options, Deadline deadline) {
@@ -66,6 +83,26 @@ Result<std::unique_ptr<Session>> Session::start(const Options& options, Deadline
     }
     return std::unique_ptr<Session>(
         new Session(std::move(library), communicator, state.has_full_threads != 0));
+}
+
+std::unique_ptr<Session> Session::find(const Options& options) {
+    const auto loaded = loaded_libraries();
+    if (loaded.size() != 1 || !has_started(loaded[0])) {
+        return nullptr;
+    }
+    const auto library =
+        open_library({.names = {std::string(loaded[0])}, .reason = "this process uses it"},
+                     options.plugin_folder);
+    if (!library) {
+        return nullptr;  // of no use, which a wish for MPI's backend would say
+    }
+    const auto state = query(*library->table);
+    if (!state || state->is_started == 0 || state->is_finalized != 0 ||
+        (state->may_serialize == 0 && state->is_main_thread == 0)) {
+        return nullptr;
+    }
+    return std::unique_ptr<Session>(
+        new Session(*library, library->table->world(), state->has_full_threads != 0));
 }
 
 Result<Communicator> Session::communicate(Deadline deadline) const {

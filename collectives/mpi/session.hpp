@@ -31,6 +31,10 @@ public:
     [[nodiscard]] static Result<std::unique_ptr<Session>> start(const Options& options,
                                                                 Deadline deadline);
 
+    /// The MPI that another part of this process has started, if this thread may call it; else
+    /// nothing. Starts none and loads none.
+    [[nodiscard]] static std::unique_ptr<Session> find(const Options& options);
+
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
     ~Session() = default;

@@ -16,7 +16,6 @@ namespace {
 using coll::meeting::Credentials;
 using coll::meeting::ProofKind;
 
-constexpr std::string_view kKeyFile = "HOROVOD_JOB_KEY_FILE";
 constexpr std::string_view kMungeSocket = "HOROVOD_MUNGE_SOCKET";
 constexpr std::size_t kLeastBytes = 16;
 constexpr std::size_t kMostBytes = 4096;

@@ -6,7 +6,11 @@
 #include "collectives/meeting/point.hpp"
 #include "runtime/bootstrap/foreign_launch.hpp"
 
+#include <string_view>
+
 namespace hvd::rt {
+
+inline constexpr std::string_view kKeyFile = "HOROVOD_JOB_KEY_FILE";
 
 /// HOROVOD_JOB_KEY_FILE where it is set; else munge under Slurm, and nothing under torchrun.
 /// Errors: invalid_argument for a file that others may read, unavailable (with the remedies).

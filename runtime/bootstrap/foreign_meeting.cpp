@@ -96,20 +96,15 @@ Result<MeetingPlan> plan_meeting(const Environment& environment,
                      .ports = {},
                      .job = launch.job + "#" + std::to_string(generation)};
     plan.ports = ports_for(plan.job, allowed);
-    if (launch.launcher == Launcher::torchrun) {
-        HVD_TRY(plan.host, required(environment, "MASTER_ADDR", launch));
+    if (launch.launcher != Launcher::slurm) {
+        HVD_TRY(plan.host, required(environment, kMeetingHost, launch));
         return plan;
     }
-    if (launch.launcher == Launcher::slurm) {
-        HVD_TRY(plan.host, first_node(environment, launch));
-        if (launch.node && launch.local_rank) {
-            plan.is_keeper = *launch.node == 0 && *launch.local_rank == 0;
-        }
-        return plan;
+    HVD_TRY(plan.host, first_node(environment, launch));
+    if (launch.node && launch.local_rank) {
+        plan.is_keeper = *launch.node == 0 && *launch.local_rank == 0;
     }
-    return Error{Errc::unsupported, "a world of " + std::to_string(launch.size) + " ranks by " +
-                                        std::string(describe(launch.launcher)) +
-                                        " gives no address to meet at"};
+    return plan;
 }
 
 }  // namespace hvd::rt

@@ -16,6 +16,8 @@
 
 namespace hvd::rt {
 
+inline constexpr std::string_view kMeetingHost = "MASTER_ADDR";
+
 struct MeetingPlan {
     std::string host;                  // name or address of where the meeting point is
     bool is_keeper = false;            // this rank keeps it
@@ -25,9 +27,8 @@ struct MeetingPlan {
     friend bool operator==(const MeetingPlan&, const MeetingPlan&) = default;
 };
 
-/// torchrun: MASTER_ADDR, where rank 0 is. Slurm: the first node of the step. Pure.
-/// Errors: invalid_argument for a variable that is missing or malformed, unsupported under other
-/// launchers.
+/// Slurm: the first node of the step. Else MASTER_ADDR, where rank 0 is. Pure.
+/// Errors: invalid_argument for a variable that is missing or malformed.
 [[nodiscard]] Result<MeetingPlan> plan_meeting(const Environment& environment,
                                                const ForeignLaunch& launch,
                                                const coll::net::PortRange& allowed,

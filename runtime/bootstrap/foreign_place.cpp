@@ -8,6 +8,7 @@
 #include "runtime/bootstrap/foreign_notice.hpp"
 #include "runtime/bootstrap/foreign_process.hpp"
 #include "runtime/bootstrap/foreign_roll.hpp"
+#include "runtime/bootstrap/mpi_board.hpp"
 
 #include <array>
 #include <cerrno>
@@ -153,14 +154,14 @@ Result<Meeting> meet_by_address(WorldPlace& place,
 Result<Meeting> meet_by_board(WorldPlace& place,
                               const ForeignLaunch& launch,
                               const ForeignOptions& options,
+                              Board& board,
                               Deadline deadline) {
-    HVD_TRY(Board * board, find_board(options.environment, launch.size, deadline));
     const auto name = "horovod-" + std::to_string(options.generation);
     Meeting meeting{.where = {.ips = {}, .ports = {}, .name = "rank 0"},
                     .job = launch.job + "#" + std::to_string(options.generation),
                     .credentials = {.kind = ProofKind::key}};
     if (launch.rank != 0) {
-        HVD_TRY(const auto text, board->read(name, deadline));
+        HVD_TRY(const auto text, board.read(name, deadline));
         HVD_TRY(const auto notice, decode_notice(text));
         meeting.where.ips = notice.ips;
         meeting.where.ports = {notice.port};
@@ -176,18 +177,61 @@ Result<Meeting> meet_by_board(WorldPlace& place,
         .port = door.port, .secret = meeting.credentials.secret, .ips = public_addresses(allowed)};
     HVD_TRY_STATUS(keep(place, std::move(door), meeting));
     meeting.where.ips = {own_loopback()};
-    HVD_TRY_STATUS(board->post(name, encode_notice(notice), deadline));
+    HVD_TRY_STATUS(board.post(name, encode_notice(notice), deadline));
     return meeting;
 }
 
-/// By what the launcher offers. Slurm offers an address, but perhaps nothing to prove oneself by,
-/// and a program's MPI may need its PMI for itself.
+bool starts_mpi_programs(Launcher launcher) {
+    return launcher == Launcher::ompi || launcher == Launcher::pmi || launcher == Launcher::jsrun;
+}
+
+/// By the launcher's board; where it has none that works, as an Open MPI that keeps PMIx to itself:
+/// at an address that the user tells, else by MPI itself.
+Result<Meeting> meet_by_launchers_board(WorldPlace& place,
+                                        const ForeignLaunch& launch,
+                                        const ForeignOptions& options,
+                                        Deadline deadline) {
+    const auto found = find_board(options.environment, launch.size, deadline);
+    if (found) {
+        return meet_by_board(place, launch, options, **found, deadline);
+    }
+    if (found.error().code != Errc::unavailable) {
+        return found.error();
+    }
+    if (find(options.environment, kKeyFile) && find(options.environment, kMeetingHost)) {
+        HVD_TRY(const auto credentials, find_credentials(options.environment, launch));
+        return meet_by_address(place, launch, options, credentials);
+    }
+    if (options.mpi == nullptr || !starts_mpi_programs(launch.launcher)) {
+        return found.error();
+    }
+    auto started = options.mpi->start(launch, deadline);
+    if (!started) {
+        return Error{Errc::unavailable, found.error().message + ", and MPI itself does not help (" +
+                                            started.error().message + "): set " +
+                                            std::string(kKeyFile) +
+                                            " to a file on all hosts that only you can read, and " +
+                                            std::string(kMeetingHost) + " to the host of rank 0"};
+    }
+    return meet_by_board(place, launch, options, **started, deadline);
+}
+
+/// By MPI where the program has started it, else by what the launcher offers. Slurm offers an
+/// address, but perhaps nothing to prove oneself by, and a program's MPI may need its PMI for
+/// itself.
 Result<Meeting> find_meeting(WorldPlace& place,
                              const ForeignLaunch& launch,
                              const ForeignOptions& options,
                              Deadline deadline) {
+    Board* board = options.board;
+    if (options.mpi != nullptr && launch.launcher != Launcher::torchrun) {
+        HVD_TRY(board, options.mpi->if_started(launch, deadline));
+    }
+    if (board != nullptr) {
+        return meet_by_board(place, launch, options, *board, deadline);
+    }
     if (launch.launcher != Launcher::torchrun && launch.launcher != Launcher::slurm) {
-        return meet_by_board(place, launch, options, deadline);
+        return meet_by_launchers_board(place, launch, options, deadline);
     }
     auto credentials = find_credentials(options.environment, launch);
     if (credentials) {
@@ -195,7 +239,7 @@ Result<Meeting> find_meeting(WorldPlace& place,
     }
     if (credentials.error().code == Errc::unavailable &&
         (find(options.environment, "PMI_FD") || find(options.environment, "PMIX_NAMESPACE"))) {
-        return meet_by_board(place, launch, options, deadline);
+        return meet_by_launchers_board(place, launch, options, deadline);
     }
     return std::move(credentials).error();
 }

@@ -13,10 +13,15 @@
 
 namespace hvd::rt {
 
+class Board;
+class LauncherMpi;
+
 struct ForeignOptions {
     const Environment& environment;
     const EngineConfig& config;
     int generation = 0;
+    Board* board = nullptr;      // that of the ranks, where it is not the launcher's
+    LauncherMpi* mpi = nullptr;  // another one, where the launcher starts MPI programs
 };
 
 /// Errors: invalid_argument, unsupported, unavailable, timed_out (who is missing).

@@ -4,6 +4,7 @@
 #include "collectives/rendezvous/launch_env.hpp"
 #include "runtime/bootstrap/foreign_launch.hpp"
 #include "runtime/bootstrap/foreign_place.hpp"
+#include "runtime/bootstrap/mpi_board.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,6 +21,7 @@ namespace {
 
 constexpr std::size_t kNameBytes = 16;  // of the key that MPI carries: the meeting's name
 constexpr std::size_t kSecretBytes = 32;
+constexpr std::string_view kSource = "MPI";
 
 /// Beside the library that this code is in.
 std::filesystem::path plugin_folder() {
@@ -70,6 +72,38 @@ Result<bool> is_agreed(coll::mpi::Communicator& all, bool own, Deadline deadline
 
 Error with_variable(Error error) {
     return std::move(error).context("HOROVOD_CPU_OPERATIONS=mpi");
+}
+
+/// The ranks meet by a key that MPI carries.
+Result<WorldPlace> place_on_one_host(coll::mpi::Communicator& all,
+                                     const coll::mpi::Communicator& here,
+                                     Deadline deadline) {
+    WorldPlace place;
+    place.host = host_name();
+    place.source = kSource;
+    place.topology = {.rank = all.rank(),
+                      .size = all.size(),
+                      .local_rank = here.rank(),
+                      .local_size = here.size()};
+    HVD_TRY(auto drawn, random_world_key());
+    HVD_TRY(const auto name, random_world_key());
+    drawn.insert(drawn.end(), name.begin(), name.begin() + kNameBytes);
+    auto carried = std::make_unique<std::vector<std::byte>>(std::move(drawn));
+    auto& key = *carried;
+    HVD_TRY_STATUS(all.broadcast(key, 0));
+    if (auto arrived = all.wait(deadline, "MPI_Ibcast of the world's key"); !arrived) {
+        (void)carried.release();  // MPI may write it whenever it likes
+        return std::move(arrived).error();
+    }
+    place.meeting.key.assign(key.begin(), key.begin() + kSecretBytes);
+    place.meeting.socket = "horovod/mpi/";
+    for (std::size_t index = kSecretBytes; index < key.size(); ++index) {
+        constexpr std::string_view kDigits = "0123456789abcdef";
+        const auto value = std::to_integer<unsigned>(key[index]);
+        place.meeting.socket += kDigits[value / 16];
+        place.meeting.socket += kDigits[value % 16];
+    }
+    return place;
 }
 
 }  // namespace
@@ -132,51 +166,38 @@ Result<bool> is_world_of_horovodrun(MpiWorld& mpi,
                      deadline);
 }
 
-Result<std::optional<WorldPlace>> place_by_communicator(MpiWorld& mpi, Deadline deadline) {
+Result<WorldPlace> place_by_communicator(MpiWorld& mpi,
+                                         const EngineConfig& config,
+                                         const Environment& environment,
+                                         Deadline deadline) {
     auto& all = mpi.communicator;
     HVD_TRY(const auto here, all.of_this_host(deadline));
-    if (here.size() != all.size()) {
-        return std::optional<WorldPlace>{};
+    if (here.size() == all.size() && config.cpu_operations != CpuOperations::tcp) {
+        return place_on_one_host(all, here, deadline);
     }
-    WorldPlace place;
-    place.host = host_name();
-    place.source = "MPI";
-    place.topology = {.rank = all.rank(),
-                      .size = all.size(),
-                      .local_rank = here.rank(),
-                      .local_size = here.size()};
-    HVD_TRY(auto drawn, random_world_key());
-    HVD_TRY(const auto name, random_world_key());
-    drawn.insert(drawn.end(), name.begin(), name.begin() + kNameBytes);
-    auto carried = std::make_unique<std::vector<std::byte>>(std::move(drawn));
-    auto& key = *carried;
-    HVD_TRY_STATUS(all.broadcast(key, 0));
-    if (auto arrived = all.wait(deadline, "MPI_Ibcast of the world's key"); !arrived) {
-        (void)carried.release();  // MPI may write it whenever it likes
-        return std::move(arrived).error();
-    }
-    place.meeting.key.assign(key.begin(), key.begin() + kSecretBytes);
-    place.meeting.socket = "horovod/mpi/";
-    for (std::size_t index = kSecretBytes; index < key.size(); ++index) {
-        constexpr std::string_view kDigits = "0123456789abcdef";
-        const auto value = std::to_integer<unsigned>(key[index]);
-        place.meeting.socket += kDigits[value / 16];
-        place.meeting.socket += kDigits[value % 16];
-    }
-    return std::optional(std::move(place));
+    // Rank 0's key tells this world from others: no name and no number needs to.
+    MpiBoard board(all);
+    HVD_TRY(auto place,
+            place_by_foreign({.rank = all.rank(), .size = all.size(), .job = "mpi"},
+                             {.environment = environment, .config = config, .board = &board},
+                             deadline));
+    place.source = kSource;
+    return place;
 }
 
-Status check_communicator(const MpiWorld& mpi, const WorldPlace& place) {
-    if (is_same(mpi.communicator, place.topology)) {
-        return ok();
+Result<std::optional<MpiWorld>> find_started_mpi(const Environment& environment,
+                                                 const ForeignLaunch& launch,
+                                                 Deadline deadline) {
+    auto session =
+        coll::mpi::Session::find({.environment = environment, .plugin_folder = plugin_folder()});
+    if (!session) {
+        return std::optional<MpiWorld>();
     }
-    return Error{Errc::unsupported,
-                 "hvd.init(comm=...): this is " + describe(mpi.communicator) +
-                     " of the communicator, but rank " + std::to_string(place.topology.rank) +
-                     " of " + std::to_string(place.topology.size) + " by " +
-                     std::string(place.source) +
-                     ": a communicator that spans hosts must be the launcher's whole world; leave "
-                     "comm out, or start the ranks with mpirun"};
+    HVD_TRY(auto ours, session->communicate(deadline));
+    if (ours.rank() != launch.rank || ours.size() != launch.size) {
+        return std::optional<MpiWorld>();
+    }
+    return std::optional(MpiWorld{.session = std::move(session), .communicator = std::move(ours)});
 }
 
 }  // namespace hvd::rt

@@ -9,6 +9,7 @@
 #include "collectives/base/result.hpp"
 #include "collectives/mpi/session.hpp"
 #include "collectives/topology.hpp"
+#include "runtime/bootstrap/foreign_launch.hpp"
 #include "runtime/bootstrap/world_place.hpp"
 #include "runtime/engine/config.hpp"
 
@@ -51,13 +52,18 @@ struct MpiWorld {
                                                   const Environment& environment,
                                                   Deadline deadline);
 
-/// Where this rank stands in it, if it has one host: the ranks meet by a key that MPI carries.
-/// Nothing for several hosts: then the launcher's variables tell, and `check_communicator`
-/// compares. Errors: timed_out, internal.
-[[nodiscard]] Result<std::optional<WorldPlace>> place_by_communicator(MpiWorld& mpi,
-                                                                      Deadline deadline);
+/// Where this rank stands in it. The ranks of one host meet by a key that MPI carries; those of
+/// several by an address, which MPI carries too. All ranks call it. Errors: timed_out, unavailable,
+/// internal.
+[[nodiscard]] Result<WorldPlace> place_by_communicator(MpiWorld& mpi,
+                                                       const EngineConfig& config,
+                                                       const Environment& environment,
+                                                       Deadline deadline);
 
-/// Errors: unsupported where the communicator is not the launcher's whole world.
-[[nodiscard]] Status check_communicator(const MpiWorld& mpi, const WorldPlace& place);
+/// The world of an MPI that another part of this process has started and that this thread may
+/// call; nothing where there is none, or where it is not the launcher's. Errors: timed_out.
+[[nodiscard]] Result<std::optional<MpiWorld>> find_started_mpi(const Environment& environment,
+                                                               const ForeignLaunch& launch,
+                                                               Deadline deadline);
 
 }  // namespace hvd::rt

@@ -6,6 +6,7 @@
 #include "collectives/selector/selector.hpp"
 #include "runtime/bootstrap/foreign_launch.hpp"
 #include "runtime/bootstrap/foreign_place.hpp"
+#include "runtime/bootstrap/mpi_board.hpp"
 #include "runtime/bootstrap/mpi_world.hpp"
 #include "runtime/bootstrap/world_place.hpp"
 #include "runtime/control/local_channel.hpp"
@@ -66,39 +67,46 @@ Result<Place> place_by_agent(const World::Options& options,
     return place;
 }
 
-Result<Place> find_place(const World::Options& options,
-                         const EngineConfig& config,
-                         Deadline deadline) {
+/// What decides how the ranks of a world find each other, and what MPI was started for it.
+struct Search {
+    const World::Options& options;
+    const EngineConfig& config;
+    std::optional<MpiWorld> mpi{};                         // of a communicator of the user's
+    std::unique_ptr<coll::mpi::Session> started_for_it{};  // where nothing else would do
+};
+
+Result<Place> find_place_by_launcher(Search& search, Deadline deadline) {
+    const auto& options = search.options;
+    const auto& config = search.config;
     HVD_TRY(const auto launch, decode_foreign_launch(options.environment));
     if (launch.launcher == Launcher::horovodrun) {
         return place_by_agent(options, config.cpu_operations, deadline);
     }
-    return place_by_foreign(
-        launch,
-        {.environment = options.environment, .config = config, .generation = options.generation},
-        deadline);
+    LauncherMpi mpi(config, options.environment);
+    HVD_TRY(auto place, place_by_foreign(launch,
+                                         {.environment = options.environment,
+                                          .config = config,
+                                          .generation = options.generation,
+                                          .mpi = &mpi},
+                                         deadline));
+    search.started_for_it = mpi.take_session();
+    return place;
 }
 
 /// The same where MPI has a word in it: a communicator of the user's, or the wish for its backend.
-Result<Place> find_place(const World::Options& options,
-                         const EngineConfig& config,
-                         std::optional<MpiWorld>& mpi,
-                         Deadline deadline) {
+Result<Place> find_place(Search& search, Deadline deadline) {
+    const auto& options = search.options;
+    const auto& config = search.config;
     if (options.mpi_communicator != nullptr) {
-        HVD_TRY(mpi,
+        HVD_TRY(search.mpi,
                 join_communicator(options.mpi_communicator, config, options.environment, deadline));
-        HVD_TRY(const bool is_whole, is_world_of_horovodrun(*mpi, options.environment, deadline));
-        if (!is_whole) {
-            HVD_TRY(auto place, place_by_communicator(*mpi, deadline));
-            if (place) {
-                return std::move(*place);
-            }
-        }
+        HVD_TRY(const bool is_whole,
+                is_world_of_horovodrun(*search.mpi, options.environment, deadline));
+        return is_whole ? place_by_agent(options, config.cpu_operations, deadline)
+                        : place_by_communicator(*search.mpi, config, options.environment, deadline);
     }
-    HVD_TRY(auto place, find_place(options, config, deadline));
-    if (mpi) {
-        HVD_TRY_STATUS(check_communicator(*mpi, place));
-    } else if (config.cpu_operations == CpuOperations::mpi && place.topology.size > 1) {
+    HVD_TRY(auto place, find_place_by_launcher(search, deadline));
+    if (config.cpu_operations == CpuOperations::mpi && place.topology.size > 1) {
         HVD_TRY_STATUS(prepare_mpi(place, options.environment));
     }
     return place;
@@ -197,11 +205,12 @@ Result<std::unique_ptr<Channel>> World::connect(WorldPlace& place,
 Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& tickets) {
     HVD_TRY(auto config, read_config(options.environment));
     const auto deadline = Deadline::in(options.timeout.value_or(config.start_timeout));
-    std::optional<MpiWorld> mpi;
-    HVD_TRY(auto place, find_place(options, config, mpi, deadline));
+    Search search{.options = options, .config = config};
+    HVD_TRY(auto place, find_place(search, deadline));
     std::unique_ptr<World> world(new World);
     world->topology_ = place.topology;
     world->agent_ = std::move(place.agent);
+    world->mpi_ = std::move(search.started_for_it);
     const Logger log("rank " + std::to_string(place.topology.rank), config.log_level,
                      config.log_time);
     if (place.topology.rank == 0) {
@@ -212,7 +221,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
 
     HVD_TRY(auto channel, world->connect(place, config, deadline));
     HVD_TRY(auto communicator,
-            world->use_mpi(std::move(mpi), place, options.environment, config, deadline));
+            world->use_mpi(std::move(search.mpi), place, options.environment, config, deadline));
     std::optional<Coordinator> coordinator;
     if (place.topology.rank == 0) {
         coordinator.emplace(place.topology.size, cache_limits(config));

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from foreign.worlds import PROGRAMS, ROLL_CALL, Ended
@@ -19,39 +21,57 @@ MPIRUN = (
 MPIEXEC = ("mpiexec.hydra", "-np", "4", "-ppn", "2", "-hosts", "h1,h2")
 TWO_WORLDS = (sys.executable, str(PROGRAMS / "two_worlds.py"))
 
+DEBIAN_MPICH = Path("/usr/lib/x86_64-linux-gnu/libmpich.so.12")
+
 Start = Callable[..., Ended]
 
 
 @pytest.fixture(scope="module")
-def start() -> Iterator[Start]:
-    """start(*command): runs it on the first of two hosts."""
+def lab() -> Iterator[Lab]:
     if reason := why_not():
         pytest.skip(reason)
+    with Lab(2) as lab:
+        yield lab
+
+
+@pytest.fixture
+def mpi4py(request: pytest.FixtureRequest, lab: Lab) -> dict[str, str]:
+    """What mpi4py needs: it knows MPICH as libmpi.so.12, which Debian calls otherwise."""
+    if request.node.callspec.params["launcher"] is MPIRUN:
+        return {"MPI4PY_MPIABI": "openmpi"}
+    link = lab[0].path("/root/mpich/libmpi.so.12")
+    link.parent.mkdir(exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(DEBIAN_MPICH)
+    return {"MPI4PY_MPIABI": "mpich", "LD_LIBRARY_PATH": "/root/mpich"}
+
+
+@pytest.fixture(scope="module")
+def start(lab: Lab) -> Start:
+    """start(launcher, *command, **variables): runs it on the first of two hosts."""
     passed = {
         name: os.environ[name] for name in ("HOROVOD_LIBRARY", "PYTHONPATH") if name in os.environ
     }
     exports = tuple(word for name in passed for word in ("-x", name))
 
-    with Lab(2) as lab:
+    def run(launcher: tuple[str, ...], *command: str, **variables: str) -> Ended:
+        options = exports if launcher is MPIRUN else ()
+        extra = tuple(word for name in variables for word in ("-x", name))
+        options += extra if launcher is MPIRUN else ()
+        result = subprocess.run(
+            [*lab[0].prefix(), *launcher, *options, *command],
+            env=lab[0].environment(HOROVOD_LOG_LEVEL="info", **passed, **variables),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=100,
+        )
+        return Ended(
+            result.returncode,
+            result.stdout.decode(errors="replace"),
+            result.stderr.decode(errors="replace"),
+        )
 
-        def run(launcher: tuple[str, ...], *command: str, **variables: str) -> Ended:
-            options = exports if launcher is MPIRUN else ()
-            extra = tuple(word for name in variables for word in ("-x", name))
-            options += extra if launcher is MPIRUN else ()
-            result = subprocess.run(
-                [*lab[0].prefix(), *launcher, *options, *command],
-                env=lab[0].environment(HOROVOD_LOG_LEVEL="info", **passed, **variables),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=100,
-            )
-            return Ended(
-                result.returncode,
-                result.stdout.decode(errors="replace"),
-                result.stderr.decode(errors="replace"),
-            )
-
-        yield run
+    return run
 
 
 @pytest.mark.parametrize("launcher", [MPIRUN, MPIEXEC], ids=["openmpi", "mpich"])
@@ -71,6 +91,80 @@ def test_the_next_world_of_the_processes_meets_too(start: Start, launcher: tuple
 
     assert ended.exit_code == 0, ended
     assert ended.stdout.splitlines() == ["world 0 of 4", "world 1 of 4"]
+
+
+@pytest.mark.parametrize("launcher", [MPIRUN, MPIEXEC], ids=["openmpi", "mpich"])
+def test_a_communicator_over_hosts_is_a_world(
+    start: Start, launcher: tuple[str, ...], mpi4py: dict[str, str]
+) -> None:
+    ended = start(launcher, *ROLL_CALL, "half", **mpi4py)
+
+    assert ended.exit_code == 0, ended
+    worlds = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("[")]
+    assert len(worlds) == 2, ended
+    for world in worlds:
+        assert [rank["host"] for rank in world] == ["h1", "h2"]
+        assert [rank["rank"] for rank in world] == [0, 1]
+        assert [rank["local"] for rank in world] == [[0, 1], [0, 1]]
+        assert [rank["cross"] for rank in world] == [[0, 2], [1, 2]]
+
+
+@pytest.mark.parametrize("launcher", [MPIRUN, MPIEXEC], ids=["openmpi", "mpich"])
+def test_ranks_whose_mpi_is_started_meet_by_it(
+    start: Start, launcher: tuple[str, ...], mpi4py: dict[str, str]
+) -> None:
+    ended = start(launcher, *ROLL_CALL, "started", **mpi4py)
+
+    assert [rank["host"] for rank in ended.world()] == ["h1", "h1", "h2", "h2"]
+
+
+HIDES_PMIX = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+
+void* dlopen(const char* name, int flags) {
+    void* (*const next)(const char*, int) = (void* (*)(const char*, int))dlsym(RTLD_NEXT, "dlopen");
+    return name != NULL && strcmp(name, "libpmix.so.2") == 0 ? NULL : next(name, flags);
+}
+"""
+
+
+@pytest.fixture
+def without_pmix(lab: Lab, tmp_path: Path) -> tuple[str, ...]:
+    """Runs a command as beside an Open MPI that keeps its PMIx to itself."""
+    source = tmp_path / "hides.c"
+    source.write_text(HIDES_PMIX)
+    library = lab[0].path("/root/hides.so")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
+    return ("env", "LD_PRELOAD=/root/hides.so")
+
+
+def test_without_a_pmix_library_mpi_is_started_for_it(
+    start: Start, without_pmix: tuple[str, ...]
+) -> None:
+    ended = start(MPIRUN, *without_pmix, *ROLL_CALL)
+
+    assert [rank["host"] for rank in ended.world()] == ["h1", "h1", "h2", "h2"]
+
+
+def test_without_a_pmix_library_a_key_file_and_an_address_do(
+    start: Start, without_pmix: tuple[str, ...], lab: Lab
+) -> None:
+    key = lab[0].path("/root/key")
+    key.write_bytes(os.urandom(32))
+    key.chmod(0o600)
+    variables = {"HOROVOD_JOB_KEY_FILE": "/root/key", "MASTER_ADDR": "h1"}
+
+    ended = start(MPIRUN, *without_pmix, *ROLL_CALL, HOROVOD_MPI_LIBRARY="/none", **variables)
+    no_address = start(
+        MPIRUN, *without_pmix, *ROLL_CALL, HOROVOD_MPI_LIBRARY="/none", HOROVOD_START_TIMEOUT="20"
+    )
+
+    assert [rank["host"] for rank in ended.world()] == ["h1", "h1", "h2", "h2"]
+    assert no_address.exit_code != 0
+    assert "libpmix.so.2 cannot be loaded, and MPI itself does not help" in no_address.stderr
+    assert "HOROVOD_JOB_KEY_FILE" in no_address.stderr, no_address
 
 
 def test_a_rank_that_does_not_come_is_named(start: Start) -> None:

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MPI as a board: a broadcast carries rank 0's text. It is used while a world comes together, and
+// never after that.
+#pragma once
+
+#include "collectives/base/deadline.hpp"
+#include "collectives/base/env.hpp"
+#include "collectives/base/result.hpp"
+#include "runtime/bootstrap/foreign_board.hpp"
+#include "runtime/bootstrap/foreign_launch.hpp"
+#include "runtime/bootstrap/mpi_world.hpp"
+#include "runtime/engine/config.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace hvd::rt {
+
+/// Of the ranks of a communicator, all of which post or read in the same order.
+class MpiBoard final : public Board {
+public:
+    explicit MpiBoard(coll::mpi::Communicator& all) : all_(all) {}
+
+    [[nodiscard]] std::string_view name() const noexcept override { return "MPI"; }
+    [[nodiscard]] Status post(const std::string& key,
+                              const std::string& text,
+                              Deadline deadline) override;
+    [[nodiscard]] Result<std::string> read(const std::string& key, Deadline deadline) override;
+    void farewell() override {}
+
+private:
+    coll::mpi::Communicator& all_;
+};
+
+/// The same of a launcher's ranks, opened when it is needed.
+class LauncherMpi {
+public:
+    LauncherMpi(const EngineConfig& config, const Environment& environment)
+        : config_(config), environment_(environment) {}
+
+    /// Where the program has started MPI, which sees the launcher's world; else nothing. All ranks
+    /// of a program are alike in that. Errors: timed_out, internal.
+    [[nodiscard]] Result<Board*> if_started(const ForeignLaunch& launch, Deadline deadline);
+
+    /// Starts MPI for it, as `join_mpi` does. Errors: also unsupported.
+    [[nodiscard]] Result<Board*> start(const ForeignLaunch& launch, Deadline deadline);
+
+    /// What `start` has started, which a world then leaves in order; or nothing.
+    [[nodiscard]] std::unique_ptr<coll::mpi::Session> take_session() {
+        return mpi_ ? std::move(mpi_->session) : nullptr;
+    }
+
+private:
+    [[nodiscard]] Board* use(MpiWorld mpi);
+
+    const EngineConfig& config_;
+    const Environment& environment_;
+    std::optional<MpiWorld> mpi_{};
+    std::optional<MpiBoard> board_{};
+};
+
+}  // namespace hvd::rt
