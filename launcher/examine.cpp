@@ -147,7 +147,7 @@ int examine(const Examine& request, EarlyAgentPtr early_agent) {
                     gathered.error());
     }
     auto starters = make_host_starters(io, job.remote, gathered->placed,
-                                       starter_context(blocked.original_mask()),
+                                       starter_context(blocked.original_mask(), job.start_timeout),
                                        std::move(early_agent), std::move(gathered->starter));
     if (!starters) {
         return fail(kExitLauncherFailure, starters.error());

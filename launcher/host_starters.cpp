@@ -33,11 +33,13 @@ SshOptions ssh_options(const RemoteRequest& remote) {
 
 }  // namespace
 
-StarterContext starter_context(const sigset_t& signal_mask) {
+StarterContext starter_context(const sigset_t& signal_mask,
+                               std::chrono::milliseconds start_timeout) {
     std::error_code unknown;  // leaves the path empty, which the starter's error then shows
     StarterContext context{.program = std::filesystem::read_symlink("/proc/self/exe", unknown),
                            .agent = {},
-                           .signal_mask = signal_mask};
+                           .signal_mask = signal_mask,
+                           .start_timeout = start_timeout};
     if (auto agent = read_env("HOROVOD_AGENT"); agent && !agent->empty()) {
         context.agent = std::move(*agent);
     }

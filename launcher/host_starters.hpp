@@ -6,6 +6,7 @@
 #include "launcher/remote/factory.hpp"
 #include "launcher/remote/starter.hpp"
 
+#include <chrono>
 #include <csignal>
 #include <functional>
 #include <memory>
@@ -15,7 +16,8 @@
 namespace hvd::launch {
 
 /// What starters need of this process.
-[[nodiscard]] StarterContext starter_context(const sigset_t& signal_mask);
+[[nodiscard]] StarterContext starter_context(const sigset_t& signal_mask,
+                                             std::chrono::milliseconds start_timeout);
 
 /// Tells which of the hosts are this machine. Errors: as of place_hosts.
 [[nodiscard]] Result<std::vector<PlacedHost>> choose_hosts(const std::vector<Host>& hosts);

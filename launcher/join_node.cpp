@@ -87,7 +87,7 @@ std::vector<std::string> agent_arguments(const JoinRequest& request,
 int join(const JoinRequest& request) {
     const agent::FirstProcess obedient;
     const auto deadline = Deadline::in(request.patience);
-    const auto agent = find_agent_file(starter_context({}));
+    const auto agent = find_agent_file(starter_context({}, request.patience));
     if (!agent) {
         say("no agent to join with: " + agent.error().message);
         return kExitLauncherFailure;

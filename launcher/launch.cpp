@@ -75,13 +75,17 @@ int print_plan(const LaunchRequest& request, const LaunchPlan& plan) {
 }
 
 /// A job that never had a rank.
-int fail(std::optional<SummaryFile>& summary, int exit_code, const Error& error) {
+int fail(std::optional<SummaryFile>& summary,
+         int exit_code,
+         const Error& error,
+         std::vector<HostResult> hosts = {}) {
     complain(error.message);
     if (summary) {
         JobResult result;
         result.exit_code = exit_code;
         result.reason = Reason::start;
         result.sentence = error.message;
+        result.hosts = std::move(hosts);
         if (const auto written = summary->write(result); !written) {
             complain(written.error().message);
         }
@@ -105,6 +109,17 @@ int link_exit_code(const Error& error, int stop_signal) {
 
 int join_exit_code(const Error& error, int stop_signal) {
     return error.code == Errc::invalid_argument ? kExitUsage : link_exit_code(error, stop_signal);
+}
+
+/// The agents did not come up, or did not answer.
+int fail_link(std::optional<SummaryFile>& summary,
+              const Supervisor& supervisor,
+              const Error& error) {
+    for (const auto& words : supervisor.link_words()) {
+        complain(words);
+    }
+    return fail(summary, join_exit_code(error, supervisor.stop_signal()), error,
+                supervisor.link_failures());
 }
 
 /// Plans from recorded facts: no agent, no rank.
@@ -132,8 +147,7 @@ int join_names(Supervisor& supervisor,
                std::optional<SummaryFile>& summary) {
     const auto machines = supervisor.find_machines();
     if (!machines) {
-        return fail(summary, link_exit_code(machines.error(), supervisor.stop_signal()),
-                    machines.error());
+        return fail_link(summary, supervisor, machines.error());
     }
     const auto merged = merge_machines(hosts, *machines);
     return merged ? 0 : fail(summary, kExitUsage, merged.error());
@@ -149,7 +163,7 @@ int choose_master_port(Supervisor& supervisor,
     }
     const auto port = supervisor.pick_port(*ports);
     if (!port) {
-        return fail(summary, join_exit_code(port.error(), supervisor.stop_signal()), port.error());
+        return fail_link(summary, supervisor, port.error());
     }
     facts.free_port = *port;
     return 0;
@@ -162,8 +176,7 @@ int check_hosts(Supervisor& supervisor,
                 std::optional<SummaryFile>& summary) {
     const auto problems = supervisor.check(plan);
     if (!problems) {
-        return fail(summary, link_exit_code(problems.error(), supervisor.stop_signal()),
-                    problems.error());
+        return fail_link(summary, supervisor, problems.error());
     }
     if (problems->empty()) {
         return 0;
@@ -283,7 +296,7 @@ int run_on(const std::vector<PlacedHost>& placed,
     if (!trace) {
         return fail(summary, kExitUsage, trace.error());
     }
-    auto context = starter_context(blocked.original_mask());
+    auto context = starter_context(blocked.original_mask(), request.start_timeout);
     auto options = supervise_options(request);
     if (*trace) {
         (*trace)->join(context, options);
@@ -302,9 +315,8 @@ int run_on(const std::vector<PlacedHost>& placed,
     Supervisor supervisor(io, blocked, std::move(options));
     auto facts = supervisor.link(**starters, hosts);
     if (!facts) {
-        const int exit_code = link_exit_code(facts.error(), supervisor.stop_signal());
-        supervisor.dismiss(exit_code);
-        return fail(summary, exit_code, facts.error());
+        supervisor.dismiss(join_exit_code(facts.error(), supervisor.stop_signal()));
+        return fail_link(summary, supervisor, facts.error());
     }
     wishes->starters = (*starters)->names();
     const auto prepared =

@@ -225,7 +225,8 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
                                     int& stop_signal,
                                     Missing missing) {
     const auto deadline = io.in(request.start_timeout);
-    HVD_TRY(const auto agent, find_agent_file(starter_context(signals.original_mask())));
+    HVD_TRY(const auto agent,
+            find_agent_file(starter_context(signals.original_mask(), request.start_timeout)));
     HVD_TRY(auto image, agent_bytes(agent));
     const bool is_six = reachable_addresses(false).empty() && !reachable_addresses(true).empty();
     const auto token = wire::make_join_token();

@@ -57,8 +57,10 @@ void Examination::link(Starter& starter,
     wait(start_timeout);
     for (std::size_t host = 0; host < hosts.size(); ++host) {
         if (patients_[host].is_awaited && stop_signal_ == 0) {
-            give_up(host,
-                    "no word within --start-timeout; look whether it is up, or allow more time");
+            const auto known = agents_.progress(host);
+            give_up(host, "no word within --start-timeout" +
+                              (known.empty() ? "; look whether it is up, or allow more time"
+                                             : ": " + known));
         }
     }
     keep_alive();

@@ -24,6 +24,10 @@ struct StarterContext {
     std::optional<std::filesystem::path> agent;  // HOROVOD_AGENT: this file and no other
     sigset_t signal_mask{};                      // as horovodrun was given it
 
+    /// In which every agent is to have come up. Each step on the way there has less, so that the
+    /// one that fails is told in its own words.
+    std::chrono::milliseconds start_timeout{30'000};
+
     /// Told, from the loop, when the way to a host's agent enters a step. May be empty.
     std::function<void(const std::string& host, std::string_view step)> on_step{};
 };
@@ -54,8 +58,9 @@ struct SshOptions {
     std::optional<std::string> remote_shell{};  // "kubectl-wrapper.sh -x": run with host, line
     std::string wrap{};                         // starts the agent: "apptainer exec img.sif"
     int concurrency = 512;                      // starts under way at a time
-    std::chrono::milliseconds connect_timeout{
-        30'000};  // for each step up to the agent's first word
+
+    std::chrono::milliseconds connect_timeout{30'000};  // for each step up to the shell
+    std::chrono::milliseconds answer_timeout{60'000};   // where others act: a token, a bootstrap
 
     /// As of StarterContext.
     std::function<void(const std::string& host, std::string_view step)> on_step{};

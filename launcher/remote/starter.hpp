@@ -46,6 +46,10 @@ public:
     /// Ends our direction: an agent that still has ranks ends them.
     virtual void close() = 0;
 
+    /// What it waits for before the agent's first words, and how long: "connecting: 10.0.0.1: no
+    /// answer for 29 s". Empty where it cannot tell.
+    [[nodiscard]] virtual std::string progress() const { return {}; }
+
     /// Whether the kernel tells at once when the agent ends, and its clock is ours.
     [[nodiscard]] virtual bool is_on_this_machine() const noexcept { return false; }
 

@@ -33,6 +33,11 @@ public:
     void send(std::size_t host, const wire::ToAgent& message);
     void send_all(const wire::ToAgent& message);
 
+    /// As of AgentChannel.
+    [[nodiscard]] std::string progress(std::size_t index) const {
+        return links_[index]->channel->progress();
+    }
+
     /// Whether somebody waits for this agent by hand.
     [[nodiscard]] bool wants_job_end(std::size_t index) const {
         return links_[index]->channel->wants_job_end();

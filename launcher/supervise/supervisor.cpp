@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/supervisor.hpp"
 
-#include "collectives/base/text.hpp"
-#include "launcher/output/write_all.hpp"
 #include "launcher/supervise/make_result.hpp"
 
 #include <algorithm>
@@ -45,93 +43,6 @@ Supervisor::Supervisor(IoThread& io, const BlockedSignals& signals, SuperviseOpt
       exit_timer_(io),
       pulse_timer_(io),
       pause_timer_(io) {}
-
-// ---- linking ----
-
-Result<std::vector<HostFacts>> Supervisor::link(Starter& starter, const std::vector<Host>& hosts) {
-    starter_ = &starter;
-    hosts_ = hosts;
-    facts_.resize(hosts.size());
-    pulse_.emplace(options_.lease, hosts.size());
-    if (options_.trace != nullptr) {
-        options_.trace->enter("link", io_.now());
-    }
-    if (auto started = agents_.start(starter, hosts); !started) {
-        link_error_ = std::move(started).error();
-    } else {
-        wait_for_agents();
-    }
-    if (link_error_) {
-        return *std::move(link_error_);
-    }
-    std::vector<HostFacts> facts;
-    for (const auto& host_facts : facts_) {
-        facts.push_back(*host_facts);
-    }
-    return facts;
-}
-
-/// Those whose facts, or whose answer to the last question, we lack.
-std::string Supervisor::missing_hosts() const {
-    constexpr std::size_t kMostNames = 8;
-    std::vector<std::string> names;
-    for (std::size_t host = 0; host < agents_.size(); ++host) {
-        if (!facts_[host] || (host < is_awaited_.size() && is_awaited_[host])) {
-            names.push_back(agents_.host(host));
-        }
-    }
-    const auto more = names.size() - std::min(names.size(), kMostNames);
-    names.resize(names.size() - more);
-    return join(names, ", ") + (more == 0 ? "" : " and " + std::to_string(more) + " more hosts");
-}
-
-void Supervisor::wait_for_agents() {
-    start_timer_.set(start_deadline_, [this] {
-        fail_link({Errc::timed_out, "no word within --start-timeout from " + missing_hosts() +
-                                        "; look whether they can be reached, or allow more time"});
-    });
-    io_.run();
-    start_timer_.cancel();
-}
-
-void Supervisor::fail_link(Error error) {
-    if (!link_error_) {
-        link_error_ = std::move(error);
-    }
-    io_.stop();
-}
-
-void Supervisor::dismiss(int exit_code) {
-    phase_ = Phase::over;
-    if (exit_code == 0) {
-        (void)write_all(STDERR_FILENO, notes_);  // of hosts that would do; else an error has these
-    }
-    agents_.tell_job_end({.exit_code = exit_code, .text = {}});
-    agents_.close();
-    if (!agents_.all_ended()) {
-        grace_timer_.set(io_.in(kAgentPatience), [this] { io_.stop(); });
-        io_.run();
-    }
-}
-
-void Supervisor::on(std::size_t host, const wire::Hello& hello) {
-    if (hello.version != wire::kProtocolVersion || hello.build_id != options_.build_id) {
-        agents_.refuse(host, {Errc::mismatch, "the agent is of build '" + hello.build_id +
-                                                  "', horovodrun of build '" + options_.build_id +
-                                                  "': install both from one build"});
-    }
-}
-
-void Supervisor::on(std::size_t host, const wire::Facts& facts) {
-    facts_[host] = facts.facts;
-    if (options_.trace != nullptr) {
-        options_.trace->done(host, io_.now());
-    }
-    listen_to(host);
-    if (std::ranges::all_of(facts_, [](const auto& known) { return known.has_value(); })) {
-        io_.stop();
-    }
-}
 
 // ---- running ----
 

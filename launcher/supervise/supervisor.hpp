@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -102,6 +103,11 @@ public:
     /// Ends agents that have no ranks, in a job that ends with this exit code.
     void dismiss(int exit_code = 125);
 
+    /// Where one of the questions up to here has failed: what is known of each host that did. To be
+    /// said before that error.
+    [[nodiscard]] std::vector<std::string> link_words() const;
+    [[nodiscard]] std::vector<HostResult> link_failures() const;
+
     /// The signal that made `link` give up.
     [[nodiscard]] int stop_signal() const noexcept { return stop_signal_; }
 
@@ -114,9 +120,13 @@ private:
     void on_message(std::size_t host, wire::FromAgent message);
     void on_agent_end(std::size_t host);
     void wait_for_agents();
-    [[nodiscard]] std::string missing_hosts() const;
+    [[nodiscard]] bool is_missing(std::size_t host) const;
+    [[nodiscard]] std::vector<std::string> missing_hosts() const;
     [[nodiscard]] bool take_answer(std::size_t host);
+    void give_up_missing();
     void fail_link(Error error);
+    void fail_host(std::size_t host, const std::string& why, Error error);
+    void stop_if_settled();
     void lose_host(std::size_t host, HostLoss loss);
     void sweep(std::size_t host, std::chrono::seconds patience);
 
@@ -183,8 +193,11 @@ private:
     std::vector<std::vector<wire::Problem>> problems_;  // by host
     std::int64_t check_sent_ns_ = 0;                    // by our wall clock
     int picked_port_ = 0;                               // 0: none was free
-    std::optional<Error> link_error_;
-    std::string notes_;  // of agents, before there is an output
+    std::optional<Error> link_error_;                   // of the first host that failed
+    std::map<std::size_t, std::string> link_failures_;  // by host: why
+    std::vector<std::string> still_missing_;            // by then
+    bool has_missed_start_ = false;                     // --start-timeout
+    std::string notes_;                                 // of agents, before there is an output
 
     // While running.
     const LaunchPlan* plan_ = nullptr;  // outlives `run`

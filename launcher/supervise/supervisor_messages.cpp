@@ -42,7 +42,8 @@ void Supervisor::on_agent_end(std::size_t host) {
     const auto why = error ? error->message : std::string("it ended without a word");
     switch (phase_) {
         case Phase::linking:
-            fail_link({Errc::unavailable,
+            fail_host(host, why,
+                      {Errc::unavailable,
                        "the agent on host " + agents_.host(host) + " did not report: " + why});
             return;
         case Phase::running:

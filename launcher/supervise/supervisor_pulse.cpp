@@ -65,7 +65,8 @@ void Supervisor::give_up_silent(std::size_t host) {
     agents_.abandon(host, {Errc::timed_out, why});
     switch (phase_) {
         case Phase::linking:
-            fail_link({Errc::unavailable, "lost host " + agents_.host(host) + ": " + why});
+            fail_host(host, why,
+                      {Errc::unavailable, "lost host " + agents_.host(host) + ": " + why});
             return;
         case Phase::running:
             sweep(host, Sweeper::kPatienceWithSilent);

@@ -85,9 +85,7 @@ bool Supervisor::take_answer(std::size_t host) {
     if (options_.trace != nullptr) {
         options_.trace->done(host, io_.now());
     }
-    if (std::ranges::none_of(is_awaited_, [](bool is_awaited) { return is_awaited; })) {
-        io_.stop();
-    }
+    stop_if_settled();
     return true;
 }
 

@@ -10,10 +10,6 @@ namespace {
 constexpr std::size_t kUploadPiece = std::size_t{256} << 10;
 constexpr auto kNow = std::chrono::milliseconds(0);
 
-std::string seconds(std::chrono::milliseconds span) {
-    return std::to_string(std::chrono::ceil<std::chrono::seconds>(span).count()) + " s";
-}
-
 }  // namespace
 
 BootstrapChannel::BootstrapChannel(IoThread& io, Parts parts)
@@ -34,6 +30,7 @@ void BootstrapChannel::open(Handlers handlers) {
 }
 
 void BootstrapChannel::begin() {
+    has_begun_ = true;
     transport_->open(
         {.on_linked =
              [this] {
@@ -115,12 +112,28 @@ void BootstrapChannel::enter(std::string_view step) {
 }
 
 void BootstrapChannel::expect_life() {
-    silence_.set(Deadline::in(patience_), [this] {
-        const auto banner = filter_.banner();
-        fail({Errc::timed_out, "the agent did not start: nothing came for " + seconds(patience_) +
-                                   (was_asked_for_agent_ ? " after it was sent" : "") +
-                                   (banner.empty() ? "" : "; it printed: " + banner)});
-    });
+    heard_at_ = std::chrono::steady_clock::now();
+    silence_.set(Deadline::in(patience_), [this] { fail({Errc::timed_out, silence(patience_)}); });
+}
+
+std::string BootstrapChannel::silence(std::chrono::milliseconds span) const {
+    const auto banner = filter_.banner();
+    return transport_->progress() + ": the agent did not start: nothing came for " +
+           rounded_seconds(span) + (was_asked_for_agent_ ? " after it was sent" : "") +
+           (banner.empty() ? "" : "; it printed: " + banner);
+}
+
+std::string BootstrapChannel::progress() const {
+    switch (state_) {
+        case State::waiting:
+            return has_begun_ ? transport_->progress() : "waiting for its turn (--ssh-concurrency)";
+        case State::linked:
+            return silence(std::chrono::duration_cast<std::chrono::milliseconds>(
+                std::chrono::steady_clock::now() - heard_at_));
+        case State::started: return "its agent has started, but does not tell of its host";
+        case State::over: break;
+    }
+    return {};
 }
 
 void BootstrapChannel::send(std::vector<std::byte> bytes) {

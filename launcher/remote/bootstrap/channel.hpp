@@ -38,6 +38,7 @@ public:
     void send(std::vector<std::byte> bytes) override;
     void when_sent(std::function<void()> sent) override;
     void close() override;
+    [[nodiscard]] std::string progress() const override;
 
 private:
     enum class State { waiting, linked, started, over };
@@ -47,6 +48,7 @@ private:
     void start_stream(std::string first);
     void upload(std::size_t from);
     void expect_life();
+    [[nodiscard]] std::string silence(std::chrono::milliseconds span) const;
     void enter(std::string_view step);
     void fail(Error error);
     void transport_ended(std::optional<Error> error);
@@ -56,9 +58,11 @@ private:
     std::chrono::milliseconds patience_;
     std::function<void(std::string)> tell_banner_;
     std::function<void(std::string_view)> tell_step_;  // may be empty
+    bool has_begun_ = false;                           // it has had its turn
     Handlers handlers_;
     BootstrapFilter filter_;
     State state_ = State::waiting;
+    std::chrono::steady_clock::time_point heard_at_;
     bool was_asked_for_agent_ = false;
     std::vector<std::vector<std::byte>> held_;
     std::vector<std::function<void()>> held_calls_;

@@ -83,6 +83,10 @@ std::string BootstrapFilter::banner() const {
     return one_line(banner_ + std::string(unread()), kShownBanner);
 }
 
+std::string rounded_seconds(std::chrono::milliseconds span) {
+    return std::to_string(std::chrono::ceil<std::chrono::seconds>(span).count()) + " s";
+}
+
 std::string one_line(std::string_view text, std::size_t max_characters) {
     std::vector<std::string> lines;
     for (const auto line : split(text, '\n')) {

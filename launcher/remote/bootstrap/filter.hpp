@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -46,5 +47,8 @@ private:
 
 /// Text of several lines as one printable line: its last `max_characters`.
 [[nodiscard]] std::string one_line(std::string_view text, std::size_t max_characters);
+
+/// "20 s"; what has begun counts.
+[[nodiscard]] std::string rounded_seconds(std::chrono::milliseconds span);
 
 }  // namespace hvd::launch

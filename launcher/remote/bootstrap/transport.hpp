@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace hvd::launch {
@@ -34,6 +35,9 @@ public:
     virtual void send(std::vector<std::byte> bytes) = 0;
     virtual void when_sent(std::function<void()> sent) = 0;
     virtual void close() = 0;
+
+    /// As of AgentChannel, up to the link; from then on, who carries the streams.
+    [[nodiscard]] virtual std::string progress() const = 0;
 
     /// After the end, where the line has not done what it was for: begins with another line, if
     /// there is one. The same handlers are called again.

@@ -117,6 +117,11 @@ void CommandTransport::close() {
     }
 }
 
+std::string CommandTransport::progress() const {
+    const auto words = one_line(errors_, kShownErrors);
+    return "through " + argv_.front() + (words.empty() ? "" : ", which says: " + words);
+}
+
 void CommandTransport::reap() {
     pid_t reaped = 0;
     do {

@@ -28,6 +28,7 @@ public:
     void send(std::vector<std::byte> bytes) override;
     void when_sent(std::function<void()> sent) override;
     void close() override;
+    [[nodiscard]] std::string progress() const override;
 
 private:
     struct Streams;

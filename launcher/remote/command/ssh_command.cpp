@@ -28,7 +28,7 @@ std::vector<std::string> remote_argv(const Host& host,
         argv.emplace_back(line);
         return argv;
     }
-    const auto patience = std::chrono::ceil<std::chrono::seconds>(options.connect_timeout).count();
+    const auto patience = std::chrono::floor<std::chrono::seconds>(options.connect_timeout).count();
     // Nobody can answer a question, and of the user's forwardings only one session can have each.
     argv = {"ssh", "-T",
             "-e",  "none",

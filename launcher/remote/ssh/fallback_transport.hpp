@@ -29,6 +29,7 @@ public:
     void send(std::vector<std::byte> bytes) override { current_->send(std::move(bytes)); }
     void when_sent(std::function<void()> sent) override { current_->when_sent(std::move(sent)); }
     void close() override { current_->close(); }
+    [[nodiscard]] std::string progress() const override { return current_->progress(); }
     [[nodiscard]] bool try_next_line() override { return current_->try_next_line(); }
 
 private:

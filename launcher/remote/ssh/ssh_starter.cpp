@@ -11,6 +11,7 @@
 #include "launcher/wire/build_id.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <set>
 #include <string>
@@ -29,6 +30,13 @@ std::size_t possible_hosts() {
     const auto limit = raise_open_files();
     const auto usable = limit - std::min(limit, kOwnDescriptors);
     return std::max<std::size_t>(usable / kDescriptorsPerHost, 1);
+}
+
+/// A step ends before the whole start does. What a program does in a step of its own (ssh connects)
+/// ends before that.
+void limit_steps(SshOptions& options, std::chrono::milliseconds start_timeout) {
+    options.connect_timeout = std::min(options.connect_timeout, start_timeout * 2 / 3);
+    options.answer_timeout = std::min(options.answer_timeout, start_timeout * 5 / 6);
 }
 
 /// What an SshStarter and the transports that it made share; they may outlive it.
@@ -69,12 +77,10 @@ public:
     }
 
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override {
-        const auto patience =
-            2 * shared_->options.connect_timeout;  // ssh connects in it, and starts
         BootstrapChannel::Parts parts{.transport = make_transport(host),
                                       .image = image_,
                                       .turnstile = turnstile_,
-                                      .patience = patience,
+                                      .patience = shared_->options.answer_timeout,
                                       .banner = banner_note(host),
                                       .step = step_note(host)};
         std::unique_ptr<AgentChannel> channel =
@@ -143,6 +149,7 @@ Result<std::unique_ptr<Starter>> make_ssh_starter(IoThread& io,
     }
     HVD_TRY(auto image, load_agent_image(*path, wire::build_id()));
     options.on_step = context.on_step;
+    limit_steps(options, context.start_timeout);
     return std::unique_ptr<Starter>(
         std::make_unique<SshStarter>(io, context, std::move(options), std::move(image)));
 }

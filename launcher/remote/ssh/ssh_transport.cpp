@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/ssh/ssh_transport.hpp"
 
+#include "collectives/base/text.hpp"
 #include "launcher/net/io_thread.hpp"
 #include "launcher/remote/bootstrap/filter.hpp"
 #include "launcher/remote/ssh/encoding.hpp"
@@ -9,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include <netinet/in.h>
@@ -20,8 +22,7 @@ namespace {
 
 constexpr auto kNow = std::chrono::milliseconds(0);
 constexpr auto kCloseLimit = std::chrono::seconds(3);
-constexpr auto kSignInLimit = std::chrono::seconds(60);  // somebody may have to touch a token
-constexpr int kPiecesPerTurn = 32;                       // then other hosts have theirs
+constexpr int kPiecesPerTurn = 32;  // then other hosts have theirs
 constexpr std::size_t kShownErrors = 1'000;
 
 /// sshd drops connections at random once 10 are not signed in (MaxStartups).
@@ -71,11 +72,29 @@ std::string_view SshTransport::words(State state) {
     return "";
 }
 
+/// What to do about a host that says nothing.
+std::string_view SshTransport::remedy(State state) {
+    switch (state) {
+        case State::resolve: return "; look at its spelling, at /etc/hosts and at the name server";
+        case State::connect: return "; look whether it is up, and whether a firewall drops SSH";
+        case State::handshake: return "; look whether it is an sshd that listens there";
+        case State::sign_in: return "; an agent's key may wait for somebody's touch or password";
+        case State::open_channel:
+        case State::execute: return "; look whether its sshd is overloaded";
+        case State::host_key:
+        case State::running:
+        case State::closing:
+        case State::over: break;
+    }
+    return "";
+}
+
 void SshTransport::enter(State state) {
     if (tell_step_ && line_ == 0 && state != state_ && state < State::running) {
         tell_step_(words(state));
     }
     state_ = state;
+    entered_at_ = std::chrono::steady_clock::now();
     std::chrono::milliseconds limit = target_.connect_timeout;
     if (state == State::running || state == State::over) {
         limit_.cancel();
@@ -86,15 +105,14 @@ void SshTransport::enter(State state) {
         return;
     }
     if (state == State::sign_in && target_.agent_socket) {
-        limit = std::max<std::chrono::milliseconds>(limit, kSignInLimit);
+        limit = std::max(limit, target_.answer_timeout);
     }
     limit_.set(Deadline::in(limit), [this, limit] {
         if (std::exchange(is_line_over_, false)) {
             connect();
             return;
         }
-        const auto span = std::chrono::ceil<std::chrono::seconds>(limit).count();
-        fail(Errc::timed_out, "no answer within " + std::to_string(span) + " s");
+        fail(Errc::timed_out, silence("within " + rounded_seconds(limit)));
     });
 }
 
@@ -322,6 +340,30 @@ bool SshTransport::try_next_line() {
     return true;
 }
 
+// ---- words ----
+
+std::string SshTransport::route() const {
+    return "ssh to " + target_.user + "@" + target_.name + " port " + std::to_string(target_.port);
+}
+
+/// "10.0.0.1: no answer within 20 s; look whether ...".
+std::string SshTransport::silence(const std::string& span) const {
+    std::vector<std::string> places;
+    std::ranges::transform(addresses_, std::back_inserter(places), &Address::text);
+    const auto place = places.empty() ? "" : join(places, ", ") + ": ";
+    return place + "no answer " + span + std::string(remedy(state_));
+}
+
+std::string SshTransport::progress() const {
+    if (state_ >= State::running) {
+        return route();
+    }
+    const auto span = std::chrono::steady_clock::now() - entered_at_;
+    return route() + ": " + std::string(words(state_)) + ": " +
+           silence("for " +
+                   rounded_seconds(std::chrono::duration_cast<std::chrono::milliseconds>(span)));
+}
+
 // ---- the end ----
 
 void SshTransport::fail(Errc code, const std::string& reason) {
@@ -342,9 +384,7 @@ void SshTransport::finish(std::optional<Error> error) {
     // A reason to use the system's ssh is said once, with the first host that it is about.
     if (error && error->code != Errc::unsupported) {
         const auto said = one_line(errors_, kShownErrors);
-        error->message = "ssh to " + target_.user + "@" + target_.name + " port " +
-                         std::to_string(target_.port) + ": " + error->message +
-                         (said.empty() ? "" : ": " + said);
+        error->message = route() + ": " + error->message + (said.empty() ? "" : ": " + said);
     }
     // From the loop: what called us may be in the middle of something.
     soon_.set(Deadline::in(kNow), [this, outcome = std::move(error)]() mutable {

@@ -10,6 +10,7 @@
 #include "launcher/remote/ssh/ssh_session.hpp"
 #include "launcher/remote/ssh/target.hpp"
 
+#include <chrono>
 #include <csignal>
 #include <deque>
 #include <functional>
@@ -43,6 +44,7 @@ public:
     void send(std::vector<std::byte> bytes) override;
     void when_sent(std::function<void()> sent) override;
     void close() override;
+    [[nodiscard]] std::string progress() const override;
     [[nodiscard]] bool try_next_line() override;
 
 private:
@@ -63,6 +65,7 @@ private:
     enum class Pending { nothing, read, write };
 
     [[nodiscard]] static std::string_view words(State state);
+    [[nodiscard]] static std::string_view remedy(State state);
     void enter(State state);
     void resolved(Result<std::vector<Address>> addresses);
     void connect();
@@ -78,6 +81,8 @@ private:
     [[nodiscard]] bool pump_in();
     [[nodiscard]] bool pump_out();
     void report_sent();
+    [[nodiscard]] std::string route() const;
+    [[nodiscard]] std::string silence(const std::string& span) const;
     void fail(Errc code, const std::string& reason);
     void finish(std::optional<Error> error);
 
@@ -91,6 +96,7 @@ private:
     Handlers handlers_;
     std::function<void(std::string_view)> tell_step_;  // may be empty
     State state_ = State::resolve;
+    std::chrono::steady_clock::time_point entered_at_;
     Timer limit_;
     Timer soon_;
     std::minstd_rand dice_;

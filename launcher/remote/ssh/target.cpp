@@ -228,6 +228,7 @@ std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
             ? std::min<std::chrono::milliseconds>(std::chrono::seconds(*config.connect_timeout_s),
                                                   options.connect_timeout)
             : options.connect_timeout;
+    target.answer_timeout = options.answer_timeout;
     target.known_hosts_name =
         config.host_key_alias.value_or(known_hosts_name(target.name, target.port));
     load_known_hosts(target, config, tokens, known_hosts);

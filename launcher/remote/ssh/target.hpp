@@ -41,6 +41,7 @@ struct SshTarget {
     std::string known_hosts_file{};  // where a key is to be added
     std::string host_key_algorithms{};
     std::chrono::milliseconds connect_timeout{};
+    std::chrono::milliseconds answer_timeout{};  // to sign in, where somebody may have to act
 };
 
 /// Why the system's ssh is to be used.

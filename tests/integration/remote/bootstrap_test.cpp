@@ -293,7 +293,7 @@ TEST_CASE("a host that says nothing is given up in time") {
 
     const auto linked =
         test::link({{.name = "there", .slots = {}}},
-                   {.remote_shell = host, .connect_timeout = std::chrono::milliseconds(200)});
+                   {.remote_shell = host, .answer_timeout = std::chrono::milliseconds(200)});
 
     const auto& outcome = linked.hosts.front();
     REQUIRE(outcome.error);
