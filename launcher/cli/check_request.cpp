@@ -45,6 +45,30 @@ Status check_ranks(const LaunchRequest& request) {
 
 }  // namespace
 
+Status check_remote_shell(const LaunchRequest& request) {
+    const auto& remote = request.remote;
+    if (remote.shell.empty() || is_ssh_command(remote.shell)) {
+        return ok();
+    }
+    const auto refuse = [&](const std::string& what) {
+        return wrong(what + " is for SSH, but '" + remote.shell +
+                     "' reaches the hosts, which is told a host's name and nothing more; leave it "
+                     "out, or put what that program needs into --remote-shell");
+    };
+    if (remote.port) {
+        return refuse("-p " + std::to_string(*remote.port));
+    }
+    if (remote.identity) {
+        return refuse("-i " + remote.identity->string());
+    }
+    for (const auto& host : request.hosts) {
+        if (host.port) {
+            return refuse("the port " + std::to_string(*host.port) + " of host " + host.name);
+        }
+    }
+    return ok();
+}
+
 Status check_job(const Draft& draft) {
     const auto& request = draft.request;
     if (draft.json) {

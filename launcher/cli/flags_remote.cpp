@@ -122,7 +122,7 @@ FlagSection remote_flags() {
          {{"--remote-shell"},
           "COMMAND",
           "run COMMAND HOST 'sh line' instead of SSH, such as a wrapper of kubectl exec "
-          "(default: OMPI_MCA_plm_rsh_agent, where set)",
+          "(default: OMPI_MCA_plm_rsh_agent, where that is /etc/mpi/kubexec.sh)",
           [](Draft& draft, std::string_view value) {
               return set_text(draft.request.remote.shell, value);
           }},

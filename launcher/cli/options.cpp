@@ -29,8 +29,10 @@ using po::command_line_style::unix_style;
 constexpr int kStyle =
     (unix_style & ~allow_guessing & ~allow_sticky & ~short_allow_adjacent) | allow_long_disguise;
 
-/// Where sites that wrap Open MPI's ssh have its replacement; the original obeys it too.
+/// Where Open MPI has what replaces its ssh. As in the original, only Kubeflow's takes the place of
+/// ours: what else is written there ("ssh : rsh") is meant for mpirun.
 constexpr std::string_view kRemoteShellVariable = "OMPI_MCA_plm_rsh_agent";
+constexpr std::string_view kKubeflowShell = "/etc/mpi/kubexec.sh";
 
 Error wrong(std::string message) {
     return {Errc::invalid_argument, std::move(message)};
@@ -260,10 +262,11 @@ Status read_config(Draft& draft) {
 /// Checks what concerns more than one flag at a time.
 Status finish(Draft& draft) {
     if (const auto agent = find(draft.environment, kRemoteShellVariable);
-        agent && draft.request.remote.shell.empty()) {
+        agent == kKubeflowShell && draft.request.remote.shell.empty()) {
         draft.request.remote.shell = *agent;
     }
     HVD_TRY_STATUS(read_hosts(draft));
+    HVD_TRY_STATUS(check_remote_shell(draft.request));
     HVD_TRY_STATUS(read_start_timeout(draft));
     HVD_TRY_STATUS(read_config(draft));
     HVD_TRY_STATUS(check_join(draft));

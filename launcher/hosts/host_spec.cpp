@@ -267,6 +267,12 @@ Result<std::vector<Host>> parse_hosts(std::string_view text) {
     return std::move(list.hosts);
 }
 
+bool is_ssh_command(std::string_view command) {
+    command = trim(command);
+    const auto program = command.substr(0, command.find(' '));
+    return program.substr(program.rfind('/') + 1) == "ssh";
+}
+
 Status merge_machines(std::vector<Host>& hosts, const std::vector<std::size_t>& machines) {
     for (std::size_t index = 0; index < hosts.size(); ++index) {
         auto& first = hosts[machines[index]];

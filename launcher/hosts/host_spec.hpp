@@ -62,6 +62,9 @@ struct HostList {
 [[nodiscard]] Status exclude_hosts(std::vector<Host>& hosts,
                                    const std::vector<std::string>& excluded);
 
+/// Whether the program of a command line is called ssh, and so takes the flags of ssh.
+[[nodiscard]] bool is_ssh_command(std::string_view command);
+
 /// Gives the slots of hosts that turned out to be one machine to the first of them; the others keep
 /// none. `machines[i]` is the first host that is the machine of host i. Errors: both names, where
 /// one of them has no number of slots that could be added.

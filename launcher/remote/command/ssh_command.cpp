@@ -7,6 +7,19 @@
 #include <chrono>
 
 namespace hvd::launch {
+namespace {
+
+/// Where to connect, and with which key.
+void add_flags(std::vector<std::string>& argv, const Host& host, const SshOptions& options) {
+    if (options.identity) {
+        argv.insert(argv.end(), {"-o", "IdentitiesOnly=yes", "-i", options.identity->string()});
+    }
+    if (const auto port = host.port ? host.port : options.port) {
+        argv.insert(argv.end(), {"-p", std::to_string(*port)});
+    }
+}
+
+}  // namespace
 
 std::string bare_name(const Host& host) {
     const std::string_view name = host.name;
@@ -24,6 +37,9 @@ std::vector<std::string> remote_argv(const Host& host,
                 argv.emplace_back(word);
             }
         }
+        if (is_ssh_command(*options.remote_shell)) {
+            add_flags(argv, host, options);
+        }
         argv.push_back((host.user ? *host.user + "@" : "") + bare_name(host));
         argv.emplace_back(line);
         return argv;
@@ -35,25 +51,14 @@ std::vector<std::string> remote_argv(const Host& host,
             "-o",  "BatchMode=yes",
             "-o",  "ClearAllForwardings=yes",
             "-o",  "ConnectTimeout=" + std::to_string(std::max<long long>(patience, 1))};
-    const auto add = [&argv](std::string flag, std::string value) {
-        argv.push_back(std::move(flag));
-        argv.push_back(std::move(value));
-    };
     if (options.config) {
-        add("-F", options.config->string());
+        argv.insert(argv.end(), {"-F", options.config->string()});
     }
-    if (options.identity) {
-        add("-o", "IdentitiesOnly=yes");
-        add("-i", options.identity->string());
-    }
-    if (const auto port = host.port ? host.port : options.port) {
-        add("-p", std::to_string(*port));
-    }
+    add_flags(argv, host, options);
     if (host.user) {
-        add("-l", *host.user);
+        argv.insert(argv.end(), {"-l", *host.user});
     }
-    add("--", bare_name(host));
-    argv.emplace_back(line);
+    argv.insert(argv.end(), {"--", bare_name(host), std::string(line)});
     return argv;
 }
 

@@ -14,7 +14,8 @@ namespace hvd::launch {
 [[nodiscard]] std::string bare_name(const Host& host);
 
 /// The program and its arguments that execute `line` on the host: the system's ssh, or what
-/// --remote-shell names, which is given the host (with "user@" where it has one) and the line.
+/// --remote-shell names, which is given the host (with "user@" where it has one) and the line; one
+/// that is called ssh also the port and the key.
 [[nodiscard]] std::vector<std::string> remote_argv(const Host& host,
                                                    const SshOptions& options,
                                                    std::string_view line);

@@ -58,18 +58,43 @@ private:
 
 TEST_CASE("inside of an allocation its hosts are taken, unless others are written") {
     const Environment lsf{{"LSB_JOBID", "7"}, {"LSB_MCPU_HOSTS", "a 4 b 2"}};
-    auto with_agent = lsf;
-    with_agent["OMPI_MCA_plm_rsh_agent"] = "kexec";
 
     CHECK(request("train", lsf).hosts == std::vector<Host>{{"a", 4}, {"b", 2}});
     CHECK(request("-H ^a train", lsf).hosts == std::vector<Host>{{"b", 2}});
     CHECK(request("-H c train", lsf).hosts == std::vector<Host>{{"c"}});
     CHECK(request("train", lsf).remote.shell == "blaunch");
     CHECK(request("--remote-shell r train", lsf).remote.shell == "r");
-    CHECK(request("train", with_agent).remote.shell == "kexec");
     CHECK(request("-H c train", lsf).remote.shell.empty());
     CHECK(request("--verbose train", lsf).notes ==
           std::vector<std::string>{"the hosts are those of LSF job 7"});
+}
+
+TEST_CASE("of Open MPI's agents only Kubeflow's takes the place of SSH, as in the original") {
+    const auto shell = [](const std::string& agent, const std::string& more = "") {
+        const Environment environment{{"OMPI_MCA_plm_rsh_agent", agent}};
+        return request("-H c" + more + " train", environment).remote.shell;
+    };
+
+    CHECK(shell("/etc/mpi/kubexec.sh") == "/etc/mpi/kubexec.sh");
+    CHECK(shell("/etc/mpi/kubexec.sh", " --remote-shell r") == "r");
+    CHECK(shell("ssh").empty());
+    CHECK(shell("ssh : rsh").empty());
+    CHECK(shell("/opt/kubexec.sh").empty());
+}
+
+TEST_CASE("what is for SSH is refused where another program reaches the hosts") {
+    const Environment kubeflow{{"OMPI_MCA_plm_rsh_agent", "/etc/mpi/kubexec.sh"}};
+    const Environment lsf{{"LSB_JOBID", "7"}, {"LSB_MCPU_HOSTS", "a 4 b 2"}};
+    using Catch::Contains;
+
+    CHECK_THAT(error("-p 2222 -H c train", kubeflow),
+               Contains("-p 2222 is for SSH, but '/etc/mpi/kubexec.sh' reaches the hosts") &&
+                   Contains("leave it out, or put what that program needs into --remote-shell"));
+    CHECK_THAT(error("-i key train", lsf), Contains("-i key is for SSH, but 'blaunch' reaches"));
+    CHECK_THAT(error("--remote-shell r -H ssh://c:2222 train"),
+               Contains("the port 2222 of host c is for SSH, but 'r' reaches"));
+    CHECK(error("--remote-shell r -H me@c train").empty());  // which it is told
+    CHECK(error("--remote-shell /usr/bin/ssh -p 2222 -H ssh://c:7 train").empty());
 }
 
 TEST_CASE("inside of a Slurm allocation srun starts the agents, unless the user knows better") {

@@ -186,4 +186,8 @@ TEST_CASE("a remote shell gets host and line") {
 
     CHECK(remote_argv(host, options, "LINE") ==
           std::vector<std::string>{"kexec", "-n", "jobs", "ann@pod-1", "LINE"});
+    CHECK(remote_argv({.name = "node1", .slots = {}, .user = "ann", .port = 7},
+                      {.identity = "/k", .remote_shell = "/opt/bin/ssh -4"}, "LINE") ==
+          std::vector<std::string>{"/opt/bin/ssh", "-4", "-o", "IdentitiesOnly=yes", "-i", "/k",
+                                   "-p", "7", "ann@node1", "LINE"});
 }

@@ -302,14 +302,14 @@ TEST_CASE("what mpirun cannot do, or is not asked to, is refused") {
 
 TEST_CASE("flags about other hosts are read") {
     const auto one =
-        request("-np 2 -p 2222 -i key --ssh-concurrency 8 --wrap w --remote-shell r a");
+        request("-np 2 -p 2222 -i key --ssh-concurrency 8 --wrap w --remote-shell /o/ssh a");
     const auto network =
         request("-np 2 --network-interface eth0,ib* --network-interfaces 10.0.0.0/8 a");
     const auto rules = request("-np 2 --lease 2.5 --on-failure wait --exit-timeout 0 a");
 
     CHECK(one.remote ==
           RemoteRequest{
-              .port = 2222, .identity = "key", .concurrency = 8, .shell = "r", .wrap = "w"});
+              .port = 2222, .identity = "key", .concurrency = 8, .shell = "/o/ssh", .wrap = "w"});
     CHECK(network.tunables.at("HOROVOD_NETWORK_INTERFACES") == "eth0,ib*,10.0.0.0/8");
     CHECK(request("-np 2 --port-range 7-9 a").tunables.at("HOROVOD_PORT_RANGE") == "7-9");
     CHECK(rules.lease == milliseconds(2500));
