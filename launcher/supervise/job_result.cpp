@@ -134,6 +134,10 @@ std::string format_last_words(const JobResult& result) {
                            " could not be killed (state " + process.state + ", waiting in " +
                            process.wchan + ")");
     }
+    for (const auto& [host, why] : result.unswept) {
+        add_line(text, "processes may remain on host " + host +
+                           ", which could not be searched for them: " + why);
+    }
     return text;
 }
 

@@ -79,6 +79,12 @@ struct HostSurvivor {
     wire::Survivor process;
 };
 
+/// A lost host that could not be searched for processes of the job.
+struct UnsweptHost {
+    std::string host;
+    std::string why;
+};
+
 struct JobResult {
     std::string job_id;
     int exit_code = 0;
@@ -91,6 +97,7 @@ struct JobResult {
     std::vector<RankResult> ranks;
     std::vector<HostResult> hosts;
     std::vector<HostSurvivor> survivors;
+    std::vector<UnsweptHost> unswept;
     std::vector<std::string> warnings;  // output that was lost
 
     [[nodiscard]] bool is_success() const noexcept { return exit_code == 0; }

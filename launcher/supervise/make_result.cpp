@@ -158,6 +158,17 @@ std::string sentence_for(const Seen& seen, const JobResult& result, const Verdic
                : "lost the agent on host " + broken->host + ": " + broken->error;
 }
 
+/// What keeps a job from being a success whose ranks have all succeeded.
+std::string flaw_of(const JobResult& result) {
+    if (!result.warnings.empty()) {
+        return "some of their output was lost";
+    }
+    if (!result.survivors.empty()) {
+        return "processes of the job are left that could not be killed";
+    }
+    return result.unswept.empty() ? "" : "processes of the job may be left";
+}
+
 }  // namespace
 
 JobResult make_result(Seen seen) {
@@ -183,10 +194,11 @@ JobResult make_result(Seen seen) {
     result.sentence = sentence_for(seen, result, verdict);
     result.hosts = std::move(seen.hosts);
     result.survivors = std::move(seen.survivors);
+    result.unswept = std::move(seen.unswept);
     result.warnings = std::move(seen.warnings);
-    if (result.is_success() && !result.warnings.empty()) {
+    if (auto flaw = flaw_of(result); result.is_success() && !flaw.empty()) {
         result.exit_code = kLauncherFailure;
-        result.sentence = "the ranks have succeeded, but some of their output was lost";
+        result.sentence = "the ranks have succeeded, but " + std::move(flaw);
     }
     return result;
 }

@@ -18,6 +18,7 @@ struct Seen {
     const std::vector<StderrTail>& tails;  // indexed by rank
     std::vector<HostResult> hosts;
     std::vector<HostSurvivor> survivors;
+    std::vector<UnsweptHost> unswept;
     std::vector<std::string> warnings;
     double seconds = 0;
     std::string time_limit{};  // for people: what ends a job that takes too long

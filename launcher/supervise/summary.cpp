@@ -129,6 +129,7 @@ std::string format_summary(const JobResult& result) {
         {"ranks", Json::array()},
         {"hosts", Json::array()},
         {"survivors", Json::array()},
+        {"unswept", Json::array()},
         {"warnings", result.warnings}};
     if (!result.sentence.empty()) {
         json["warnings"].insert(json["warnings"].begin(), result.sentence);
@@ -149,6 +150,9 @@ std::string format_summary(const JobResult& result) {
                                      {"pid", process.pid},
                                      {"state", process.state},
                                      {"wchan", process.wchan}});
+    }
+    for (const auto& [host, why] : result.unswept) {
+        json["unswept"].push_back({{"host", host}, {"why", why}});
     }
     // Ranks may write any bytes; JSON is UTF-8.
     constexpr int kIndent = 2;

@@ -226,6 +226,7 @@ void Supervisor::tell_job_end() {
                                             .tails = tails_,
                                             .hosts = {},
                                             .survivors = {},
+                                            .unswept = {},
                                             .warnings = {},
                                             .seconds = 0,
                                             .time_limit = options_.timeout_words});
@@ -250,6 +251,7 @@ JobResult Supervisor::make_result() {
                                 .tails = tails_,
                                 .hosts = std::move(hosts),
                                 .survivors = std::move(survivors_),
+                                .unswept = sweeper_->take_unswept(),
                                 .warnings = output_->losses(),
                                 .seconds = lasted.count(),
                                 .time_limit = options_.timeout_words});

@@ -13,19 +13,25 @@ namespace hvd::launch {
 void Sweeper::sweep(const Host& host, const std::string& job_id, std::chrono::seconds patience) {
     auto channel = starter_.start(host);
     if (!channel) {
-        return;  // the loss of the host is told already
+        unswept_.push_back({.host = host.name, .why = std::move(channel).error().message});
+        return;
     }
     auto& broom = brooms_.emplace_back(io_);
     broom.host = host.name;
     broom.channel = std::move(channel).value();
-    broom.limit.set(io_.in(patience), [this, &broom] {
+    broom.limit.set(io_.in(patience), [this, &broom, patience] {
+        const auto known = broom.channel->progress();
         broom.channel.reset();
-        finish(broom);
+        give_up(broom, "it did not answer within " + std::to_string(patience.count()) + " s" +
+                           (known.empty() ? "" : " (" + known + ")"));
     });
     broom.channel->open(
         {.on_bytes = [this, &broom,
                       job_id](std::span<const std::byte> bytes) { receive(broom, job_id, bytes); },
-         .on_end = [this, &broom](const std::optional<Error>& /*error*/) { finish(broom); }});
+         .on_end =
+             [this, &broom](const std::optional<Error>& error) {
+                 give_up(broom, error ? error->message : "its new agent ended without a word");
+             }});
 }
 
 bool Sweeper::is_idle() const noexcept {
@@ -38,7 +44,7 @@ void Sweeper::receive(Broom& broom, const std::string& job_id, std::span<const s
         auto message = broom.reader.next();
         if (!message) {
             broom.channel->close();
-            finish(broom);
+            give_up(broom, std::move(message).error().message);
             return;
         }
         if (!*message) {
@@ -74,6 +80,13 @@ void Sweeper::ask(Broom& broom, const std::string& job_id) {
         bytes.insert(bytes.end(), frame.begin(), frame.end());
     }
     broom.channel->send(std::move(bytes));
+}
+
+void Sweeper::give_up(Broom& broom, std::string why) {
+    if (!broom.is_over) {
+        unswept_.push_back({.host = broom.host, .why = std::move(why)});
+        finish(broom);
+    }
 }
 
 void Sweeper::finish(Broom& broom) {

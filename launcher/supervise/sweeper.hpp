@@ -24,7 +24,8 @@ class IoThread;
 /// finds what the ranks had daemonised. Thread: io.
 class Sweeper final {
 public:
-    /// A host that cannot be reached within this time ends its processes by its own lease. One that
+    /// A host that cannot be reached within this time ends its processes by its own lease, if
+    /// somebody is left there to do so: that is told. One that
     /// was silent before will hardly answer now.
     static constexpr auto kPatience = std::chrono::seconds(3);
     static constexpr auto kPatienceWithSilent = std::chrono::seconds(1);
@@ -41,6 +42,9 @@ public:
         return std::exchange(survivors_, {});
     }
 
+    /// Of which hosts that is not known, and why.
+    [[nodiscard]] std::vector<UnsweptHost> take_unswept() { return std::exchange(unswept_, {}); }
+
 private:
     struct Broom {
         explicit Broom(IoThread& io) : limit(io) {}
@@ -55,12 +59,14 @@ private:
 
     void receive(Broom& broom, const std::string& job_id, std::span<const std::byte> bytes);
     void ask(Broom& broom, const std::string& job_id);
+    void give_up(Broom& broom, std::string why);
     void finish(Broom& broom);
 
     IoThread& io_;
     Starter& starter_;
     std::function<void()> changed_;
     std::vector<HostSurvivor> survivors_;
+    std::vector<UnsweptHost> unswept_;
     std::list<Broom> brooms_;
 };
 

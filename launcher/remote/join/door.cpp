@@ -74,9 +74,13 @@ public:
     [[nodiscard]] std::string_view name() const noexcept override { return name_; }
 
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override {
-        auto connection = std::move(joined_[host.name]);
-        if (!connection) {
+        const auto joined = joined_.find(host.name);
+        if (joined == joined_.end()) {
             return Error{Errc::internal, host.name + " has not joined"};
+        }
+        auto connection = std::move(joined->second);
+        if (!connection) {
+            return Error{Errc::unavailable, "nobody here can start an agent on a host that joined"};
         }
         return std::unique_ptr<AgentChannel>(std::make_unique<JoinChannel>(std::move(connection)));
     }

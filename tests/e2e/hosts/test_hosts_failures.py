@@ -218,6 +218,7 @@ def test_a_killed_sshd_loses_its_host(started):
     assert sessions
     assert ended.code == 125
     assert "h2" in "\n".join(ended.said)
+    assert "may remain" not in "\n".join(ended.said)  # it was searched
     hosts.wait_until_clean(2)
 
 
@@ -278,6 +279,8 @@ def test_a_silent_host_is_lost_when_its_lease_ends(started):
 
     assert ended.code == 125
     assert "h3" in "\n".join(ended.said)
+    left = [line for line in ended.said if "processes may remain on host h3" in line]
+    assert len(left) == 1 and "did not answer within 1 s (ssh to root@h3" in left[0]
     assert 1.5 < took < 8
     hosts.wait_until_clean(2, hosts.hosts[:2])
     # Its agent has heard nothing for as long; its sshd does not notice such a thing.

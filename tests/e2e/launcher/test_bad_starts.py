@@ -44,7 +44,7 @@ def test_all_hosts_that_fail_are_named_with_the_first(launcher, shell, tmp_path)
         for line in listed
     ), job.said
     assert "horovodrun: not waited for: c" in listed
-    assert last.startswith("horovodrun: the agent on host ") and "no such pod" in last
+    assert last.startswith("horovodrun: the agent on host ")  # whichever was the first
     assert job.seconds < 20  # and not --start-timeout
     assert {host["host"] for host in json.loads(summary.read_text())["hosts"]} == set("abde")
 

@@ -118,6 +118,17 @@ TEST_CASE("a lost host is named, and its ranks apart from those that lost a peer
           Json::array({{{"host", "node2"}, {"pid", 7}, {"state", "D"}, {"wchan", "nfs"}}}));
 }
 
+TEST_CASE("a host that could not be searched is named, with the reason") {
+    auto result = failed_job();
+    result.unswept = {{.host = "node3", .why = "it did not answer within 3 s"}};
+
+    CHECK_THAT(format_last_words(result),
+               Catch::EndsWith("horovodrun: processes may remain on host node3, which could not be "
+                               "searched for them: it did not answer within 3 s\n"));
+    CHECK(Json::parse(format_summary(result))["unswept"] ==
+          Json::array({{{"host", "node3"}, {"why", "it did not answer within 3 s"}}}));
+}
+
 TEST_CASE("a success has no last words") {
     JobResult result;
     result.ranks = {rank(0, RankClass::ok)};
@@ -153,6 +164,7 @@ TEST_CASE("the summary has every field of its format") {
                                     {"max_rss_bytes", 0}}));
     CHECK(json["hosts"] == Json::array({{{"host", "node1"}, {"state", "ok"}, {"error", nullptr}}}));
     CHECK(json["survivors"] == Json::array());
+    CHECK(json["unswept"] == Json::array());
 }
 
 TEST_CASE("the summary of a success has no reason and no culprit") {
