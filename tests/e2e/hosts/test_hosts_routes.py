@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways to a host that only the system's ssh knows: taken by themselves, said once, and no other."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from cluster import slots
+from support.hosts import HostOptions
+from support.hosts.files import address
+
+SYSTEM = "reached through the system's ssh, because "
+
+
+def configure(hosts, text: str) -> None:
+    hosts.head.path("/root/.ssh/config").write_text(text)
+
+
+def goes_through_ssh(job, reason: str, *on: str) -> None:
+    """The job ran on those hosts, by ssh and for that reason, which was said once."""
+    assert sorted(job.lines) == [f"[{rank}]<stdout>:{host}" for rank, host in enumerate(on)], (
+        job.err
+    )
+    assert job.code == 0
+    assert len(job.said) == 1 and f"{SYSTEM}{reason}" in job.said[0], job.said
+
+
+def goes_by_itself(job, *on: str) -> None:
+    assert sorted(job.lines) == [f"[{rank}]<stdout>:{host}" for rank, host in enumerate(on)], (
+        job.err
+    )
+    assert (job.code, job.said) == (0, [])
+
+
+@pytest.fixture
+def behind(cluster):
+    """behind(config): h3 and h4, which let in whoever comes from h2 and nobody else."""
+
+    def make(config: str):
+        inner = HostOptions(sshd_config=f"AllowUsers root@{address(2)}\n")
+        hosts = cluster(4, {3: inner, 4: inner})
+        refused = hosts.run("-np", 1, "-H", "h3:1", "hostname")
+        assert refused.code == 125
+        configure(hosts, config)
+        return hosts
+
+    return make
+
+
+def test_a_proxy_jump(behind):
+    hosts = behind("Host h3 h4\n  ProxyJump h2\n")
+
+    job = hosts.run("-np", 3, "-H", "h2:1,h3:1,h4:1", "hostname")
+
+    goes_through_ssh(job, "of ProxyJump in /root/.ssh/config, line 2", "h2", "h3", "h4")
+    hosts.wait_until_clean(3)
+
+
+def test_a_proxy_command(behind):
+    hosts = behind("Host h3 h4\n  ProxyCommand ssh -W %h:%p h2\n")
+
+    job = hosts.run("-np", 2, "-H", "h3:1,h4:1", "hostname")
+
+    goes_through_ssh(job, "of ProxyCommand in /root/.ssh/config, line 2", "h3", "h4")
+    hosts.wait_until_clean(3)
+
+
+def test_a_connection_that_is_already_open(cluster):
+    hosts = cluster(2)
+    configure(hosts, "Host h2\n  ControlPath /root/open-%h\n")
+    goes_by_itself(hosts.run("-np", 1, "-H", "h2:1", "hostname"), "h2")  # as none is open
+    quiet = {"capture_output": False, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    hosts.head.run("ssh", "-f", "-N", "-M", "h2", check=True, **quiet)
+    for keys in (
+        hosts.head.path("/root/.ssh/authorized_keys"),
+        hosts.lab.files.folder / "h2/ssh/authorized_keys",
+    ):
+        keys.write_text("")  # no other connection can be made
+
+    job = hosts.run("-np", 1, "-H", "h2:1", "hostname")
+
+    goes_through_ssh(job, "of a ControlPath", "h2")
+
+
+def test_match_exec(cluster):
+    hosts = cluster(2)
+    configure(hosts, 'Match originalhost there exec "true"\n  HostName h2\n')
+
+    job = hosts.run("-np", 1, "-H", "there:1", "hostname")
+
+    goes_through_ssh(job, "of Match in /root/.ssh/config, line 1", "h2")
+
+
+@pytest.mark.parametrize("word", ["accept-new", "no"])
+def test_an_unknown_host_key_that_the_settings_accept(cluster, word):
+    hosts = cluster(3)
+    (hosts.lab.files.folder / "h1/ssh/ssh_known_hosts").write_text("")
+    configure(hosts, f"StrictHostKeyChecking {word}\n")
+
+    job = hosts.run("-np", 2, "-H", "h2:1,h3:1", "hostname")
+    again = hosts.run("-np", 2, "-H", "h2:1,h3:1", "hostname")
+
+    goes_through_ssh(job, f"of StrictHostKeyChecking {word}", "h2", "h3")
+    goes_by_itself(again, "h2", "h3")  # ssh has written them down
+
+
+@pytest.mark.parametrize("word", ["accept-new", "no"])
+def test_a_changed_host_key_is_what_the_settings_say_and_never_silent(cluster, word):
+    hosts = cluster(3)
+    known = hosts.lab.files.folder / "h1/ssh/ssh_known_hosts"
+    lines = [line.split() for line in known.read_text().splitlines()]
+    known.write_text("".join(f"h2 {kind} {key}\n" for names, kind, key in lines if "h3," in names))
+    configure(hosts, f"StrictHostKeyChecking {word}\n")
+
+    job = hosts.run("-np", 1, "-H", "h2:1", "hostname")
+
+    said = "\n".join(job.said)
+    assert "is not the known one" in said
+    if word == "no":  # as ssh does it
+        assert (job.code, job.lines) == (0, ["[0]<stdout>:h2"])
+    else:
+        assert job.code == 125
+        assert "Host key verification failed" in said
+
+
+def test_a_certificate_where_the_hosts_trust_its_authority_alone(cluster):
+    trusting = HostOptions(
+        sshd_config="AuthorizedKeysFile none\nTrustedUserCAKeys /etc/ssh/ca.pub\n"
+    )
+    hosts = cluster(3, {2: trusting, 3: trusting})
+    hosts.head.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "/root/ca", check=True)
+    for host in hosts.hosts[1:]:
+        (hosts.lab.files.folder / host.name / "ssh/ca.pub").write_text(
+            hosts.head.path("/root/ca.pub").read_text()
+        )
+    refused = hosts.run("-np", 1, "-H", "h2:1", "hostname")
+    sign = ("ssh-keygen", "-q", "-s", "/root/ca", "-I", "me", "-n", "root")
+    hosts.head.run(*sign, "/root/.ssh/id_ed25519.pub", check=True)
+
+    job = hosts.run("-np", 2, "-H", slots(hosts.hosts[1:]), "hostname")
+
+    assert refused.code == 125
+    assert "the host refused /root/.ssh/id_ed25519" in "\n".join(refused.said)
+    reason = "authentication as root: only ssh can use /root/.ssh/id_ed25519-cert.pub"
+    goes_through_ssh(job, reason, "h2", "h3")
+
+
+def test_a_host_that_trusts_the_host_of_horovodrun(cluster):
+    trusting = HostOptions(
+        sshd_config="AuthorizedKeysFile none\nHostbasedAuthentication yes\n"
+        "HostbasedUsesNameFromPacketOnly yes\n"
+    )
+    hosts = cluster(2, {2: trusting})
+    (hosts.lab.files.folder / "h1/ssh/ssh_config").write_text(
+        "EnableSSHKeysign yes\nHostbasedAuthentication yes\n"
+    )
+    (hosts.lab.files.folder / "h2/ssh/shosts.equiv").write_text("h1\n")
+
+    job = hosts.run("-np", 1, "-H", "h2:1", "hostname", user="tester")
+
+    reason = "authentication as tester: the host refused /home/tester/.ssh/id_ed25519, and only ssh"
+    goes_through_ssh(job, reason, "h2")
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "rsa"])
+def test_the_key_that_the_command_line_names_and_no_other(cluster, kind):
+    hosts = cluster(3)
+    words = ("-q", "-t", kind, "-N", "", "-f", "/root/given")
+    hosts.head.run("ssh-keygen", *words, check=True)
+    public = hosts.head.path("/root/given.pub").read_text()
+    hosts.head.path("/root/.ssh/authorized_keys").write_text(public)
+    for host in hosts.hosts:
+        (hosts.lab.files.folder / host.name / "ssh/authorized_keys").write_text(public)
+
+    without = hosts.run("-np", 1, "-H", "h2:1", "hostname")
+    job = hosts.run("-i", "/root/given", "-np", 2, "-H", "h2:1,h3:1", "hostname")
+
+    assert without.code == 125
+    if kind == "rsa":
+        goes_through_ssh(job, "authentication as root: only ssh can use /root/given", "h2", "h3")
+    else:
+        goes_by_itself(job, "h2", "h3")
