@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from cluster import slots
 
@@ -99,3 +102,54 @@ def test_an_encrypted_key_without_an_agent_is_named(keyed):
     assert "/root/.ssh/id_ed25519 (needs a passphrase; no agent has it)" in said
     assert "ermission denied" in said  # ssh's own words: it was asked too
     assert job.seconds < 20
+
+
+# Stands before an ssh-agent: passes all on, but keeps each signature back for some seconds.
+SLOW_AGENT = """
+import socket, struct, sys, threading, time
+ours, theirs, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+def frame(end):
+    size = end.recv(4, socket.MSG_WAITALL)
+    return size + end.recv(struct.unpack(">I", size)[0], socket.MSG_WAITALL) if size else b""
+def serve(client):
+    agent = socket.socket(socket.AF_UNIX)
+    agent.connect(theirs)
+    while request := frame(client):
+        if request[4] == 13:  # to sign
+            print("asked", flush=True)
+            time.sleep(seconds)
+        agent.sendall(request)
+        client.sendall(frame(agent))
+server = socket.socket(socket.AF_UNIX)
+server.bind(ours)
+server.listen()
+print("ready", flush=True)
+while True:
+    threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+"""
+
+
+def test_hosts_are_kept_while_somebody_unlocks_the_key_of_another(cluster):
+    hosts = cluster(3)
+    where = start_agent(hosts, "ed25519")
+    hosts.head.path("/root/.ssh/config").write_text(
+        "Host h2\n  IdentityAgent none\nHost h3\n  IdentityAgent /root/slow.sock\n"
+    )
+    slow = [sys.executable, "-c", SLOW_AGENT, "/root/slow.sock", where["SSH_AUTH_SOCK"], "6"]
+    agent = subprocess.Popen(
+        [*hosts.head.prefix(), *slow], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    )
+    try:
+        assert agent.stdout.readline() == b"ready\n"
+        # The host that is there would end its part, and be given up, after 2 s without a word.
+        job = hosts.run("-np", 2, "-H", "h2:1,h3:1", "--lease", 2, *TELL)
+        assert agent.stdout.readline() == b"asked\n"
+    finally:
+        agent.kill()
+        agent.wait()
+        agent.stdout.close()
+
+    assert sorted(job.lines) == ["[0]<stdout>:h2", "[1]<stdout>:h3"], job.err
+    assert job.code == 0
+    assert not any("no word" in line or "lost" in line for line in job.said), job.said
+    assert job.seconds > 6

@@ -147,3 +147,14 @@ def test_an_agent_that_says_nothing_is_lost_with_the_lease(launcher, remote, hos
     said = f"horovodrun: lost the agent on host {host}: no word from it for 2 s (--lease)"
     assert said in ended.said
     assert "horovodrun: lost with their host: ranks 0" in ended.said
+
+
+def test_no_host_is_lost_while_nobody_reads_standard_output(launcher, remote):
+    script = "yes $(printf %01000d 0) | head -n 16000; echo done"  # 16 MB
+    with launcher.start(*remote, "sh", "-c", script) as job:
+        time.sleep(3 * 2)  # three leases; by the first the ranks cannot write any more
+        assert job.process.poll() is None
+        ended = job.end()
+
+    assert (ended.code, ended.said) == (0, [])
+    assert ended.lines[-1] == "[0]<stdout>:done" and len(ended.lines) == 16_001
