@@ -41,6 +41,13 @@ bool is_trusted(std::span<char*> folders) {
     return std::ranges::all_of(folders, hvd::launch::agent::is_own_folder);
 }
 
+/// Whether what the bootstrap found is the agent of this build: its folder is named after it. What
+/// lies there by mistake leaves the place to the one that belongs there.
+bool is_of_this_build(std::string_view folder) {
+    const auto name = folder.substr(folder.rfind('/') + 1);
+    return name.starts_with(hvd::launch::wire::build_id());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -61,7 +68,7 @@ int main(int argc, char** argv) {
         return hvd::launch::agent::run_shim(arguments.subspan(3));
     }
     if (argc > 2 && std::string_view(arguments[1]) == "--found-in") {
-        if (!is_trusted(arguments.subspan(2))) {
+        if (!is_trusted(arguments.subspan(2)) || !is_of_this_build(arguments.back())) {
             return kUsage;
         }
     } else if (argc > 1 || ::isatty(STDIN_FILENO) != 0 || ::isatty(STDOUT_FILENO) != 0) {

@@ -49,7 +49,7 @@ void SimHost::introduce() {
             handlers_.on_bytes({magic, wire::kMagic.size()});
         }
     });
-    tell(wire::Hello{.build_id = kBuildId, .pid = 1});
+    tell(wire::Hello{.build_id = world_.script().hosts[index_].build, .pid = 1});
     launch::HostFacts facts;
     facts.hostname = "h" + std::to_string(index_);
     tell(wire::Facts{.facts = std::move(facts)});

@@ -38,7 +38,8 @@ struct HostScript {
     Duration latency{2};  // the least; each message takes up to twice as long
     Duration clock_ahead{0};
     HostFault fault = HostFault::none;
-    Duration fault_at{0};  // of the job's start
+    Duration fault_at{0};             // of the job's start
+    const char* build = "simulated";  // of its agent
     std::vector<RankScript> ranks;
 };
 

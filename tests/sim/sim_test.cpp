@@ -52,6 +52,21 @@ TEST_CASE("a job over many hosts succeeds") {
     CHECK(outcome.said.empty());
 }
 
+TEST_CASE("an agent of another build is refused, and no rank starts") {
+    auto made = script(3, 2);
+    made.hosts[1].build = "another";
+
+    const auto outcome = run(made);
+
+    expect_no_complaint(outcome);
+    CHECK_FALSE(outcome.result);
+    CHECK_THAT(outcome.link_error,
+               Catch::Contains("h1") &&
+                   Catch::Contains("the agent is of build 'another', horovodrun of build "
+                                   "'simulated': install both from one build"));
+    CHECK(outcome.last_start == 0ms);
+}
+
 TEST_CASE("a rank that fails is named although the clock of its host is far ahead") {
     auto made = script(3, 2);
     made.hosts[2].clock_ahead = 1h;

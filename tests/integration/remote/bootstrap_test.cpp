@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "launcher/wire/build_id.hpp"
 #include "tests/integration/remote/link.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/test_main.hpp"
@@ -197,16 +198,31 @@ TEST_CASE("an agent in a folder that others may enter is not run, though it is o
 
 TEST_CASE("an agent that is executed at once looks at its folders too") {
     const test::TempDir folder;
-    const auto cache = folder.path() / "cache";
-    fs::create_directory(cache);
-    const auto run = [&](fs::perms mode) {
+    const auto run = [&](const std::string& name, fs::perms mode) {
+        const auto cache = folder.path() / name;
+        fs::create_directory(cache);
         fs::permissions(cache, mode);
         const auto line = ": | " HVD_AGENT " --found-in " + cache.string() + " | grep -q HVDWIRE1";
         return std::system(line.c_str());  // NOLINT(concurrency-mt-unsafe): there is one thread
     };
+    const auto ours = std::string(launch::wire::build_id()) + "-0";
 
-    CHECK(run(fs::perms::owner_all) == 0);
-    CHECK(run(fs::perms::owner_all | fs::perms::others_read) != 0);
+    CHECK(run(ours, fs::perms::owner_all) == 0);
+    CHECK(run(ours, fs::perms::owner_all | fs::perms::others_read) != 0);
+    CHECK(run("0.1+other-0", fs::perms::owner_all) != 0);
+}
+
+TEST_CASE("the user's own cache is the first place for the agent, where it is named") {
+    const test::TempDir folder;
+    const auto host = make_host(folder, "export XDG_CACHE_HOME=$HOME/xdg");
+
+    REQUIRE(link_through(host).has_reported);
+
+    const auto build = std::string(launch::wire::build_id());
+    const fs::directory_iterator caches(folder.path() / "home/xdg/horovodrun");
+    CHECK_THAT(caches->path().filename().string(), Catch::StartsWith(build + "-"));
+    CHECK(files_below(caches->path()) == kJustTheAgent);
+    CHECK_FALSE(fs::exists(folder.path() / "home/.cache"));
 }
 
 TEST_CASE("the agent's folders are for their owner alone, whatever the mode mask") {

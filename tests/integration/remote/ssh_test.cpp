@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "launcher/wire/build_id.hpp"
 #include "tests/integration/remote/link.hpp"
 #include "tests/integration/remote/private_sshd.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -79,6 +80,52 @@ TEST_CASE("an agent in the user's own cache is executed at once") {
     CAPTURE(words(third));
     CHECK(third.hosts.front().has_reported);
     CHECK_FALSE(std::filesystem::exists(home.path() / "has_run"));
+}
+
+TEST_CASE("what is not our agent, in the place of ours, is replaced by it") {
+    if (!has_sshd()) {
+        return;
+    }
+    const test::TempDir home;
+    const PrivateSshd sshd("SetEnv HOME=" + home.path().string());
+    REQUIRE(link(kNode1, sshd.options()).hosts.front().has_reported);
+    const auto agent =
+        std::filesystem::directory_iterator(home.path() / ".cache/horovodrun")->path() /
+        "hvd-agent";
+    const auto ours = test::TempDir::read(agent);
+    const auto put = [&](const std::string& bytes) {
+        std::filesystem::remove(agent);  // it may still be executed
+        std::ofstream(agent) << bytes;
+        std::filesystem::permissions(agent, std::filesystem::perms::owner_all);
+    };
+
+    SECTION("an agent of another build") {
+        const auto build = std::string(launch::wire::build_id());
+        const std::string other = std::string(build.size() - 1, '0') + "x";
+        auto bytes = ours;
+        for (auto at = bytes.find(build); at != std::string::npos; at = bytes.find(build, at)) {
+            bytes.replace(at, build.size(), other);
+        }
+        REQUIRE(bytes != ours);
+        put(bytes);
+    }
+    SECTION("half of an agent") {
+        put(ours.substr(0, ours.size() / 2));
+    }
+    SECTION("the first bytes of one") {
+        put(ours.substr(0, 20));
+    }
+    SECTION("an empty file") {
+        put("");
+    }
+
+    const auto linked = link(kNode1, sshd.options());
+
+    CAPTURE(words(linked));
+    CHECK(linked.hosts.front().has_reported);
+    CHECK_FALSE(linked.hosts.front().error);
+    CHECK(linked.notes.empty());
+    CHECK((test::TempDir::read(agent) == ours));
 }
 
 TEST_CASE("a server that runs one line for each connection is asked once more") {
