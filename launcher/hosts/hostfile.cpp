@@ -116,26 +116,32 @@ Result<std::vector<Host>> parse_line(const Place& place, std::string_view line) 
 }
 
 /// A line "^name".
-Status exclude_line(const Place& place, std::string_view content, HostList& list) {
+struct Exclusion {
+    Place place;
+    std::string_view item;
+    std::vector<std::string> names;
+};
+
+Result<Exclusion> parse_exclusion(const Place& place, std::string_view content) {
     const auto item = trim(content);
     auto names = parse_excluded(item);
     if (!names) {
         return place.error(item, names.error().message);
     }
-    list.excluded.insert(list.excluded.end(), names->begin(), names->end());
-    return ok();
+    return Exclusion{.place = place, .item = item, .names = std::move(names).value()};
 }
 
-Status add_line(const Place& place, std::string_view content, HostList& list) {
+Status add_line(const Place& place, std::string_view content, std::vector<Host>& hosts) {
     HVD_TRY(auto parsed, parse_line(place, content));
-    auto added = add_hosts(list.hosts, std::move(parsed));
+    auto added = add_hosts(hosts, std::move(parsed));
     return added ? ok() : place.error(content, added.error().message);
 }
 
 }  // namespace
 
 Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view file) {
-    HostList list;
+    std::vector<Host> hosts;
+    std::vector<Exclusion> exclusions;  // from hosts before and after them
     Place place{.file = file, .line = 0, .text = {}};
     for (const auto line : split(text, '\n')) {
         ++place.line;
@@ -144,16 +150,22 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
         if (trim(content).empty()) {
             continue;
         }
-        HVD_TRY_STATUS(trim(content).front() == '^' ? exclude_line(place, content, list)
-                                                    : add_line(place, content, list));
+        if (trim(content).front() == '^') {
+            HVD_TRY(auto exclusion, parse_exclusion(place, content));
+            exclusions.push_back(std::move(exclusion));
+        } else {
+            HVD_TRY_STATUS(add_line(place, content, hosts));
+        }
     }
-    if (auto excluded = exclude_hosts(list.hosts, list.excluded); !excluded) {
-        return std::move(excluded).error().context(std::string(file));
+    for (const auto& exclusion : exclusions) {
+        if (const auto excluded = exclude_hosts(hosts, exclusion.names); !excluded) {
+            return exclusion.place.error(exclusion.item, excluded.error().message);
+        }
     }
-    if (list.hosts.empty()) {
+    if (hosts.empty()) {
         return Error{Errc::invalid_argument, std::string(file) + ": there is no host in this file"};
     }
-    return std::move(list.hosts);
+    return hosts;
 }
 
 Result<std::vector<Host>> read_hostfile(const std::filesystem::path& path) {

@@ -111,3 +111,32 @@ def test_ranks_that_wait_for_a_silent_host_are_told_when_its_lease_ends(start):
     assert "h3" in "\n".join(job.said) and job.code == 125
     culprit = summary_of(start.hosts)["culprit"]
     assert (culprit["host"], culprit["rank"]) == ("h3", None)
+
+
+EARLY = """
+from horovod.common.basics import HorovodBasics
+from horovod.common.operations import barrier
+
+basics = HorovodBasics()
+basics.init()
+barrier("first")
+if basics.rank() == 1:
+    raise SystemExit(0)
+barrier("second")
+"""
+
+
+def test_a_rank_that_exits_with_0_while_others_wait_for_it_is_the_culprit(cluster):
+    hosts = cluster(3)
+    hosts.head.path("/root/early.py").write_text(EARLY)
+    flags = ("-np", 4, "-H", "h1:1,h2:1,h3:2", "--summary", "/root/summary.json", "--grace", 2)
+    env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+
+    job = hosts.run(*flags, sys.executable, "/root/early.py", env=env)
+
+    assert job.code == 1, job.err
+    assert "culprit: rank 1 (host h2, local rank 0, pid" in "\n".join(job.said)
+    summary = summary_of(hosts)
+    assert summary["reason"] == "left_early"
+    assert [rank["class"] for rank in summary["ranks"]] == ["lost", "culprit", "lost", "lost"]
+    hosts.wait_until_clean(2)

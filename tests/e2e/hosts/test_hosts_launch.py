@@ -204,3 +204,25 @@ def test_hosts_without_numbers_have_a_rank_for_each_cpu(cluster):
     job = hosts.run("-H", "h2,h3", *TELL)
 
     assert [row[0] for row in told(job)] == ["h2"] * cpus + ["h3"] * cpus
+
+
+def test_two_names_of_one_host_are_one_machine(cluster):
+    hosts = cluster(2)
+    script = "echo $HOROVOD_LOCAL_RANK of $HOROVOD_LOCAL_SIZE, $HOROVOD_CROSS_SIZE"
+
+    job = hosts.run("-np", 3, "-H", "h2:2,10.77.0.3:1", "sh", "-c", script)
+
+    assert job.code == 0, job.err
+    said = sorted(line.split(":", 1)[1] for line in job.lines)
+    assert said == ["0 of 3, 1", "1 of 3, 1", "2 of 3, 1"]
+    hosts.wait_until_clean(1)
+
+
+def test_two_names_of_one_host_without_slots_are_refused_with_both(cluster):
+    hosts = cluster(2)
+
+    job = hosts.run("-np", 2, "-H", "h2,10.77.0.3", "true")
+
+    assert job.code == 2
+    assert job.said[-1].startswith("horovodrun: h2 and 10.77.0.3 are one machine; write it once")
+    hosts.wait_until_clean(1)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cluster import slots
+from support.hosts import HostOptions
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -53,6 +54,18 @@ def test_sums_have_the_same_bits_on_every_rank_over_two_hosts(cluster):
     assert len(one.lines) == 48
     assert len({line.split(":", 1)[1] for line in one.lines}) == 12
     assert sorted(one.lines) == sorted(two.lines)
+    hosts.wait_until_clean(1)
+
+
+def test_sums_are_right_where_shared_memory_is_small_and_that_is_said(cluster):
+    hosts = cluster(2, {2: HostOptions(shm_bytes=64 << 20)})
+    hosts.head.path("/root/reduce.py").write_text(REDUCE)
+
+    job = hosts.run("-np", 4, "-H", "h2:4", sys.executable, "/root/reduce.py", env=environment())
+
+    assert (job.code, len(job.lines)) == (0, 48), job.err
+    assert len({line.split(":", 1)[1] for line in job.lines}) == 12
+    assert "horovodrun: host h2: /dev/shm has only 64 MiB" in "\n".join(job.said)
     hosts.wait_until_clean(1)
 
 

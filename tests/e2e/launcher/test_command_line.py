@@ -125,6 +125,33 @@ def test_a_bad_line_of_a_host_file_is_named_with_its_place(launcher, tmp_path):
     assert refusal(job) == f"{hosts}:2:17: slots=many must be from 1 to 65536"
 
 
+def test_a_host_file_may_come_by_standard_input(launcher, tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("# from a queue\nlocalhost slots=2\n")
+
+    with hosts.open() as stream:
+        job = launcher.run("-hostfile", "-", "echo", "here", stdin=stream)
+
+    assert sorted(job.lines) == ["[0]<stdout>:here", "[1]<stdout>:here"], job.err
+
+
+def test_a_bad_line_of_standard_input_is_named_with_its_place(launcher, tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost\n^elsewhere\n")
+
+    with hosts.open() as stream:
+        said = refusal(launcher.run("-hostfile", "-", "true", stdin=stream))
+
+    assert said.startswith("standard input:2:1: host '^elsewhere'")
+
+
+@pytest.mark.parametrize("flag", [("--stdin", "all"), ("--stdin", "0")])
+def test_hosts_and_ranks_do_not_share_standard_input(launcher, flag):
+    said = refusal(launcher.run("-hostfile", "-", *flag, "true"))
+
+    assert said == "-hostfile - and --stdin both read standard input; give the hosts in a file"
+
+
 def test_settings_of_flags_and_config_file_reach_the_ranks_and_flags_win(launcher, tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text(

@@ -232,3 +232,23 @@ def test_a_missed_start_limit_is_124(launcher, tmp_path):
 
     assert job.code == 124
     assert job.seconds < 30
+
+
+def test_ranks_that_do_not_follow_the_first_end_in_time_are_ended(launcher, tmp_path):
+    flags = ("-np", 3, "--exit-timeout", 1, "--grace", 1, "--summary", tmp_path / "s.json")
+
+    job = launcher.run(*flags, "sh", "-c", "[ $HOROVOD_RANK = 1 ] || exec sleep 60")
+
+    assert job.code == 124
+    said = "horovodrun: rank 1 had ended, but not within --exit-timeout after it: ranks 0,2"
+    assert said in job.said, job.said
+    assert 1 < job.seconds < 30
+    assert json.loads((tmp_path / "s.json").read_text())["reason"] == "timeout"
+
+
+def test_ranks_that_follow_the_first_end_in_time_are_a_success(launcher):
+    job = launcher.run(
+        "-np", 2, "--exit-timeout", 30, "sh", "-c", "[ $HOROVOD_RANK = 1 ] || sleep 0.5"
+    )
+
+    assert (job.code, job.said) == (0, [])

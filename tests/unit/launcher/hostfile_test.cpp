@@ -67,7 +67,9 @@ TEST_CASE("errors in a host file begin with file, line and column") {
         {"a\n b[1-x]",
          "hosts.txt:2:2: host 'b[1-x]': in '[1-x]' 'x' is not a number; write ranges such as "
          "[1-4,7]"},
-        {"a\n ^b", "hosts.txt: host '^b': the list has no such host to leave out"},
+        {"a\n ^b", "hosts.txt:2:2: host '^b': the list has no such host to leave out"},
+        {"^a\n\na", "hosts.txt:1:1: host '^a': no host is left"},
+        {"^c\na\n^b", "hosts.txt:1:1: host '^c': the list has no such host to leave out"},
         {"# nothing\n", "hosts.txt: there is no host in this file"},
     }));
     CAPTURE(example.text);
