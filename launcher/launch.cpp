@@ -24,8 +24,10 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -381,7 +383,9 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
 }
 
 int check_build(const CheckBuild& request) {
-    return print_page(print_build(find_build(current_environment()), request.verbose));
+    std::error_code unknown;
+    const auto program = std::filesystem::read_symlink("/proc/self/exe", unknown);
+    return print_page(print_build(find_build(current_environment(), program), request.verbose));
 }
 
 int print_page(const std::string& text) {

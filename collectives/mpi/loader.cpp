@@ -2,6 +2,7 @@
 #include "collectives/mpi/loader.hpp"
 
 #include "collectives/base/text.hpp"
+#include "collectives/rendezvous/mpi_plugins.hpp"
 
 #include <algorithm>
 #include <array>
@@ -92,12 +93,6 @@ std::vector<std::string_view> loaded_libraries() {
         }
     }
     return loaded;
-}
-
-bool has_plugin(const std::filesystem::path& folder) {
-    std::error_code ignored;
-    return std::filesystem::exists(folder / kOpenMpiPlugin, ignored) ||
-           std::filesystem::exists(folder / kMpichPlugin, ignored);
 }
 
 Result<Library> open_library(const LibraryChoice& choice,

@@ -26,10 +26,6 @@ inline constexpr std::string_view kMpichLibrary = "libmpi.so.12";
 inline constexpr std::string_view kDebianMpichLibrary = "libmpich.so.12";
 inline constexpr std::array kKnownLibraries{kOpenMpiLibrary, kMpichLibrary, kDebianMpichLibrary};
 
-/// Plugins of this build, in its lib/horovod.
-inline constexpr std::string_view kOpenMpiPlugin = "hvd_mpi_openmpi.so";
-inline constexpr std::string_view kMpichPlugin = "hvd_mpi_mpich.so";
-
 /// What to open: the first of `names` that can be opened.
 struct LibraryChoice {
     std::vector<std::string> names;
@@ -46,9 +42,6 @@ struct LibraryChoice {
 
 /// Those of kKnownLibraries that this process has loaded.
 [[nodiscard]] std::vector<std::string_view> loaded_libraries();
-
-/// Whether the folder holds a plugin for any MPI.
-[[nodiscard]] bool has_plugin(const std::filesystem::path& folder);
 
 /// An MPI library and its plugin. A value: neither is ever unloaded.
 struct Library {

@@ -57,7 +57,9 @@ std::vector<FlagSection> all_sections() {
                          {{"-v", "--version"}, "", "print the version alone", nothing},
                          {{"-cb", "--check-build"},
                           "",
-                          "print which frameworks, controllers and operations are there",
+                          "print which frameworks, controllers and operations are there, the "
+                          "frameworks of the Python beside horovodrun in a virtual environment, "
+                          "else of the one in PATH; with --verbose also where they are",
                           nothing}}});
     return sections;
 }

@@ -4,6 +4,7 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
+#include "collectives/rendezvous/mpi_plugins.hpp"
 #include "launcher/doctor/python_packages.hpp"
 
 #include <chrono>
@@ -16,7 +17,6 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{30};  // a cold file system under load
 constexpr std::string_view kNcclLibrary = "libnccl.so.2";
-constexpr const char* kNcclFile = "nvidia/nccl/lib/libnccl.so.2";
 
 std::string list(const char* title, const std::vector<BuildFacts::Item>& items) {
     std::string text = "\n" + std::string(title) + ":\n";
@@ -57,11 +57,17 @@ std::string find_in_loader_cache(std::string_view library) {
     return cache->substr(start, cache->find('\0', start) - start);
 }
 
-/// NCCL, from the package that PyTorch brings along or where the dynamic loader looks. It is not
-/// loaded: that would start CUDA.
+/// What Python finds, which is what the ranks will; without a Python, a file where the dynamic
+/// loader looks.
 BuildFacts::Item find_nccl(const Environment& environment, const PythonPackages& python) {
-    if (const auto file = python.found.find(kNcclFile); file != python.found.end()) {
-        return {"NCCL", true, file->second};
+    if (const auto& [version, file] = python.nccl; version != 0) {
+        return {"NCCL", true,
+                "version code " + std::to_string(version) + ", " +
+                    (file.empty() ? "from the dynamic loader" : file)};
+    }
+    if (python.error.empty()) {
+        return {"NCCL", false,
+                std::string(kNcclLibrary) + " was not found by " + python.interpreter};
     }
     const auto folders = find(environment, "LD_LIBRARY_PATH").value_or("");
     for (const auto folder : split(folders, ':')) {
@@ -74,6 +80,27 @@ BuildFacts::Item find_nccl(const Environment& environment, const PythonPackages&
     const auto file = find_in_loader_cache(kNcclLibrary);
     return {"NCCL", !file.empty(),
             file.empty() ? std::string(kNcclLibrary) + " was not found" : file};
+}
+
+/// In the installation, and the build tree, that `program` belongs to.
+BuildFacts::Item find_mpi(const std::filesystem::path& program) {
+    const auto prefix = program.parent_path().parent_path();
+    for (const auto* library_folder : {"lib", HVD_LIBRARY_FOLDER}) {
+        const auto folder = prefix / library_folder / "horovod";
+        if (coll::has_mpi_plugin(folder)) {
+            return {"MPI", true, "plugins in " + folder.string()};
+        }
+    }
+    return {"MPI", false, "no plugin in " + (prefix / HVD_LIBRARY_FOLDER / "horovod").string()};
+}
+
+/// Of the virtual environment that `program` lies in; none elsewhere.
+std::filesystem::path own_python_folder(const std::filesystem::path& program) {
+    const auto folder = program.parent_path();
+    std::error_code error;
+    return std::filesystem::exists(folder.parent_path() / "pyvenv.cfg", error)
+               ? folder
+               : std::filesystem::path();
 }
 
 }  // namespace
@@ -89,10 +116,11 @@ std::string print_build(const BuildFacts& facts, bool verbose) {
            list("Available Tensor Operations", facts.operations);
 }
 
-BuildFacts find_build(const Environment& environment) {
-    const auto python = find_python_packages(environment, {"tensorflow", "torch", "mxnet"},
-                                             {kNcclFile}, Deadline::in(kPatience));
-    const BuildFacts::Item mpi{"MPI", false, "not part of this version"};
+BuildFacts find_build(const Environment& environment, const std::filesystem::path& program) {
+    const auto python =
+        find_python_packages(environment, own_python_folder(program),
+                             {"tensorflow", "torch", "mxnet"}, Deadline::in(kPatience));
+    const auto mpi = find_mpi(program);
     const BuildFacts::Item gloo{"Gloo", true, "the native transport answers to this name"};
     return {
         .version = HVD_VERSION,

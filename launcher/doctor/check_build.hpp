@@ -3,6 +3,7 @@
 
 #include "collectives/base/env.hpp"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,10 @@ struct BuildFacts {
 /// notes come first, after an empty line.
 [[nodiscard]] std::string print_build(const BuildFacts& facts, bool verbose);
 
-/// Looks for frameworks in the Python of PATH (without importing any, within 5 s), and for NCCL
-/// there and in the dynamic loader's directories.
-[[nodiscard]] BuildFacts find_build(const Environment& environment);
+/// Looks for frameworks and NCCL in the Python of the virtual environment that `program` (the path
+/// of horovodrun) lies in, else in that of PATH, without importing any framework and within 30 s;
+/// and for the plugins of MPI in the installation of `program`.
+[[nodiscard]] BuildFacts find_build(const Environment& environment,
+                                    const std::filesystem::path& program);
 
 }  // namespace hvd::launch

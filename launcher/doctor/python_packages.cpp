@@ -28,21 +28,29 @@ namespace {
 constexpr const char* kProgram = R"(
 import importlib.util, os, sys
 sys.path = [p for p in sys.path if p]
-modules, files = sys.argv[1].split(","), sys.argv[2].split(",")
-for name in modules:
+for name in sys.argv[1].split(","):
     try:
         spec = importlib.util.find_spec(name)
     except Exception:
         continue
     if spec is not None and spec.origin:
-        print(name + "\t" + os.path.dirname(spec.origin))
-for name in files:
-    for folder in sys.path:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            print(name + "\t" + path)
-            break
+        print(name + "\t" + os.path.dirname(spec.origin), flush=True)
+files = (os.path.join(folder, "nvidia/nccl/lib/libnccl.so.2") for folder in sys.path)
+file = next(filter(os.path.isfile, files), "")
+try:
+    import ctypes
+    if file:
+        try:
+            ctypes.CDLL(file)
+        except OSError:
+            file = ""
+    version = ctypes.c_int()
+    if ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(version)) == 0:
+        print("NCCL\t%d\t%s" % (version.value, file))
+except Exception:
+    pass
 )";
+constexpr std::string_view kNccl = "NCCL";
 
 /// A running child, and the end of the pipe it writes to.
 struct Child {
@@ -97,42 +105,59 @@ std::optional<std::string> read_all(const UniqueFd& output, const Deadline& dead
     }
 }
 
+/// The one beside us, else the first in PATH; nothing if there is none.
+std::filesystem::path find_interpreter(const Environment& environment,
+                                       const std::filesystem::path& beside) {
+    const auto path = find(environment, "PATH").value_or("");
+    const auto folders = {beside.string(), std::string(path)};
+    for (const auto& folder : folders) {
+        for (const auto* name : {"python3", "python"}) {
+            const auto file = folder.empty() ? std::nullopt : find_in_path(name, folder, ".");
+            if (file) {
+                return *file;
+            }
+        }
+    }
+    return {};
+}
+
+/// "torch\t/site/torch", or "NCCL\t22707\t/site/nvidia/nccl/lib/libnccl.so.2".
+void read_line(std::string_view line, PythonPackages& packages) {
+    const auto words = split(line, '\t');
+    if (words.size() == 3 && words[0] == kNccl) {
+        packages.nccl = {.version = parse_number<int>(words[1]).value_or(0),
+                         .file = std::string(words[2])};
+    } else if (words.size() == 2) {
+        packages.found.emplace(words[0], words[1]);
+    }
+}
+
 }  // namespace
 
 PythonPackages find_python_packages(const Environment& environment,
+                                    const std::filesystem::path& beside,
                                     const std::vector<std::string>& modules,
-                                    const std::vector<std::string>& files,
                                     const Deadline& deadline) {
     PythonPackages packages;
-    const auto path = find(environment, "PATH").value_or("");
-    packages.error = "no Python in PATH";
-    for (const auto* interpreter : {"python3", "python"}) {
-        const auto file = find_in_path(interpreter, path, ".");
-        if (!file) {
-            continue;
-        }
-        packages.interpreter = interpreter;
-        auto child = spawn({file->string(), "-c", kProgram, join(modules, ","), join(files, ",")},
-                           environment);
-        if (!child) {
-            packages.error = child.error().message;
-            continue;
-        }
-        packages.error.clear();
-        const auto text = read_all(child->output, deadline);
-        if (!text) {
-            (void)kill(child->pid, SIGKILL);
-            packages.error = packages.interpreter + " did not answer in time";
-        }
-        (void)waitpid(child->pid, nullptr, 0);  // it closed its output: it ends, or was killed
-        const auto answer = text.value_or("");
-        for (const auto line : split(answer, '\n')) {
-            const auto tab = line.find('\t');
-            if (tab != std::string_view::npos) {
-                packages.found.emplace(line.substr(0, tab), line.substr(tab + 1));
-            }
-        }
+    packages.interpreter = find_interpreter(environment, beside).string();
+    if (packages.interpreter.empty()) {
+        packages.error = "no Python in PATH";
         return packages;
+    }
+    auto child = spawn({packages.interpreter, "-c", kProgram, join(modules, ",")}, environment);
+    if (!child) {
+        packages.error = child.error().message;
+        return packages;
+    }
+    const auto text = read_all(child->output, deadline);
+    if (!text) {
+        (void)kill(child->pid, SIGKILL);
+        packages.error = packages.interpreter + " did not answer in time";
+    }
+    (void)waitpid(child->pid, nullptr, 0);  // it closed its output: it ends, or was killed
+    const auto answer = text.value_or("");
+    for (const auto line : split(answer, '\n')) {
+        read_line(line, packages);
     }
     return packages;
 }

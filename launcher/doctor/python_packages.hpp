@@ -4,6 +4,7 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/env.hpp"
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,17 +12,25 @@
 namespace hvd::launch {
 
 struct PythonPackages {
-    std::string interpreter;                   // "python3"
-    std::map<std::string, std::string> found;  // package or file → where it is
-    std::string error;                         // why nothing could be found out
+    /// The NCCL library that this Python's `horovod.nccl_built()` finds.
+    struct Nccl {
+        int version = 0;   // its code; 0: none
+        std::string file;  // of a package; empty: the dynamic loader's
+
+        friend bool operator==(const Nccl&, const Nccl&) = default;
+    };
+    std::string interpreter;                   // "/usr/bin/python3"
+    std::map<std::string, std::string> found;  // package → where it is
+    Nccl nccl{};
+    std::string error;  // why nothing could be found out
 };
 
-/// Asks the Python of PATH where the packages `modules` are, without importing any, and which of
-/// `files` ("nvidia/nccl/lib/libnccl.so.2") lie in its site directories. A Python that has not
-/// answered by the deadline is killed.
+/// Asks a Python where the packages `modules` are, without importing any, and which NCCL it would
+/// load. It is the one in the folder `beside`, unless that is empty or has none, else that of PATH.
+/// A Python that has not answered by the deadline is killed.
 [[nodiscard]] PythonPackages find_python_packages(const Environment& environment,
+                                                  const std::filesystem::path& beside,
                                                   const std::vector<std::string>& modules,
-                                                  const std::vector<std::string>& files,
                                                   const Deadline& deadline);
 
 }  // namespace hvd::launch

@@ -2,6 +2,7 @@
 #include "runtime/bootstrap/mpi_world.hpp"
 
 #include "collectives/rendezvous/launch_env.hpp"
+#include "collectives/rendezvous/mpi_plugins.hpp"
 #include "runtime/bootstrap/foreign_launch.hpp"
 #include "runtime/bootstrap/foreign_place.hpp"
 #include "runtime/bootstrap/mpi_board.hpp"
@@ -109,7 +110,7 @@ Result<WorldPlace> place_on_one_host(coll::mpi::Communicator& all,
 }  // namespace
 
 bool is_mpi_built() {
-    return coll::mpi::has_plugin(plugin_folder());
+    return coll::has_mpi_plugin(plugin_folder());
 }
 
 Status prepare_mpi(WorldPlace& place, const Environment& environment) {

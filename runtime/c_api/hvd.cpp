@@ -7,6 +7,7 @@
 #include "collectives/base/result.hpp"
 #include "runtime/bootstrap/context.hpp"
 #include "runtime/bootstrap/mpi_world.hpp"
+#include "runtime/bootstrap/nccl_version.hpp"
 #include "runtime/c_api/convert.hpp"
 #include "runtime/c_api/guarded.hpp"
 #include "runtime/engine/engine.hpp"
@@ -55,6 +56,7 @@ int32_t hvd_enum_value(const char* name) {
 int32_t hvd_feature_value(int32_t feature) {
     switch (feature) {
         case HVD_FEATURE_GLOO: return 1;
+        case HVD_FEATURE_NCCL: return hvd::rt::nccl_version();
         case HVD_FEATURE_MPI: return hvd::rt::is_mpi_built() ? 1 : 0;
         case HVD_FEATURE_MPI_USED:
         case HVD_FEATURE_MPI_THREADS: return mpi_feature(feature);

@@ -74,9 +74,10 @@ typedef enum hvd_device_type { HVD_HOST = 0, HVD_CUDA = 1 } hvd_device_type;
 
 /* What this build, and this machine, can do. */
 typedef enum hvd_feature {
-    HVD_FEATURE_MPI = 0,  /* an MPI plugin can be loaded */
+    HVD_FEATURE_MPI = 0,  /* this installation has a plugin for an MPI */
     HVD_FEATURE_GLOO = 1, /* the native transport, which answers to that name; always 1 */
-    HVD_FEATURE_NCCL = 2, /* version code of the NCCL library found, such as 22707 */
+    HVD_FEATURE_NCCL = 2, /* version code, such as 22707, of the libnccl.so.2 that is loaded or that
+                             the dynamic loader finds, which is loaded for this question */
     HVD_FEATURE_CUDA = 3, /* GPU tensors are understood by this build */
     HVD_FEATURE_CCL = 4,
     HVD_FEATURE_DDL = 5,

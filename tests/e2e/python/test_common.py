@@ -144,6 +144,64 @@ def test_what_scripts_branch_on() -> None:
     assert not util.extension_available("mxnet")
 
 
+FAKE_NCCL = """
+int ncclGetVersion(int* version) {
+    *version = 22707;
+    return 0;
+}
+"""
+
+ASK = """
+from horovod.common.basics import basics
+basics.init()
+mapped = "libnccl" in open("/proc/self/maps").read()
+print(mapped, basics.nccl_built(), bool(basics.mpi_built()))
+"""
+
+
+def make_nccl(folder: Path, source: str = FAKE_NCCL) -> Path:
+    """A folder with a libnccl.so.2."""
+    folder.mkdir(parents=True)
+    command = ["cc", "-xc", "-", "-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"]
+    command += ["-o", str(folder / "libnccl.so.2")]
+    subprocess.run(command, input=source, text=True, check=True, timeout=60)
+    return folder
+
+
+def check_build(horovodrun: Path, **env: str) -> dict[str, bool]:
+    """The last section of --check-build."""
+    found = subprocess.run(
+        [horovodrun, "--check-build"],
+        env={**os.environ, **env, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
+    return {name: mark == "X" for mark, name in re.findall(r"\[([ X])\] (\w+)", found)}
+
+
+@pytest.mark.parametrize("place", ["nowhere", "package", "loader", "broken"])
+def test_check_build_and_python_agree_about_nccl_and_mpi(
+    horovodrun: Path, tmp_path: Path, place: str
+) -> None:
+    env = {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    if place == "package":
+        make_nccl(tmp_path / "nvidia/nccl/lib")
+    elif place != "nowhere":
+        source = FAKE_NCCL if place == "loader" else "int not_nccl;"
+        env["LD_LIBRARY_PATH"] = str(make_nccl(tmp_path / "lib", source))
+
+    mapped, nccl, mpi = run_python(ASK, **env).stdout.split()
+    found = check_build(horovodrun, **env)
+
+    assert mapped == "False"  # init() has not loaded it
+    if place in ("package", "loader"):
+        assert int(nccl) == 22707
+    assert found["NCCL"] == (int(nccl) != 0)
+    assert found["MPI"] == (mpi == "True") and found["MPI"]
+
+
 def test_reduction_integers_are_those_of_the_original() -> None:
     assert (basics.Average, basics.Sum, basics.Adasum) == (0, 1, 2)
     assert (basics.Min, basics.Max, basics.Product) == (3, 4, 5)

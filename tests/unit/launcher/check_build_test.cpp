@@ -9,20 +9,24 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
+#include <utility>
 
 using hvd::Deadline;
 using hvd::launch::BuildFacts;
+using hvd::launch::find_build;
 using hvd::launch::find_python_packages;
 using hvd::launch::print_build;
+using hvd::launch::PythonPackages;
 using hvd::test::TempDir;
 namespace fs = std::filesystem;
 
 namespace {
 
 /// A `python3` in a folder of its own.
-void write_python(const TempDir& folder, const std::string& script) {
-    const auto path = folder.path() / "python3";
+void write_python(const fs::path& folder, const std::string& script) {
+    const auto path = folder / "python3";
     std::ofstream(path) << "#!/bin/sh\n" << script;
     fs::permissions(path, fs::perms::owner_all);
 }
@@ -66,33 +70,74 @@ TEST_CASE("flag --check-build has the original's layout") {
 
 TEST_CASE("what the Python of PATH answers is read line by line") {
     const TempDir folder;
-    write_python(folder, "printf 'torch\\t/site/torch\\nnoise\\nx/y.so\\t/site/x/y.so\\n'\n");
+    write_python(folder.path(),
+                 "printf 'torch\\t/site/torch\\nnoise\\nNCCL\\t22707\\t/site/nccl.so\\n'\n");
 
-    const auto packages = find_python_packages({{"PATH", folder.path().string()}}, {"torch"},
-                                               {"x/y.so"}, Deadline::in(std::chrono::seconds(5)));
+    const auto packages = find_python_packages({{"PATH", folder.path().string()}}, "", {"torch"},
+                                               Deadline::in(std::chrono::seconds(5)));
 
     CHECK(packages.error.empty());
-    CHECK(packages.error.empty());
-    CHECK(packages.found ==
-          std::map<std::string, std::string>{{"torch", "/site/torch"}, {"x/y.so", "/site/x/y.so"}});
+    CHECK(packages.interpreter == folder.path() / "python3");
+    CHECK(packages.found == std::map<std::string, std::string>{{"torch", "/site/torch"}});
+    CHECK(packages.nccl == PythonPackages::Nccl{.version = 22707, .file = "/site/nccl.so"});
+}
+
+TEST_CASE("the Python of horovodrun's own virtual environment is asked before that of PATH") {
+    const TempDir activated;
+    const TempDir prefix;
+    write_python(activated.path(), "printf 'torch\\t/activated\\n'\n");
+    fs::create_directories(prefix.path() / "bin");
+    write_python(prefix.path() / "bin", "printf 'torch\\t/own\\n'\n");
+    const auto asked = [&] {
+        return find_build({{"PATH", activated.path().string()}},
+                          prefix.path() / "bin" / "horovodrun")
+            .frameworks.at(1);
+    };
+
+    CHECK(asked() == BuildFacts::Item{"PyTorch", true, "/activated"});
+    std::ofstream(prefix.path() / "pyvenv.cfg") << "home = /usr/bin\n";
+    CHECK(asked() == BuildFacts::Item{"PyTorch", true, "/own"});
+}
+
+TEST_CASE("MPI is there where the installation has a plugin for one") {
+    const TempDir prefix;
+    const auto found = [&] {
+        const auto facts = find_build({}, prefix.path() / "bin" / "horovodrun");
+        return std::pair(facts.controllers.at(0).is_there, facts.operations.at(3).is_there);
+    };
+
+    CHECK(found() == std::pair(false, false));
+    fs::create_directories(prefix.path() / "lib" / "horovod");
+    std::ofstream(prefix.path() / "lib" / "horovod" / "hvd_mpi_mpich.so") << "";
+    CHECK(found() == std::pair(true, true));
+}
+
+TEST_CASE("without a Python, NCCL is a file where the dynamic loader looks") {
+    const TempDir folder;
+    std::ofstream(folder.path() / "libnccl.so.2") << "";
+
+    const auto facts = find_build({{"LD_LIBRARY_PATH", folder.path().string()}}, "/bin/horovodrun");
+
+    CHECK(facts.operations.at(0) ==
+          BuildFacts::Item{"NCCL", true, (folder.path() / "libnccl.so.2").string()});
 }
 
 TEST_CASE("a Python that does not answer is given up at the deadline") {
     const TempDir folder;
-    write_python(folder, "exec sleep 100\n");
+    write_python(folder.path(), "exec sleep 100\n");
 
     const auto packages =
-        find_python_packages({{"PATH", folder.path().string() + ":/bin:/usr/bin"}}, {"torch"}, {},
+        find_python_packages({{"PATH", folder.path().string() + ":/bin:/usr/bin"}}, "", {"torch"},
                              Deadline::in(std::chrono::milliseconds(100)));
 
     CHECK(packages.found.empty());
-    CHECK(packages.error == "python3 did not answer in time");
+    CHECK(packages.error == (folder.path() / "python3").string() + " did not answer in time");
 }
 
 TEST_CASE("a machine without Python has no frameworks, and says why") {
     const TempDir folder;
 
-    const auto packages = find_python_packages({{"PATH", folder.path().string()}}, {"torch"}, {},
+    const auto packages = find_python_packages({{"PATH", folder.path().string()}}, "", {"torch"},
                                                Deadline::in(std::chrono::seconds(5)));
 
     CHECK(packages.found.empty());

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from ctypes import byref, c_void_p, sizeof
+from ctypes import CDLL, byref, c_void_p, sizeof
 
 from horovod.common import process_sets as sets
 from horovod.common.crash_report import crash_report
@@ -49,6 +50,16 @@ def reduce_op(op: int) -> int:
             f"op is {op!r}: use one of hvd.Average, hvd.Sum, hvd.Min, hvd.Max, hvd.Product"
         )
     return _REDUCE_OPS[op]
+
+
+def _load_packaged_nccl() -> None:
+    """What the dynamic loader does not find by itself; as `horovodrun --check-build` looks."""
+    for folder in sys.path:
+        file = os.path.join(folder, "nvidia/nccl/lib/libnccl.so.2")
+        if folder and os.path.isfile(file):
+            with contextlib.suppress(OSError):
+                CDLL(file)
+            return
 
 
 def _mpi_address(comm: object) -> int | None:
@@ -168,7 +179,7 @@ class HorovodBasics:
         return library.hvd_feature_value(_FEATURE_MPI_USED) != 0
 
     def mpi_built(self) -> bool:
-        """Whether an MPI plugin can be loaded."""
+        """Whether this installation has a plugin for an MPI."""
         return library.hvd_feature_value(_FEATURE_MPI) != 0
 
     def gloo_enabled(self) -> bool:
@@ -179,7 +190,12 @@ class HorovodBasics:
         return library.hvd_feature_value(_FEATURE_GLOO) != 0
 
     def nccl_built(self) -> int:
-        """The version code of the NCCL library found, or 0."""
+        """The version code of the NCCL library found, such as 22707, or 0.
+
+        The one of the Python packages (PyTorch brings it along) comes first, then that of the
+        dynamic loader. It is loaded for this question; init() never does that.
+        """
+        _load_packaged_nccl()
         return int(library.hvd_feature_value(_FEATURE_NCCL))
 
     def ddl_built(self) -> bool:
