@@ -31,6 +31,11 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
 }  // namespace
 
 int run_task(const RunTask& request) {
+    if (request.task.rank == 0) {  // the others have the same
+        for (const auto& note : request.job.notes) {
+            (void)std::fprintf(stderr, "horovodrun: %s\n", note.c_str());
+        }
+    }
     auto environment = current_environment();
     for (const auto* layer : {&request.job.tunables, &request.job.env_set}) {
         for (const auto& [name, value] : *layer) {

@@ -23,9 +23,9 @@ class Reader {
 public:
     explicit Reader(std::string_view file) : file_(file) {}
 
-    Result<TunableValues> read(const YAML::Node& root) {
+    Result<ConfigFile> read(const YAML::Node& root) {
         if (root.IsNull()) {
-            return std::move(values_);
+            return std::move(config_);
         }
         if (!root.IsMap()) {
             return error(root, "there must be sections, such as 'params:'");
@@ -36,7 +36,7 @@ public:
             HVD_TRY_STATUS(name == kController ? read_controller(entry.second)
                                                : read_section(name, entry.second));
         }
-        return std::move(values_);
+        return std::move(config_);
     }
 
     [[nodiscard]] Error error(const YAML::Mark& mark, std::string_view why) const {
@@ -93,14 +93,13 @@ private:
         return join(std::vector<std::string>(names.begin(), names.end()), ", ");
     }
 
-    [[nodiscard]] Status read_controller(const YAML::Node& node) const {
+    [[nodiscard]] Status read_controller(const YAML::Node& node) {
         if (node.IsNull() || (node.IsScalar() && node.Scalar() == "gloo")) {
             return ok();  // native mode answers to this name
         }
         if (node.IsScalar() && node.Scalar() == "mpi") {
-            return error(node,
-                         "'controller: mpi': starting through mpirun is not part of this version; "
-                         "write 'controller: gloo' or leave it out");
+            config_.wants_mpi = true;
+            return ok();
         }
         return error(node, "'controller' must be gloo or mpi");
     }
@@ -143,7 +142,7 @@ private:
         if (!value) {
             return error(node, key + value.error().message);
         }
-        const auto [entry, is_new] = values_.emplace(tunable.variable, *value);
+        const auto [entry, is_new] = config_.tunables.emplace(tunable.variable, *value);
         if (!is_new && entry->second != *value) {
             return error(node, key + "contradicts another key of its section");
         }
@@ -177,12 +176,12 @@ private:
     }
 
     std::string file_;
-    TunableValues values_;
+    ConfigFile config_;
 };
 
 }  // namespace
 
-Result<TunableValues> parse_config(std::string_view text, std::string_view file) {
+Result<ConfigFile> parse_config(std::string_view text, std::string_view file) {
     Reader reader(file);
     try {
         return reader.read(YAML::Load(std::string(text)));
@@ -191,7 +190,7 @@ Result<TunableValues> parse_config(std::string_view text, std::string_view file)
     }
 }
 
-Result<TunableValues> read_config_file(const std::filesystem::path& path) {
+Result<ConfigFile> read_config_file(const std::filesystem::path& path) {
     HVD_TRY(const auto text, read_file(path, kMaxFileBytes));
     return parse_config(text, path.string());
 }

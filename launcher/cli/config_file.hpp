@@ -9,6 +9,12 @@
 
 namespace hvd::launch {
 
+/// What a config file says.
+struct ConfigFile {
+    TunableValues tunables;
+    bool wants_mpi = false;  // an mpirun should start the ranks
+};
+
 /// Reads the settings of --config-file: YAML in the schema of the original.
 ///
 ///     params:          {fusion_threshold_mb, cycle_time_ms, cache_capacity,
@@ -20,14 +26,14 @@ namespace hvd::launch {
 ///     library_options: {mpi_threads_disable, num_nccl_streams, thread_affinity,
 ///                       gloo_timeout_seconds}
 ///     logging:         {level, with_timestamp, hide_timestamp}
-///     controller:      gloo
+///     controller:      gloo, or mpi as --mpi says
 ///
 /// A key without value counts as absent. Errors begin with "FILE:LINE: " and name the key: an
 /// unknown key (with the nearest known one), a value of the wrong type or range, a key written
 /// twice. `file` is used in errors alone.
-[[nodiscard]] Result<TunableValues> parse_config(std::string_view text, std::string_view file);
+[[nodiscard]] Result<ConfigFile> parse_config(std::string_view text, std::string_view file);
 
 /// The same from a file of at most 1 MiB.
-[[nodiscard]] Result<TunableValues> read_config_file(const std::filesystem::path& path);
+[[nodiscard]] Result<ConfigFile> read_config_file(const std::filesystem::path& path);
 
 }  // namespace hvd::launch

@@ -25,6 +25,7 @@ struct Draft {
     std::optional<std::filesystem::path> config_file;
     std::optional<std::chrono::milliseconds> start_timeout;
     TunableValues tunables;  // from flags
+    bool is_native = false;  // --gloo, whatever the config file says
     bool output_format_given = false;
     bool gpus_per_rank_given = false;
     bool is_doctor = false;  // the first word was kDoctor

@@ -47,12 +47,15 @@ Apply set_switch(const Tunable& tunable, bool on) {
 }
 
 void add_flags(const Tunable& tunable, std::vector<Flag>& flags) {
+    std::string help(tunable.help);
+    if (tunable.is_idle && !help.empty()) {
+        help += "; accepted, but without effect in this version";
+    }
     if (tunable.kind != TunableKind::boolean) {
-        flags.push_back(
-            {{tunable.flag}, tunable.value_name, std::string(tunable.help), set_tunable(tunable)});
+        flags.push_back({{tunable.flag}, tunable.value_name, help, set_tunable(tunable)});
         return;
     }
-    flags.push_back({{tunable.flag}, "", std::string(tunable.help), set_switch(tunable, true)});
+    flags.push_back({{tunable.flag}, "", help, set_switch(tunable, true)});
     flags.push_back(
         {{tunable.off_flag}, "", std::string(tunable.off_help), set_switch(tunable, false)});
 }
@@ -95,7 +98,10 @@ FlagSection later_flags() {
             {{{"--gloo"},
               "",
               "the native mode of this program, which is the default",
-              [](Draft&, std::string_view) { return ok(); }},
+              [](Draft& draft, std::string_view) {
+                  draft.is_native = true;
+                  return ok();
+              }},
              {{"--disable-cache"},
               "",
               "accepted; no check of hosts is cached",

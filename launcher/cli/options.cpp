@@ -246,19 +246,25 @@ Status read_start_timeout(Draft& draft) {
 }
 
 Status read_config(Draft& draft) {
-    TunableValues config;
+    ConfigFile config;
     if (draft.config_file) {
         HVD_TRY(config, read_config_file(*draft.config_file));
     }
-    auto exported = export_tunables(draft.tunables, config, draft.environment);
+    draft.request.mpi.is_wanted |= config.wants_mpi && !draft.is_native;
+    auto exported = export_tunables(draft.tunables, config.tunables, draft.environment);
     draft.request.tunables.merge(exported.variables);
-    std::ranges::move(exported.notes, std::back_inserter(draft.request.notes));
+    if (!exported.note.empty()) {
+        draft.request.notes.push_back(std::move(exported.note));
+    }
+    return ok();
+}
+
+void note_idle_env_pass(Draft& draft) {
     if (draft.request.hosts.empty() && !draft.request.listen && !draft.request.env_pass.empty() &&
         !draft.request.env_clean) {
         draft.request.notes.emplace_back(
             "--env-pass has no effect here without --env-clean: every variable is passed on");
     }
-    return ok();
 }
 
 /// Checks what concerns more than one flag at a time.
@@ -267,10 +273,11 @@ Status finish(Draft& draft) {
         agent == kKubeflowShell && draft.request.remote.shell.empty()) {
         draft.request.remote.shell = *agent;
     }
+    HVD_TRY_STATUS(read_config(draft));  // says whether there will be an mpirun
     HVD_TRY_STATUS(read_hosts(draft));
     HVD_TRY_STATUS(check_remote_shell(draft.request));
     HVD_TRY_STATUS(read_start_timeout(draft));
-    HVD_TRY_STATUS(read_config(draft));
+    note_idle_env_pass(draft);
     HVD_TRY_STATUS(check_join(draft));
     HVD_TRY_STATUS(check_ports(draft));
     HVD_TRY_STATUS(check_mpi(draft));

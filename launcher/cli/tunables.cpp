@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace hvd::launch {
 namespace {
@@ -42,98 +44,113 @@ constexpr std::array kTunables{
             .kind = whole,
             .high = kMaxInt,
             .value_name = "N",
-            .help = "how many agreed tensors are remembered; 0 turns the cache off; unset: all"},
+            .help = "how many agreed tensors are remembered; 0 turns the cache off; unset: "
+                    "57,344, the most"},
     Tunable{.flag = "--hierarchical-allreduce",
             .off_flag = "--no-hierarchical-allreduce",
             .variable = "HOROVOD_HIERARCHICAL_ALLREDUCE",
             .key = "params.hierarchical_allreduce",
             .help = "allreduce inside each host first, then between hosts",
-            .off_help = "never, not even while autotuning"},
+            .off_help = "never, not even while autotuning",
+            .is_idle = true},
     Tunable{.flag = "--hierarchical-allgather",
             .off_flag = "--no-hierarchical-allgather",
             .variable = "HOROVOD_HIERARCHICAL_ALLGATHER",
             .key = "params.hierarchical_allgather",
             .help = "allgather inside each host first, then between hosts",
-            .off_help = "never, not even while autotuning"},
+            .off_help = "never, not even while autotuning",
+            .is_idle = true},
     Tunable{.flag = "--torus-allreduce",
             .off_flag = "--no-torus-allreduce",
             .variable = "HOROVOD_TORUS_ALLREDUCE",
             .key = "params.torus_allreduce",
             .help = "reduce-scatter in each host, allreduce across, allgather in each host",
-            .off_help = "never, not even while autotuning"},
+            .off_help = "never, not even while autotuning",
+            .is_idle = true},
 
     Tunable{.flag = "--autotune",
             .off_flag = "--no-autotune",
             .variable = kAutotune,
             .key = "autotune.enabled",
-            .help = "try settings of fusion and cycle time while training, and keep the best"},
+            .help = "try settings of fusion and cycle time while training, and keep the best",
+            .is_idle = true},
     Tunable{.flag = "--autotune-log-file",
             .variable = "HOROVOD_AUTOTUNE_LOG",
             .key = "autotune.log_file",
             .kind = text,
             .value_name = "FILE",
-            .help = "what was tried, as comma separated values, written by rank 0"},
+            .help = "what was tried, as comma separated values, written by rank 0",
+            .is_idle = true},
     Tunable{.flag = "--autotune-warmup-samples",
             .variable = "HOROVOD_AUTOTUNE_WARMUP_SAMPLES",
             .key = "autotune.warmup_samples",
             .kind = whole,
             .high = kMaxInt,
             .value_name = "N",
-            .help = "samples to discard before tuning begins"},
+            .help = "samples to discard before tuning begins",
+            .is_idle = true},
     Tunable{.flag = "--autotune-steps-per-sample",
             .variable = "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
             .key = "autotune.steps_per_sample",
             .kind = whole,
             .high = kMaxInt,
             .value_name = "N",
-            .help = "steps that make one sample"},
+            .help = "steps that make one sample",
+            .is_idle = true},
     Tunable{.flag = "--autotune-bayes-opt-max-samples",
             .variable = "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
             .key = "autotune.bayes_opt_max_samples",
             .kind = whole,
             .high = kMaxInt,
             .value_name = "N",
-            .help = "samples after which the best settings stay"},
+            .help = "samples after which the best settings stay",
+            .is_idle = true},
     Tunable{.flag = "--autotune-gaussian-process-noise",
             .variable = "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
             .key = "autotune.gaussian_process_noise",
             .kind = real,
             .high = 1,
             .value_name = "X",
-            .help = "expected noise of the samples, 0 to 1"},
+            .help = "expected noise of the samples, 0 to 1",
+            .is_idle = true},
 
     Tunable{.flag = "--timeline-filename",
             .variable = kTimeline,
             .key = "timeline.filename",
             .kind = text,
             .value_name = "FILE",
-            .help = "write a Chrome trace of all collectives"},
+            .help = "write a Chrome trace of all collectives",
+            .is_idle = true},
     Tunable{.flag = "--timeline-mark-cycles",
             .off_flag = "--no-timeline-mark-cycles",
             .variable = "HOROVOD_TIMELINE_MARK_CYCLES",
             .key = "timeline.mark_cycles",
-            .help = "mark the engine's cycles in the trace"},
+            .help = "mark the engine's cycles in the trace",
+            .is_idle = true},
 
     Tunable{.flag = "--stall-check",
             .off_flag = "--no-stall-check",
             .variable = "HOROVOD_STALL_CHECK_DISABLE",
             .key = "stall_check.enabled",
             .off_help = "do not warn when some ranks wait for others for long",
-            .inverted = true},
+            .inverted = true,
+            .is_idle = true},
     Tunable{.flag = "--stall-check-warning-time-seconds",
             .variable = "HOROVOD_STALL_CHECK_TIME_SECONDS",
             .key = "stall_check.warning_time_seconds",
             .kind = whole,
             .high = kMaxInt,
             .value_name = "SECONDS",
-            .help = "warn after this time"},
+            .help = "warn after this time",
+            .is_idle = true},
     Tunable{.flag = "--stall-check-shutdown-time-seconds",
             .variable = "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
             .key = "stall_check.shutdown_time_seconds",
             .kind = whole,
             .high = kMaxInt,
             .value_name = "SECONDS",
-            .help = "end the job after this time; 0: never"},
+            .help = "end the job after this time; 0: never",
+            .is_idle = true},
 
     Tunable{.flag = "--mpi-threads-disable",
             .off_flag = "--no-mpi-threads-disable",
@@ -146,20 +163,23 @@ constexpr std::array kTunables{
             .kind = whole,
             .high = kMaxInt,
             .value_name = "N",
-            .help = "NCCL streams that are used in turn"},
+            .help = "NCCL streams that are used in turn",
+            .is_idle = true},
     Tunable{.flag = "--thread-affinity",
             .variable = "HOROVOD_THREAD_AFFINITY",
             .key = "library_options.thread_affinity",
             .kind = cpus,
             .value_name = "CPU[,...]",
-            .help = "the engine thread's CPU, one for each rank of a host"},
+            .help = "the engine thread's CPU, one for each rank of a host",
+            .is_idle = true},
     Tunable{.flag = "--gloo-timeout-seconds",
             .variable = "HOROVOD_GLOO_TIMEOUT_SECONDS",
             .key = "library_options.gloo_timeout_seconds",
             .kind = whole,
             .high = kMaxInt,
             .value_name = "SECONDS",
-            .help = "time limit for connecting the ranks"},
+            .help = "time limit for connecting the ranks",
+            .is_idle = true},
 
     Tunable{.flag = "--log-level",
             .variable = "HOROVOD_LOG_LEVEL",
@@ -237,6 +257,28 @@ std::string_view needed_by(std::string_view variable) noexcept {
     return {};
 }
 
+/// Whether the user has asked for something by it: "no" to what is not there is obeyed.
+bool is_asked_for(const Tunable& tunable, const TunableValues& values) {
+    const auto value = values.find(tunable.variable);
+    const auto* const no = tunable.inverted ? "1" : "0";
+    return value != values.end() && (tunable.kind != boolean || value->second != no);
+}
+
+/// One sentence about everything that was asked for in vain, or nothing.
+std::string note_idle(const TunableValues& flags, const TunableValues& values) {
+    std::vector<std::string> names;
+    for (const auto& tunable : kTunables) {
+        if (tunable.is_idle && is_asked_for(tunable, values)) {
+            names.push_back(flags.contains(tunable.variable)
+                                ? std::string(tunable.flag)
+                                : "'" + std::string(tunable.key) + "' of the config file");
+        }
+    }
+    return names.empty() ? ""
+                         : join(names, ", ") + (names.size() == 1 ? " has" : " have") +
+                               " no effect in this version";
+}
+
 }  // namespace
 
 std::span<const Tunable> tunables() noexcept {
@@ -272,7 +314,7 @@ ExportedTunables export_tunables(const TunableValues& flags,
     TunableValues values = flags;
     values.insert(config.begin(), config.end());  // keeps what the flags said
 
-    ExportedTunables exported;
+    ExportedTunables exported{.variables = {}, .note = note_idle(flags, values)};
     for (const auto& tunable : kTunables) {
         const auto value = values.find(tunable.variable);
         if (value == values.end()) {
@@ -283,10 +325,6 @@ ExportedTunables export_tunables(const TunableValues& flags,
         const bool is_idle = !need.empty() && (needed == values.end() || needed->second == "0") &&
                              !(needed == values.end() && environment.contains(need));
         const bool is_off = tunable.variable == kAutotune && value->second == "0";
-        if (is_idle && flags.contains(tunable.variable)) {
-            exported.notes.push_back(std::string(tunable.flag) + " has no effect without " +
-                                     (need == kAutotune ? "--autotune" : "--timeline-filename"));
-        }
         if (!is_idle && (!is_off || environment.contains(kAutotune))) {
             exported.variables.emplace(tunable.variable, value->second);
         }

@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace hvd::launch {
 
@@ -37,6 +36,7 @@ struct Tunable {
     std::string_view help = {};      // of `flag`; empty: --help does not show it
     std::string_view off_help = {};  // of `off_flag`
     bool inverted = false;           // yes is exported as 0
+    bool is_idle = false;            // nothing of this version obeys it
 };
 
 /// In the order of --help; the entries of one section stand together.
@@ -51,12 +51,12 @@ using TunableValues = std::map<std::string_view, std::string>;
 
 struct ExportedTunables {
     Environment variables;
-    std::vector<std::string> notes;
+    std::string note;  // names what was asked for and has no effect in this version
 };
 
 /// What the ranks get: the flags, then what only the config file has. Settings of the autotuner go
-/// out only when it is on, those of the timeline only when it has a file, as in the original; a
-/// note says when a flag is without effect. `environment` is horovodrun's own: what is on there is
+/// out only when it is on, those of the timeline only when it has a file, as in the original.
+/// `environment` is horovodrun's own: what is on there is
 /// turned off explicitly.
 [[nodiscard]] ExportedTunables export_tunables(const TunableValues& flags,
                                                const TunableValues& config,

@@ -112,10 +112,11 @@ Result<Place> find_place(Search& search, Deadline deadline) {
     return place;
 }
 
+// Ids that are not in use or in quarantine must remain, whatever the user asks for.
+constexpr auto kMostCached = ShmChannel::id_count() - 2 * ShmChannel::quarantine();
+
 CacheLimits cache_limits(const EngineConfig& config) {
-    // Ids that are not in use or in quarantine must remain, whatever the user asks for.
-    constexpr auto kMost = ShmChannel::id_count() - 2 * ShmChannel::quarantine();
-    return {.capacity = std::min(config.cache_capacity.value_or(kMost), kMost),
+    return {.capacity = std::min(config.cache_capacity.value_or(kMostCached), kMostCached),
             .ids = ShmChannel::id_count(),
             .quarantine = ShmChannel::quarantine()};
 }
@@ -224,6 +225,11 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
             world->use_mpi(std::move(search.mpi), place, options.environment, config, deadline));
     std::optional<Coordinator> coordinator;
     if (place.topology.rank == 0) {
+        if (config.cache_capacity.value_or(0) > kMostCached) {
+            log.warn("HOROVOD_CACHE_CAPACITY=" + std::to_string(*config.cache_capacity) +
+                     ": the agreement on " + std::to_string(kMostCached) +
+                     " tensors is remembered, which is the most");
+        }
         coordinator.emplace(place.topology.size, cache_limits(config));
     }
     auto reactor = std::make_unique<coll::Reactor>();

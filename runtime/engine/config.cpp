@@ -96,7 +96,7 @@ constexpr auto kVariables = std::to_array<ConfigVariable>({
     {"HOROVOD_CYCLE_TIME", parse_cycle,
      "milliseconds that a small tensor may wait for others to travel with; unset: 0"},
     {"HOROVOD_CACHE_CAPACITY", parse_cache,
-     "tensors whose agreement is remembered; 0: none; unset: as many as there are"},
+     "tensors whose agreement is remembered; 0: none; unset: 57344, which is the most"},
     {"HOROVOD_LOG_LEVEL", parse_level, "trace, debug, info, warning, error or fatal"},
     {"HOROVOD_LOG_HIDE_TIME", parse_hide_time, "1: log lines carry no time"},
     {"HOROVOD_CPU_OPERATIONS", parse_cpu_operations,

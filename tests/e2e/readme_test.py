@@ -45,3 +45,23 @@ def test_every_variable_of_the_engine_is_described(readme, root):
 
     assert len(variables) > 4
     assert [name for name in variables if f"`{name}`" not in readme] == []
+
+
+def test_every_variable_that_a_rank_finds_is_described(readme, root):
+    source = (root / "launcher/plan/environment.cpp").read_text()
+    body = source.split("Environment job_variables(")[1]
+    variables = set(re.findall(r'"([A-Z]+(?:_[A-Z]+)+)"', body))
+
+    assert {"HOROVOD_CONTROLLER", "NCCL_SOCKET_IFNAME", "MASTER_PORT"} <= variables
+    assert {name for name in variables if f"`{name}`" not in readme} == set()
+
+
+def test_every_label_of_ctest_exists(readme, root):
+    (line,) = (line for line in readme.splitlines() if line.startswith("ctest "))
+    named = set(re.findall(r"-L (\w+)", line)) | set(re.findall(r"integration[\w-]*", line))
+    lists = (root / "tests").rglob("CMakeLists.txt")
+    labels = {
+        label for file in lists for label in re.findall(r"LABEL\s+([\w-]+)", file.read_text())
+    }
+
+    assert named == labels

@@ -202,6 +202,16 @@ def test_check_build_and_python_agree_about_nccl_and_mpi(
     assert found["MPI"] == (mpi == "True") and found["MPI"]
 
 
+def test_a_cache_that_is_too_large_is_said() -> None:
+    start = "from horovod.common.basics import basics; basics.init()"
+
+    most = run_python(start, HOROVOD_CACHE_CAPACITY="57344").stderr
+    more = run_python(start, HOROVOD_CACHE_CAPACITY="57345").stderr
+
+    assert most == ""
+    assert "HOROVOD_CACHE_CAPACITY=57345: the agreement on 57344 tensors is remembered" in more
+
+
 def test_reduction_integers_are_those_of_the_original() -> None:
     assert (basics.Average, basics.Sum, basics.Adasum) == (0, 1, 2)
     assert (basics.Min, basics.Max, basics.Product) == (3, 4, 5)

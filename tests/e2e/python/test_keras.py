@@ -53,6 +53,13 @@ def test_the_program_ends_well(job_of, keras: str, ranks: int) -> None:
     assert job_of(keras, ranks).exit_code == 0, job_of(keras, ranks)
 
 
+@pytest.mark.parametrize(("keras", "ranks"), JOBS)
+def test_rank_0_says_once_that_xla_is_left_out(job_of, keras: str, ranks: int) -> None:
+    lines = [line for line in job_of(keras, ranks).stderr.splitlines() if "jit_compile=" in line]
+
+    assert [line.split(":")[0] for line in lines] == ["[0]<stderr>"] * (keras == "keras"), lines
+
+
 def run_python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
 

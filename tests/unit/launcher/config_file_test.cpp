@@ -46,31 +46,31 @@ logging:
                                      "c.yaml");
 
     REQUIRE(values);
-    CHECK(*values == TunableValues{
-                         {"HOROVOD_FUSION_THRESHOLD", "33554432"},
-                         {"HOROVOD_CYCLE_TIME", "2.5"},
-                         {"HOROVOD_CACHE_CAPACITY", "2048"},
-                         {"HOROVOD_HIERARCHICAL_ALLREDUCE", "1"},
-                         {"HOROVOD_HIERARCHICAL_ALLGATHER", "0"},
-                         {"HOROVOD_TORUS_ALLREDUCE", "1"},
-                         {"HOROVOD_AUTOTUNE", "1"},
-                         {"HOROVOD_AUTOTUNE_LOG", "horovod_autotune_log.txt"},
-                         {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "5"},
-                         {"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "20"},
-                         {"HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", "50"},
-                         {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", "0.9"},
-                         {"HOROVOD_TIMELINE", "horovod_timeline.json"},
-                         {"HOROVOD_TIMELINE_MARK_CYCLES", "1"},
-                         {"HOROVOD_STALL_CHECK_DISABLE", "1"},
-                         {"HOROVOD_STALL_CHECK_TIME_SECONDS", "120"},
-                         {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "240"},
-                         {"HOROVOD_MPI_THREADS_DISABLE", "1"},
-                         {"HOROVOD_NUM_NCCL_STREAMS", "2"},
-                         {"HOROVOD_THREAD_AFFINITY", "1"},
-                         {"HOROVOD_GLOO_TIMEOUT_SECONDS", "60"},
-                         {"HOROVOD_LOG_LEVEL", "INFO"},
-                         {"HOROVOD_LOG_HIDE_TIME", "1"},
-                     });
+    CHECK(values->tunables == TunableValues{
+                                  {"HOROVOD_FUSION_THRESHOLD", "33554432"},
+                                  {"HOROVOD_CYCLE_TIME", "2.5"},
+                                  {"HOROVOD_CACHE_CAPACITY", "2048"},
+                                  {"HOROVOD_HIERARCHICAL_ALLREDUCE", "1"},
+                                  {"HOROVOD_HIERARCHICAL_ALLGATHER", "0"},
+                                  {"HOROVOD_TORUS_ALLREDUCE", "1"},
+                                  {"HOROVOD_AUTOTUNE", "1"},
+                                  {"HOROVOD_AUTOTUNE_LOG", "horovod_autotune_log.txt"},
+                                  {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "5"},
+                                  {"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "20"},
+                                  {"HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", "50"},
+                                  {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", "0.9"},
+                                  {"HOROVOD_TIMELINE", "horovod_timeline.json"},
+                                  {"HOROVOD_TIMELINE_MARK_CYCLES", "1"},
+                                  {"HOROVOD_STALL_CHECK_DISABLE", "1"},
+                                  {"HOROVOD_STALL_CHECK_TIME_SECONDS", "120"},
+                                  {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "240"},
+                                  {"HOROVOD_MPI_THREADS_DISABLE", "1"},
+                                  {"HOROVOD_NUM_NCCL_STREAMS", "2"},
+                                  {"HOROVOD_THREAD_AFFINITY", "1"},
+                                  {"HOROVOD_GLOO_TIMEOUT_SECONDS", "60"},
+                                  {"HOROVOD_LOG_LEVEL", "INFO"},
+                                  {"HOROVOD_LOG_HIDE_TIME", "1"},
+                              });
 }
 
 TEST_CASE("what a config file leaves empty is absent") {
@@ -81,7 +81,13 @@ TEST_CASE("what a config file leaves empty is absent") {
     const auto values = parse_config(text, "c.yaml");
 
     REQUIRE(values);
-    CHECK(values->empty());
+    CHECK(values->tunables.empty());
+    CHECK_FALSE(values->wants_mpi);
+}
+
+TEST_CASE("the controller is the native one or that of an mpirun") {
+    CHECK(parse_config("controller: mpi", "c.yaml")->wants_mpi);
+    CHECK_FALSE(parse_config("controller: gloo", "c.yaml")->wants_mpi);
 }
 
 TEST_CASE("a list of CPUs may be a YAML list or a text") {
@@ -92,7 +98,7 @@ TEST_CASE("a list of CPUs may be a YAML list or a text") {
     const auto values = parse_config(text, "c.yaml");
 
     REQUIRE(values);
-    CHECK(*values == TunableValues{{"HOROVOD_THREAD_AFFINITY", "0,4"}});
+    CHECK(values->tunables == TunableValues{{"HOROVOD_THREAD_AFFINITY", "0,4"}});
 }
 
 TEST_CASE("errors in a config file begin with file and line, and name the key") {
@@ -124,9 +130,6 @@ TEST_CASE("errors in a config file begin with file and line, and name the key") 
          "c.yaml:3: 'cycle_time_ms' in 'params' is written twice"},
         {"logging:\n  with_timestamp: true\n  hide_timestamp: true\n",
          "c.yaml:3: 'logging.hide_timestamp' contradicts another key of its section"},
-        {"controller: mpi\n",
-         "c.yaml:1: 'controller: mpi': starting through mpirun is not part of this version; write "
-         "'controller: gloo' or leave it out"},
         {"controller: jsrun\n", "c.yaml:1: 'controller' must be gloo or mpi"},
         {"- a\n", "c.yaml:1: there must be sections, such as 'params:'"},
         {"[1]: 2\n",

@@ -113,8 +113,6 @@ TEST_CASE("details of autotuner and timeline go out only when these are on") {
     const auto idle = request({"--autotune-log-file", "log", "--timeline-mark-cycles"});
 
     CHECK(idle.tunables.empty());
-    CHECK(idle.notes == Words{"--autotune-log-file has no effect without --autotune",
-                              "--timeline-mark-cycles has no effect without --timeline-filename"});
 
     const auto from_environment =
         request({"--autotune-log-file", "log"}, {{"HOROVOD_AUTOTUNE", "1"}});
@@ -139,6 +137,58 @@ TEST_CASE("an explicit flag wins over the config file wherever it stands") {
           expected);
     CHECK(request({"--config-file", file, "--cycle-time-ms", "1", "--no-stall-check"}).tunables ==
           expected);
+}
+
+TEST_CASE("a config file can ask for --mpi, and --gloo is stronger") {
+    const hvd::test::TempDir folder;
+    const auto file = (folder.path() / "c.yaml").string();
+    std::ofstream(file) << "controller: mpi\n";
+
+    CHECK(request({"--config-file", file}).mpi.is_wanted);
+    CHECK(request({"--config-file", file, "--mpi-args=-x A"}).mpi.args == "-x A");
+    CHECK_FALSE(request({"--config-file", file, "--gloo"}).mpi.is_wanted);
+}
+
+TEST_CASE("what has no effect in this version is named once, whoever asked for it") {
+    const hvd::test::TempDir folder;
+    const auto file = (folder.path() / "c.yaml").string();
+    std::ofstream(file) << "params: {torus_allreduce: true, cycle_time_ms: 3}\n"
+                           "timeline: {filename: t.json}\n"
+                           "stall_check: {enabled: false}\n";
+
+    const auto asked =
+        request({"--autotune", "--timeline-filename", "other.json", "--no-hierarchical-allreduce",
+                 "--cache-capacity", "5", "--config-file", file});
+
+    CHECK(asked.notes == Words{"'params.torus_allreduce' of the config file, --autotune, "
+                               "--timeline-filename have no effect in this version"});
+    CHECK(request({"--stall-check"}).notes == Words{"--stall-check has no effect in this version"});
+    CHECK(request({"--no-stall-check", "--no-autotune", "--log-level", "info"}).notes.empty());
+    CHECK(request({}).notes.empty());
+}
+
+TEST_CASE("help says of a flag when it has no effect in this version") {
+    const auto parsed = parse_command_line({"--help"}, {});
+    REQUIRE(parsed);
+    const auto text = std::get<hvd::launch::PrintAndExit>(*parsed).text;
+    const auto about = [&](std::string_view flag) {
+        const auto start = text.find("  " + std::string(flag) + " ");
+        REQUIRE(start != std::string::npos);
+        std::string help;
+        for (const char c : text.substr(start, text.find("\n  -", start + 1) - start)) {
+            if (c != '\n' && (c != ' ' || !help.ends_with(' '))) {
+                help += c;
+            }
+        }
+        return help;
+    };
+
+    for (const auto* flag :
+         {"--timeline-filename", "--gloo-timeout-seconds", "--thread-affinity"}) {
+        CAPTURE(flag);
+        CHECK(about(flag).ends_with("without effect in this version"));
+    }
+    CHECK(about("--cache-capacity").ends_with("unset: 57,344, the most"));
 }
 
 TEST_CASE("no two tunables share a flag or a key") {

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from horovod.common.basics import basics
+
 logger = logging.getLogger("horovod.keras")
 
 _MARK = "_hvd_original"
@@ -56,6 +58,21 @@ def _taught(original: Callable[..., None]) -> Callable[..., None]:
     return compile
 
 
+@functools.cache
+def _say_once(sentence: str) -> None:
+    """One line of rank 0, also where nobody has set up logging, which shows warnings only."""
+    if basics.is_initialized() and basics.rank() != 0:
+        logger.debug(sentence)
+        return
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.INFO)
+    if not logger.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        logger.addHandler(handler)
+    logger.info(sentence)
+
+
 def _without_xla(jit_compile: bool | str | None) -> bool | None:
     """The value to compile with. tf_keras says None where Keras 3 says "auto"."""
     if jit_compile is True:
@@ -64,6 +81,6 @@ def _without_xla(jit_compile: bool | str | None) -> bool | None:
             "collectives. Leave jit_compile out, or pass jit_compile=False, in model.compile()"
         )
     if jit_compile == "auto":
-        logger.info('jit_compile="auto" is False: XLA cannot compile collectives')
+        _say_once('jit_compile="auto" is False: XLA cannot compile collectives')
         return False
     return None if jit_compile is None else bool(jit_compile)

@@ -6,7 +6,6 @@ With TF_USE_LEGACY_KERAS=1 it runs on tf_keras. argv[1] is a folder that the ran
 
 from __future__ import annotations
 
-import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -176,17 +175,9 @@ def a_loss_scale_optimizer_can_be_wrapped_too() -> None:
 
 @case
 def xla_is_left_out_or_refused() -> None:
-    lines: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: lines.append(record.getMessage())
-    logger = logging.getLogger("horovod.keras")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
     model = make_model()
     model.compile(hvd.DistributedOptimizer(sgd()), loss=make_loss())
-    logger.removeHandler(handler)
     assert not model.jit_compile
-    assert len(lines) == is_keras_3, lines
     wrapped = hvd.DistributedOptimizer(sgd())
     message = raises(ValueError, lambda: model.compile(wrapped, "mse", jit_compile=True))
     assert "jit_compile=False" in message
