@@ -135,7 +135,16 @@ Result<std::variant<Options, Help>> parse_options(int argc, const char* const* a
     add("csv", po::value<std::string>(), "also write the lines to this file");
     po::variables_map values;
     try {
-        po::store(po::command_line_parser(argc, argv).options(flags).run(), values);
+        constexpr int kStyle = po::command_line_style::default_style &
+                               ~static_cast<int>(po::command_line_style::allow_guessing);
+        const auto parsed = po::command_line_parser(argc, argv).options(flags).style(kStyle).run();
+        for (const auto& option : parsed.options) {
+            if (option.position_key >= 0) {
+                return Error{Errc::invalid_argument, "'" + option.original_tokens.front() +
+                                                         "' is no flag; see hvd-bench --help"};
+            }
+        }
+        po::store(parsed, values);
         po::notify(values);
     } catch (const po::error& error) {
         // The library's only way to report; from here on it is a value.

@@ -22,10 +22,10 @@ struct Options {
     coll::DataType type = coll::DataType::f32;
     std::size_t min_bytes = 4;
     std::size_t max_bytes = std::size_t{64} << 20;
-    std::size_t factor = 4;         // from one size to the next
-    std::optional<int> iterations;  // nothing: fewer for larger messages
-    std::optional<Mode> mode;       // nothing: both
-    std::filesystem::path csv;      // empty: none
+    std::size_t factor = 4;           // from one size to the next
+    std::optional<int> iterations{};  // nothing: fewer for larger messages
+    std::optional<Mode> mode{};       // nothing: both
+    std::filesystem::path csv{};      // empty: none
 };
 
 /// The command line, or the text of --help. Errors: invalid_argument.

@@ -50,7 +50,7 @@ std::vector<std::size_t> sizes_of(const Options& options) {
     const auto least = std::max(options.min_bytes, coll::size_of(options.type));
     std::vector<std::size_t> sizes;
     for (auto bytes = least; bytes <= options.max_bytes; bytes *= options.factor) {
-        sizes.push_back(bytes);
+        sizes.push_back(bytes - bytes % coll::size_of(options.type));  // what is really sent
     }
     return sizes;
 }

@@ -32,6 +32,21 @@ def test_mpiexec_of_mpich() -> None:
     assert ended.stderr.count("as the variables of mpiexec (PMI) say") == 3
 
 
+@pytest.mark.parametrize("launcher", [MPIRUN, ("mpiexec.hydra", "-np")], ids=["ompi", "mpich"])
+def test_jobs_of_the_same_second_never_meet(launcher: tuple[str, ...]) -> None:
+    jobs = [str(number) for number in range(3)]
+
+    def start(job: str) -> Ended:
+        return run(*launcher, "2", *ROLL_CALL, env=environment(OF_JOB=job))
+
+    with ThreadPoolExecutor() as pool:
+        ended = list(pool.map(start, jobs))
+
+    for job, end in zip(jobs, ended, strict=True):
+        check_one_host(end.world(), 2)
+        assert [rank["job"] for rank in end.world()] == [job, job]
+
+
 def test_torchrun() -> None:
     ended = run(TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python", *ROLL_CALL)
 

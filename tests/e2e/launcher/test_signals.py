@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pty
 import signal
@@ -62,6 +63,20 @@ def test_else_it_is_128_and_the_signal(launcher, stack, name, number):
         f"horovodrun: stopped by SIG{name}",
         "horovodrun: stopped: ranks 0-1",
     ]
+
+
+def test_the_summary_of_an_interrupted_job_has_no_culprit(launcher, stack, tmp_path):
+    file = tmp_path / "summary.json"
+    job = start_ready(launcher, stack, "--summary", file, *trapping("exit 7"))
+
+    job.signal(signal.SIGINT)
+    ended = job.end()
+
+    summary = json.loads(file.read_text())
+    assert ended.code == 130
+    assert (summary["outcome"], summary["exit_code"]) == ("failed", 130)
+    assert (summary["reason"], summary["culprit"]) == ("interrupted", None)
+    assert [rank["class"] for rank in summary["ranks"]] == ["stopped", "stopped"]
 
 
 def test_a_second_request_kills_at_once(launcher, stack):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -78,3 +79,19 @@ def test_all_ranks_stop_early_together(run_ranks: RunRanks, example: Path, tmp_p
     assert len([line for line in job.lines(0) if line.startswith("Images/sec: ")]) == 2, job
     assert (tmp_path / "checkpoint.keras").stat().st_size > 0
     assert len((tmp_path / "metrics.csv").read_text().splitlines()) == 3
+
+
+def test_it_runs_without_a_launcher_and_without_gpus(example: Path) -> None:
+    options = ["--epochs", "1", "--batches-per-epoch", "2", "--batch-size", "16"]
+
+    ended = subprocess.run(
+        [sys.executable, example, *options],
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    for label in ("Images/sec:", "Test loss:", "Test accuracy:"):
+        number(ended.stdout, label)

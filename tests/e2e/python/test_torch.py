@@ -195,6 +195,14 @@ def test_ranks_find_each_other_under_mpirun(launcher: str) -> None:
         assert result.stdout.count(f"ok {case}") == 2, result.stdout
 
 
+def test_a_script_of_torch_distributed_starts_too(run_ranks: RunRanks) -> None:
+    job = run_ranks(2, "torch_distributed.py", env={"OMP_NUM_THREADS": "1"})
+
+    assert job.exit_code == 0, job
+    for rank in range(2):
+        assert job.lines(rank) == [f"rank {rank} of 2: 3", f"local rank {rank} of 2"], job
+
+
 def test_a_missing_framework_is_one_clear_sentence(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')\n")
     result = subprocess.run(

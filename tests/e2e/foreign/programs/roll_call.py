@@ -31,6 +31,7 @@ world = allgather_object(
         "local": [hvd.local_rank(), hvd.local_size()],
         "cross": [hvd.cross_rank(), hvd.cross_size()],
         "pid": os.getpid(),
+        "job": os.environ.get("OF_JOB"),
         "host": socket.gethostname(),
     }
 )

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmarks run and write what they promise. Their figures are not judged here."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HEADER = "collective,dtype,op,bytes,ranks,mode,time_us,algbw,busbw,errors"
+
+
+@pytest.fixture(scope="module")
+def bench(horovodrun: Path) -> Path:
+    return horovodrun.with_name("hvd-bench")
+
+
+@pytest.fixture(scope="module")
+def build(horovodrun: Path, root: Path) -> Path:
+    """The build folder, which has the programs to compare with."""
+    return horovodrun.parent.parent if "HVD_BIN" in os.environ else root / "build/release"
+
+
+@pytest.mark.parametrize("collective", ["allreduce", "allgather", "broadcast", "barrier"])
+def test_a_table_and_the_same_as_csv(launcher, bench, tmp_path, collective):
+    file = tmp_path / "bench.csv"
+    flags = ("--collective", collective, "--max", "1K", "--iters", 20, "--csv", file)
+
+    job = launcher.run("-np", 2, bench, *flags)
+
+    assert job.code == 0, job.err
+    text = file.read_text()
+    assert text.splitlines()[0] == HEADER
+    rows = list(csv.DictReader(text.splitlines()))
+    sizes = [0] if collective == "barrier" else [4, 16, 64, 256, 1024]
+    lines = [(mode, str(size)) for mode in ("loop", "touch") for size in sizes]
+    assert [(row["mode"], row["bytes"]) for row in rows] == lines
+    for row in rows:
+        op = "sum" if collective == "allreduce" else "-"
+        assert (row["collective"], row["dtype"], row["op"]) == (collective, "float32", op)
+        assert (row["ranks"], row["errors"]) == ("2", "0")
+        assert float(row["time_us"]) > 0
+    shown = [line.removeprefix("[0]<stdout>:").split() for line in job.lines]
+    assert [(words[1], words[0]) for words in shown if words[0] != "#" and "#" not in words[0]] == (
+        lines
+    )
+
+
+def test_bandwidths_follow_from_bytes_and_time(launcher, bench, tmp_path):
+    file = tmp_path / "bench.csv"
+
+    job = launcher.run("-np", 2, bench, "--min", "1M", "--max", "1M", "--iters", 3, "--csv", file)
+
+    assert job.code == 0, job.err
+    for row in csv.DictReader(file.read_text().splitlines()):
+        gigabytes_per_second = int(row["bytes"]) / float(row["time_us"]) / 1000
+        assert float(row["algbw"]) == pytest.approx(gigabytes_per_second, rel=0.01, abs=1e-4)
+        assert float(row["busbw"]) == pytest.approx(gigabytes_per_second, rel=0.01, abs=1e-4)
+
+
+def test_what_the_benchmark_does_not_know_is_refused(bench, tmp_path):
+    def run(*flags: str) -> tuple[int, str]:
+        command = [bench, *flags]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return ended.returncode, ended.stderr
+
+    assert run("--mode", "both") == (2, "hvd-bench: --mode 'both': expected loop or touch\n")
+    assert run("4M") == (2, "hvd-bench: '4M' is no flag; see hvd-bench --help\n")
+    code, error = run("--max", "4", "--csv", str(tmp_path / "none/bench.csv"))
+    assert (code, error) == (1, f"hvd-bench: cannot write {tmp_path}/none/bench.csv\n")
+
+
+def figures(root: Path, name: str, result: Path, *flags: object) -> Any:
+    """What a benchmark wrote. Its exit code says only whether the goals were met."""
+    command = [sys.executable, root / "tests/bench" / name, "--json", result, *flags]
+    ended = subprocess.run(
+        [*map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
+    )
+    assert ended.returncode in (0, 1) and result.exists(), ended.stdout + ended.stderr
+    return json.loads(result.read_text())
+
+
+def test_launch_measures_all_launchers(root, horovodrun, tmp_path):
+    flags = ("--bin", horovodrun.parent, "--np", 1, "--rounds", 1)
+
+    found = figures(root, "launch", tmp_path / "launch.json", *flags)
+
+    assert found["missing"] == []
+    assert {"bare loop", "horovodrun", "hydra", "mpirun", "torchrun"} <= set(found["seconds"])
+    assert all(seconds["1"][0] > 0 for seconds in found["seconds"].values())
+
+
+def test_allreduce_measures_open_mpi_too(root, build, tmp_path):
+    flags = ("--bin", build, "--rounds", 1, "--max", 4, "--bind-to", "none")
+
+    found = figures(root, "allreduce", tmp_path / "allreduce.json", *flags)
+
+    assert [(row["mode"], row["bytes"]) for row in found["rows"]] == [("loop", 4), ("touch", 4)]
+    assert all(row["horovod_us"] > 0 and row["openmpi_us"] > 0 for row in found["rows"])
+
+
+def test_train_measures_plain_pytorch_and_ddp_too(root, tmp_path):
+    flags = ("--models", "cnn", "--rounds", 1, "--seconds", 0.2, "--batch-size", 4)
+
+    found = figures(root, "train", tmp_path / "train.json", *flags)
+
+    assert set(found["cnn"]["rounds"][0]) == {"paired 1", "ddp 2", "horovod 2"}
+    assert all(ratio > 0 for ratio in found["cnn"]["ratios"].values())

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which GPUs a rank sees, on a machine whose driver is a fake with three of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TELL = """
+import json, os
+names = ("HOROVOD_RANK", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+print(json.dumps([os.environ.get(name) for name in names]))
+"""
+IN_BUS_ORDER = ["GPU-2", "GPU-1", "GPU-0"]
+PCI = "PCI_BUS_ID"
+
+
+@pytest.fixture(scope="module")
+def driver(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    library = tmp_path_factory.mktemp("driver") / "fake_nvml.so"
+    source = root / "tests/integration/agent/fake_nvml.cpp"
+    command = ["c++", "-std=c++20", "-shared", "-fPIC", "-o", library, source]
+    subprocess.run(command, check=True, timeout=120)
+    return {"HOROVOD_NVML_LIBRARY": str(library), "FAKE_NVML": "gpus"}
+
+
+# What each rank owns, by index, and its CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
+EXAMPLES = {
+    "-np 2": [([0], None, PCI), ([1], None, PCI)],
+    "-np 2 --gpu-bind env": [([0], "0", PCI), ([1], "1", PCI)],
+    "-np 2 --gpu-bind none": [([], None, None), ([], None, None)],
+    "-np 1 --gpus-per-rank 2": [([0, 1], None, PCI)],
+    "-np 1 --gpus-per-rank 3 --gpu-bind env": [([0, 1, 2], "0,1,2", PCI)],
+    "-np 4 --share-gpus": [([gpu], None, PCI) for gpu in (0, 1, 2, 0)],
+    "-np 4 --share-gpus --gpu-bind env": [([gpu], str(gpu), PCI) for gpu in (0, 1, 2, 0)],
+    "-np 2 --gpu-bind env --env CUDA_VISIBLE_DEVICES=1,2": [([1], "1", PCI), ([2], "2", PCI)],
+    "-np 2 --gpu-bind env --env CUDA_VISIBLE_DEVICES=GPU-2,GPU-0": [
+        ([0], "GPU-2", None),
+        ([2], "GPU-0", None),
+    ],
+    "-np 4 --env CUDA_VISIBLE_DEVICES=": [([], "", None)] * 4,
+}
+
+
+@pytest.mark.parametrize("flags", EXAMPLES)
+def test_a_rank_sees_what_the_plan_gives_it(launcher, driver, flags):
+    command = (*flags.split(), "--bind-to", "none")
+
+    planned = launcher.run(*command, "--dry-run", "--output-format", "json", "true", env=driver)
+    ran = launcher.run(*command, sys.executable, "-S", "-c", TELL, env=driver)
+
+    assert (planned.code, ran.code) == (0, 0), (planned.err, ran.err)
+    plan = json.loads(planned.out)["ranks"]
+    seen = sorted(json.loads(line.split(":", 1)[1]) for line in ran.lines)
+    for rank, (gpus, mask, order) in enumerate(EXAMPLES[flags]):
+        entry = plan[rank]
+        expected = [{"index": index, "uuid": IN_BUS_ORDER[index]} for index in gpus]
+        assert entry["gpus"] == expected
+        assert seen[rank] == [str(rank), mask, order]
+        planned_mask = entry["env"].get("CUDA_VISIBLE_DEVICES")
+        assert planned_mask == mask and entry["env"].get("CUDA_DEVICE_ORDER") == order
+    assert len(seen) == len(EXAMPLES[flags])
+
+
+@pytest.mark.parametrize(
+    "flags, sentence",
+    [
+        ("-np 4", "4 ranks, but only 3 GPUs; start at most 3 there, or use --share-gpus"),
+        ("-np 2 --gpus-per-rank 2", "2 ranks with 2 GPUs each, but only 3 GPUs"),
+    ],
+)
+def test_more_ranks_than_gpus_are_refused(launcher, driver, flags, sentence):
+    job = launcher.run(*flags.split(), "true", env=driver)
+
+    assert job.code == 2
+    assert sentence in job.said[-1]
