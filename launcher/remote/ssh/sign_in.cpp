@@ -20,6 +20,10 @@ void add_to(std::string& list, const std::string& item) {
     list += (list.empty() ? "" : ", ") + item;
 }
 
+bool exists(const std::string& path) {
+    return ::access(path.c_str(), F_OK) == 0;
+}
+
 /// The key in the public half of a pair: "type base64 comment".
 std::string public_blob(const std::string& path) {
     const auto text = read_file(path + ".pub", kMaxKeyFile);
@@ -78,7 +82,9 @@ void SignIn::collect(const KeyAgent::Blobs& held) {
             names.push_back(key.public_blob);
             named.push_back({.label = path + " (agent)", .blob = key.public_blob, .path = {}});
         } else if (!text) {
-            add_to(obstacles_, text.error().message);
+            if (exists(path)) {
+                add_to(obstacles_, text.error().message);
+            }
         } else if (key.kind == KeyFile::Kind::usable) {
             files.push_back({.label = path,
                              .blob = {},
@@ -109,7 +115,7 @@ void SignIn::collect(const KeyAgent::Blobs& held) {
 /// ssh finds it by its name.
 void SignIn::note_certificate(const std::string& key_file) {
     const auto path = key_file + "-cert.pub";
-    if (::access(path.c_str(), F_OK) == 0) {
+    if (exists(path)) {
         add_to(obstacles_, path);
     }
 }

@@ -102,7 +102,9 @@ std::optional<std::vector<std::string>> key_files(const SshConfig& config,
         if (!path) {
             return std::nullopt;
         }
-        if (name != "none" && exists(*path)) {
+        // Of a pair, an agent may have the private half.
+        const auto& key = *path;
+        if (name != "none" && (exists(key) || exists(key + ".pub") || exists(key + "-cert.pub"))) {
             files.push_back(*std::move(path));
         }
     }

@@ -33,7 +33,7 @@ struct SshTarget {
     std::string user{};
     std::optional<int> address_family{};        // AF_INET, AF_INET6
     std::optional<std::string> agent_socket{};  // of ssh-agent
-    std::vector<std::string> key_files{};       // in order; those that exist
+    std::vector<std::string> key_files{};       // in order; any part of which exists
     bool identities_only = false;               // of the agent, only keys that the files name
     std::vector<std::string> other_methods{};   // that ssh would try too: "gssapi-with-mic"
     std::vector<KnownKey> known_keys{};

@@ -61,6 +61,21 @@ TEST_CASE("a host that trusts a certificate authority alone is reached with the 
         CHECK(linked.hosts[0].has_reported);
         CHECK(linked.notes.size() == 1);
     }
+    SECTION("beside the public half of a key that an agent has") {
+        sshd.run(
+            "ssh-agent -D -a agent & echo $! > agent_pid; "
+            "for i in 1 2 3 4 5 6 7 8 9; do [ -S agent ] || sleep 0.1; done; "
+            "SSH_AUTH_SOCK=agent ssh-add key && mv key elsewhere && ssh-keygen -q -s " +
+            key + " -I me -n $(id -un) key.pub");
+        const auto linked = link(kHosts, sshd.options("Host node*\n  IdentityAgent " +
+                                                      (sshd.folder() / "agent").string()));
+        sshd.run("kill $(cat agent_pid)");
+
+        CAPTURE(words(linked));
+        CHECK(linked.hosts[0].has_reported);
+        REQUIRE(linked.notes.size() == 1);
+        CHECK_THAT(linked.notes.front(), Contains("only ssh can use " + file + "-cert.pub"));
+    }
     SECTION("in an agent") {
         sshd.run("ssh-keygen -q -s " + key +
                  " -I me -n $(id -un) key.pub && ssh-agent -D -a agent & echo $! > agent_pid; "
