@@ -93,7 +93,10 @@ Result<std::unique_ptr<HostStarters>> make_host_starters(IoThread& io,
                                                          EarlyAgentPtr early_agent,
                                                          std::unique_ptr<Starter> far) {
     if (!far && !std::ranges::all_of(placed, &PlacedHost::is_here)) {
-        HVD_TRY(far, make_ssh_starter(io, context, ssh_options(remote)));
+        auto options = ssh_options(remote);
+        options.hosts = placed.size() - static_cast<std::size_t>(
+                                            std::ranges::count_if(placed, &PlacedHost::is_here));
+        HVD_TRY(far, make_ssh_starter(io, context, std::move(options)));
     }
     return std::make_unique<HostStarters>(
         placed, make_local_starter(io, context, std::move(early_agent)), std::move(far));

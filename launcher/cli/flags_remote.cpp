@@ -114,7 +114,9 @@ FlagSection remote_flags() {
           }},
          {{"--ssh-concurrency"},
           "N",
-          "how many hosts are connected to at the same time (default 512)",
+          "how many hosts are connected to at the same time (default 512, or what the limit of "
+          "open "
+          "files has room for)",
           [](Draft& draft, std::string_view value) -> Status {
               HVD_TRY(draft.request.remote.concurrency, whole_number(value, 1, kMaxConcurrency));
               return ok();

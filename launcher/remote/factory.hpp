@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -58,6 +59,7 @@ struct SshOptions {
     std::optional<std::string> remote_shell{};  // "kubectl-wrapper.sh -x": run with host, line
     std::string wrap{};                         // starts the agent: "apptainer exec img.sif"
     int concurrency = 512;                      // starts under way at a time
+    std::size_t hosts = 0;                      // that will be started; 0: not known
 
     std::chrono::milliseconds connect_timeout{30'000};  // for each step up to the shell
     std::chrono::milliseconds answer_timeout{60'000};   // where others act: a token, a bootstrap

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/open_files.hpp"
 
+#include <algorithm>
+
 namespace hvd::launch {
 namespace {
 
@@ -9,6 +11,17 @@ namespace {
 rlim_t& limit_before() noexcept {
     static rlim_t limit = RLIM_INFINITY;
     return limit;
+}
+
+constexpr rlim_t kOwnFiles = 64;
+constexpr rlim_t kFilesPerProgram = 4;  // three pipes and a handle of the process
+constexpr rlim_t kFilesPerStart = 4;    // those, or for the name of a host
+constexpr rlim_t kFilesPerSocket = 1;
+
+/// What stays open once all hosts are linked.
+rlim_t kept_files(const FileBudget& budget) {
+    return kOwnFiles + kFilesPerProgram * budget.programs +
+           kFilesPerSocket * (budget.hosts - budget.programs);
 }
 
 }  // namespace
@@ -36,6 +49,28 @@ void restore_open_files() noexcept {
     }
     files.rlim_cur = limit_before();
     (void)::setrlimit(RLIMIT_NOFILE, &files);
+}
+
+std::size_t starts_at_a_time(const FileBudget& budget) {
+    const auto kept = kept_files(budget);
+    return std::max<rlim_t>((budget.limit - std::min(budget.limit, kept)) / kFilesPerStart, 1);
+}
+
+Status check_room(const FileBudget& budget, const std::string& what) {
+    const auto needed = kept_files(budget) + kFilesPerStart;
+    if (needed <= budget.limit) {
+        return ok();
+    }
+    const auto through = budget.programs == 0
+                             ? ""
+                             : ", " + std::to_string(budget.programs) + " of them through " + what +
+                                   " with " + std::to_string(kFilesPerProgram) + " each";
+    return Error{Errc::unavailable,
+                 "connections to " + std::to_string(budget.hosts) + " hosts" + through + " need " +
+                     std::to_string(needed) + " open files, and the limit is " +
+                     std::to_string(budget.limit) +
+                     "; raise the hard one (ulimit -Hn, nofile in limits.conf, LimitNOFILE of "
+                     "systemd), or use fewer hosts"};
 }
 
 }  // namespace hvd::launch

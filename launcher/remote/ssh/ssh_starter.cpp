@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "launcher/net/timer.hpp"
 #include "launcher/remote/agent_file.hpp"
 #include "launcher/remote/bootstrap/agent_image.hpp"
 #include "launcher/remote/bootstrap/channel.hpp"
@@ -21,27 +22,34 @@
 namespace hvd::launch {
 namespace {
 
-/// A connection through a program holds three pipes and a handle of the process.
-constexpr rlim_t kDescriptorsPerHost = 4;
-constexpr rlim_t kOwnDescriptors = 64;
-
-/// How many hosts the limit of open files allows, once it is raised.
-std::size_t possible_hosts() {
-    const auto limit = raise_open_files();
-    const auto usable = limit - std::min(limit, kOwnDescriptors);
-    return std::max<std::size_t>(usable / kDescriptorsPerHost, 1);
+/// A job has each name and port once.
+std::string key_of(const Host& host) {
+    return host.name + (host.port ? " " + std::to_string(*host.port) : "");
 }
 
-/// A step ends before the whole start does. What a program does in a step of its own (ssh connects)
-/// ends before that.
-void limit_steps(SshOptions& options, std::chrono::milliseconds start_timeout) {
-    options.connect_timeout = std::min(options.connect_timeout, start_timeout * 2 / 3);
-    options.answer_timeout = std::min(options.answer_timeout, start_timeout * 5 / 6);
-}
+/// One that says at once why it cannot be.
+class RefusedTransport final : public Transport {
+public:
+    RefusedTransport(IoThread& io, Error error) : soon_(io), error_(std::move(error)) {}
+
+    void open(Handlers handlers) override {
+        soon_.set(Deadline::in(std::chrono::milliseconds(0)),
+                  [this, end = std::move(handlers.on_end)] { end(error_); });
+    }
+    void send(std::vector<std::byte> /*bytes*/) override {}
+    void when_sent(std::function<void()> sent) override { sent(); }
+    void close() override {}
+    [[nodiscard]] std::string progress() const override { return "no file can be opened"; }
+
+private:
+    Timer soon_;
+    Error error_;
+};
 
 /// What an SshStarter and the transports that it made share; they may outlive it.
 struct Shared {
-    explicit Shared(SshOptions given) : options(std::move(given)) {}
+    Shared(SshOptions given, rlim_t limit)
+        : options(std::move(given)), files({.limit = limit, .hosts = options.hosts}) {}
 
     /// Says each thing once, with the first host that it is about.
     void say_once(const std::string& host, const std::string& sentence) {
@@ -50,20 +58,34 @@ struct Shared {
         }
     }
 
+    /// Whether there is room for the program `name` that reaches a host.
+    [[nodiscard]] Status add_program(const Host& host, const std::string& name) {
+        by_program.insert(key_of(host));
+        files.programs = by_program.size();
+        files.hosts = std::max(files.hosts, files.programs);
+        return check_room(files, name);
+    }
+
     SshOptions options;
     std::set<std::string> said;
+    std::set<std::string> by_program;  // hosts that are reached through one
+    FileBudget files;
 };
 
 class SshStarter final : public Starter {
 public:
-    SshStarter(IoThread& io, const StarterContext& context, SshOptions options, AgentImage image)
+    SshStarter(IoThread& io,
+               const StarterContext& context,
+               SshOptions options,
+               const FileBudget& files,
+               AgentImage image)
         : io_(io),
           signal_mask_(context.signal_mask),
-          shared_(std::make_shared<Shared>(std::move(options))),
+          shared_(std::make_shared<Shared>(std::move(options), files.limit)),
           image_(std::make_shared<const AgentImage>(std::move(image))),
           turnstile_(std::make_shared<Turnstile>(
               std::min(static_cast<std::size_t>(std::max(shared_->options.concurrency, 1)),
-                       possible_hosts()))),
+                       starts_at_a_time(files)))),
           bootstrap_({.build_id = image_->build_id,
                       .cache_key = image_->cache_key,
                       .bytes = image_->file.size(),
@@ -97,6 +119,9 @@ private:
                 shared->say_once(host.name, "reached through the system's ssh, because " + reason);
             }
             auto argv = remote_argv(host, shared->options, line);
+            if (auto room = shared->add_program(host, argv.front()); !room) {
+                return std::make_unique<RefusedTransport>(io, std::move(room).error());
+            }
             if (shared->options.on_step) {
                 shared->options.on_step(host.name, "through " + argv.front());
             }
@@ -149,9 +174,13 @@ Result<std::unique_ptr<Starter>> make_ssh_starter(IoThread& io,
     }
     HVD_TRY(auto image, load_agent_image(*path, wire::build_id()));
     options.on_step = context.on_step;
-    limit_steps(options, context.start_timeout);
+    FileBudget files{.limit = raise_open_files(), .hosts = options.hosts};
+    if (options.remote_shell) {
+        files.programs = options.hosts;
+    }
+    HVD_TRY_STATUS(check_room(files, options.remote_shell.value_or("ssh")));
     return std::unique_ptr<Starter>(
-        std::make_unique<SshStarter>(io, context, std::move(options), std::move(image)));
+        std::make_unique<SshStarter>(io, context, std::move(options), files, std::move(image)));
 }
 
 }  // namespace hvd::launch

@@ -66,6 +66,18 @@ def test_an_rsa_key_goes_through_ssh_and_that_is_said_once(keyed):
     hosts.wait_until_clean(1)
 
 
+def test_too_many_hosts_through_ssh_for_the_limit_of_files_are_refused_with_numbers(keyed):
+    hosts = keyed(4, "rsa")
+    words = ("prlimit", "--nofile=76:76", hosts.program, "-H", slots(hosts.hosts[1:]), *TELL)
+
+    job = hosts.head.run(*words)
+
+    assert job.returncode == 125
+    assert "3 hosts, 3 of them through ssh with 4 each need 80 open files" in job.stderr
+    assert "the limit is 76" in job.stderr
+    assert "Too many open files" not in job.stderr
+
+
 @pytest.mark.parametrize("kind", ["ed25519", "ecdsa"])
 @pytest.mark.parametrize("is_file_there", [True, False], ids=["file", "no file"])
 def test_a_key_in_an_agent(keyed, kind, is_file_there):
