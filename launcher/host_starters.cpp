@@ -86,6 +86,14 @@ std::vector<std::string> HostStarters::names() const {
     return names;
 }
 
+std::string HostStarters::describe() const {
+    std::string text = "agents:\n";
+    for (const auto& placed : hosts_) {
+        text += "  " + placed.host.name + ": " + starter_of(placed).way_to(placed.host) + "\n";
+    }
+    return text;
+}
+
 Result<std::unique_ptr<HostStarters>> make_host_starters(IoThread& io,
                                                          const RemoteRequest& remote,
                                                          const std::vector<PlacedHost>& placed,

@@ -41,6 +41,9 @@ public:
     /// The name of the starter of each host, in their order.
     [[nodiscard]] std::vector<std::string> names() const;
 
+    /// For people, a line for each host: how its agent was started.
+    [[nodiscard]] std::string describe() const;
+
 private:
     [[nodiscard]] Starter& starter_of(const PlacedHost& placed) const noexcept;
 

@@ -71,9 +71,12 @@ SuperviseOptions supervise_options(const LaunchRequest& request) {
                    .folder = request.output_filename}};
 }
 
-int print_plan(const LaunchRequest& request, const LaunchPlan& plan) {
+/// `agents` says for people how they were started.
+int print_plan(const LaunchRequest& request,
+               const LaunchPlan& plan,
+               const std::string& agents = {}) {
     return print_page(request.output_format == OutputFormat::json ? print_json(plan)
-                                                                  : print_text(plan));
+                                                                  : print_text(plan) + agents);
 }
 
 /// A job that never had a rank.
@@ -270,11 +273,12 @@ int run_plan(Supervisor& supervisor, const LaunchPlan& plan, std::optional<Summa
 /// Prints the plan or runs it.
 int use_plan(Supervisor& supervisor,
              const LaunchPlan& plan,
+             const HostStarters& starters,
              const LaunchRequest& request,
              std::optional<SummaryFile>& summary) {
     if (request.dry_run) {
         supervisor.dismiss(0);
-        return print_plan(request, plan);
+        return print_plan(request, plan, starters.describe());
     }
     if (request.verbose) {
         (void)write_all(STDERR_FILENO, print_text(plan));
@@ -332,7 +336,7 @@ int run_on(const std::vector<PlacedHost>& placed,
     if (const auto* exit_code = std::get_if<int>(&prepared)) {
         return *exit_code;
     }
-    return use_plan(supervisor, std::get<LaunchPlan>(prepared), request, summary);
+    return use_plan(supervisor, std::get<LaunchPlan>(prepared), **starters, request, summary);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "launcher/output/write_all.hpp"
 #include "launcher/remote/agent_file.hpp"
 #include "launcher/remote/bootstrap/agent_image.hpp"
+#include "launcher/remote/command/ssh_command.hpp"
 #include "launcher/remote/join/door.hpp"
 #include "launcher/remote/slurm/srun_line.hpp"
 #include "launcher/remote/slurm/srun_step.hpp"
@@ -52,10 +53,12 @@ public:
     SrunStarter(std::shared_ptr<Say> say_line,
                 Steps steps,
                 std::unique_ptr<Starter> joined,
+                std::vector<SrunOrder> orders,
                 Reasons reasons)
         : say_line_(std::move(say_line)),
           steps_(std::move(steps)),
           joined_(std::move(joined)),
+          orders_(std::move(orders)),
           reasons_(std::move(reasons)) {}
 
     [[nodiscard]] std::string_view name() const noexcept override { return "srun"; }
@@ -65,11 +68,18 @@ public:
         return !started && reason != reasons_.end() ? reason->second : std::move(started);
     }
     void say_through(Say say_line) override { *say_line_ = std::move(say_line); }
+    [[nodiscard]] std::string way_to(const Host& host) const override {
+        const auto order = std::ranges::find_if(orders_, [&](const SrunOrder& one) {
+            return std::ranges::find(one.nodes, host.name) != one.nodes.end();
+        });
+        return order == orders_.end() ? "srun" : show_command(srun_line(*order));
+    }
 
 private:
     std::shared_ptr<Say> say_line_;
     Steps steps_;
     std::unique_ptr<Starter> joined_;
+    std::vector<SrunOrder> orders_;
     Reasons reasons_;
 };
 
@@ -283,7 +293,7 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
     }
     gathered.starter =
         std::make_unique<SrunStarter>(say_line, std::move(steps), std::move(joined->starter),
-                                      why ? reasons_of(orders, ends, *why) : Reasons());
+                                      orders, why ? reasons_of(orders, ends, *why) : Reasons());
     return gathered;
 }
 

@@ -87,7 +87,7 @@ FlagSection job_flags() {
           [](Draft& draft, std::string_view value) { return set_file(draft.config_file, value); }},
          {{"--dry-run"},
           "",
-          "print what would run where, and start no rank",
+          "print what would run where and the commands that started the agents, and start no rank",
           [](Draft& draft, std::string_view) {
               draft.request.dry_run = true;
               return ok();

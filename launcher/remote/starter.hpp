@@ -70,6 +70,12 @@ public:
     /// As the plan names it: "local".
     [[nodiscard]] virtual std::string_view name() const noexcept = 0;
 
+    /// How the agent of a host that was started came to be there, for people: the command, where it
+    /// is one.
+    [[nodiscard]] virtual std::string way_to(const Host& /*host*/) const {
+        return std::string(name());
+    }
+
     /// Errors: unavailable, with what was tried and the remedy.
     [[nodiscard]] virtual Result<std::unique_ptr<AgentChannel>> start(const Host& host) = 0;
 

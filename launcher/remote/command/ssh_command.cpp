@@ -62,4 +62,21 @@ std::vector<std::string> remote_argv(const Host& host,
     return argv;
 }
 
+std::string show_command(const std::vector<std::string>& argv) {
+    constexpr std::size_t kLongest = 300;
+    std::string shown;
+    for (const auto& word : argv) {
+        shown += shown.empty() ? "" : " ";
+        if (word.size() > kLongest) {
+            shown += "'(a line of sh, " + std::to_string(word.size()) + " characters)'";
+        } else if (word.empty() ||
+                   word.find_first_of(" \t\n\"'$&|;<>()*?[~") != std::string::npos) {
+            shown += "'" + word + "'";
+        } else {
+            shown += word;
+        }
+    }
+    return shown;
+}
+
 }  // namespace hvd::launch

@@ -20,4 +20,7 @@ namespace hvd::launch {
                                                    const SshOptions& options,
                                                    std::string_view line);
 
+/// A command for people to read: of a long word, such as a line of sh, only how long it is.
+[[nodiscard]] std::string show_command(const std::vector<std::string>& argv);
+
 }  // namespace hvd::launch

@@ -16,6 +16,10 @@ public:
 
     [[nodiscard]] std::string_view name() const noexcept override { return "local"; }
 
+    [[nodiscard]] std::string way_to(const Host& /*host*/) const override {
+        return "a child of horovodrun";
+    }
+
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& /*host*/) override {
         auto agent = early_ ? early_->take() : std::nullopt;
         if (!agent) {

@@ -44,6 +44,14 @@ public:
         return std::make_unique<FallbackTransport>(io_, std::move(own), std::move(make_other));
     }
 
+    [[nodiscard]] std::string describe(const Host& host, const SshOptions& options) override {
+        const auto target = make_target(host, options, me_, environment_, known_hosts_);
+        const auto* found = std::get_if<SshTarget>(&target);
+        return found == nullptr
+                   ? std::get<UseSystemSsh>(target).reason
+                   : found->user + "@" + found->name + " port " + std::to_string(found->port);
+    }
+
 private:
     IoThread& io_;
     sigset_t signal_mask_;

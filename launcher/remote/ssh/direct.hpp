@@ -33,6 +33,9 @@ public:
                                                                     Lines lines,
                                                                     MakeOther make_other) = 0;
 
+    /// Where such a connection to the host goes, for people: "root@node1 port 22".
+    [[nodiscard]] virtual std::string describe(const Host& host, const SshOptions& options) = 0;
+
 protected:
     DirectSsh() = default;
 };

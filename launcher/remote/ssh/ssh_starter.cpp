@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -58,17 +59,17 @@ struct Shared {
         }
     }
 
-    /// Whether there is room for the program `name` that reaches a host.
-    [[nodiscard]] Status add_program(const Host& host, const std::string& name) {
-        by_program.insert(key_of(host));
-        files.programs = by_program.size();
+    /// Whether there is room for a program that reaches a host.
+    [[nodiscard]] Status add_program(const Host& host, const std::vector<std::string>& argv) {
+        commands[key_of(host)] = show_command(argv);
+        files.programs = commands.size();
         files.hosts = std::max(files.hosts, files.programs);
-        return check_room(files, name);
+        return check_room(files, argv.front());
     }
 
     SshOptions options;
     std::set<std::string> said;
-    std::set<std::string> by_program;  // hosts that are reached through one
+    std::map<std::string, std::string> commands;  // by host, of those reached through a program
     FileBudget files;
 };
 
@@ -98,6 +99,16 @@ public:
         return shared_->options.remote_shell ? "remote shell" : "ssh";
     }
 
+    [[nodiscard]] std::string way_to(const Host& host) const override {
+        const auto found = shared_->commands.find(key_of(host));
+        if (found != shared_->commands.end()) {
+            return found->second;
+        }
+        const auto quick = to_quick_command(bootstrap_);
+        return "libssh2 to " + direct_->describe(host, shared_->options) + ": " +
+               (quick.empty() ? show_command({line_}) : quick + ", else a line of sh brings it");
+    }
+
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override {
         BootstrapChannel::Parts parts{.transport = make_transport(host),
                                       .image = image_,
@@ -119,7 +130,7 @@ private:
                 shared->say_once(host.name, "reached through the system's ssh, because " + reason);
             }
             auto argv = remote_argv(host, shared->options, line);
-            if (auto room = shared->add_program(host, argv.front()); !room) {
+            if (auto room = shared->add_program(host, argv); !room) {
                 return std::make_unique<RefusedTransport>(io, std::move(room).error());
             }
             if (shared->options.on_step) {

@@ -201,6 +201,8 @@ def test_gpus_by_task_are_seen_by_all_ranks_of_a_node_and_each_owns_its_own(
     assert masks == [("h1", "0,1"), ("h1", "0,1"), ("h2", "0")], batch.output()
     owned = re.findall(r"^(\d) +(h\d) +\S+ +\S+ +(\d+) ", batch.output(), re.MULTILINE)
     assert owned == [("0", "h1", "0"), ("1", "h1", "1"), ("2", "h2", "0")], batch.output()
+    for node in ("h1", "h2"):
+        assert re.search(rf"^  {node}: srun --.*'\(a line of sh, ", batch.output(), re.MULTILINE)
 
 
 def _wait_for_state(batch: Batch, state: str) -> None:

@@ -181,3 +181,18 @@ def test_the_key_that_the_command_line_names_and_no_other(cluster, kind):
         goes_through_ssh(job, "authentication as root: only ssh can use /root/given", "h2", "h3")
     else:
         goes_by_itself(job, "h2", "h3")
+
+
+def test_a_dry_run_shows_the_command_that_starts_each_agent(cluster):
+    hosts = cluster(3)
+    configure(hosts, "Host h3\n  Ciphers aes128-ctr\n")
+
+    job = hosts.run("--dry-run", "-p", 22, "-H", "h1:1,h2:1,h3:1", "true")
+
+    lines = job.lines[job.lines.index("agents:") + 1 :]
+    assert lines[0] == "  h1: a child of horovodrun"
+    assert lines[1].startswith("  h2: libssh2 to root@h2 port 22: test -O ~/.cache/horovodrun && ")
+    assert lines[1].endswith(", else a line of sh brings it")
+    assert lines[2].startswith("  h3: ssh -T -e none -o BatchMode=yes ")
+    assert " -p 22 -- h3 '(a line of sh, " in lines[2]
+    assert (job.code, len(lines)) == (0, 3)

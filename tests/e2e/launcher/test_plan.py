@@ -102,6 +102,7 @@ def test_a_dry_run_starts_no_rank(launcher, tmp_path):
 
     assert job.code == 0
     assert "2 ranks, native mode, on localhost" in job.lines[0]
+    assert job.lines[-2:] == ["agents:", "  localhost: a child of horovodrun"]
     assert not (tmp_path / "started").exists()
 
 

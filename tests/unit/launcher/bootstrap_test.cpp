@@ -180,6 +180,11 @@ TEST_CASE("the system's ssh asks nothing and is given what the host and the flag
     CHECK(std::ranges::find(argv, "BatchMode=yes") != argv.end());
 }
 
+TEST_CASE("a command is shown with its long words left out") {
+    CHECK(show_command({"ssh", "-T", "a b", "", std::string(4'000, 'x')}) ==
+          "ssh -T 'a b' '' '(a line of sh, 4000 characters)'");
+}
+
 TEST_CASE("a remote shell gets host and line") {
     const Host host{.name = "pod-1", .slots = {}, .user = "ann", .port = {}};
     const SshOptions options{.remote_shell = "kexec  -n jobs"};
