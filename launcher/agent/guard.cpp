@@ -4,6 +4,7 @@
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/ending.hpp"
 #include "launcher/agent/first_process.hpp"
+#include "launcher/agent/job_cgroup.hpp"
 #include "launcher/agent/lease_board.hpp"
 #include "launcher/agent/process_table.hpp"
 #include "launcher/agent/spawner.hpp"
@@ -106,7 +107,7 @@ int await_agent(pid_t agent, const LeaseBoard& lease, Signals signals) {
 }
 
 /// Kills and reaps everything that the agent left to us. False when something withstands.
-bool end_orphans() {
+bool end_orphans(const std::optional<JobCgroup>& cgroup) {
     const auto give_up_at = std::chrono::steady_clock::now() + Ending::kKillTime;
     while (true) {
         pid_t reaped = 0;
@@ -119,6 +120,9 @@ bool end_orphans() {
         if (std::chrono::steady_clock::now() >= give_up_at) {
             return false;
         }
+        if (cgroup) {
+            (void)cgroup->kill();
+        }
         for (const auto& process :
              find_job({.guard = ::getpid(), .agent = ::getpid(), .job_id = {}})) {
             send_signal(process, SIGKILL);
@@ -127,9 +131,12 @@ bool end_orphans() {
     }
 }
 
-int guard(pid_t agent, const LeaseBoard& lease, Signals signals) {
+int guard(pid_t agent,
+          const LeaseBoard& lease,
+          Signals signals,
+          const std::optional<JobCgroup>& cgroup) {
     const int status = await_agent(agent, lease, signals);
-    const bool is_clean = end_orphans();
+    const bool is_clean = end_orphans(cgroup);
     if (WIFSIGNALED(status)) {
         complain("the agent was killed by signal " + std::to_string(WTERMSIG(status)));
         return kSignalBase + WTERMSIG(status);
@@ -150,7 +157,8 @@ int run_guarded_agent(int from_launcher,
     (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
     const pid_t guard_pid = ::getpid();
     LeaseBoard lease;
-    const pid_t agent = ::fork();
+    const auto cgroup = JobCgroup::make();
+    const pid_t agent = cgroup ? cgroup->fork_into() : ::fork();
     if (agent < 0) {
         return kCannotStart;
     }
@@ -161,7 +169,8 @@ int run_guarded_agent(int from_launcher,
         if (!joined) {
             (void)::close(STDERR_FILENO);
         }
-        return guard(agent, lease, is_slurm_step ? Signals::left_alone : Signals::passed_on);
+        return guard(agent, lease, is_slurm_step ? Signals::left_alone : Signals::passed_on,
+                     cgroup);
     }
     (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
     (void)::prctl(PR_SET_PDEATHSIG, kGuardDiedSignal);
@@ -169,6 +178,7 @@ int run_guarded_agent(int from_launcher,
                       .to_launcher = to_launcher,
                       .guard = guard_pid,
                       .lease_board = &lease,
+                      .cgroup = cgroup ? &*cgroup : nullptr,
                       .given = given,
                       .joined = std::move(joined),
                       .is_slurm_step = is_slurm_step});

@@ -24,12 +24,14 @@ constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;
 
 std::vector<std::string> oom_counter_files(std::string_view cgroups) {
     std::vector<std::string> files;
-    // A container may see the path of its cgroup from outside, but has it mounted as the root.
+    // A cgroup may be without the controller (as JobCgroup), and a container may see the path of
+    // its own from outside, but has it mounted as the root: so those above come too.
     const auto add = [&](const std::string& mount, std::string_view path, const char* file) {
-        files.push_back(mount + std::string(path == "/" ? "" : path) + "/" + file);
-        if (path != "/") {
-            files.push_back(mount + "/" + file);
+        for (auto left = path == "/" ? "" : path; !left.empty();
+             left = left.substr(0, left.rfind('/'))) {
+            files.push_back(mount + std::string(left) + "/" + file);
         }
+        files.push_back(mount + "/" + file);
     };
     for (const auto line : split(trim(cgroups), '\n')) {
         const auto parts = split(line, ':');  // number:controllers:path

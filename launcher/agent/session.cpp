@@ -4,6 +4,7 @@
 #include "launcher/agent/facts.hpp"
 #include "launcher/agent/first_process.hpp"
 #include "launcher/agent/gpu_facts.hpp"
+#include "launcher/agent/job_cgroup.hpp"
 #include "launcher/agent/lease_board.hpp"
 #include "launcher/wire/build_id.hpp"
 
@@ -320,7 +321,9 @@ void Session::perform(Ending::Action action) {
             }
             return;
         case Ending::Action::kill:
-            was_killed_ = true;
+            if (std::exchange(was_killed_, true)) {
+                kill_cgroup();
+            }
             step_signals_.drop_held();
             ranks_->mark_induced();
             if (brought_) {
@@ -336,6 +339,14 @@ void Session::perform(Ending::Action action) {
                 all_gone_->survivors.push_back(describe_survivor(process));
             }
             return;
+    }
+}
+
+/// For who was there again after a KILL for everybody that was found.
+void Session::kill_cgroup() {
+    if (setup_.cgroup != nullptr) {
+        setup_.cgroup->leave();
+        (void)setup_.cgroup->kill();
     }
 }
 

@@ -7,6 +7,7 @@ left by looking at all of /proc: never by what the product believes.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -65,7 +66,7 @@ os.kill({"launcher": job.pid, "guard": guard, "agent": agent}[victim], signal.SI
 
 def left():
     return {pid: row for pid, row in table().items()
-            if pid not in (os.getpid(), job.pid) and row[2] != "Z"}
+            if pid not in (os.getppid(), os.getpid(), job.pid) and row[2] != "Z"}
 
 while left() and time.monotonic() - began < float(limit):
     time.sleep(0.02)
@@ -104,6 +105,59 @@ def test_nothing_is_left_a_second_after_kill_9(launcher, own_pids, tmp_path, vic
     assert f"code: {code}\n" in result.stdout
     if victim != "launcher":
         assert "horovodrun: lost the agent on host localhost: " in result.stdout
+
+
+# Descendants that are never there long enough to be found: each process of one has a child, and ends.
+RUNNER = """
+import os, time
+assert "/horovodrun-" in open("/proc/self/cgroup").read()
+for _ in range(8):
+    if os.fork() == 0:
+        while True:
+            if os.fork() > 0:
+                os._exit(0)
+print("ready", flush=True)
+time.sleep(1000)
+"""
+EVERYBODY_IS_THERE = SCRIPT.replace(
+    'sum(name == "sleep" for name, _, _ in table().values()) < 6', "len(table()) < 8"
+)
+
+# Gives its command a cgroup of version 2 below which cgroups can be made.
+IN_CGROUP = """
+mount -t cgroup2 none /sys/fs/cgroup || exit 99
+mkdir /sys/fs/cgroup/horovod-test-$$ && echo 0 > /sys/fs/cgroup/horovod-test-$$/cgroup.procs
+name=/sys/fs/cgroup/horovod-test-$$
+"$@"
+code=$?
+echo 0 > /sys/fs/cgroup/cgroup.procs
+rmdir "$name" && echo "cgroups: none" || ls "$name"
+exit $code
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root: no cgroup can be made")
+@pytest.mark.parametrize("victim, code", [("agent", 125), ("guard", 125)])
+def test_whoever_forks_faster_than_he_is_found_dies_with_his_cgroup(
+    launcher, own_pids, tmp_path, victim, code
+):
+    (tmp_path / "count.py").write_text(EVERYBODY_IS_THERE)
+    (tmp_path / "rank.py").write_text(RUNNER)
+    python = (sys.executable, "-S", "-E")
+    job = launcher.command("-np", 3, "--bind-to", "none", *python, tmp_path / "rank.py")
+    command = [*python, tmp_path / "count.py", victim, "1.0", *job]
+
+    result = subprocess.run(
+        [*own_pids, "sh", "-c", IN_CGROUP, "sh", *command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "left: {}" in result.stdout
+    assert f"code: {code}\n" in result.stdout
+    assert "cgroups: none" in result.stdout
 
 
 def test_a_job_that_ends_leaves_nothing(launcher, own_pids, tmp_path):

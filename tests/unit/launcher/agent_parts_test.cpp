@@ -121,6 +121,7 @@ TEST_CASE("ancestry follows the parents up to the first process") {
 TEST_CASE("the counter is looked for in the own cgroup first") {
     CHECK(oom_counter_files("0::/user.slice/job\n") ==
           std::vector<std::string>{"/sys/fs/cgroup/user.slice/job/memory.events",
+                                   "/sys/fs/cgroup/user.slice/memory.events",
                                    "/sys/fs/cgroup/memory.events", "/proc/vmstat"});
     CHECK(oom_counter_files("5:cpu,memory:/job:7\n4:pids:/\n0::/\n") ==
           std::vector<std::string>{"/sys/fs/cgroup/memory/job:7/memory.oom_control",
