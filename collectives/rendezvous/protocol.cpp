@@ -134,7 +134,7 @@ Lost read(ByteReader& reader, std::type_identity<Lost>) {
 template <class Message>
 [[nodiscard]] Status check_values(const Message& message) {
     if constexpr (std::is_same_v<Message, Report>) {
-        if (message.kind > ReportKind::connected) {
+        if (message.kind > ReportKind::versions) {
             return malformed("report of unknown kind " +
                              std::to_string(static_cast<unsigned>(message.kind)));
         }

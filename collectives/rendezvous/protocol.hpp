@@ -26,7 +26,7 @@
 
 namespace hvd::coll {
 
-inline constexpr std::uint16_t kAgentProtocolVersion = 2;
+inline constexpr std::uint16_t kAgentProtocolVersion = 3;
 inline constexpr std::size_t kMaxAgentFrame = std::size_t{16}
                                               << 20;  // bytes, a larger one is refused
 
@@ -36,6 +36,7 @@ enum class ReportKind : std::uint8_t {
     peer_lost,  // it only fails because `peer` went away
     finished,   // it shut its runtime down in order
     connected,  // no failure: by which addresses its host reaches others, for people
+    versions,   // no failure: what it runs on, in lines "NAME VERSION"
 };
 
 namespace agent_message {

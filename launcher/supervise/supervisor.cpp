@@ -52,6 +52,7 @@ Result<Supervised> Supervisor::run(const LaunchPlan& plan) {
     machine_.emplace(plan, options_.on_failure);
     tails_.resize(machine_->record().ranks.size() + 1);  // the last is the launcher's
     gone_.resize(agents_.size());
+    versions_.emplace(plan.hosts);
     sweeper_.emplace(io_, *starter_, [this] { continue_draining(); });
     phase_ = Phase::running;
     if (options_.trace != nullptr) {

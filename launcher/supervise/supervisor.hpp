@@ -20,6 +20,7 @@
 #include "launcher/supervise/signals.hpp"
 #include "launcher/supervise/stderr_tail.hpp"
 #include "launcher/supervise/sweeper.hpp"
+#include "launcher/supervise/version_roll.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -205,8 +206,9 @@ private:
     Obituary obituary_;
     KeyStore keys_;
     std::set<std::string> told_ways_;  // between hosts
-    std::vector<StderrTail> tails_;    // by rank
-    std::vector<bool> gone_;           // by host: its AllGone came, or its agent is lost
+    std::optional<VersionRoll> versions_;
+    std::vector<StderrTail> tails_;  // by rank
+    std::vector<bool> gone_;         // by host: its AllGone came, or its agent is lost
     std::vector<HostSurvivor> survivors_;
     std::optional<Sweeper> sweeper_;  // what agents of lost hosts have left
     std::optional<InputPump> input_;

@@ -12,6 +12,21 @@
 namespace hvd::launch {
 namespace {
 
+/// The first few of the hosts that a report lists, and how many there are besides.
+std::string in_short(const std::string& ways) {
+    constexpr std::string_view kBetween = ", ";
+    constexpr int kMostHosts = 4;
+    std::size_t end = 0;
+    int hosts = 1;
+    for (auto at = ways.find(kBetween); at != std::string::npos;
+         at = ways.find(kBetween, at + 1), ++hosts) {
+        end = hosts == kMostHosts ? at : end;
+    }
+    return hosts <= kMostHosts ? ways
+                               : ways.substr(0, end) + " and " +
+                                     std::to_string(hosts - kMostHosts) + " more (--verbose)";
+}
+
 std::chrono::steady_clock::time_point as_time(std::int64_t steady_ns) {
     return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(steady_ns));
 }
@@ -138,9 +153,18 @@ void Supervisor::on(std::size_t host, wire::RankReport event) {
         return;
     }
     if (event.report.kind == coll::ReportKind::connected) {
-        // Worlds that begin anew mostly take the same addresses.
-        if (options_.verbose && told_ways_.insert(event.report.text).second) {
-            output_->say("data goes over tcp from " + event.report.text);
+        // Worlds that begin anew mostly take the same addresses. Those of the first host show how
+        // all go, and others can be many.
+        const bool is_wanted = options_.verbose || event.rank == 0;
+        if (is_wanted && told_ways_.insert(event.report.text).second) {
+            output_->say("data goes over tcp from " +
+                         (options_.verbose ? event.report.text : in_short(event.report.text)));
+        }
+        return;
+    }
+    if (event.report.kind == coll::ReportKind::versions) {
+        for (const auto& sentence : versions_->add(host, event.report.text)) {
+            output_->say(sentence);
         }
         return;
     }

@@ -28,7 +28,7 @@ constexpr Enum kLast{};
 template <>
 constexpr Stream kLast<Stream> = Stream::err;
 template <>
-constexpr coll::ReportKind kLast<coll::ReportKind> = coll::ReportKind::connected;
+constexpr coll::ReportKind kLast<coll::ReportKind> = coll::ReportKind::versions;
 
 class FieldWriter {
 public:

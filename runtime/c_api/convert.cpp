@@ -92,6 +92,7 @@ constexpr NamedValue kEnumerators[] = {
     {"HVD_FEATURE_MPI_THREADS", HVD_FEATURE_MPI_THREADS},
     {"HVD_REPORT_EXCEPTION", HVD_REPORT_EXCEPTION},
     {"HVD_REPORT_PEER_LOST", HVD_REPORT_PEER_LOST},
+    {"HVD_REPORT_VERSIONS", HVD_REPORT_VERSIONS},
 };
 
 Error invalid(std::string message) {

@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include <gnu/libc-version.h>
+
 using hvd::Error;
 using hvd::Result;
 using hvd::rt::Context;
@@ -262,12 +264,20 @@ hvd_status hvd_counters_of(hvd_context* context, hvd_counters* counters) {
 
 hvd_status hvd_report(int32_t kind, int32_t peer, const char* text) {
     return guarded([&]() -> Result<hvd_status> {
-        if (kind != HVD_REPORT_EXCEPTION && kind != HVD_REPORT_PEER_LOST) {
-            return invalid("hvd_report: kind " + std::to_string(kind) + " is unknown");
+        using hvd::coll::ReportKind;
+        const std::string words = text == nullptr ? "" : text;
+        const auto tell = [&](ReportKind meaning, const std::string& said) {
+            return status_of(Context::process().report(meaning, peer, said));
+        };
+        switch (kind) {
+            case HVD_REPORT_EXCEPTION: return tell(ReportKind::exception, words);
+            case HVD_REPORT_PEER_LOST: return tell(ReportKind::peer_lost, words);
+            case HVD_REPORT_VERSIONS:
+                return tell(ReportKind::versions, std::string("horovod ") + hvd_version() +
+                                                      "\nC library " + ::gnu_get_libc_version() +
+                                                      "\n" + words);
+            default: return invalid("hvd_report: kind " + std::to_string(kind) + " is unknown");
         }
-        const auto meaning = kind == HVD_REPORT_EXCEPTION ? hvd::coll::ReportKind::exception
-                                                          : hvd::coll::ReportKind::peer_lost;
-        return status_of(Context::process().report(meaning, peer, text == nullptr ? "" : text));
     });
 }
 

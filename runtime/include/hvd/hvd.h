@@ -88,7 +88,8 @@ typedef enum hvd_feature {
 
 typedef enum hvd_report_kind {
     HVD_REPORT_EXCEPTION = 0, /* an uncaught exception; the text is its traceback */
-    HVD_REPORT_PEER_LOST = 1  /* this rank fails only because of another one */
+    HVD_REPORT_PEER_LOST = 1, /* this rank fails only because of another one */
+    HVD_REPORT_VERSIONS = 2   /* no failure: what this rank runs on, in lines "NAME VERSION" */
 } hvd_report_kind;
 
 /* The one world of this process. It lives as long as the process; hvd_shutdown empties it. */
@@ -267,7 +268,9 @@ HVD_API hvd_status hvd_free(hvd_context* context, void* memory);
 HVD_API hvd_status hvd_counters_of(hvd_context* context, hvd_counters* counters);
 
 /* Tells the launcher why this rank is about to fail, before teardown can block, so that the culprit
- * is told apart from its victims. Does nothing without our launcher. `kind` is hvd_report_kind;
+ * is told apart from its victims; or, by HVD_REPORT_VERSIONS from one rank of each host, what it
+ * runs on (the versions of this library and of the C library are added), so that hosts which differ
+ * are named. Does nothing without our launcher. `kind` is hvd_report_kind;
  * `peer` is the rank that was lost, or -1. `text` is cut at 64 KiB. Works before hvd_init. */
 HVD_API hvd_status hvd_report(int32_t kind, int32_t peer, const char* text);
 

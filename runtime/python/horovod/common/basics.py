@@ -14,6 +14,7 @@ from horovod.common import process_sets as sets
 from horovod.common.crash_report import crash_report
 from horovod.common.library import Counters, InitOptions, Topology, library
 from horovod.common.operations import NOT_INITIALIZED, check, context
+from horovod.common.versions import tell_versions
 
 # The integers that scripts of the original may have stored; `reduce_op` gives the library's.
 Average = 0
@@ -101,10 +102,13 @@ class HorovodBasics:
                 f"init(comm={comm!r}): use a communicator of mpi4py, or a list of ranks"
             )
         crash_report.install()
-        self.worlds_joined += not self.is_initialized()
+        is_new = not self.is_initialized()
+        self.worlds_joined += is_new
         options = InitOptions(struct_size=sizeof(InitOptions), mpi_comm=address)
         check(library.hvd_init(byref(options), byref(c_void_p())))
         self._leave_at_exit()
+        if is_new and self.local_rank() == 0 and self.cross_size() > 1:
+            tell_versions()
         everybody = list(range(self.size()))
         if isinstance(comm, Sequence) and comm and sorted(comm) != everybody:
             self.shutdown()
