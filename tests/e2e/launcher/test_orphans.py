@@ -107,7 +107,7 @@ def test_nothing_is_left_a_second_after_kill_9(launcher, own_pids, tmp_path, vic
         assert "horovodrun: lost the agent on host localhost: " in result.stdout
 
 
-# Descendants that are never there long enough to be found: each process of one has a child, and ends.
+# Descendants that are never there long enough to be found: each process has a child, and ends.
 RUNNER = """
 import os, time
 assert "/horovodrun-" in open("/proc/self/cgroup").read()
