@@ -85,9 +85,10 @@ Result<std::optional<Task>> find_own_task(const Draft& draft) {
     if (!task || !is_job) {
         return task;
     }
-    if (task->size > 1 && !request.dry_run) {
-        return wrong("already rank " + std::to_string(task->rank) + " of " +
-                     std::to_string(task->size) + " under " + std::string(task->launcher) +
+    if (task->size != 1 && !request.dry_run) {
+        return wrong("already rank " + std::to_string(task->rank) +
+                     (task->size == 0 ? "" : " of " + std::to_string(task->size)) + " under " +
+                     std::string(task->launcher) +
                      "; leave -np, -H and -hostfile out to run the command as that rank, or start "
                      "horovodrun outside of " +
                      std::string(task->launcher));

@@ -12,6 +12,7 @@ namespace {
 
 /// How a launcher calls what it tells; the first that is set counts.
 struct Dialect {
+    std::string_view word;  // for HOROVOD_LAUNCHER
     std::string_view launcher;
     std::string_view sign;  // it has started us, if that is set
     std::string_view rank;
@@ -23,39 +24,52 @@ struct Dialect {
 
 // The innermost first: each of them keeps the variables of those around it.
 constexpr std::array kDialects{
-    Dialect{.launcher = "mpirun",
+    Dialect{.word = "ompi",
+            .launcher = "mpirun",
             .sign = "OMPI_COMM_WORLD_RANK",
             .rank = "OMPI_COMM_WORLD_RANK",
             .size = "OMPI_COMM_WORLD_SIZE",
             .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
             .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    Dialect{.launcher = "mpiexec",
+    Dialect{.word = "pmix",
+            .launcher = "PMIx",
+            .sign = "PMIX_RANK",
+            .rank = "PMIX_RANK",
+            .size = "",
+            .local_rank = "",
+            .local_size = ""},
+    Dialect{.word = "pmi",
+            .launcher = "mpiexec",
             .sign = "PMI_RANK",
             .rank = "PMI_RANK",
             .size = "PMI_SIZE",
             .local_rank = "MPI_LOCALRANKID",
             .local_size = "MPI_LOCALNRANKS"},
-    Dialect{.launcher = "torchrun",
+    Dialect{.word = "torchrun",
+            .launcher = "torchrun",
             .sign = "TORCHELASTIC_RUN_ID",
             .rank = "RANK",
             .size = "WORLD_SIZE",
             .local_rank = "LOCAL_RANK",
             .local_size = "LOCAL_WORLD_SIZE"},
-    Dialect{.launcher = "flux run",
+    Dialect{.word = "flux",
+            .launcher = "flux run",
             .sign = "FLUX_TASK_RANK",
             .rank = "FLUX_TASK_RANK",
             .size = "FLUX_JOB_SIZE",
             .local_rank = "FLUX_TASK_LOCAL_ID",
             .local_size = "",
             .least_size = 2},
-    Dialect{.launcher = "jsrun",
+    Dialect{.word = "jsrun",
+            .launcher = "jsrun",
             .sign = "JSM_NAMESPACE_RANK",
             .rank = "JSM_NAMESPACE_RANK",
             .size = "JSM_NAMESPACE_SIZE",
             .local_rank = "JSM_NAMESPACE_LOCAL_RANK",
             .local_size = "JSM_NAMESPACE_LOCAL_SIZE",
             .least_size = 2},
-    Dialect{.launcher = "srun",
+    Dialect{.word = "slurm",
+            .launcher = "srun",
             .sign = "SLURM_STEP_ID",  // without a step the others mean an allocation
             .rank = "SLURM_PROCID",
             .size = "SLURM_STEP_NUM_TASKS",
@@ -63,6 +77,47 @@ constexpr std::array kDialects{
             .local_size = "",
             .least_size = 2},
 };
+
+bool is_same(const Environment& environment, std::string_view a, std::string_view b) {
+    const auto first = find(environment, a);
+    return first && first == find(environment, b);
+}
+
+/// Flux and Slurm speak PMI and PMIx themselves, which says nothing about a launcher further in.
+/// The runtime sees it the same way (runtime/bootstrap/foreign_launch).
+bool is_of_scheduler(const Environment& environment, const Dialect& dialect) {
+    if (dialect.word == "pmi") {
+        return (is_same(environment, "PMI_RANK", "FLUX_TASK_RANK") &&
+                is_same(environment, "PMI_SIZE", "FLUX_JOB_SIZE")) ||
+               (find(environment, "SLURM_STEP_ID") && !find(environment, "MPI_LOCALRANKID") &&
+                is_same(environment, "PMI_RANK", "SLURM_PROCID") &&
+                is_same(environment, "PMI_SIZE", "SLURM_STEP_NUM_TASKS"));
+    }
+    if (dialect.word == "pmix") {
+        const auto space = find(environment, "PMIX_NAMESPACE");
+        const bool is_of_slurm = !space || space->starts_with("slurm.pmix.");
+        return is_same(environment, "PMIX_RANK", "FLUX_TASK_RANK") ||
+               is_same(environment, "PMIX_RANK", "JSM_NAMESPACE_RANK") ||
+               (find(environment, "SLURM_STEP_ID") && is_of_slurm &&
+                is_same(environment, "PMIX_RANK", "SLURM_PROCID"));
+    }
+    return false;
+}
+
+/// The launcher that the user names; none of them: "none", for `find_task` to find nothing.
+Result<std::optional<std::string>> read_named(const Environment& environment) {
+    const auto text = find(environment, "HOROVOD_LAUNCHER").value_or("");
+    const std::string word(trim(text));
+    if (word.empty()) {
+        return std::optional<std::string>();
+    }
+    if (word != "none" && std::ranges::find(kDialects, word, &Dialect::word) == kDialects.end()) {
+        return Error{Errc::invalid_argument,
+                     "HOROVOD_LAUNCHER='" + text +
+                         "': expected ompi, pmix, pmi, torchrun, flux, jsrun, slurm or none"};
+    }
+    return std::optional(word);
+}
 
 Result<int> read(const Environment& environment, std::string_view name, int least) {
     const auto text = find(environment, name);
@@ -83,13 +138,18 @@ int read_or(const Environment& environment, std::string_view name, int otherwise
 }  // namespace
 
 Result<std::optional<Task>> find_task(const Environment& environment) {
+    HVD_TRY(const auto named, read_named(environment));
     for (const auto& dialect : kDialects) {
-        if (!find(environment, dialect.sign)) {
+        if (!find(environment, dialect.sign) ||
+            (named ? *named != dialect.word : is_of_scheduler(environment, dialect))) {
             continue;
         }
-        Task task{.launcher = dialect.launcher};
-        HVD_TRY(task.size, read(environment, dialect.size, 1));
+        Task task{.launcher = dialect.launcher, .size = 0};
         HVD_TRY(task.rank, read(environment, dialect.rank, 0));
+        if (dialect.size.empty()) {
+            return std::optional(task);
+        }
+        HVD_TRY(task.size, read(environment, dialect.size, 1));
         if (task.size < dialect.least_size) {
             return std::optional<Task>();
         }

@@ -13,16 +13,17 @@ namespace hvd::launch {
 struct Task {
     std::string_view launcher;  // for people: "mpirun"
     int rank = 0;
-    int size = 1;
+    int size = 1;         // 0: only its PMIx server tells
     int local_rank = -1;  // -1: it does not say
     int local_size = 0;   // 0: it does not say
 
     friend bool operator==(const Task&, const Task&) = default;
 };
 
-/// Reads the variables of Open MPI, PMI, torchrun, Flux, jsrun and Slurm; the innermost launcher
-/// counts. Nothing where none of them has started this process, and for the only task of a step of
-/// a batch system, in which people work by hand. Pure. Errors: invalid_argument with the variable.
+/// Reads the variables of Open MPI, PMIx, PMI, torchrun, Flux, jsrun and Slurm; the innermost
+/// launcher counts, or the one that HOROVOD_LAUNCHER names, or none. Nothing where none of them has
+/// started this process, and for the only task of a step of a batch system, in which people work by
+/// hand. Pure. Errors: invalid_argument with the variable.
 [[nodiscard]] Result<std::optional<Task>> find_task(const Environment& environment);
 
 /// Whether the command is an mpirun or mpiexec, by its name.

@@ -64,6 +64,9 @@ bool is_contract(std::string_view name) noexcept {
     return std::ranges::find(kContract, name) != kContract.end();
 }
 
+/// Names the launcher around us; that of the ranks is this one.
+constexpr std::string_view kOuterLauncher = "HOROVOD_LAUNCHER";
+
 /// Adds what has neither been set by the user nor stands there already.
 void add(Environment& variables, const PlanRequest& request, Environment weaker) {
     std::erase_if(weaker, [&](const auto& entry) {
@@ -93,7 +96,7 @@ Environment shared_environment(const PlanRequest& request) {
         const auto matches = [&](const std::string& glob) {
             return matches_glob(entry.first, glob);
         };
-        return is_contract(entry.first) ||
+        return is_contract(entry.first) || entry.first == kOuterLauncher ||
                (request.env_clean && std::ranges::none_of(request.env_pass, matches));
     });
     return shared;

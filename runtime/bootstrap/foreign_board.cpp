@@ -15,14 +15,14 @@ namespace {
 Result<std::unique_ptr<Board>> open_board(const Environment& environment,
                                           int size,
                                           Deadline deadline) {
-    if (const auto text = find(environment, "PMI_FD")) {
+    if (const auto text = find(environment, "PMI_FD"); text && size != 0) {
         const auto socket = parse_number<int>(*text);
         if (!socket || *socket < 0) {
             return Error{Errc::invalid_argument, "PMI_FD='" + *text + "' is no descriptor"};
         }
         return open_pmi(*socket, deadline);
     }
-    if (find(environment, "PMIX_NAMESPACE")) {
+    if (find(environment, "PMIX_NAMESPACE") || size == 0) {
         return open_pmix(size);
     }
     return Error{Errc::unavailable, "the launcher offers neither PMI-1 (PMI_FD) nor PMIx"};

@@ -9,6 +9,7 @@
 #include "collectives/base/result.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,9 @@ public:
 
     /// "PMI", "PMIx".
     [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+
+    /// Ranks of the world, where the launcher's server tells it.
+    [[nodiscard]] virtual std::optional<int> world_size() const { return {}; }
 
     /// Of rank 0; the others read meanwhile. No blanks in either. Errors: timed_out, unavailable.
     [[nodiscard]] virtual Status post(const std::string& key,
@@ -41,8 +45,8 @@ protected:
 };
 
 /// That of this process: PMI-1 at PMI_FD, else PMIx by the library libpmix.so.2. `size` is the
-/// world's as the variables say. Errors: unavailable (why there is none), invalid_argument (it is
-/// of another world).
+/// world's as the variables say, or 0. Errors: unavailable (why there is none), invalid_argument
+/// (it is of another world).
 [[nodiscard]] Result<Board*> find_board(const Environment& environment,
                                         int size,
                                         Deadline deadline);

@@ -3,91 +3,14 @@
 
 #include "collectives/base/text.hpp"
 #include "collectives/rendezvous/launch_env.hpp"
+#include "runtime/bootstrap/foreign_dialects.hpp"
 
 #include <algorithm>
-#include <array>
-#include <span>
 #include <utility>
 #include <vector>
 
 namespace hvd::rt {
 namespace {
-
-// Names of one thing; the first that is set counts. Those that are "" are none.
-using Names = std::array<std::string_view, 3>;
-
-struct Dialect {
-    Launcher launcher;
-    std::string_view word;  // for HOROVOD_LAUNCHER
-    Names signs;            // any of them: this launcher has started us, or an outer one
-    Names rank;
-    Names size;
-    Names local_rank;
-    Names local_size;
-    Names node;
-    Names job;  // all that are set, together
-    bool is_mpi = false;
-};
-
-constexpr auto kDialects = std::to_array<Dialect>({
-    {.launcher = Launcher::ompi,
-     .word = "ompi",
-     .signs = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-     .rank = {"OMPI_COMM_WORLD_RANK"},
-     .size = {"OMPI_COMM_WORLD_SIZE"},
-     .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
-     .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
-     .node = {},
-     .job = {"PMIX_NAMESPACE"},
-     .is_mpi = true},
-    {.launcher = Launcher::pmi,
-     .word = "pmi",
-     .signs = {"PMI_RANK", "PMI_SIZE"},
-     .rank = {"PMI_RANK"},
-     .size = {"PMI_SIZE"},
-     .local_rank = {"MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID"},
-     .local_size = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"},
-     .node = {},
-     .job = {"PMI_JOBID"},
-     .is_mpi = true},
-    {.launcher = Launcher::torchrun,
-     .word = "torchrun",
-     .signs = {"TORCHELASTIC_RUN_ID"},
-     .rank = {"RANK"},
-     .size = {"WORLD_SIZE"},
-     .local_rank = {"LOCAL_RANK"},
-     .local_size = {"LOCAL_WORLD_SIZE"},
-     .node = {"GROUP_RANK"},
-     .job = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT"}},
-    {.launcher = Launcher::flux,
-     .word = "flux",
-     .signs = {"FLUX_TASK_RANK"},
-     .rank = {"FLUX_TASK_RANK"},
-     .size = {"FLUX_JOB_SIZE"},
-     .local_rank = {"FLUX_TASK_LOCAL_ID"},
-     .local_size = {},  // see read_local_size
-     .node = {},
-     .job = {"FLUX_JOB_ID"}},
-    {.launcher = Launcher::jsrun,
-     .word = "jsrun",
-     .signs = {"JSM_NAMESPACE_RANK"},
-     .rank = {"JSM_NAMESPACE_RANK"},
-     .size = {"JSM_NAMESPACE_SIZE"},
-     .local_rank = {"JSM_NAMESPACE_LOCAL_RANK"},
-     .local_size = {"JSM_NAMESPACE_LOCAL_SIZE"},
-     .node = {},
-     .job = {"LSB_JOBID", "JSM_NAMESPACE"},
-     .is_mpi = true},
-    {.launcher = Launcher::slurm,
-     .word = "slurm",
-     .signs = {"SLURM_STEP_ID"},  // without a step the others mean an allocation
-     .rank = {"SLURM_PROCID"},
-     .size = {"SLURM_STEP_NUM_TASKS"},
-     .local_rank = {"SLURM_LOCALID"},
-     .local_size = {},  // see read_local_size
-     .node = {"SLURM_NODEID"},
-     .job = {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
-});
 
 constexpr std::string_view kFluxNodes = "FLUX_JOB_NNODES";
 constexpr std::string_view kSlurmTasksPerNode = "SLURM_STEP_TASKS_PER_NODE";
@@ -163,6 +86,13 @@ public:
         return number(names, least).value_or(least);
     }
 
+    void require(std::string_view name) {
+        note(name);
+        if (!find(environment_, name)) {
+            complain(std::string(name) + " is not set");
+        }
+    }
+
     void note(std::string_view name) {
         if (!name.empty()) {
             names_.push_back(name);
@@ -219,7 +149,9 @@ void check(Decoder& decoder, const ForeignLaunch& launch) {
                              std::to_string(whole) + " cannot be");
         }
     };
-    require_below(launch.rank, launch.size, "rank");
+    if (launch.size != 0) {
+        require_below(launch.rank, launch.size, "rank");
+    }
     if (launch.local_rank && launch.local_size) {
         require_below(*launch.local_rank, *launch.local_size, "local rank");
     }
@@ -233,7 +165,12 @@ Result<ForeignLaunch> read(const Environment& environment, const Dialect& dialec
     Decoder decoder(environment);
     ForeignLaunch launch{.launcher = dialect.launcher};
     launch.rank = decoder.required(dialect.rank, 0);
-    launch.size = decoder.required(dialect.size, 1);
+    if (dialect.size[0].empty()) {
+        launch.size = 0;
+        decoder.require(dialect.job[0]);  // without it a library would make a world of one
+    } else {
+        launch.size = decoder.required(dialect.size, 1);
+    }
     launch.node = decoder.number(dialect.node, 0);
     launch.local_rank = decoder.number(dialect.local_rank, 0);
     launch.local_size = read_local_size(decoder, environment, dialect, launch);
@@ -265,12 +202,26 @@ bool is_same(const Environment& environment, std::string_view a, std::string_vie
 
 /// PMI's variables may come from Flux or Slurm themselves, and then say nothing about a launcher
 /// further in.
-bool is_of_scheduler(const Environment& environment) {
+bool has_pmi_of_scheduler(const Environment& environment) {
     return (is_same(environment, "PMI_RANK", "FLUX_TASK_RANK") &&
             is_same(environment, "PMI_SIZE", "FLUX_JOB_SIZE")) ||
            (find(environment, "SLURM_STEP_ID") && !find(environment, "MPI_LOCALRANKID") &&
             is_same(environment, "PMI_RANK", "SLURM_PROCID") &&
             is_same(environment, "PMI_SIZE", "SLURM_STEP_NUM_TASKS"));
+}
+
+bool has_pmix_of_scheduler(const Environment& environment) {
+    const auto space = find(environment, "PMIX_NAMESPACE");
+    const bool is_of_slurm = !space || space->starts_with("slurm.pmix.");
+    return is_same(environment, "PMIX_RANK", "FLUX_TASK_RANK") ||
+           is_same(environment, "PMIX_RANK", "JSM_NAMESPACE_RANK") ||
+           (find(environment, "SLURM_STEP_ID") && is_of_slurm &&
+            is_same(environment, "PMIX_RANK", "SLURM_PROCID"));
+}
+
+bool is_of_scheduler(const Environment& environment, Launcher launcher) {
+    return (launcher == Launcher::pmi && has_pmi_of_scheduler(environment)) ||
+           (launcher == Launcher::pmix && has_pmix_of_scheduler(environment));
 }
 
 enum class Controller { automatic, mpi, gloo };
@@ -314,7 +265,7 @@ Result<ForeignLaunch> read_named(const Environment& environment, std::string_vie
     }
     return Error{Errc::invalid_argument,
                  "HOROVOD_LAUNCHER='" + std::string(word) +
-                     "': expected ompi, pmi, torchrun, flux, jsrun, slurm or none"};
+                     "': expected ompi, pmix, pmi, torchrun, flux, jsrun, slurm or none"};
 }
 
 }  // namespace
@@ -323,6 +274,7 @@ std::string_view describe(Launcher launcher) noexcept {
     switch (launcher) {
         case Launcher::horovodrun: return "horovodrun";
         case Launcher::ompi: return "Open MPI's mpirun";
+        case Launcher::pmix: return "a launcher with PMIx";
         case Launcher::pmi: return "mpiexec (PMI)";
         case Launcher::torchrun: return "torchrun";
         case Launcher::flux: return "flux run";
@@ -343,7 +295,7 @@ Result<ForeignLaunch> decode_foreign_launch(const Environment& environment) {
     HVD_TRY(const auto controller, read_controller(environment));
     for (const auto& dialect : kDialects) {
         if (!first_of(environment, dialect.signs) || !is_wanted(environment, dialect, controller) ||
-            (dialect.launcher == Launcher::pmi && is_of_scheduler(environment))) {
+            is_of_scheduler(environment, dialect.launcher)) {
             continue;
         }
         return read(environment, dialect);
@@ -353,7 +305,8 @@ Result<ForeignLaunch> decode_foreign_launch(const Environment& environment) {
 
 std::optional<ForeignLaunch> decode_mpi_launch(const Environment& environment) {
     for (const auto& dialect : kDialects) {
-        if (dialect.is_mpi && first_of(environment, dialect.signs)) {
+        if (dialect.is_mpi && first_of(environment, dialect.signs) &&
+            !is_of_scheduler(environment, dialect.launcher)) {
             auto launch = read(environment, dialect);
             return launch ? std::optional(std::move(launch).value()) : std::nullopt;
         }

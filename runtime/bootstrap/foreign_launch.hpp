@@ -14,7 +14,7 @@
 namespace hvd::rt {
 
 /// From the innermost to the outermost.
-enum class Launcher { horovodrun, ompi, pmi, torchrun, flux, jsrun, slurm, none };
+enum class Launcher { horovodrun, ompi, pmix, pmi, torchrun, flux, jsrun, slurm, none };
 
 /// For people: "Open MPI's mpirun".
 [[nodiscard]] std::string_view describe(Launcher launcher) noexcept;
@@ -24,7 +24,7 @@ enum class Launcher { horovodrun, ompi, pmi, torchrun, flux, jsrun, slurm, none 
 struct ForeignLaunch {
     Launcher launcher = Launcher::none;
     int rank = 0;
-    int size = 1;
+    int size = 1;                     // 0: the PMIx server tells
     std::optional<int> local_rank{};  // within its host; some launchers do not say
     std::optional<int> local_size{};
     std::optional<int> node{};  // the launcher's number of this host

@@ -182,7 +182,8 @@ Result<Meeting> meet_by_board(WorldPlace& place,
 }
 
 bool starts_mpi_programs(Launcher launcher) {
-    return launcher == Launcher::ompi || launcher == Launcher::pmi || launcher == Launcher::jsrun;
+    return launcher == Launcher::ompi || launcher == Launcher::pmix || launcher == Launcher::pmi ||
+           launcher == Launcher::jsrun;
 }
 
 /// By the launcher's board; where it has none that works, as an Open MPI that keeps PMIx to itself:

@@ -110,6 +110,8 @@ public:
 
     [[nodiscard]] std::string_view name() const noexcept override { return "PMIx"; }
 
+    [[nodiscard]] std::optional<int> world_size() const override { return world_size_; }
+
     [[nodiscard]] Status begin(int size) {
         if (const int status = pmix_.init(&self_, nullptr, 0); status != kSuccess) {
             return failed("PMIx_Init", status);
@@ -118,10 +120,14 @@ public:
         job.rank = kAllRanks;
         const auto limit = Deadline::in(std::chrono::seconds(5));
         HVD_TRY(const auto answer, ask(job, kJobSize, limit));
-        if (answer->number != static_cast<std::uint32_t>(size)) {
+        world_size_ = static_cast<int>(answer->number);
+        if (size != 0 && world_size_ != size) {
             return Error{Errc::invalid_argument,
                          "the launcher's variables announce " + std::to_string(size) +
-                             " ranks, its PMIx server " + std::to_string(answer->number)};
+                             " ranks, its PMIx server " + std::to_string(world_size_)};
+        }
+        if (world_size_ < 1) {
+            return Error{Errc::unavailable, "the launcher's PMIx server tells no size of the job"};
         }
         return ok();
     }
@@ -193,6 +199,7 @@ private:
 
     Pmix pmix_;
     Process self_{};
+    int world_size_ = 0;
     int last_status_ = kSuccess;  // of a question that was answered
 };
 

@@ -115,7 +115,8 @@ bool is_mpi_built() {
 
 Status prepare_mpi(WorldPlace& place, const Environment& environment) {
     const auto launch = decode_mpi_launch(environment);
-    if (place.agent && (!launch || launch->size != place.topology.size)) {
+    const bool is_launched = launch && (launch->size == place.topology.size || launch->size == 0);
+    if (place.agent && !is_launched) {
         return with_variable(
             {Errc::unsupported,
              "horovodrun started these ranks itself, and MPI knows nothing of them: start them "

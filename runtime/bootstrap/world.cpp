@@ -4,6 +4,7 @@
 #include "collectives/base/text.hpp"
 #include "collectives/rendezvous/launch_env.hpp"
 #include "collectives/selector/selector.hpp"
+#include "runtime/bootstrap/foreign_board.hpp"
 #include "runtime/bootstrap/foreign_launch.hpp"
 #include "runtime/bootstrap/foreign_place.hpp"
 #include "runtime/bootstrap/mpi_board.hpp"
@@ -75,12 +76,32 @@ struct Search {
     std::unique_ptr<coll::mpi::Session> started_for_it{};  // where nothing else would do
 };
 
+/// Of the launcher's server, where its variables do not tell. One that cannot be asked is an error:
+/// a world of one would be one by each of the ranks.
+Result<int> ask_for_size(const Environment& environment, Deadline deadline) {
+    const auto board = find_board(environment, 0, deadline);
+    const auto size = board ? (*board)->world_size() : std::nullopt;
+    if (!size) {
+        return Error{Errc::unavailable,
+                     "PMIX_RANK=" + find(environment, "PMIX_RANK").value_or("") +
+                         " says that a launcher with PMIx has started this process, but not of "
+                         "how many ranks: " +
+                         (board ? std::string((*board)->name()) + " does not tell it either"
+                                : board.error().message) +
+                         "; HOROVOD_LAUNCHER names another launcher, or none"};
+    }
+    return *size;
+}
+
 Result<Place> find_place_by_launcher(Search& search, Deadline deadline) {
     const auto& options = search.options;
     const auto& config = search.config;
-    HVD_TRY(const auto launch, decode_foreign_launch(options.environment));
+    HVD_TRY(auto launch, decode_foreign_launch(options.environment));
     if (launch.launcher == Launcher::horovodrun) {
         return place_by_agent(options, config.cpu_operations, deadline);
+    }
+    if (launch.size == 0) {
+        HVD_TRY(launch.size, ask_for_size(options.environment, deadline));
     }
     LauncherMpi mpi(config, options.environment);
     HVD_TRY(auto place, place_by_foreign(launch,

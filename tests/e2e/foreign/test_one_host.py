@@ -47,6 +47,25 @@ def test_jobs_of_the_same_second_never_meet(launcher: tuple[str, ...]) -> None:
         assert [rank["job"] for rank in end.world()] == [job, job]
 
 
+PMIX_ALONE = ("env", "-u", "OMPI_COMM_WORLD_RANK", "-u", "OMPI_COMM_WORLD_SIZE")
+
+
+def test_a_launcher_that_speaks_pmix_alone() -> None:
+    ended = run(*MPIRUN, "2", *PMIX_ALONE, *ROLL_CALL)
+
+    check_one_host(ended.world(), 2)
+    assert ended.stderr.count("as the variables of a launcher with PMIx say") == 2
+
+
+@pytest.mark.parametrize("more", [{}, {"PMIX_NAMESPACE": "gone@1"}], ids=["alone", "gone"])
+def test_a_pmix_that_cannot_be_asked_is_no_world_of_one(more: dict[str, str]) -> None:
+    ended = run(*ROLL_CALL, env=environment(PMIX_RANK="0", **more))
+
+    assert ended.exit_code != 0, ended
+    assert "PMIX_NAMESPACE is not set" in ended.stderr or "not of how many ranks" in ended.stderr
+    assert "HOROVOD_LAUNCHER names another launcher" in ended.stderr
+
+
 def test_torchrun() -> None:
     ended = run(TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python", *ROLL_CALL)
 

@@ -98,6 +98,16 @@ def test_a_job_inside_of_a_world_of_one_runs(horovodrun: Path) -> None:
     assert ended.stdout.count("<stdout>:") == 2
 
 
+def test_the_launcher_that_counts_can_be_named(horovodrun: Path) -> None:
+    """And is not passed on to the ranks, whose launcher is horovodrun."""
+    script = "echo $HOROVOD_RANK $HOROVOD_LAUNCHER end"
+
+    ended = run(horovodrun, "-np", 2, "sh", "-c", script, HOROVOD_LAUNCHER="none", **TASK)
+
+    assert ended.returncode == 0, ended.stderr
+    assert sorted(line[-5:] for line in ended.stdout.splitlines()) == ["0 end", "1 end"]
+
+
 def test_a_task_that_cannot_be_is_refused(horovodrun: Path) -> None:
     ended = run(horovodrun, "true", OMPI_COMM_WORLD_RANK="2")
 

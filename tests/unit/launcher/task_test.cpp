@@ -37,6 +37,58 @@ TEST_CASE("people work by hand in the only task of a Slurm step") {
     CHECK((*find_task(environment))->launcher == "srun");
 }
 
+TEST_CASE("PMI and PMIx of Slurm or Flux are no launcher of their own") {
+    hvd::Environment step{{"SLURM_STEP_ID", "0"},
+                          {"SLURM_PROCID", "0"},
+                          {"SLURM_STEP_NUM_TASKS", "1"},
+                          {"PMI_RANK", "0"},
+                          {"PMI_SIZE", "1"}};
+    CHECK_FALSE(*find_task(step));  // people work by hand there
+
+    step["SLURM_STEP_NUM_TASKS"] = step["PMI_SIZE"] = "2";
+    step["TORCHELASTIC_RUN_ID"] = "x";
+    step["RANK"] = "3";
+    step["WORLD_SIZE"] = "4";
+    CHECK((*find_task(step))->launcher == "torchrun");
+
+    step["MPI_LOCALRANKID"] = "0";  // an mpiexec after all
+    CHECK((*find_task(step))->launcher == "mpiexec");
+
+    CHECK_FALSE(*find_task({{"SLURM_STEP_ID", "0"},
+                            {"SLURM_PROCID", "0"},
+                            {"SLURM_STEP_NUM_TASKS", "1"},
+                            {"PMIX_RANK", "0"},
+                            {"PMIX_NAMESPACE", "slurm.pmix.7.0"}}));
+    CHECK((*find_task({{"FLUX_TASK_RANK", "1"},
+                       {"FLUX_JOB_SIZE", "2"},
+                       {"PMI_RANK", "1"},
+                       {"PMI_SIZE", "2"}}))
+              ->launcher == "flux run");
+}
+
+TEST_CASE("a launcher with PMIx alone does not say how many there are") {
+    const auto task = find_task({{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "prterun-h1-7@1"}});
+
+    CHECK(task.value() == Task{.launcher = "PMIx", .rank = 3, .size = 0});
+}
+
+TEST_CASE("HOROVOD_LAUNCHER names the launcher, or none") {
+    hvd::Environment both{{"OMPI_COMM_WORLD_RANK", "2"},
+                          {"OMPI_COMM_WORLD_SIZE", "4"},
+                          {"PMI_RANK", "0"},
+                          {"PMI_SIZE", "2"}};
+    both["HOROVOD_LAUNCHER"] = "pmi";
+    CHECK((*find_task(both))->launcher == "mpiexec");
+    both["HOROVOD_LAUNCHER"] = "none";
+    CHECK_FALSE(*find_task(both));
+    both["HOROVOD_LAUNCHER"] = "slurm";  // for the ranks of a later srun
+    CHECK_FALSE(*find_task(both));
+    both["HOROVOD_LAUNCHER"] = "mpirun";
+    CHECK(find_task(both).error().message ==
+          "HOROVOD_LAUNCHER='mpirun': expected ompi, pmix, pmi, torchrun, flux, jsrun, slurm or "
+          "none");
+}
+
 TEST_CASE("the innermost launcher counts") {
     const auto task = find_task({{"SLURM_STEP_ID", "0"},
                                  {"SLURM_PROCID", "1"},

@@ -207,6 +207,25 @@ TEST_CASE("PMI by the scheduler itself says nothing about a launcher further in"
     CHECK(launcher_of(same) == Launcher::pmi);
 }
 
+TEST_CASE("PMIx without another launcher's variables is a launcher that keeps the size to itself") {
+    const Environment task{{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "prterun-h1-7@1"}};
+
+    CHECK(decode_foreign_launch(task).value() ==
+          ForeignLaunch{.launcher = Launcher::pmix,
+                        .rank = 1,
+                        .size = 0,
+                        .job = "pmix:prterun-h1-7@1",
+                        .mark = "PMIX_NAMESPACE=prterun-h1-7@1"});
+    CHECK(launcher_of(inside(slurm(), task)) == Launcher::pmix);
+    CHECK(contains(refusal_of(without(task, "PMIX_NAMESPACE")), "PMIX_NAMESPACE is not set"));
+
+    const Environment of_slurm{{"PMIX_RANK", "9"}, {"PMIX_NAMESPACE", "slurm.pmix.7.0"}};
+    CHECK(launcher_of(inside(slurm(), of_slurm)) == Launcher::slurm);
+    CHECK(launcher_of(inside(inside(slurm(), of_slurm), torchrun())) == Launcher::torchrun);
+    CHECK(launcher_of(with(flux(), "PMIX_RANK", "2")) == Launcher::flux);
+    CHECK(launcher_of(with(jsrun(), "PMIX_RANK", "5")) == Launcher::jsrun);
+}
+
 TEST_CASE("HOROVOD_LAUNCHER names the launcher") {
     const auto all =
         inside(inside(inside(flux(), slurm()), torchrun()), inside(jsrun(), open_mpi()));
@@ -220,7 +239,8 @@ TEST_CASE("HOROVOD_LAUNCHER names the launcher") {
     CHECK(launcher_of(with(all, "HOROVOD_LAUNCHER", "none")) == Launcher::none);
     CHECK(launcher_of(with(all, "HOROVOD_LAUNCHER", "")) == Launcher::ompi);
     CHECK(refusal_of(with(all, "HOROVOD_LAUNCHER", "mpirun")) ==
-          "HOROVOD_LAUNCHER='mpirun': expected ompi, pmi, torchrun, flux, jsrun, slurm or none");
+          "HOROVOD_LAUNCHER='mpirun': expected ompi, pmix, pmi, torchrun, flux, jsrun, slurm or "
+          "none");
     // Also where its variables are not there.
     CHECK(contains(refusal_of({{"HOROVOD_LAUNCHER", "slurm"}}), "SLURM_PROCID is not set"));
 }
