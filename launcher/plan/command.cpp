@@ -78,6 +78,14 @@ std::string quote_words(const std::vector<std::string>& words) {
     return text;
 }
 
+std::string quote_line(const Environment& variables, const std::vector<std::string>& words) {
+    std::string text = variables.empty() ? "" : "env ";
+    for (const auto& [name, value] : variables) {
+        text += name + "=" + quote_word(value) + " ";
+    }
+    return text + quote_words(words);
+}
+
 std::optional<fs::path> find_in_path(std::string_view command,
                                      std::string_view path,
                                      const fs::path& directory) {

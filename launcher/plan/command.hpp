@@ -15,6 +15,10 @@ namespace hvd::launch {
 [[nodiscard]] std::string quote_word(const std::string& word);
 [[nodiscard]] std::string quote_words(const std::vector<std::string>& words);
 
+/// The same with variables set for that command: "env A=B mpirun -np 4".
+[[nodiscard]] std::string quote_line(const Environment& variables,
+                                     const std::vector<std::string>& words);
+
 /// The executable file that a command without a slash means; `path` is the value of PATH, and its
 /// relative parts begin in `directory`.
 [[nodiscard]] std::optional<std::filesystem::path> find_in_path(

@@ -112,7 +112,7 @@ std::string print_text(const LaunchPlan& plan) {
     const auto& first = *places.front().rank;
     for (const auto& host : plan.hosts) {
         for (const auto& launcher : host.launchers) {
-            text += "started by: " + quote_words(launcher.argv) + "\n";
+            text += "started by: " + quote_line(launcher.env, launcher.argv) + "\n";
         }
     }
     text += "command: " + quote_words(first.argv);

@@ -188,7 +188,7 @@ JobResult make_result(Seen seen) {
         result.lost_host = verdict.lost->host;
     }
     if (const auto* launcher = find_launcher(seen.plan)) {
-        result.launcher = {.line = quote_words(launcher->argv),
+        result.launcher = {.line = quote_line(launcher->env, launcher->argv),
                            .process = rank_result(*seen.record.launcher, RankClass::ok)};
     }
     result.sentence = sentence_for(seen, result, verdict);

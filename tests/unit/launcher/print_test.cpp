@@ -138,3 +138,17 @@ TEST_CASE("bytes that are no UTF-8 do not stop the plan from being printed") {
 
     CHECK_THAT(print_json(odd), Catch::Contains("\"\xEF\xBF\xBD\""));
 }
+
+TEST_CASE("the line that starts the ranks is shown with the variables set for it") {
+    auto by_mpi = plan();
+    ProcessSpec launcher;
+    launcher.env = {{"HYDRA_LAUNCHER_EXTRA_ARGS", "-p 2222 -i /a b/key"}, {"I_MPI_PIN", "off"}};
+    launcher.argv = {"mpiexec.hydra", "-np", "2"};
+    by_mpi.hosts.front().launchers = {launcher};
+
+    CHECK(print_text(by_mpi).find("\nstarted by: env HYDRA_LAUNCHER_EXTRA_ARGS='-p 2222 -i /a "
+                                  "b/key' I_MPI_PIN=off mpiexec.hydra -np 2\n") !=
+          std::string::npos);
+    by_mpi.hosts.front().launchers.front().env.clear();
+    CHECK(print_text(by_mpi).find("\nstarted by: mpiexec.hydra -np 2\n") != std::string::npos);
+}
