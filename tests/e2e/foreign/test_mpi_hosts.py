@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from foreign.worlds import PROGRAMS, ROLL_CALL, Ended
@@ -116,6 +117,32 @@ def test_ranks_whose_mpi_is_started_meet_by_it(
     ended = start(launcher, *ROLL_CALL, "started", **mpi4py)
 
     assert [rank["host"] for rank in ended.world()] == ["h1", "h1", "h2", "h2"]
+
+
+def check_tensors_by_mpi(world: list[dict[str, Any]]) -> None:
+    assert [rank["host"] for rank in world] == ["h1", "h1", "h2", "h2"]
+    assert [rank["local"] for rank in world] == [[0, 2], [1, 2], [0, 2], [1, 2]]
+    assert {rank["is by mpi"] for rank in world} == {True}
+
+
+@pytest.mark.parametrize("launcher", [MPIRUN, MPIEXEC], ids=["openmpi", "mpich"])
+def test_tensors_travel_by_mpi_between_hosts(start: Start, launcher: tuple[str, ...]) -> None:
+    ended = start(launcher, *ROLL_CALL, HOROVOD_CPU_OPERATIONS="mpi")
+
+    check_tensors_by_mpi(ended.world())
+
+
+@pytest.mark.parametrize("mpirun", ["mpirun.openmpi", "mpiexec.hydra"])
+def test_tensors_travel_by_mpi_between_hosts_of_horovodrun_mpi(
+    start: Start, horovodrun: Path, mpirun: str
+) -> None:
+    line = (str(horovodrun), "--mpi", "-np", "4", "-H", "h1:2,h2:2")
+
+    ended = start(line, *ROLL_CALL, HOROVOD_MPIRUN=mpirun, HOROVOD_CPU_OPERATIONS="mpi")
+
+    assert ended.exit_code == 0, ended
+    said = [line for line in ended.stdout.splitlines() if line.startswith("[0]<stdout>:[")]
+    check_tensors_by_mpi(json.loads(said[0].removeprefix("[0]<stdout>:")))
 
 
 HIDES_PMIX = """

@@ -33,6 +33,7 @@ world = allgather_object(
         "pid": os.getpid(),
         "job": os.environ.get("OF_JOB"),
         "host": socket.gethostname(),
+        "is by mpi": hvd.mpi_enabled(),
     }
 )
 if hvd.rank() == 0:
