@@ -6,12 +6,15 @@
 #include "launcher/agent/shim.hpp"
 #include "launcher/launch.hpp"
 #include "launcher/mpi/foreign_line.hpp"
+#include "launcher/task_environment.hpp"
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -37,10 +40,16 @@ int run_task(const RunTask& request) {
         }
     }
     auto environment = current_environment();
+    std::array<char, 256> host{};
+    (void)::gethostname(host.data(), host.size() - 1);
+    set_contract(environment, request.task, host.data());
     for (const auto* layer : {&request.job.tunables, &request.job.env_set}) {
         for (const auto& [name, value] : *layer) {
             environment.insert_or_assign(name, value);
         }
+    }
+    for (auto& [name, value] : own_gpus(request.job, request.task, environment)) {
+        environment.insert_or_assign(name, std::move(value));
     }
     auto command = request.job.command;
     const bool pins = request.job.bind_to == BindTo::share;

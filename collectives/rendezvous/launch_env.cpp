@@ -120,8 +120,10 @@ Environment encode_for_rank(const Topology& topology) {
 }
 
 bool has_launch_contract(const Environment& environment) {
-    return environment.find(kEnvRank) != environment.end() ||
-           environment.find(kEnvAgentSocket) != environment.end();
+    const auto has = [&](std::string_view name) {
+        return environment.find(name) != environment.end();
+    };
+    return has(kEnvAgentSocket) || (has(kEnvRank) && !has(kEnvTaskOf));
 }
 
 Result<LaunchContract> decode_launch_contract(const Environment& environment) {

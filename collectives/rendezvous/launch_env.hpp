@@ -35,6 +35,10 @@ inline constexpr std::string_view kEnvHostname = "HOROVOD_HOSTNAME";
 inline constexpr std::string_view kEnvJobId = "HOROVOD_JOB_ID";
 inline constexpr std::string_view kEnvAgentSocket = "HOROVOD_AGENT_SOCKET";
 
+/// Set where a horovodrun stands in front of one task of another launcher: the variables above are
+/// what that launcher tells, for people and programs. Its own count.
+inline constexpr std::string_view kEnvTaskOf = "HOROVOD_TASK_OF";
+
 /// The variables for one rank.
 [[nodiscard]] Environment encode(const LaunchContract& contract);
 
@@ -44,7 +48,8 @@ inline constexpr std::string_view kEnvAgentSocket = "HOROVOD_AGENT_SOCKET";
 [[nodiscard]] Environment encode_for_host(const LaunchContract& contract);
 [[nodiscard]] Environment encode_for_rank(const Topology& topology);
 
-/// Whether a launcher of ours has set anything: HOROVOD_RANK or HOROVOD_AGENT_SOCKET.
+/// Whether a launcher of ours has started this rank: HOROVOD_AGENT_SOCKET is set, or HOROVOD_RANK
+/// without HOROVOD_TASK_OF.
 [[nodiscard]] bool has_launch_contract(const Environment& environment);
 
 /// Errors: invalid_argument that lists what is missing or impossible, with all the values.

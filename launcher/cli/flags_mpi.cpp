@@ -17,8 +17,9 @@ Error wrong(std::string why) {
 
 /// Where another launcher starts the ranks, and we only stand in front of their program.
 bool has_meaning_in_task(std::string_view spelled) {
-    constexpr std::array<std::string_view, 4> kAllowed{"--env", "--bind-to", "--config-file",
-                                                       "--verbose"};
+    constexpr std::array<std::string_view, 7> kAllowed{
+        "--env",      "--bind-to",       "--config-file", "--verbose",
+        "--gpu-bind", "--gpus-per-rank", "--share-gpus"};
     const auto is_it = [&](const Flag& flag) {
         return std::ranges::find(flag.names, spelled) != flag.names.end();
     };

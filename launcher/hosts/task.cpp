@@ -19,6 +19,8 @@ struct Dialect {
     std::string_view size;
     std::string_view local_rank;
     std::string_view local_size;
+    std::string_view node{};   // number of this host
+    std::string_view nodes{};  // how many there are
     int least_size = 1;
 };
 
@@ -51,7 +53,9 @@ constexpr std::array kDialects{
             .rank = "RANK",
             .size = "WORLD_SIZE",
             .local_rank = "LOCAL_RANK",
-            .local_size = "LOCAL_WORLD_SIZE"},
+            .local_size = "LOCAL_WORLD_SIZE",
+            .node = "GROUP_RANK",
+            .nodes = "GROUP_WORLD_SIZE"},
     Dialect{.word = "flux",
             .launcher = "flux run",
             .sign = "FLUX_TASK_RANK",
@@ -74,7 +78,9 @@ constexpr std::array kDialects{
             .rank = "SLURM_PROCID",
             .size = "SLURM_STEP_NUM_TASKS",
             .local_rank = "SLURM_LOCALID",
-            .local_size = "",
+            .local_size = "SLURM_STEP_TASKS_PER_NODE",
+            .node = "SLURM_NODEID",
+            .nodes = "SLURM_STEP_NUM_NODES",
             .least_size = 2},
 };
 
@@ -135,6 +141,23 @@ int read_or(const Environment& environment, std::string_view name, int otherwise
     return text ? parse_number<int>(*text).value_or(otherwise) : otherwise;
 }
 
+/// Slurm repeats what is the same on several nodes: "2(x4)". What differs is not told here.
+int read_local_size(const Environment& environment, const Dialect& dialect) {
+    const auto text = find(environment, dialect.local_size).value_or("");
+    return parse_number<int>(std::string_view(text).substr(0, text.find("(x"))).value_or(0);
+}
+
+void add_cross(Task& task, const Environment& environment, const Dialect& dialect) {
+    const bool is_one_host = task.local_size == task.size;
+    const int node = is_one_host ? 0 : read_or(environment, dialect.node, -1);
+    const int nodes = is_one_host ? 1 : read_or(environment, dialect.nodes, 0);
+    if (node >= 0 && node < nodes && task.local_size > 0 &&
+        static_cast<long>(nodes) * task.local_size == task.size) {
+        task.cross_rank = node;
+        task.cross_size = nodes;
+    }
+}
+
 }  // namespace
 
 Result<std::optional<Task>> find_task(const Environment& environment) {
@@ -160,7 +183,8 @@ Result<std::optional<Task>> find_task(const Environment& environment) {
                                                      std::to_string(task.size)};
         }
         task.local_rank = read_or(environment, dialect.local_rank, -1);
-        task.local_size = read_or(environment, dialect.local_size, 0);
+        task.local_size = read_local_size(environment, dialect);
+        add_cross(task, environment, dialect);
         return std::optional(task);
     }
     return std::optional<Task>();

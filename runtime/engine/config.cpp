@@ -125,6 +125,7 @@ constexpr auto kOtherVariables = std::to_array<std::string_view>({
     "HOROVOD_JOB_ID",
     "HOROVOD_AGENT",
     "HOROVOD_AGENT_SOCKET",
+    "HOROVOD_TASK_OF",
     "HOROVOD_JOB_KEY_FILE",
     "HOROVOD_LAUNCHER",
     "HOROVOD_MUNGE_SOCKET",

@@ -73,6 +73,20 @@ def test_torchrun() -> None:
     assert ended.stderr.count("as the variables of torchrun say") == 2
 
 
+def test_horovodrun_as_one_task_of_torchrun(horovodrun: Path) -> None:
+    """In a task of Slurm's with PMI, which is not the launcher that counts."""
+    outer = environment(
+        SLURM_JOB_ID="7", SLURM_STEP_ID="0", SLURM_PROCID="0", SLURM_STEP_NUM_TASKS="1",
+        PMI_RANK="0", PMI_SIZE="1",
+    )  # fmt: skip
+    line = (TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python")
+
+    ended = run(*line, str(horovodrun), *ROLL_CALL, env=outer)
+
+    check_one_host(ended.world(), 2)
+    assert ended.stderr.count("as the variables of torchrun say") == 2
+
+
 FLUX = ("flux run", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_NNODES=1")
 JSRUN = (
     *("jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK"),

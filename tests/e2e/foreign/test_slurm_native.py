@@ -287,3 +287,26 @@ def test_the_doctor_reaches_the_nodes_as_a_job_does(slurm: Slurm, horovodrun: Pa
     verdicts = [line[:8] for line in batch.output().splitlines() if line[:4] in ("PASS", "FAIL")]
     assert verdicts == ["PASS  h1", "PASS  h2", "PASS  h1"], batch.output()
     wait_until_nothing_is_left(slurm)
+
+
+def test_in_the_only_task_of_a_step_with_pmi_it_takes_the_allocation(
+    slurm: Slurm, horovodrun: Path
+) -> None:
+    batch = slurm.sbatch(f"exec srun -n1 --mpi=pmi2 {horovodrun} --verbose {RANK}", "-N1", "-n1")
+    batch.wait()
+
+    assert [(one["rank"], one["host"]) for one in said(batch)] == [(0, "h1")], batch.output()
+
+
+def test_one_task_of_srun_has_the_contract_of_the_ranks(slurm: Slurm, horovodrun: Path) -> None:
+    """With PMI, which is Slurm's own."""
+    names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "HOSTNAME")
+    script = "echo got " + " ".join(f"$HOROVOD_{name}" for name in names)
+    batch = slurm.sbatch(
+        f"exec srun --mpi=pmi2 {horovodrun} sh -c '{script}'", "-N2", "--ntasks-per-node=2"
+    )
+    batch.wait()
+
+    assert sorted(batch.output().splitlines()) == [
+        f"got {rank} 4 {rank % 2} 2 {rank // 2} 2 h{rank // 2 + 1}" for rank in range(4)
+    ]

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.hosts.lab import tool
 
 TASK = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}
 # One write, since mpirun cuts lines where writes end.
@@ -51,6 +52,38 @@ def test_as_one_task_it_becomes_its_command(horovodrun: Path, line: list[str]) -
     assert sorted(text for text in ended.stdout.splitlines() if "world" in text) == [
         "world 0 2 end",
         "world 1 2 end",
+    ]
+
+
+def test_a_task_has_the_contract_of_the_ranks(horovodrun: Path, line: list[str]) -> None:
+    names = [
+        *(f"HOROVOD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
+        *("HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ]
+    script = "echo got " + " ".join(f"${name}" for name in names) + " x; sleep 0.1"
+
+    ended = run(*line, horovodrun, "sh", "-c", script)
+
+    assert ended.returncode == 0, ended.stderr
+    got = sorted(line for line in ended.stdout.splitlines() if "got" in line)
+    assert got == [f"got {rank} 2 {rank} 2 0 1 {rank} 2 {rank} x" for rank in range(2)]
+
+
+def test_a_task_is_pinned_to_its_share(horovodrun: Path, line: list[str]) -> None:
+    """CPUs, and GPUs of a library that stands for the driver's."""
+    fake = tool().with_name("fake_nvml.so")
+    script = (
+        "import os; print('on', len(os.sched_getaffinity(0)), os.environ['CUDA_VISIBLE_DEVICES'],"
+        " 'end\\n', end='', flush=True); import time; time.sleep(0.1)"
+    )
+    env = {"HOROVOD_NVML_LIBRARY": str(fake), "FAKE_NVML": "gpus"}
+
+    ended = run(*line, horovodrun, "--gpu-bind", "env", sys.executable, "-c", script, **env)
+
+    assert ended.returncode == 0, ended.stderr
+    cpus = len(os.sched_getaffinity(0)) // 2
+    assert sorted(line for line in ended.stdout.splitlines() if line.startswith("on")) == [
+        f"on {cpus} {rank} end" for rank in range(2)
     ]
 
 

@@ -12,6 +12,27 @@ TEST_CASE("a task knows its place by the variables of its launcher") {
                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})
               .value() ==
           Task{.launcher = "mpirun", .rank = 2, .size = 4, .local_rank = 0, .local_size = 2});
+    CHECK(find_task({{"SLURM_STEP_ID", "0"},
+                     {"SLURM_PROCID", "5"},
+                     {"SLURM_STEP_NUM_TASKS", "8"},
+                     {"SLURM_STEP_TASKS_PER_NODE", "2(x4)"},
+                     {"SLURM_STEP_NUM_NODES", "4"},
+                     {"SLURM_NODEID", "2"},
+                     {"SLURM_LOCALID", "1"}})
+              .value() == Task{.launcher = "srun",
+                               .rank = 5,
+                               .size = 8,
+                               .local_rank = 1,
+                               .local_size = 2,
+                               .cross_rank = 2,
+                               .cross_size = 4});
+    CHECK((*find_task({{"SLURM_STEP_ID", "0"},
+                       {"SLURM_PROCID", "2"},
+                       {"SLURM_STEP_NUM_TASKS", "3"},
+                       {"SLURM_STEP_TASKS_PER_NODE", "2,1"},
+                       {"SLURM_STEP_NUM_NODES", "2"},
+                       {"SLURM_NODEID", "1"}}))
+              ->local_size == 0);
     CHECK(find_task({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).value() ==
           Task{.launcher = "mpiexec", .rank = 1, .size = 2});
     CHECK(find_task({{"TORCHELASTIC_RUN_ID", "x"}, {"RANK", "1"}, {"WORLD_SIZE", "2"}})

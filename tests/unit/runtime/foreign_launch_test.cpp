@@ -187,6 +187,14 @@ TEST_CASE("of several launchers the innermost counts") {
     }
 }
 
+TEST_CASE("behind a horovodrun in front of a task that task's launcher counts") {
+    const Environment told{{"HOROVOD_RANK", "1"}, {"HOROVOD_TASK_OF", "mpirun"}};
+
+    CHECK(launcher_of(inside(told, open_mpi())) == Launcher::ompi);
+    CHECK(launcher_of(inside(told, slurm())) == Launcher::slurm);
+    CHECK(launcher_of(with(told, "HOROVOD_AGENT_SOCKET", "a")) == Launcher::horovodrun);
+}
+
 TEST_CASE("a Slurm allocation without a step starts nobody") {
     CHECK(launcher_of(slurm_allocation()) == Launcher::none);
     CHECK(decode_foreign_launch(inside(slurm_allocation(), open_mpi()))->size == 4);
