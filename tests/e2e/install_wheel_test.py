@@ -105,6 +105,53 @@ def test_nothing_of_the_build_machine_is_inside(wheel, root):
     assert places == []
 
 
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_the_plugin_for_an_mpi_is_inside_and_needs_none(wheel, tmp_path, mpi):
+    with zipfile.ZipFile(wheel) as archive:
+        names = [item for item in archive.namelist() if item.endswith(f"/hvd_mpi_{mpi}.so")]
+        assert len(names) == 1, names
+        plugin = archive.extract(names[0], tmp_path)
+
+    dynamic = subprocess.run(
+        ["readelf", "-d", plugin], check=True, capture_output=True, text=True, timeout=60
+    ).stdout
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+    assert "libc.so.6" in needed
+    assert not [name for name in needed if "mpi" in name]
+
+
+MPI_WORLD = """
+import horovod.common.basics
+world = horovod.common.basics.HorovodBasics()
+world.init()
+print(f"rank {world.rank()} of {world.size()} by MPI: {world.mpi_enabled()} end\\n", end="")
+world.shutdown()
+"""
+
+
+@pytest.mark.parametrize("mpirun", ["mpirun.openmpi", "mpiexec.hydra"])
+def test_tensors_of_the_wheel_travel_by_the_mpi_of_the_machine(environment, mpirun):
+    options = ("--oversubscribe", "--bind-to", "none") if mpirun == "mpirun.openmpi" else ()
+
+    result = subprocess.run(
+        [mpirun, *options, "-n", "2", environment / "bin/python", "-c", MPI_WORLD],
+        env={
+            "PATH": f"{environment}/bin:/usr/bin:/bin",
+            "HOROVOD_CPU_OPERATIONS": "mpi",
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    for rank in range(2):
+        assert f"rank {rank} of 2 by MPI: True end" in result.stdout
+
+
 def test_horovodrun_starts_ranks_with_nothing_else_on_the_path(environment):
     text = run_inside(environment, "horovodrun", "-np", "2", "python", "-c", SUM_OVER_RANKS)
 
