@@ -185,6 +185,20 @@ TEST_CASE("a command is shown with its long words left out") {
           "ssh -T 'a b' '' '(a line of sh, 4000 characters)'");
 }
 
+TEST_CASE("the programs of batch systems get host and line, and nothing of SSH's") {
+    const auto line_of = [](const std::string& shell, const std::string& host) {
+        return remote_argv({.name = host, .slots = {}, .user = {}, .port = {}},
+                           {.remote_shell = shell}, "exec /bin/sh -c 'LINE'");
+    };
+    using Words = std::vector<std::string>;
+
+    CHECK(line_of("blaunch", "hostb") == Words{"blaunch", "hostb", "exec /bin/sh -c 'LINE'"});
+    CHECK(line_of("qrsh -inherit", "exec2.site") ==
+          Words{"qrsh", "-inherit", "exec2.site", "exec /bin/sh -c 'LINE'"});
+    CHECK(line_of("/etc/mpi/kubexec.sh", "job-worker-0") ==
+          Words{"/etc/mpi/kubexec.sh", "job-worker-0", "exec /bin/sh -c 'LINE'"});
+}
+
 TEST_CASE("a remote shell gets host and line") {
     const Host host{.name = "pod-1", .slots = {}, .user = "ann", .port = {}};
     const SshOptions options{.remote_shell = "kexec  -n jobs"};
