@@ -13,15 +13,25 @@ import sys
 
 import tomllib
 
-# Debian packages whose code is linked into the programs, and whose licences must go with it.
+# Debian packages whose code is linked into the programs, and whose licences must go with it: those
+# of headers and of static libraries, the C library of what is linked -static included.
 LINKED = (
+    "libboost1.81-dev",
+    "libc6-dev",
     "libfmt-dev",
+    "libgcc-12-dev",
     "libhwy-dev",
+    "libsodium-dev",
     "libspdlog-dev",
+    "libssh2-1-dev",
+    "libssl-dev",
     "libstdc++-12-dev",
     "libyaml-cpp-dev",
     "nlohmann-json3-dev",
+    "zlib1g-dev",
 )
+# Texts that those only refer to. The Apache licence is our own.
+COMMON = ("GPL-3", "LGPL-2.1")
 WHEEL = """\
 Wheel-Version: 1.0
 Generator: horovod scripts/wheel.sh
@@ -50,6 +60,8 @@ def copy_licenses(folder: pathlib.Path) -> list[str]:
     shutil.copy("LICENSE", folder / "LICENSE")
     for package in LINKED:
         shutil.copy(f"/usr/share/doc/{package}/copyright", folder / f"LICENSE.{package}")
+    for name in COMMON:
+        shutil.copy(f"/usr/share/common-licenses/{name}", folder / f"LICENSE.{name}")
     return sorted(file.name for file in folder.iterdir())
 
 

@@ -21,6 +21,7 @@ using namespace hvd::rt::abi;  // NOLINT(google-build-using-namespace): the othe
 
 struct hvd_plan {
     hvd::rt::Plan plan;
+    bool was_started = false;
 };
 
 hvd_status hvd_plan_create(hvd_context* context,
@@ -37,7 +38,7 @@ hvd_status hvd_plan_create(hvd_context* context,
         HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
         HVD_TRY(auto* const tickets, mine->tickets());
         HVD_TRY(auto operations, tickets->create(read));
-        *plan = new hvd_plan{hvd::rt::make_plan(std::move(operations))};
+        *plan = new hvd_plan{.plan = hvd::rt::make_plan(std::move(operations))};
         return HVD_OK;
     });
 }
@@ -49,6 +50,7 @@ hvd_status hvd_plan_start(hvd_context* context, hvd_plan* plan) {
         if (plan == nullptr) {
             return invalid("hvd_plan_start: no plan");
         }
+        plan->was_started = true;
         return status_of(world->engine().start(plan->plan));
     });
 }
@@ -69,6 +71,7 @@ hvd_status hvd_plan_run(hvd_context* context, hvd_plan* plan, int64_t timeout_ms
         if (plan == nullptr) {
             return invalid("hvd_plan_run: no plan");
         }
+        plan->was_started = true;
         return status_of(world->engine().run(plan->plan, deadline_in(timeout_ms)));
     });
 }
@@ -80,7 +83,7 @@ hvd_status hvd_plan_result(hvd_context* context, hvd_plan* plan, size_t index, h
             return invalid("hvd_plan_result: no such operation");
         }
         const auto& operation = *plan->plan.operations[index];
-        if (!TicketTable::is_done(operation) || operation.failed) {
+        if (!plan->was_started || !TicketTable::is_done(operation) || operation.failed) {
             return invalid("hvd_plan_result: the operation has not ended with HVD_OK");
         }
         return status_of(hvd::rt::write_result(operation, tensor));

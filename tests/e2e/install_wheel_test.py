@@ -98,6 +98,31 @@ def test_the_metadata_name_the_version_and_one_dependency(wheel, root):
     assert metadata.get_all("Requires-Dist") == ["cloudpickle"]
 
 
+def test_the_licence_of_everything_that_is_linked_is_inside(wheel, root):
+    with zipfile.ZipFile(wheel) as archive:
+        licences = {
+            Path(item).name: archive.read(item)
+            for item in archive.namelist()
+            if "/licenses/" in item
+        }
+        (name,) = (item for item in archive.namelist() if item.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(archive.read(name))
+    linked = set(re.findall(r"/usr/lib/\S+\.a\b", (root / "build/release/build.ninja").read_text()))
+    told = subprocess.run(
+        ["dpkg", "-S", *sorted(linked)], check=True, capture_output=True, text=True, timeout=60
+    ).stdout
+    # And what the compiler adds by itself.
+    packages = {"libc6-dev", "libgcc-12-dev", "libstdc++-12-dev"}
+    packages |= {line.split(":")[0] for line in told.splitlines()}
+
+    assert {"libssh2-1-dev", "libssl-dev", "zlib1g-dev", "libsodium-dev"} <= packages
+    for package in packages:
+        text = Path(f"/usr/share/doc/{package}/copyright").read_bytes()
+        assert text in licences.values(), package
+    assert sorted(metadata.get_all("License-File")) == sorted(licences)
+    assert b"GNU LESSER GENERAL PUBLIC LICENSE" in licences["LICENSE.LGPL-2.1"]
+
+
 def test_nothing_of_the_build_machine_is_inside(wheel, root):
     with zipfile.ZipFile(wheel) as archive:
         places = [item for item in archive.namelist() if str(root).encode() in archive.read(item)]

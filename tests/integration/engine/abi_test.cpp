@@ -33,6 +33,14 @@ TEST_CASE("every operation of the C++ API, at 1, 2 and 3 ranks") {
     CHECK(launch("all_operations", ranks) == "");
 }
 
+TEST_CASE("memory, plans and the first of several tickets through the C ABI") {
+    const std::string name = GENERATE("memory", "plans", "wait_for_any");
+    const int ranks = GENERATE(1, 2, 3);
+    CAPTURE(name, ranks);
+
+    CHECK(launch(name, ranks) == "");
+}
+
 TEST_CASE("init, shutdown and init again work a hundred times") {
     CHECK(launch("leave_and_join", 2) == "");
 }

@@ -6,7 +6,9 @@
 #include "runtime/include/hvd/hvd.h"
 #include "runtime/include/hvd/hvd.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -159,10 +161,126 @@ void all_operations() {
     world.barrier();  // nobody leaves while another still waits in vain
 }
 
+hvd_tensor tensor_of(float* data, const std::int64_t* shape) {
+    hvd_tensor tensor{};
+    tensor.struct_size = sizeof tensor;
+    tensor.data = data;
+    tensor.shape = shape;
+    tensor.ndim = 1;
+    tensor.dtype = HVD_FLOAT32;
+    return tensor;
+}
+
+hvd_request request_of(const char* name, hvd_op op, const hvd_tensor* in, const hvd_tensor* out) {
+    hvd_request request{};
+    request.struct_size = sizeof request;
+    request.name = name;
+    request.in = in;
+    request.out = out;
+    request.prescale = 1;
+    request.postscale = 1;
+    request.op = op;
+    request.reduce_op = HVD_SUM;
+    return request;
+}
+
+/// Memory of the runtime: aligned, and what collectives work on.
+void memory() {
+    auto world = hvd::init();
+    void* none = &world;
+    require(hvd_alloc(world.context(), 0, &none) == HVD_OK && none == nullptr, "0 bytes");
+    require(hvd_free(world.context(), none) == HVD_OK, "freeing nothing");
+    require(hvd_alloc(world.context(), 8, nullptr) == HVD_INVALID_ARGUMENT, "no place");
+    for (const std::size_t count : {1U, 100U, 100'000U}) {
+        void* place = nullptr;
+        require(hvd_alloc(world.context(), count * sizeof(float), &place) == HVD_OK, "memory");
+        require(reinterpret_cast<std::uintptr_t>(place) % 64 == 0, "alignment");
+        const std::span data(static_cast<float*>(place), count);
+        std::ranges::fill(data, 2.0F);
+        world.allreduce("of " + std::to_string(count), data, {.op = hvd::ReduceOp::sum});
+        require(
+            data.front() == 2.0F * static_cast<float>(world.size()) && data.back() == data.front(),
+            "wrong sum");
+        require(hvd_free(world.context(), place) == HVD_OK, "freeing");
+    }
+}
+
+/// The first that ends is told, by its place.
+void wait_for_any() {
+    auto world = hvd::init();
+    auto* const context = world.context();
+    const bool is_late = world.rank() == world.size() - 1 && world.size() > 1;
+    const std::array requests{request_of("late", HVD_BARRIER, nullptr, nullptr),
+                              request_of("early", HVD_BARRIER, nullptr, nullptr)};
+    std::array<hvd_ticket, 2> tickets{};
+    std::size_t index = 7;
+    require(hvd_wait_any(context, nullptr, 0, 0, &index) == HVD_INVALID_ARGUMENT, "no tickets");
+    if (is_late) {
+        require(hvd_submit(context, &requests[1], 1, &tickets[1]) == HVD_OK, "early");
+        require(hvd_wait(context, tickets[1], -1) == HVD_OK, "its end");
+        world.barrier("told");  // the others have seen that "late" waits for us alone
+        require(hvd_submit(context, requests.data(), 1, tickets.data()) == HVD_OK, "late");
+    } else {
+        require(hvd_submit(context, requests.data(), 2, tickets.data()) == HVD_OK, "both");
+        if (world.size() > 1) {
+            require(hvd_wait_any(context, tickets.data(), 2, -1, &index) == HVD_OK && index == 1,
+                    "which was early");
+            index = 7;
+            require(hvd_wait_any(context, tickets.data(), 1, 20, &index) == HVD_IN_PROGRESS &&
+                        index == 7,
+                    "a limit");
+            world.barrier("told");
+        }
+    }
+    require(hvd_wait_any(context, tickets.data(), 1, -1, &index) == HVD_OK && index == 0, "late");
+    require(hvd_wait(context, tickets[1], -1) == HVD_OK, "early, again");
+    for (const auto ticket : tickets) {
+        require(hvd_release(context, ticket) == HVD_OK, "releasing");
+    }
+}
+
+/// Two operations that are repeated over the same memory, one of whose results the runtime owns.
+void plans() {
+    auto world = hvd::init();
+    auto* const context = world.context();
+    const std::array<std::int64_t, 1> extent{3};
+    std::array<float, 3> data{};
+    std::array<float, 3> sum{};
+    const auto in = tensor_of(data.data(), extent.data());
+    const auto out = tensor_of(sum.data(), extent.data());
+    const std::array requests{request_of("sum", HVD_ALLREDUCE, &in, &out),
+                              request_of("rows", HVD_ALLGATHER, &in, nullptr)};
+    hvd_plan* plan = nullptr;
+    require(hvd_plan_create(context, requests.data(), requests.size(), &plan) == HVD_OK, "a plan");
+    hvd_tensor rows{};
+    rows.struct_size = sizeof rows;
+    require(hvd_plan_result(context, plan, 1, &rows) == HVD_INVALID_ARGUMENT, "not started");
+    for (int step = 1; step <= 20; ++step) {
+        data.fill(static_cast<float>(step * (world.rank() + 1)));
+        require(hvd_plan_start(context, plan) == HVD_OK, "starting");
+        require(hvd_plan_wait(context, plan, -1) == HVD_OK, "waiting");
+        const int ranks = world.size() * (world.size() + 1) / 2;
+        require(sum.back() == static_cast<float>(step * ranks), "wrong sum");
+        require(hvd_plan_result(context, plan, 1, &rows) == HVD_OK && rows.ndim == 1 &&
+                    rows.shape[0] == 3 * world.size(),
+                "the rows of all ranks");
+        const std::span all(static_cast<const float*>(rows.data),
+                            static_cast<std::size_t>(rows.shape[0]));
+        require(all.front() == static_cast<float>(step) &&
+                    all.back() == static_cast<float>(step * world.size()),
+                "rows in the order of ranks");
+    }
+    require(hvd_plan_result(context, plan, 2, &rows) == HVD_INVALID_ARGUMENT, "no third");
+    require(hvd_plan_wait(context, nullptr, 0) == HVD_INVALID_ARGUMENT, "no plan");
+    require(hvd_plan_free(context, plan) == HVD_OK, "freeing");
+    require(hvd_plan_free(context, nullptr) == HVD_OK, "freeing nothing");
+}
+
 const std::map<std::string, void (*)()> kCases{
     {"leave_and_join", leave_and_join}, {"join_twice", join_twice},
     {"fork_children", fork_children},   {"meet_own_job", meet_own_job},
-    {"all_operations", all_operations},
+    {"all_operations", all_operations}, {"memory", memory},
+    {"wait_for_any", wait_for_any},     {"plans", plans},
 };
 
 int launch(int ranks, const std::string& name) {
