@@ -198,7 +198,8 @@ FlagSection time_flags() {
             {{{"--start-timeout"},
               "SECONDS",
               "give up when not every rank has started by then (default HOROVOD_START_TIMEOUT, "
-              "else 30)",
+              "else 30, and 0.1 for each host beyond 64, and 5 for each time that "
+              "--ssh-concurrency is used up)",
               [](Draft& draft, std::string_view value) -> Status {
                   HVD_TRY(draft.start_timeout, seconds(value, 0));
                   return ok();

@@ -226,6 +226,18 @@ Status apply(const po::option& option,
     return ok();
 }
 
+/// Handshakes of many hosts share this machine's CPUs, or wait for their turn.
+std::chrono::milliseconds default_start_timeout(std::size_t hosts, int concurrency) {
+    constexpr std::size_t kFewHosts = 64;
+    constexpr std::chrono::milliseconds kFew(30'000);
+    constexpr std::chrono::milliseconds kEachMore(100);
+    constexpr std::chrono::milliseconds kRound(5'000);
+    const auto in_flight = static_cast<std::size_t>(concurrency);
+    const auto more = static_cast<long>(hosts - std::min(hosts, kFewHosts));
+    const auto more_rounds = static_cast<long>(hosts == 0 ? 0 : (hosts - 1) / in_flight);
+    return kFew + more * kEachMore + more_rounds * kRound;
+}
+
 Status read_start_timeout(Draft& draft) {
     constexpr std::string_view kVariable = "HOROVOD_START_TIMEOUT";
     auto limit = draft.start_timeout.value_or(std::chrono::milliseconds(0));
@@ -241,6 +253,9 @@ Status read_start_timeout(Draft& draft) {
         draft.join.patience = limit;
     } else if (draft.request.listen) {
         draft.request.start_timeout = draft.join.patience;  // somebody has to type elsewhere
+    } else {
+        draft.request.start_timeout =
+            default_start_timeout(draft.request.hosts.size(), draft.request.remote.concurrency);
     }
     return ok();
 }

@@ -4,6 +4,7 @@
 #include "collectives/net/keep_alive.hpp"
 #include "launcher/net/io_thread.hpp"
 #include "launcher/plan/gpu_shares.hpp"
+#include "launcher/remote/join/port_holder.hpp"
 #include "launcher/remote/open_files.hpp"
 
 #include <algorithm>
@@ -110,7 +111,9 @@ Result<std::unique_ptr<JoinDoor>> JoinDoor::open(IoThread& io, DoorOptions optio
     const auto refuse = [&](int error) {
         auto why = system_error("--listen " + to_string(options.address), error).message;
         if (error == EADDRINUSE) {
-            why += "; another program listens there: take another port, or 0 for any";
+            const auto holder = tell_port_holder(port_of(options.address));
+            why += "; " + (holder.empty() ? "another program has it" : holder + " listens there") +
+                   ": take another port, or 0 for any";
         } else if (error == EADDRNOTAVAIL) {
             why += "; it is no address of this machine";
         }
