@@ -104,7 +104,9 @@ std::string tell_port_holder(int port) {
          process.increment(error)) {
         const auto pid = process->path().filename().string();
         if (parse_number<int>(pid) && holds(process->path(), socket)) {
-            return "pid " + pid + " of user " + user + " (" + command_of(process->path()) + ")";
+            return join(std::vector<std::string>{"pid", pid, "of user", user,
+                                                 "(" + command_of(process->path()) + ")"},
+                        " ");
         }
     }
     return "a process of user " + user;

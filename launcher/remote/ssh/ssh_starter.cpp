@@ -28,6 +28,13 @@ std::string key_of(const Host& host) {
     return host.name + (host.port ? " " + std::to_string(*host.port) : "");
 }
 
+/// A step ends before the whole start does. What a program does in a step of its own (ssh connects)
+/// ends before that.
+void limit_steps(SshOptions& options, std::chrono::milliseconds start_timeout) {
+    options.connect_timeout = std::min(options.connect_timeout, start_timeout * 2 / 3);
+    options.answer_timeout = std::min(options.answer_timeout, start_timeout * 5 / 6);
+}
+
 /// One that says at once why it cannot be.
 class RefusedTransport final : public Transport {
 public:
@@ -185,6 +192,7 @@ Result<std::unique_ptr<Starter>> make_ssh_starter(IoThread& io,
     }
     HVD_TRY(auto image, load_agent_image(*path, wire::build_id()));
     options.on_step = context.on_step;
+    limit_steps(options, context.start_timeout);
     FileBudget files{.limit = raise_open_files(), .hosts = options.hosts};
     if (options.remote_shell) {
         files.programs = options.hosts;
