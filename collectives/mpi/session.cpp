@@ -109,4 +109,14 @@ Result<Communicator> Session::communicate(Deadline deadline) const {
     return Communicator::duplicate(library_, communicator_, deadline);
 }
 
+Result<int> Session::world_size() const {
+    const auto& table = *library_.table;
+    int rank = 0;
+    int size = 0;
+    if (const int code = table.rank_and_size(table.world(), &rank, &size); code != 0) {
+        return mpi_error(table, code, "MPI_Comm_size");
+    }
+    return size;
+}
+
 }  // namespace hvd::coll::mpi

@@ -42,6 +42,9 @@ public:
     /// A communicator of our own, of all ranks. Blocks until all call it. Errors: timed_out.
     [[nodiscard]] Result<Communicator> communicate(Deadline deadline) const;
 
+    /// How many processes MPI_COMM_WORLD has, whatever the communicator is. Errors: internal.
+    [[nodiscard]] Result<int> world_size() const;
+
     [[nodiscard]] const std::string& library() const noexcept { return library_.name; }
 
     /// Whether other threads may call MPI at the same time.

@@ -219,9 +219,16 @@ bool has_pmix_of_scheduler(const Environment& environment) {
             is_same(environment, "PMIX_RANK", "SLURM_PROCID"));
 }
 
-bool is_of_scheduler(const Environment& environment, Launcher launcher) {
+/// Open MPI, started without an mpirun, starts a server of its own for this process alone.
+bool has_pmix_of_singleton(const Environment& environment) {
+    return find(environment, "OMPI_MCA_ess") == "singleton";
+}
+
+/// Whether these variables are not a launcher's of their own, but come with something else.
+bool is_of_another(const Environment& environment, Launcher launcher) {
     return (launcher == Launcher::pmi && has_pmi_of_scheduler(environment)) ||
-           (launcher == Launcher::pmix && has_pmix_of_scheduler(environment));
+           (launcher == Launcher::pmix &&
+            (has_pmix_of_scheduler(environment) || has_pmix_of_singleton(environment)));
 }
 
 enum class Controller { automatic, mpi, gloo };
@@ -295,7 +302,7 @@ Result<ForeignLaunch> decode_foreign_launch(const Environment& environment) {
     HVD_TRY(const auto controller, read_controller(environment));
     for (const auto& dialect : kDialects) {
         if (!first_of(environment, dialect.signs) || !is_wanted(environment, dialect, controller) ||
-            is_of_scheduler(environment, dialect.launcher)) {
+            is_of_another(environment, dialect.launcher)) {
             continue;
         }
         return read(environment, dialect);
@@ -306,7 +313,7 @@ Result<ForeignLaunch> decode_foreign_launch(const Environment& environment) {
 std::optional<ForeignLaunch> decode_mpi_launch(const Environment& environment) {
     for (const auto& dialect : kDialects) {
         if (dialect.is_mpi && first_of(environment, dialect.signs) &&
-            !is_of_scheduler(environment, dialect.launcher)) {
+            !is_of_another(environment, dialect.launcher)) {
             auto launch = read(environment, dialect);
             return launch ? std::optional(std::move(launch).value()) : std::nullopt;
         }

@@ -160,6 +160,23 @@ Result<MpiWorld> join_communicator(const void* communicator,
     return mpi;
 }
 
+Result<bool> is_alone(const MpiWorld& mpi) {
+    if (mpi.communicator.size() > 1) {
+        return false;  // processes that found each other later, as by MPI_Comm_spawn
+    }
+    HVD_TRY(const int known, mpi.session->world_size());
+    return known == 1;
+}
+
+Error alone_in_mpi(const MpiWorld& mpi, const ForeignLaunch& launch) {
+    return {Errc::unsupported,
+            "hvd.init(comm=...): this is rank " + std::to_string(launch.rank) + " of " +
+                std::to_string(launch.size) + " by " + std::string(describe(launch.launcher)) +
+                ", but MPI_COMM_WORLD has one rank by " + mpi.session->library() +
+                ", to which the launcher has not introduced the others: leave comm out, or start "
+                "the ranks with 'horovodrun --mpi' or with the mpirun that belongs to this MPI"};
+}
+
 Result<bool> is_world_of_horovodrun(MpiWorld& mpi,
                                     const Environment& environment,
                                     Deadline deadline) {

@@ -46,6 +46,13 @@ struct MpiWorld {
                                                  const Environment& environment,
                                                  Deadline deadline);
 
+/// Whether MPI knows this process only, so that it cannot tell the ranks of a job. Errors:
+/// internal.
+[[nodiscard]] Result<bool> is_alone(const MpiWorld& mpi);
+
+/// That it does, where the launcher has started several ranks: each would be a world of its own.
+[[nodiscard]] Error alone_in_mpi(const MpiWorld& mpi, const ForeignLaunch& launch);
+
 /// Whether it is, on all its ranks, the whole world that horovodrun --mpi started, so that its
 /// agent knows these ranks. All ranks call it. Errors: timed_out, internal.
 [[nodiscard]] Result<bool> is_world_of_horovodrun(MpiWorld& mpi,

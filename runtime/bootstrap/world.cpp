@@ -93,15 +93,25 @@ Result<int> ask_for_size(const Environment& environment, Deadline deadline) {
     return *size;
 }
 
+/// Whoever started this process, with its rank and size.
+Result<ForeignLaunch> find_launch(const Environment& environment, Deadline deadline) {
+    HVD_TRY(auto launch, decode_foreign_launch(environment));
+    if (launch.launcher == Launcher::horovodrun) {
+        HVD_TRY(const auto contract, coll::decode_launch_contract(environment));
+        launch.rank = contract.topology.rank;
+        launch.size = contract.topology.size;
+    } else if (launch.size == 0) {
+        HVD_TRY(launch.size, ask_for_size(environment, deadline));
+    }
+    return launch;
+}
+
 Result<Place> find_place_by_launcher(Search& search, Deadline deadline) {
     const auto& options = search.options;
     const auto& config = search.config;
-    HVD_TRY(auto launch, decode_foreign_launch(options.environment));
+    HVD_TRY(const auto launch, find_launch(options.environment, deadline));
     if (launch.launcher == Launcher::horovodrun) {
         return place_by_agent(options, config.cpu_operations, deadline);
-    }
-    if (launch.size == 0) {
-        HVD_TRY(launch.size, ask_for_size(options.environment, deadline));
     }
     LauncherMpi mpi(config, options.environment);
     HVD_TRY(auto place, place_by_foreign(launch,
@@ -114,17 +124,30 @@ Result<Place> find_place_by_launcher(Search& search, Deadline deadline) {
     return place;
 }
 
+Result<Place> find_place_by_communicator(Search& search, Deadline deadline) {
+    const auto& options = search.options;
+    const auto& config = search.config;
+    HVD_TRY(search.mpi,
+            join_communicator(options.mpi_communicator, config, options.environment, deadline));
+    HVD_TRY(const bool is_single, is_alone(*search.mpi));
+    if (is_single) {
+        HVD_TRY(const auto launch, find_launch(options.environment, deadline));
+        if (launch.size > 1) {
+            return alone_in_mpi(*search.mpi, launch);
+        }
+    }
+    HVD_TRY(const bool is_whole,
+            is_world_of_horovodrun(*search.mpi, options.environment, deadline));
+    return is_whole ? place_by_agent(options, config.cpu_operations, deadline)
+                    : place_by_communicator(*search.mpi, config, options.environment, deadline);
+}
+
 /// The same where MPI has a word in it: a communicator of the user's, or the wish for its backend.
 Result<Place> find_place(Search& search, Deadline deadline) {
     const auto& options = search.options;
     const auto& config = search.config;
     if (options.mpi_communicator != nullptr) {
-        HVD_TRY(search.mpi,
-                join_communicator(options.mpi_communicator, config, options.environment, deadline));
-        HVD_TRY(const bool is_whole,
-                is_world_of_horovodrun(*search.mpi, options.environment, deadline));
-        return is_whole ? place_by_agent(options, config.cpu_operations, deadline)
-                        : place_by_communicator(*search.mpi, config, options.environment, deadline);
+        return find_place_by_communicator(search, deadline);
     }
     HVD_TRY(auto place, find_place_by_launcher(search, deadline));
     if (config.cpu_operations == CpuOperations::mpi && place.topology.size > 1) {

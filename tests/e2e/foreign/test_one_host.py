@@ -73,6 +73,18 @@ def test_torchrun() -> None:
     assert ended.stderr.count("as the variables of torchrun say") == 2
 
 
+def test_an_mpi_that_has_started_alone_is_not_the_launcher() -> None:
+    """It leaves variables of a server of its own in the environment of each rank."""
+    line = (TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python", *ROLL_CALL)
+
+    ended = run(*line, "started")
+    refused = run(*line, "world")
+
+    check_one_host(ended.world(), 2)
+    assert refused.exit_code != 0, refused
+    assert "of 2 by torchrun, but MPI_COMM_WORLD has one rank" in refused.stderr, refused.stderr
+
+
 def test_horovodrun_as_one_task_of_torchrun(horovodrun: Path) -> None:
     """In a task of Slurm's with PMI, which is not the launcher that counts."""
     outer = environment(

@@ -122,6 +122,25 @@ def test_communicators_are_worlds_under_horovodrun_mpi(
     assert result.stdout.count(f"world of {size}: True False True") == 4, str(result)
 
 
+def test_a_communicator_of_an_mpi_that_knows_no_other_rank_is_refused(run_ranks: RunRanks) -> None:
+    """Without an mpirun every rank's MPI is a world of one, in which a job would learn nothing."""
+    env = {"MPI4PY_MPIABI": "openmpi"}
+
+    result = run_ranks(2, PROGRAMS / "mpi_world.py", "world", env=env)
+
+    assert result.exit_code == 1, str(result)
+    assert "world of 1" not in str(result), str(result)
+    assert "of 2 by horovodrun, but MPI_COMM_WORLD has one rank" in str(result), str(result)
+    assert "horovodrun --mpi" in str(result), str(result)
+
+
+def test_a_communicator_of_one_rank_is_a_world_under_mpirun() -> None:
+    result = run("openmpi", 2, "self")
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("world of 1: True False True") == 2, result.stdout
+
+
 def test_horovodrun_cannot_give_its_ranks_mpi(run_ranks: RunRanks) -> None:
     result = run_ranks(
         2, PROGRAMS / "mpi_world.py", "nothing", env={"HOROVOD_CPU_OPERATIONS": "mpi"}

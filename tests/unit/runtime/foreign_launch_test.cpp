@@ -326,6 +326,16 @@ TEST_CASE("the launcher is the nearest process without the mark") {
     CHECK_FALSE(launcher->start_time.empty());
 }
 
+TEST_CASE("the server of an MPI that has started alone is no launcher") {
+    const Environment own{
+        {"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "251265025"}, {"OMPI_MCA_ess", "singleton"}};
+
+    CHECK(launcher_of(own) == Launcher::none);
+    CHECK(launcher_of(inside(slurm(), own)) == Launcher::slurm);
+    CHECK(launcher_of(inside(own, open_mpi())) == Launcher::ompi);
+    CHECK_FALSE(decode_mpi_launch(own));
+}
+
 TEST_CASE("what an mpirun says is found behind horovodrun's own variables") {
     const auto ranks_of_ours = inside({{"HOROVOD_RANK", "1"}}, open_mpi());
     const auto launch = decode_mpi_launch(ranks_of_ours);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rank that tells all others where it stands; rank 0 prints what all said, as JSON.
 
-With `half` hvd.init is given a communicator of every second rank. With `started` MPI has been
-started before, and the launcher's own ways to meet are hidden."""
+With `half` hvd.init is given a communicator of every second rank, with `world` that of all. With
+`started` MPI has been started before, and the launcher's own ways to meet are hidden."""
 
 import json
 import os
@@ -19,6 +19,8 @@ if given:
 
     if given == "half":
         comm = MPI.COMM_WORLD.Split(MPI.COMM_WORLD.rank % 2)
+    elif given == "world":
+        comm = MPI.COMM_WORLD
     for name in ("PMIX_NAMESPACE", "PMI_FD"):
         os.environ.pop(name, None)
 

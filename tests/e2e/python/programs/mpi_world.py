@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of a world that mpirun started. The argument says what hvd.init is given: `nothing`, the
-whole communicator of mpi4py (`world`), or that of every second rank (`half`)."""
+whole communicator of mpi4py (`world`), that of every second rank (`half`), or of itself (`self`).
+"""
 
 import sys
 
@@ -14,7 +15,9 @@ def main(given: str) -> None:
     if given != "nothing":
         from mpi4py import MPI
 
-        comm = MPI.COMM_WORLD if given == "world" else MPI.COMM_WORLD.Split(MPI.COMM_WORLD.rank % 2)
+        world = MPI.COMM_WORLD
+        part = world.rank if given == "self" else world.rank % 2
+        comm = world if given == "world" else world.Split(part)
     for round_ in range(2):
         hvd.init(comm=comm)
         size, rank = hvd.size(), hvd.rank()
