@@ -224,11 +224,21 @@ Result<Packet> receive_packet(int socket, Deadline deadline) {
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     message.msg_control = control.bytes.data();
-    message.msg_controllen = control.bytes.size();
-    ssize_t size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    while (size < 0) {
-        HVD_TRY_STATUS(await_retry(socket, POLLIN, "recvmsg", deadline));
-        size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    const auto take = [&]() -> Result<ssize_t> {
+        while (true) {
+            message.msg_controllen = control.bytes.size();
+            const auto size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+            if (size >= 0) {
+                return size;
+            }
+            HVD_TRY_STATUS(await_retry(socket, POLLIN, "recvmsg", deadline));
+        }
+    };
+    HVD_TRY(auto size, take());
+    if (size == 0) {
+        // The kernel looks at the queue first, and only then whether the other end is closed: a
+        // last packet may have come between (net/unix/af_unix.c, unix_dgram_recvmsg).
+        HVD_TRY(size, take());
     }
     packet.fds = take_fds(message);
     packet.bytes.resize(static_cast<std::size_t>(size));

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/rendezvous/unix_socket.hpp"
 #include "tests/integration/rendezvous/meeting.hpp"
 #include "tests/support/proc_group.hpp"
 
 #include <catch2/catch.hpp>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -187,6 +189,39 @@ TEST_CASE("the same ranks can meet again and again under one name") {
     });
 
     CHECK(test::failures(ends) == "");
+}
+
+TEST_CASE("the last packet is not lost when the other end closes behind it") {
+    std::atomic<int> sender = -1;
+    std::atomic<bool> is_over = false;
+    std::thread other([&] {
+        while (!is_over) {
+            const int fd = sender.exchange(-1);
+            if (fd >= 0) {
+                (void)send_packet(fd, std::array{std::byte{7}}, {}, Deadline::in(kLimit));
+                ::close(fd);
+            }
+        }
+    });
+    int lost = 0;
+    int delay = 0;
+    const auto end = std::chrono::steady_clock::now() + 1s;
+    while (std::chrono::steady_clock::now() < end) {
+        std::array<int, 2> ends{};
+        REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
+                             ends.data()) == 0);
+        const UniqueFd ours(ends[0]);
+        sender = ends[1];
+        delay = (delay + 1) % 2000;  // so that both ends are at it in the same moment now and then
+        for (std::atomic<int> turn = 0; turn < delay; ++turn) {
+        }
+        const auto packet = receive_packet(ours.get(), Deadline::in(kLimit));
+        lost += packet && packet->bytes.size() == 1 ? 0 : 1;
+    }
+    is_over = true;
+    other.join();
+
+    CHECK(lost == 0);
 }
 
 TEST_CASE("a forked child has no shared memory, and its exit harms nobody") {
