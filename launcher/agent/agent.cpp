@@ -33,8 +33,7 @@ int run_agent(const AgentSetup& setup) {
     try {
         Session session(setup);
         const int exit_code = session.run();
-        if (setup.cgroup != nullptr && ::getppid() != setup.guard) {
-            setup.cgroup->leave();
+        if (setup.cgroup != nullptr && ::getppid() != setup.guard && setup.cgroup->leave()) {
             setup.cgroup->remove();
         }
         // Nothing is left to save, and the kernel frees all of it at once: horovodrun waits for us.

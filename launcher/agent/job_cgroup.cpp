@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
@@ -45,6 +47,28 @@ std::string own_path() {
     return {};
 }
 
+constexpr std::string_view kPrefix = "horovodrun-";
+
+/// Removes those in `folder` that nobody is in: who made them was killed. One that was made in this
+/// moment is missed by nobody: its maker forks without it.
+void remove_empty(const std::filesystem::path& folder) {
+    std::error_code over;
+    for (std::filesystem::directory_iterator entry(folder, over), end; !over && entry != end;
+         entry.increment(over)) {
+        if (entry->path().filename().string().starts_with(kPrefix)) {
+            (void)::rmdir(entry->path().c_str());
+        }
+    }
+}
+
+/// With those that a horovodrun among our ranks may have left in it.
+void remove_folder(const std::string& path) {
+    if (::rmdir(path.c_str()) != 0) {
+        remove_empty(path);
+        (void)::rmdir(path.c_str());
+    }
+}
+
 bool write_word(int folder, const char* file, std::string_view word) {
     const UniqueFd fd(::openat(folder, file, O_WRONLY | O_CLOEXEC));
     return fd && ::write(fd.get(), word.data(), word.size()) == static_cast<ssize_t>(word.size());
@@ -58,7 +82,8 @@ std::optional<JobCgroup> JobCgroup::make(const std::string& root) {
     if (own.empty()) {
         return std::nullopt;
     }
-    const auto path = mount + (own == "/" ? "" : own) + "/horovodrun-" + std::to_string(::getpid());
+    const auto path =
+        mount + (own == "/" ? "" : own) + "/" + std::string(kPrefix) + std::to_string(::getpid());
     if (::mkdir(path.c_str(), 0755) != 0) {
         // One of a process that was killed with this number? An empty one can be removed.
         if (errno != EEXIST || ::rmdir(path.c_str()) != 0 || ::mkdir(path.c_str(), 0755) != 0) {
@@ -80,7 +105,8 @@ JobCgroup::JobCgroup(JobCgroup&& other) noexcept
 
 JobCgroup::~JobCgroup() {
     if (!path_.empty() && maker_ == ::getpid()) {
-        (void)::rmdir(path_.c_str());
+        remove_folder(path_);
+        remove_empty(std::filesystem::path(path_).parent_path());
     }
 }
 
@@ -98,12 +124,12 @@ bool JobCgroup::kill() const {
     return write_word(folder_.get(), "cgroup.kill", "1");
 }
 
-void JobCgroup::leave() const {
-    (void)write_word(folder_.get(), "../cgroup.procs", "0");
+bool JobCgroup::leave() const {
+    return write_word(folder_.get(), "../cgroup.procs", "0");
 }
 
 void JobCgroup::remove() const {
-    (void)::rmdir(path_.c_str());
+    remove_folder(path_);
 }
 
 }  // namespace hvd::launch::agent

@@ -33,8 +33,8 @@ public:
     /// KILL for everybody in it (Linux 5.14). False where the kernel cannot.
     bool kill() const;
 
-    /// For somebody who is in it: to the cgroup above. Takes some 20 ms.
-    void leave() const;
+    /// For somebody who is in it: to the cgroup above. Takes some 20 ms. False where he may not.
+    [[nodiscard]] bool leave() const;
 
     /// For one who is not its maker, which cannot do it any more. In vain while somebody is in it.
     void remove() const;

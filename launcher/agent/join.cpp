@@ -164,8 +164,8 @@ Result<Joined> join_at(const JoinAddress& address,
 /// Until somebody takes us: the launcher may be started after us.
 Result<Joined> join_any(const JoinOrder& order,
                         const wire::Key& token,
-                        const wire::Introduction& introduction) {
-    const auto deadline = Deadline::in(order.patience);
+                        const wire::Introduction& introduction,
+                        Deadline deadline) {
     auto pause = kFirstPause;
     bool has_said = false;
     while (true) {
@@ -226,7 +226,8 @@ int fail(const Error& error) {
 
 int run_joined_agent(const JoinOrder& order) {
     std::optional<FirstProcess> alone(std::in_place);  // until there is a guard
-    const auto token = read_token(order);
+    const auto deadline = Deadline::in(order.patience);
+    const auto token = read_token(order, deadline);
     if (!token) {
         const int exit_code = fail(token.error());
         return exit_code == kTimeLimit ? exit_code : kUsage;
@@ -240,7 +241,7 @@ int run_joined_agent(const JoinOrder& order) {
                                           .name = order.name.empty() ? name : order.name,
                                           .hostname = hostname,
                                           .slots = order.slots};
-    auto joined = join_any(order, *token, introduction);
+    auto joined = join_any(order, *token, introduction, deadline);
     if (!joined) {
         return fail(joined.error());
     }

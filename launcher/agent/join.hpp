@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
 #include "launcher/wire/join.hpp"
 
@@ -37,9 +38,9 @@ struct JoinOrder {
 /// FILE`. Errors: invalid_argument.
 [[nodiscard]] Result<JoinOrder> parse_join_order(std::span<const std::string_view> arguments);
 
-/// The first line of `order.token_file`, or of standard input, which somebody must write within
-/// `order.patience`. Errors: invalid_argument, timed_out.
-[[nodiscard]] Result<wire::Key> read_token(const JoinOrder& order);
+/// The first line of `order.token_file`, or of standard input, which somebody must write until
+/// then. Errors: invalid_argument, timed_out.
+[[nodiscard]] Result<wire::Key> read_token(const JoinOrder& order, Deadline deadline);
 
 /// Joins and becomes the guarded agent of that launcher. Returns its exit code: the job's, or 2 for
 /// a token that cannot be used, 124 when the time was over, 125 when the launcher did not want us

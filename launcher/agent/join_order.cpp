@@ -123,7 +123,7 @@ Result<JoinOrder> parse_join_order(std::span<const std::string_view> arguments) 
     return order;
 }
 
-Result<wire::Key> read_token(const JoinOrder& order) {
+Result<wire::Key> read_token(const JoinOrder& order, Deadline deadline) {
     const auto where = order.token_file.empty() ? "the token on standard input" : order.token_file;
     UniqueFd file;
     int from = STDIN_FILENO;
@@ -134,7 +134,6 @@ Result<wire::Key> read_token(const JoinOrder& order) {
         }
         from = file.get();
     }
-    const auto deadline = Deadline::in(order.patience);
     std::string text;
     // One line: a terminal or srun may keep standard input open behind it.
     while (text.size() <= kMaxToken && text.find('\n') == std::string::npos) {

@@ -320,10 +320,8 @@ void Session::perform(Ending::Action action) {
                 send_signal(process, SIGCONT);
             }
             return;
-        case Ending::Action::kill:
-            if (std::exchange(was_killed_, true)) {
-                kill_cgroup();
-            }
+        case Ending::Action::kill: {
+            const bool is_again = std::exchange(was_killed_, true);
             step_signals_.drop_held();
             ranks_->mark_induced();
             if (brought_) {
@@ -332,7 +330,11 @@ void Session::perform(Ending::Action action) {
             for (const auto& process : others()) {
                 send_signal(process, SIGKILL);
             }
+            if (is_again || ::getppid() != setup_.guard) {
+                kill_cgroup();
+            }
             return;
+        }
         case Ending::Action::give_up:
             all_gone_.emplace();
             for (const auto& process : others()) {
@@ -342,10 +344,9 @@ void Session::perform(Ending::Action action) {
     }
 }
 
-/// For who was there again after a KILL for everybody that was found.
+/// For who is there again after a KILL for everybody that was found.
 void Session::kill_cgroup() {
-    if (setup_.cgroup != nullptr) {
-        setup_.cgroup->leave();
+    if (setup_.cgroup != nullptr && setup_.cgroup->leave()) {
         (void)setup_.cgroup->kill();
     }
 }

@@ -126,8 +126,7 @@ EVERYBODY_IS_THERE = SCRIPT.replace(
 # Gives its command a cgroup of version 2 below which cgroups can be made.
 IN_CGROUP = """
 mount -t cgroup2 none /sys/fs/cgroup || exit 99
-mkdir /sys/fs/cgroup/horovod-test-$$ && echo 0 > /sys/fs/cgroup/horovod-test-$$/cgroup.procs
-name=/sys/fs/cgroup/horovod-test-$$
+name=$(mktemp -d /sys/fs/cgroup/horovod-test-XXXXXX) && echo 0 > "$name/cgroup.procs"
 "$@"
 code=$?
 echo 0 > /sys/fs/cgroup/cgroup.procs
@@ -145,7 +144,7 @@ def test_whoever_forks_faster_than_he_is_found_dies_with_his_cgroup(
     (tmp_path / "rank.py").write_text(RUNNER)
     python = (sys.executable, "-S", "-E")
     job = launcher.command("-np", 3, "--bind-to", "none", *python, tmp_path / "rank.py")
-    command = [*python, tmp_path / "count.py", victim, "1.0", *job]
+    command = [*python, tmp_path / "count.py", victim, "5.0", *job]
 
     result = subprocess.run(
         [*own_pids, "sh", "-c", IN_CGROUP, "sh", *command],
