@@ -90,7 +90,7 @@ class Batch:
 
     def wait(self, seconds: float = 90) -> None:
         """Until nothing of it runs."""
-        going_on = ("unknown", "PENDING", "RUNNING", "COMPLETING", "CONFIGURING")
+        going_on = ("unknown", "PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SIGNALING")
         _wait(
             lambda: self.state() not in going_on,
             seconds,

@@ -148,11 +148,11 @@ def test_a_host_that_says_nothing(cluster):
     with subprocess.Popen(command, stdout=subprocess.PIPE) as silent:
         assert silent.stdout.readline() == b"ready\n"
 
-        job = hosts.run("-np", 1, "-p", 2222, "--start-timeout", 3, "-H", "h2:1", "true")
+        job = hosts.run("-np", 1, "-p", 2222, "--start-timeout", 9, "-H", "h2:1", "true")
         silent.kill()
 
     said = refusal(job)
-    assert "port 2222: key exchange: 10.77.0.3: no answer within 2 s; look whether" in said
+    assert "port 2222: key exchange: 10.77.0.3: no answer within 6 s; look whether" in said
     assert job.seconds < 15
 
 
@@ -173,10 +173,10 @@ def test_the_steps_follow_a_smaller_start_timeout(cluster):
     shut_out(hosts, 2)
     shut_out(hosts, 4)
 
-    job = hosts.run("-np", 3, "--start-timeout", 3, "-H", "h2:1,h3:1,h4:1", "true")
+    job = hosts.run("-np", 3, "--start-timeout", 9, "-H", "h2:1,h3:1,h4:1", "true")
 
     refusal(job)
-    assert "connecting: 10.77.0.3: no answer within 2 s" in job.said[0]
+    assert "connecting: 10.77.0.3: no answer within 6 s" in job.said[0]
     assert job.said[0].endswith("; the same: h4")
     assert job.seconds < 15
     hosts.wait_until_clean(1)
@@ -186,10 +186,10 @@ def test_the_doctor_tells_it_too(cluster):
     hosts = cluster(2)
     shut_out(hosts, 2)
 
-    job = hosts.run("doctor", "--start-timeout", 3, "-H", "h2")
+    job = hosts.run("doctor", "--start-timeout", 9, "-H", "h2")
 
     assert job.code == 1
-    assert "connecting: 10.77.0.3: no answer within 2 s" in job.out.decode()
+    assert "connecting: 10.77.0.3: no answer within 6 s" in job.out.decode()
 
 
 def test_a_full_disk_without_python_is_said_in_the_systems_words(cluster):

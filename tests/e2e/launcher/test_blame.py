@@ -24,7 +24,7 @@ def send(kind, body):
 def text(value):
     return struct.pack("<I", len(value)) + value.encode()
 
-send(1, struct.pack("<H", 2) + text(os.environ["HOROVOD_JOB_ID"]) + struct.pack("<i", rank))
+send(1, struct.pack("<H", 3) + text(os.environ["HOROVOD_JOB_ID"]) + struct.pack("<i", rank))
 agent.recv(100)
 
 def raised(message):

@@ -64,7 +64,7 @@ TEST_CASE("a host that trusts a certificate authority alone is reached with the 
     SECTION("beside the public half of a key that an agent has") {
         sshd.run(
             "ssh-agent -D -a agent & echo $! > agent_pid; "
-            "for i in 1 2 3 4 5 6 7 8 9; do [ -S agent ] || sleep 0.1; done; "
+            "for i in $(seq 100); do [ -S agent ] || sleep 0.1; done; "
             "SSH_AUTH_SOCK=agent ssh-add key && mv key elsewhere && ssh-keygen -q -s " +
             key + " -I me -n $(id -un) key.pub");
         const auto linked = link(kHosts, sshd.options("Host node*\n  IdentityAgent " +
@@ -79,7 +79,7 @@ TEST_CASE("a host that trusts a certificate authority alone is reached with the 
     SECTION("in an agent") {
         sshd.run("ssh-keygen -q -s " + key +
                  " -I me -n $(id -un) key.pub && ssh-agent -D -a agent & echo $! > agent_pid; "
-                 "for i in 1 2 3 4 5 6 7 8 9; do [ -S agent ] || sleep 0.1; done; "
+                 "for i in $(seq 100); do [ -S agent ] || sleep 0.1; done; "
                  "SSH_AUTH_SOCK=agent ssh-add key && mv key elsewhere && rm key-cert.pub");
         const auto linked = link(kHosts, sshd.options("Host node*\n  IdentityAgent " +
                                                       (sshd.folder() / "agent").string()));
