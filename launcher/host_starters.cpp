@@ -72,9 +72,9 @@ Result<std::unique_ptr<AgentChannel>> HostStarters::start(const Host& host) {
     return starter_of(*placed).start(host);
 }
 
-void HostStarters::say_through(std::function<void(const std::string&)> say) {
+void HostStarters::say_through(const std::function<void(const std::string&)>& say) {
     if (remote_) {
-        remote_->say_through(std::move(say));
+        remote_->say_through(say);
     }
 }
 

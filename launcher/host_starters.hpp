@@ -36,7 +36,7 @@ public:
     [[nodiscard]] std::string_view name() const noexcept override { return "mixed"; }
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override;
 
-    void say_through(std::function<void(const std::string&)> say) override;
+    void say_through(const std::function<void(const std::string&)>& say) override;
 
     /// The name of the starter of each host, in their order.
     [[nodiscard]] std::vector<std::string> names() const;

@@ -67,7 +67,7 @@ public:
         const auto reason = reasons_.find(host.name);
         return !started && reason != reasons_.end() ? reason->second : std::move(started);
     }
-    void say_through(Say say_line) override { *say_line_ = std::move(say_line); }
+    void say_through(const Say& say_line) override { *say_line_ = say_line; }
     [[nodiscard]] std::string way_to(const Host& host) const override {
         const auto order = std::ranges::find_if(orders_, [&](const SrunOrder& one) {
             return std::ranges::find(one.nodes, host.name) != one.nodes.end();

@@ -74,6 +74,11 @@ Environment own_gpus(const LaunchRequest& request,
         task.local_rank >= task.local_size || !agent::may_have_gpus()) {
         return {};
     }
+    for (const auto* name : {"SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK"}) {
+        if (find(environment, name)) {
+            return {};  // those that it sees are its own
+        }
+    }
     HostFacts facts;
     facts.gpus = find_gpus();
     facts.gpu_mask = find(environment, kVisibleDevices);

@@ -92,7 +92,8 @@ Result<std::optional<Task>> find_own_task(const Draft& draft) {
                      std::string(task->launcher) +
                      "; leave -np, -H and -hostfile out to run the command as that rank, or start "
                      "horovodrun outside of " +
-                     std::string(task->launcher));
+                     std::string(task->launcher) +
+                     (task->size == 0 ? ", or set HOROVOD_LAUNCHER=none if it is no world" : ""));
     }
     return std::optional<Task>();
 }

@@ -144,7 +144,9 @@ int read_or(const Environment& environment, std::string_view name, int otherwise
 /// Slurm repeats what is the same on several nodes: "2(x4)". What differs is not told here.
 int read_local_size(const Environment& environment, const Dialect& dialect) {
     const auto text = find(environment, dialect.local_size).value_or("");
-    return parse_number<int>(std::string_view(text).substr(0, text.find("(x"))).value_or(0);
+    const bool is_one = text.find(',') == std::string::npos;
+    const auto number = std::string_view(text).substr(0, text.find("(x"));
+    return is_one ? parse_number<int>(number).value_or(0) : 0;
 }
 
 void add_cross(Task& task, const Environment& environment, const Dialect& dialect) {

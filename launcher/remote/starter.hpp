@@ -81,7 +81,7 @@ public:
 
     /// Where sentences go that a program which starts agents (srun) has for people while the job
     /// runs; without a call, or after one with an empty function, to standard error.
-    virtual void say_through(std::function<void(const std::string&)> /*say*/) {}
+    virtual void say_through(const std::function<void(const std::string&)>& /*say*/) {}
 
 protected:
     Starter() = default;

@@ -4,6 +4,7 @@
 #include "collectives/base/text.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 #include <utility>
 
@@ -20,7 +21,14 @@ bool is_address(std::string_view word) {
            (std::ranges::count(word, '.') >= 3 || std::ranges::count(word, ':') >= 2);
 }
 
-/// What the words say of any host: without its name and its addresses.
+/// "17" of "17 s".
+bool is_time(std::string_view word, std::string_view rest) {
+    return word.find_first_not_of("0123456789.") == std::string_view::npos &&
+           rest.starts_with(" s") &&
+           (rest.size() == 2 || !std::isalnum(static_cast<unsigned char>(rest[2])));
+}
+
+/// What the words say of any host: without its name and its addresses, and how long it took.
 std::string pattern_of(const HostResult& failed) {
     std::string pattern;
     std::string_view rest = failed.error;
@@ -31,7 +39,8 @@ std::string pattern_of(const HostResult& failed) {
         while (word.size() > 1 && (word.back() == ':' || word.back() == '.')) {
             word.remove_suffix(1);  // of the sentence
         }
-        pattern += word == failed.host || is_address(word) ? "?" : word;
+        const bool is_host = word == failed.host || word.starts_with(failed.host + ".");
+        pattern += is_host || is_address(word) || is_time(word, rest) ? "?" : word;
     }
     return pattern;
 }

@@ -93,7 +93,7 @@ void Supervisor::give_up_missing() {
 }
 
 void Supervisor::fail_link(Error error) {
-    if (!link_error_) {
+    if (!link_error_ || error.code == Errc::aborted) {
         link_error_ = std::move(error);
     }
     io_.stop();

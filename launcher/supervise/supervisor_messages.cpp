@@ -14,17 +14,19 @@ namespace {
 
 /// The first few of the hosts that a report lists, and how many there are besides.
 std::string in_short(const std::string& ways) {
-    constexpr std::string_view kBetween = ", ";
+    constexpr std::string_view kBetween = ",;";  // those by one address, and by another
     constexpr int kMostHosts = 4;
     std::size_t end = 0;
     int hosts = 1;
-    for (auto at = ways.find(kBetween); at != std::string::npos;
-         at = ways.find(kBetween, at + 1), ++hosts) {
+    for (auto at = ways.find_first_of(kBetween); at != std::string::npos;
+         at = ways.find_first_of(kBetween, at + 1), ++hosts) {
         end = hosts == kMostHosts ? at : end;
     }
-    return hosts <= kMostHosts ? ways
-                               : ways.substr(0, end) + " and " +
-                                     std::to_string(hosts - kMostHosts) + " more (--verbose)";
+    const bool is_cut = ways.ends_with("...");
+    return hosts <= kMostHosts
+               ? ways
+               : ways.substr(0, end) + " and " +
+                     (is_cut ? "many" : std::to_string(hosts - kMostHosts)) + " more (--verbose)";
 }
 
 std::chrono::steady_clock::time_point as_time(std::int64_t steady_ns) {

@@ -8,6 +8,7 @@
 #include "runtime/engine/engine.hpp"
 #include "runtime/include/hvd/hvd.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -50,8 +51,9 @@ hvd_status hvd_plan_start(hvd_context* context, hvd_plan* plan) {
         if (plan == nullptr) {
             return invalid("hvd_plan_start: no plan");
         }
+        HVD_TRY_STATUS(world->engine().start(plan->plan));
         plan->was_started = true;
-        return status_of(world->engine().start(plan->plan));
+        return HVD_OK;
     });
 }
 
@@ -71,8 +73,15 @@ hvd_status hvd_plan_run(hvd_context* context, hvd_plan* plan, int64_t timeout_ms
         if (plan == nullptr) {
             return invalid("hvd_plan_run: no plan");
         }
-        plan->was_started = true;
-        return status_of(world->engine().run(plan->plan, deadline_in(timeout_ms)));
+        auto ran = world->engine().run(plan->plan, deadline_in(timeout_ms));
+        // Refused, such as for a name that is pending already, it leaves its operations as they
+        // were.
+        const auto has_begun = [](const auto& operation) {
+            return !TicketTable::is_done(*operation) || operation->failed;
+        };
+        plan->was_started = plan->was_started || ran.has_value() ||
+                            std::ranges::any_of(plan->plan.operations, has_begun);
+        return status_of(std::move(ran));
     });
 }
 

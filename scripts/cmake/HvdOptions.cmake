@@ -2,6 +2,7 @@
 option(HVD_TESTS "Build the tests and benchmarks" OFF)
 option(HVD_WERROR "Treat warnings as errors" OFF)
 set(HVD_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, e.g. address,undefined or thread")
+set(HVD_NO_SANITIZE "" CACHE STRING "Checks of theirs to leave out, for -fno-sanitize=")
 set(HVD_CLANG_TIDY "" CACHE STRING "clang-tidy command to run beside the compiler")
 option(HVD_FUZZ "Build the libFuzzer targets of tests/fuzz; needs clang" OFF)
 set(HVD_FUZZ_RUNS 10000 CACHE STRING "How many inputs the target fuzz_run tries on each of them")

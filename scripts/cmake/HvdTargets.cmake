@@ -17,6 +17,9 @@ if(HVD_SANITIZE)
   target_compile_options(hvd_flags INTERFACE -fsanitize=${HVD_SANITIZE} -fno-omit-frame-pointer
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
   target_link_options(hvd_flags INTERFACE -fsanitize=${HVD_SANITIZE})
+  if(HVD_NO_SANITIZE)
+    target_compile_options(hvd_flags INTERFACE -fno-sanitize=${HVD_NO_SANITIZE})
+  endif()
 else()
   # Users' machines have any libstdc++. With sections collected this needs no more than glibc 2.34;
   # libgcc_s stays shared, its static form would need 2.35.

@@ -135,7 +135,8 @@ Step SignIn::step(SshSession& session) {
         if (code != LIBSSH2_ERROR_AUTHENTICATION_FAILED &&
             code != LIBSSH2_ERROR_PUBLICKEY_UNVERIFIED && code != LIBSSH2_ERROR_FILE) {
             // ssh tries certificates first, and so may be let in before it has tried too much.
-            error_ = Error{obstacles_.empty() ? Errc::unavailable : Errc::unsupported,
+            const bool is_final = obstacles_.empty() && target_.other_methods.empty();
+            error_ = Error{is_final ? Errc::unavailable : Errc::unsupported,
                            "authentication as " + target_.user + ": " + session.last_error() +
                                "; tried " + refused_};
             return Step::failed;

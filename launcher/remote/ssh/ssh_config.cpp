@@ -272,7 +272,7 @@ private:
         if (field == fields.end()) {
             return false;
         }
-        set_once(*field->second, value);
+        set_once(*field->second, keyword.ends_with("authentication") ? lower(value) : value);
         return true;
     }
 

@@ -29,6 +29,16 @@ TEST_CASE("hosts that failed alike but for name and address are told in one sent
                     "h3: ssh to root@h3 port 22: authentication: permission denied"});
 }
 
+TEST_CASE("hosts are alike under a domain, and after different times") {
+    const auto sentences = tell_link_failures(
+        {failed("a", "ssh to me@a.site.org port 22: connecting for 17 s: no answer"),
+         failed("b", "ssh to me@b.site.org port 22: connecting for 18.5 s: no answer"),
+         failed("c", "ssh to me@c.site.org port 22: connecting for 18 steps: no answer")},
+        {});
+
+    CHECK(sentences.size() == 2);
+}
+
 TEST_CASE("what differs in more than the address stays apart") {
     const auto sentences = tell_link_failures(
         {failed("a", "its host key is not known (ssh-ed25519 SHA256:abc)"),

@@ -26,13 +26,17 @@ TEST_CASE("a task knows its place by the variables of its launcher") {
                                .local_size = 2,
                                .cross_rank = 2,
                                .cross_size = 4});
-    CHECK((*find_task({{"SLURM_STEP_ID", "0"},
-                       {"SLURM_PROCID", "2"},
-                       {"SLURM_STEP_NUM_TASKS", "3"},
-                       {"SLURM_STEP_TASKS_PER_NODE", "2,1"},
-                       {"SLURM_STEP_NUM_NODES", "2"},
-                       {"SLURM_NODEID", "1"}}))
-              ->local_size == 0);
+    for (const auto* uneven : {"2,1", "2(x2),1", "1(x2),3", "2(x2),1,3"}) {
+        CAPTURE(uneven);
+        const auto task = *find_task({{"SLURM_STEP_ID", "0"},
+                                      {"SLURM_PROCID", "2"},
+                                      {"SLURM_STEP_NUM_TASKS", "8"},
+                                      {"SLURM_STEP_TASKS_PER_NODE", uneven},
+                                      {"SLURM_STEP_NUM_NODES", "4"},
+                                      {"SLURM_NODEID", "1"}});
+        CHECK(task->local_size == 0);
+        CHECK(task->cross_size == 0);
+    }
     CHECK(find_task({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).value() ==
           Task{.launcher = "mpiexec", .rank = 1, .size = 2});
     CHECK(find_task({{"TORCHELASTIC_RUN_ID", "x"}, {"RANK", "1"}, {"WORLD_SIZE", "2"}})
