@@ -15,6 +15,7 @@
 #include "runtime/control/tcp_channel.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <set>
@@ -29,6 +30,8 @@ namespace {
 // The local group's segments.
 constexpr std::size_t kControlSegment = 0;
 constexpr std::size_t kBackendSegment = 1;
+
+constexpr std::chrono::seconds kReporterLimit{1};  // the world does without it
 
 constexpr const char* kNcclInterfaces = "NCCL_SOCKET_IFNAME";
 
@@ -156,6 +159,19 @@ Result<Place> find_place(Search& search, Deadline deadline) {
     return place;
 }
 
+/// The agent to whom ranks of another world than horovodrun's still tell why they fail; or nothing.
+std::unique_ptr<coll::AgentStore> find_reporter(const Environment& environment) {
+    if (!find(environment, coll::kEnvAgentSocket)) {
+        return nullptr;
+    }
+    const auto contract = coll::decode_launch_contract(environment);
+    if (!contract) {
+        return nullptr;
+    }
+    auto agent = coll::AgentStore::connect(*contract, Deadline::in(kReporterLimit));
+    return agent ? std::move(agent).value() : nullptr;
+}
+
 // Ids that are not in use or in quarantine must remain, whatever the user asks for.
 constexpr auto kMostCached = ShmChannel::id_count() - 2 * ShmChannel::quarantine();
 
@@ -255,6 +271,9 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     std::unique_ptr<World> world(new World);
     world->topology_ = place.topology;
     world->agent_ = std::move(place.agent);
+    if (!world->agent_) {
+        world->reporter_ = find_reporter(options.environment);
+    }
     world->mpi_ = std::move(search.started_for_it);
     const Logger log("rank " + std::to_string(place.topology.rank), config.log_level,
                      config.log_time);
@@ -294,12 +313,9 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
                          .rank = place.topology.rank},
             .config = config,
             .on_peer_lost =
-                [agent = world->agent_.get()](int peer, std::string_view why) {
-                    if (agent != nullptr) {
-                        // The operations that fail say the same; nothing is left to do
-                        // about it.
-                        (void)agent->report(coll::ReportKind::peer_lost, peer, why);
-                    }
+                [self = world.get()](int peer, std::string_view why) {
+                    // The operations that fail say the same; nothing is left to do about it.
+                    (void)self->report(coll::ReportKind::peer_lost, peer, why);
                 }},
         tickets);
     log.info("world of " + std::to_string(place.topology.size) + " on " + place.host +
@@ -356,7 +372,10 @@ void World::leave(Deadline deadline) {
 }
 
 Status World::report(coll::ReportKind kind, int peer, std::string_view text) {
-    return agent_ ? agent_->report(kind, peer, text) : ok();
+    if (agent_) {
+        return agent_->report(kind, peer, text);
+    }
+    return reporter_ ? reporter_->report(kind, -1, text) : ok();
 }
 
 }  // namespace hvd::rt

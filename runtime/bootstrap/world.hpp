@@ -59,7 +59,8 @@ public:
     /// of the world is of use there.
     void close_in_child() const noexcept;
 
-    /// Tells the launcher's agent, where there is one. Thread: any.
+    /// Tells the launcher's agent, where there is one. Of a world whose ranks are not the
+    /// launcher's no peer is told. Thread: any.
     [[nodiscard]] Status report(coll::ReportKind kind, int peer, std::string_view text);
 
 private:
@@ -82,6 +83,7 @@ private:
     std::unique_ptr<coll::mpi::Session> mpi_;
     bool is_by_mpi_ = false;
     std::unique_ptr<coll::AgentStore> agent_;
+    std::unique_ptr<coll::AgentStore> reporter_;  // where the agent has no part in this world
     std::unique_ptr<coll::LocalGroup> group_;
     std::unique_ptr<coll::net::Mesh> mesh_;
     std::unique_ptr<Engine> engine_;  // uses all of the above

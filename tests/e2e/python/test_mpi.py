@@ -122,6 +122,16 @@ def test_communicators_are_worlds_under_horovodrun_mpi(
     assert result.stdout.count(f"world of {size}: True False True") == 4, str(result)
 
 
+def test_the_culprit_of_half_the_ranks_is_named(run_ranks: RunRanks) -> None:
+    env = {"HOROVOD_MPIRUN": LAUNCHERS["openmpi"][0]}
+
+    result = run_ranks(4, PROGRAMS / "mpi_failure.py", env=env, flags=("--mpi",), timeout=120)
+
+    assert result.exit_code == 1, str(result)
+    assert "horovodrun: culprit: rank 3 " in result.stderr, str(result)
+    assert "horovodrun: | ValueError: no data for rank 3" in result.stderr, str(result)
+
+
 def test_a_communicator_of_an_mpi_that_knows_no_other_rank_is_refused(run_ranks: RunRanks) -> None:
     """Without an mpirun every rank's MPI is a world of one, in which a job would learn nothing."""
     env = {"MPI4PY_MPIABI": "openmpi"}
