@@ -61,7 +61,6 @@ Status Context::init(std::optional<std::chrono::milliseconds> timeout,
                               .generation = generation_,
                               .mpi_communicator = mpi_communicator},
                              tickets_);
-    ++generation_;  // a failed attempt counts too: every rank has made it
     if (!world) {
         engaged_.store(false, std::memory_order_relaxed);
         return std::move(world).error();

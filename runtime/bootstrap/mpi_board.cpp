@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bootstrap/mpi_board.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
@@ -9,14 +11,11 @@
 namespace hvd::rt {
 namespace {
 
-constexpr std::size_t kPacketBytes = 4096;  // more than an address list needs; ends with zeros
-
-/// Rank 0's packet, on all ranks.
+/// Rank 0's bytes, of which all ranks know how many they are.
 Result<std::vector<std::byte>> carry(coll::mpi::Communicator& all,
-                                     std::vector<std::byte> packet,
+                                     std::vector<std::byte> bytes,
                                      Deadline deadline) {
-    auto carried = std::make_unique<std::vector<std::byte>>(std::move(packet));
-    carried->resize(kPacketBytes);
+    auto carried = std::make_unique<std::vector<std::byte>>(std::move(bytes));
     HVD_TRY_STATUS(all.broadcast(*carried, 0));
     if (auto arrived = all.wait(deadline, "MPI_Ibcast of rank 0's address"); !arrived) {
         (void)carried.release();  // MPI may write it whenever it likes
@@ -25,21 +24,30 @@ Result<std::vector<std::byte>> carry(coll::mpi::Communicator& all,
     return std::move(*carried);
 }
 
+/// Rank 0's text, on all ranks, after its length: a host may have any number of addresses.
+Result<std::string> carry_text(coll::mpi::Communicator& all,
+                               const std::string& text,
+                               Deadline deadline) {
+    std::uint64_t size = text.size();
+    const auto size_bytes = std::as_writable_bytes(std::span(&size, 1));
+    HVD_TRY(const auto told, carry(all, {size_bytes.begin(), size_bytes.end()}, deadline));
+    std::ranges::copy(told, size_bytes.begin());
+    const auto own = std::as_bytes(std::span(text));
+    std::vector<std::byte> bytes(own.begin(), own.end());
+    bytes.resize(size);
+    HVD_TRY(bytes, carry(all, std::move(bytes), deadline));
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
 }  // namespace
 
 Status MpiBoard::post(const std::string& /*key*/, const std::string& text, Deadline deadline) {
-    if (text.size() >= kPacketBytes) {
-        return Error{Errc::internal, "the text for MPI's board is too long"};
-    }
-    const auto bytes = std::as_bytes(std::span(text));
-    auto carried = carry(all_, {bytes.begin(), bytes.end()}, deadline);
+    auto carried = carry_text(all_, text, deadline);
     return carried ? ok() : Status(std::move(carried).error());
 }
 
 Result<std::string> MpiBoard::read(const std::string& /*key*/, Deadline deadline) {
-    HVD_TRY(const auto packet, carry(all_, {}, deadline));
-    const std::string text(reinterpret_cast<const char*>(packet.data()), packet.size());
-    return text.substr(0, text.find('\0'));
+    return carry_text(all_, {}, deadline);
 }
 
 Board* LauncherMpi::use(MpiWorld mpi) {

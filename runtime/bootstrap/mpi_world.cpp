@@ -8,9 +8,10 @@
 #include "runtime/bootstrap/mpi_board.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,24 +56,23 @@ bool is_same(const coll::mpi::Communicator& communicator, const coll::Topology& 
     return communicator.rank() == topology.rank && communicator.size() == topology.size;
 }
 
-/// Whether all ranks say yes, which all of them call.
-Result<bool> is_agreed(coll::mpi::Communicator& all, bool own, Deadline deadline) {
-    auto votes = std::make_unique<std::vector<std::byte>>(static_cast<std::size_t>(all.size()));
-    (*votes)[static_cast<std::size_t>(all.rank())] = std::byte{own};
+/// What all ranks say, which all of them call.
+Result<std::vector<std::int32_t>> gather(coll::mpi::Communicator& all,
+                                         std::int32_t own,
+                                         Deadline deadline) {
+    auto said = std::make_unique<std::vector<std::int32_t>>(static_cast<std::size_t>(all.size()));
+    (*said)[static_cast<std::size_t>(all.rank())] = own;
     coll::mpi::Layout one_of_each;
     for (int rank = 0; rank < all.size(); ++rank) {
-        one_of_each.append(1);
+        one_of_each.append(sizeof(own));
     }
-    HVD_TRY_STATUS(all.allgather(votes->data(), std::move(one_of_each)));
+    HVD_TRY_STATUS(
+        all.allgather(std::as_writable_bytes(std::span(*said)).data(), std::move(one_of_each)));
     if (auto arrived = all.wait(deadline, "MPI_Iallgatherv of who has an agent"); !arrived) {
-        (void)votes.release();  // MPI may write it whenever it likes
+        (void)said.release();  // MPI may write it whenever it likes
         return std::move(arrived).error();
     }
-    return std::ranges::find(*votes, std::byte{0}) == votes->end();
-}
-
-Error with_variable(Error error) {
-    return std::move(error).context("HOROVOD_CPU_OPERATIONS=mpi");
+    return std::move(*said);
 }
 
 /// The ranks meet by a key that MPI carries.
@@ -117,11 +117,10 @@ Status prepare_mpi(WorldPlace& place, const Environment& environment) {
     const auto launch = decode_mpi_launch(environment);
     const bool is_launched = launch && (launch->size == place.topology.size || launch->size == 0);
     if (place.agent && !is_launched) {
-        return with_variable(
-            {Errc::unsupported,
-             "horovodrun started these ranks itself, and MPI knows nothing of them: start them "
-             "with 'horovodrun --mpi' or 'mpirun -np N --bind-to none COMMAND', or unset "
-             "HOROVOD_CPU_OPERATIONS"});
+        return Error{Errc::unsupported,
+                     "HOROVOD_CPU_OPERATIONS=mpi: horovodrun started these ranks itself, and MPI "
+                     "knows nothing of them: start them with 'horovodrun --mpi' or 'mpirun -np N "
+                     "--bind-to none COMMAND', or unset HOROVOD_CPU_OPERATIONS"};
     }
     place.meeting.socket += "/mpi";
     place.prefix += "mpi/";
@@ -132,21 +131,17 @@ Result<MpiWorld> join_mpi(const WorldPlace& place,
                           const EngineConfig& config,
                           const Environment& environment,
                           Deadline deadline) {
-    auto mpi = start(nullptr, config, environment, deadline);
-    if (!mpi) {
-        return with_variable(std::move(mpi).error());
+    HVD_TRY(auto mpi, start(nullptr, config, environment, deadline));
+    if (!is_same(mpi.communicator, place.topology)) {
+        return Error{Errc::unsupported,
+                     "this is rank " + std::to_string(place.topology.rank) + " of " +
+                         std::to_string(place.topology.size) + " by " + std::string(place.source) +
+                         ", but " + describe(mpi.communicator) + " by " + mpi.session->library() +
+                         ": start the ranks with the mpirun that belongs to this MPI, or name the "
+                         "right library in " +
+                         std::string(coll::mpi::kEnvLibrary)};
     }
-    if (!is_same(mpi->communicator, place.topology)) {
-        return with_variable(
-            {Errc::unsupported,
-             "this is rank " + std::to_string(place.topology.rank) + " of " +
-                 std::to_string(place.topology.size) + " by " + std::string(place.source) +
-                 ", but " + describe(mpi->communicator) + " by " + mpi->session->library() +
-                 ": start the ranks with the mpirun that belongs to this MPI, or name the right "
-                 "library in " +
-                 std::string(coll::mpi::kEnvLibrary)});
-    }
-    return std::move(mpi).value();
+    return mpi;
 }
 
 Result<MpiWorld> join_communicator(const void* communicator,
@@ -177,12 +172,16 @@ Error alone_in_mpi(const MpiWorld& mpi, const ForeignLaunch& launch) {
                 "the ranks with 'horovodrun --mpi' or with the mpirun that belongs to this MPI"};
 }
 
-Result<bool> is_world_of_horovodrun(MpiWorld& mpi,
-                                    const Environment& environment,
-                                    Deadline deadline) {
+Result<std::optional<int>> agree_on_generation(MpiWorld& mpi,
+                                               const Environment& environment,
+                                               int own,
+                                               Deadline deadline) {
+    constexpr std::int32_t kOfAnother = -1;
     const auto contract = coll::decode_launch_contract(environment);
-    return is_agreed(mpi.communicator, contract && is_same(mpi.communicator, contract->topology),
-                     deadline);
+    const bool is_ours = contract && is_same(mpi.communicator, contract->topology);
+    HVD_TRY(const auto said, gather(mpi.communicator, is_ours ? own : kOfAnother, deadline));
+    const auto [least, most] = std::ranges::minmax(said);
+    return least == kOfAnother ? std::nullopt : std::optional<int>(most);
 }
 
 Result<WorldPlace> place_by_communicator(MpiWorld& mpi,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of MPI in a world: whether its ranks' tensors travel by it, and worlds that are made of
-// a communicator of the user's. The control plane never uses it.
+// a communicator of the user's. The control plane never uses it once the ranks have met.
 #pragma once
 
 #include "collectives/base/deadline.hpp"
@@ -53,11 +53,14 @@ struct MpiWorld {
 /// That it does, where the launcher has started several ranks: each would be a world of its own.
 [[nodiscard]] Error alone_in_mpi(const MpiWorld& mpi, const ForeignLaunch& launch);
 
-/// Whether it is, on all its ranks, the whole world that horovodrun --mpi started, so that its
-/// agent knows these ranks. All ranks call it. Errors: timed_out, internal.
-[[nodiscard]] Result<bool> is_world_of_horovodrun(MpiWorld& mpi,
-                                                  const Environment& environment,
-                                                  Deadline deadline);
+/// Where it is, on all its ranks, the whole world that horovodrun --mpi started, so that its agent
+/// knows these ranks: a number of this world that none of them has used. Each tells its next one:
+/// they may have been in different worlds before. Else nothing. All ranks call it. Errors:
+/// timed_out, internal.
+[[nodiscard]] Result<std::optional<int>> agree_on_generation(MpiWorld& mpi,
+                                                             const Environment& environment,
+                                                             int own,
+                                                             Deadline deadline);
 
 /// Where this rank stands in it. The ranks of one host meet by a key that MPI carries; those of
 /// several by an address, which MPI carries too. All ranks call it. Errors: timed_out, unavailable,

@@ -37,12 +37,20 @@ constexpr const char* kNcclInterfaces = "NCCL_SOCKET_IFNAME";
 
 using Place = WorldPlace;
 
+/// What decides how the ranks of a world find each other, and what MPI was started for it.
+struct Search {
+    const World::Options& options;
+    const EngineConfig& config;
+    int generation = 0;                                    // tells this world from earlier ones
+    std::optional<MpiWorld> mpi{};                         // of a communicator of the user's
+    std::unique_ptr<coll::mpi::Session> started_for_it{};  // where nothing else would do
+};
+
 /// Under our launcher: the ranks of one host share memory, and local rank 0 leaves the key for it
 /// in the agent's store; those of several hosts find each other through the store.
-Result<Place> place_by_agent(const World::Options& options,
-                             CpuOperations operations,
-                             Deadline deadline) {
-    HVD_TRY(const auto contract, coll::decode_launch_contract(options.environment));
+Result<Place> place_by_agent(const Search& search, Deadline deadline) {
+    HVD_TRY(const auto contract, coll::decode_launch_contract(search.options.environment));
+    const auto generation = std::to_string(search.generation);
     Place place;
     place.topology = contract.topology;
     place.host = contract.hostname;
@@ -52,9 +60,9 @@ Result<Place> place_by_agent(const World::Options& options,
         return place;
     }
     place.home = contract.agent_socket;
-    place.prefix = "world/" + std::to_string(options.generation) + "/";
-    place.is_connected =
-        place.topology.local_size != place.topology.size || operations == CpuOperations::tcp;
+    place.prefix = "world/" + generation + "/";
+    place.is_connected = place.topology.local_size != place.topology.size ||
+                         search.config.cpu_operations == CpuOperations::tcp;
     if (place.is_connected) {
         return place;
     }
@@ -67,17 +75,9 @@ Result<Place> place_by_agent(const World::Options& options,
         HVD_TRY(place.meeting.key, place.agent->get(key_name, deadline));
     }
     // The key is what authenticates; the name must only be nobody else's.
-    place.meeting.socket = "horovod/" + contract.job_id + "/" + std::to_string(options.generation);
+    place.meeting.socket = "horovod/" + contract.job_id + "/" + generation;
     return place;
 }
-
-/// What decides how the ranks of a world find each other, and what MPI was started for it.
-struct Search {
-    const World::Options& options;
-    const EngineConfig& config;
-    std::optional<MpiWorld> mpi{};                         // of a communicator of the user's
-    std::unique_ptr<coll::mpi::Session> started_for_it{};  // where nothing else would do
-};
 
 /// Of the launcher's server, where its variables do not tell. One that cannot be asked is an error:
 /// a world of one would be one by each of the ranks.
@@ -114,13 +114,13 @@ Result<Place> find_place_by_launcher(Search& search, Deadline deadline) {
     const auto& config = search.config;
     HVD_TRY(const auto launch, find_launch(options.environment, deadline));
     if (launch.launcher == Launcher::horovodrun) {
-        return place_by_agent(options, config.cpu_operations, deadline);
+        return place_by_agent(search, deadline);
     }
     LauncherMpi mpi(config, options.environment);
     HVD_TRY(auto place, place_by_foreign(launch,
                                          {.environment = options.environment,
                                           .config = config,
-                                          .generation = options.generation,
+                                          .generation = search.generation,
                                           .mpi = &mpi},
                                          deadline));
     search.started_for_it = mpi.take_session();
@@ -139,10 +139,14 @@ Result<Place> find_place_by_communicator(Search& search, Deadline deadline) {
             return alone_in_mpi(*search.mpi, launch);
         }
     }
-    HVD_TRY(const bool is_whole,
-            is_world_of_horovodrun(*search.mpi, options.environment, deadline));
-    return is_whole ? place_by_agent(options, config.cpu_operations, deadline)
-                    : place_by_communicator(*search.mpi, config, options.environment, deadline);
+    HVD_TRY(const auto generation,
+            agree_on_generation(*search.mpi, options.environment, search.generation, deadline));
+    if (!generation) {
+        return place_by_communicator(*search.mpi, config, options.environment, deadline);
+    }
+    search.generation = *generation;
+    options.generation = *generation + 1;
+    return place_by_agent(search, deadline);
 }
 
 /// The same where MPI has a word in it: a communicator of the user's, or the wish for its backend.
@@ -264,9 +268,13 @@ Result<std::unique_ptr<Channel>> World::connect(WorldPlace& place,
 }
 
 Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& tickets) {
+    const int generation = options.generation;
+    if (options.mpi_communicator == nullptr) {
+        ++options.generation;  // a failed attempt counts too: every rank has made it
+    }
     HVD_TRY(auto config, read_config(options.environment));
     const auto deadline = Deadline::in(options.timeout.value_or(config.start_timeout));
-    Search search{.options = options, .config = config};
+    Search search{.options = options, .config = config, .generation = generation};
     HVD_TRY(auto place, find_place(search, deadline));
     std::unique_ptr<World> world(new World);
     world->topology_ = place.topology;
@@ -336,7 +344,11 @@ Result<std::optional<coll::mpi::Communicator>> World::use_mpi(std::optional<MpiW
                                                               Deadline deadline) {
     const bool is_wanted = config.cpu_operations == CpuOperations::mpi;
     if (is_wanted && !mpi && place.topology.size > 1) {
-        HVD_TRY(mpi, join_mpi(place, config, environment, deadline));
+        auto joined = join_mpi(place, config, environment, deadline);
+        if (!joined) {
+            return std::move(joined).error().context("HOROVOD_CPU_OPERATIONS=mpi");
+        }
+        mpi = std::move(joined).value();
     }
     std::optional<coll::mpi::Communicator> communicator;
     if (mpi) {

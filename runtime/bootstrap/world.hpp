@@ -32,7 +32,9 @@ public:
     struct Options {
         Environment environment;
         std::optional<std::chrono::milliseconds> timeout;  // else HOROVOD_START_TIMEOUT
-        int generation = 0;  // how many worlds this process has been in; the same on all ranks
+        /// How many worlds of the launcher's ranks this process has tried, which this may count up;
+        /// the same on all ranks, where no communicator tells it to them.
+        int& generation;
         const void* mpi_communicator = nullptr;  // address of an MPI_Comm: of its ranks
     };
 

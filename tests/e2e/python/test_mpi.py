@@ -122,6 +122,15 @@ def test_communicators_are_worlds_under_horovodrun_mpi(
     assert result.stdout.count(f"world of {size}: True False True") == 4, str(result)
 
 
+def test_ranks_that_were_in_different_worlds_meet_again(run_ranks: RunRanks) -> None:
+    env = {"HOROVOD_MPIRUN": LAUNCHERS["openmpi"][0], "HOROVOD_START_TIMEOUT": "60"}
+
+    result = run_ranks(4, PROGRAMS / "mpi_histories.py", env=env, flags=("--mpi",))
+
+    assert result.exit_code == 0, str(result)
+    assert result.stdout.count("met again") == 4, str(result)
+
+
 def test_the_culprit_of_half_the_ranks_is_named(run_ranks: RunRanks) -> None:
     env = {"HOROVOD_MPIRUN": LAUNCHERS["openmpi"][0]}
 
