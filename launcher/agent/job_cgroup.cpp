@@ -5,11 +5,13 @@
 #include "collectives/base/text.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -61,11 +63,14 @@ void remove_empty(const std::filesystem::path& folder) {
     }
 }
 
-/// With those that a horovodrun among our ranks may have left in it.
+/// With those that a horovodrun among our ranks may have left in it. Somebody who was reaped a
+/// moment ago may still count.
 void remove_folder(const std::string& path) {
-    if (::rmdir(path.c_str()) != 0) {
+    constexpr int kAttempts = 50;
+    for (int attempt = 0; attempt < kAttempts && ::rmdir(path.c_str()) != 0 && errno == EBUSY;
+         ++attempt) {
         remove_empty(path);
-        (void)::rmdir(path.c_str());
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
 }
 

@@ -56,6 +56,7 @@ void Sweeper::receive(Broom& broom, const std::string& job_id, std::span<const s
             for (const auto& survivor : gone->survivors) {
                 survivors_.push_back({.host = broom.host, .process = survivor});
             }
+            broom.channel->close();  // it ends by itself, and leaves nothing
             finish(broom);
         }
     }

@@ -68,15 +68,16 @@ def left():
     return {pid: row for pid, row in table().items()
             if pid not in (os.getppid(), os.getpid(), job.pid) and row[2] != "Z"}
 
-while left() and time.monotonic() - began < float(limit):
+# Behind that comes a new agent, to look for what the dead one left, and goes.
+while (rest := left()) and time.monotonic() - began < float(limit):
     time.sleep(0.02)
-print("left:", left(), "after %.2f s" % (time.monotonic() - began))
+print("left:", rest, "after %.2f s" % (time.monotonic() - began))
 try:
     print("code:", job.wait(20))
 except subprocess.TimeoutExpired:
     print("code: none")
 print(job.stderr.read().decode())
-sys.exit(bool(left()))
+sys.exit(bool(rest))
 """
 
 
