@@ -58,7 +58,7 @@ private:
     };
 
     void receive(Broom& broom, const std::string& job_id, std::span<const std::byte> bytes);
-    void ask(Broom& broom, const std::string& job_id);
+    static void ask(Broom& broom, const std::string& job_id);
     void give_up(Broom& broom, std::string why);
     void finish(Broom& broom);
 
