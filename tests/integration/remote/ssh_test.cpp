@@ -109,8 +109,9 @@ TEST_CASE("what is not our agent, in the place of ours, is replaced by it") {
         REQUIRE(bytes != ours);
         put(bytes);
     }
-    SECTION("half of an agent") {
-        put(ours.substr(0, ours.size() / 2));
+    SECTION("a part of an agent") {
+        // In a half, all may be there but what debuggers read.
+        put(ours.substr(0, ours.size() / 8));
     }
     SECTION("the first bytes of one") {
         put(ours.substr(0, 20));
