@@ -41,9 +41,10 @@ void Answers::start_is_near(const HostPlan& plan) {
     if (is_checked_) {
         return;
     }
-    for (auto& problem : look_at_limits({.ranks = plan.ranks.size(),
-                         .world = plan.ranks.size(),
-                         .descriptors = descriptors_for(plan)})) {
+    const RankNeeds needs{.ranks = plan.ranks.size(),
+                          .world = plan.ranks.size(),
+                          .descriptors = descriptors_for(plan)};
+    for (auto& problem : look_at_limits(needs)) {
         control_.send(wire::Note{.text = std::move(problem.text)});
     }
 }

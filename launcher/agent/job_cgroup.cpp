@@ -28,11 +28,11 @@ namespace {
 constexpr std::size_t kMaxText = std::size_t{64} << 10;
 
 /// Of the hierarchy of version 2: alone, or beside those of version 1. Empty: none.
-std::string find_mount(const std::string& root) {
+std::string find_mount() {
     for (const auto* place : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
         struct statfs about {};
-        if (::statfs((root + place).c_str(), &about) == 0 && about.f_type == CGROUP2_SUPER_MAGIC) {
-            return root + place;
+        if (::statfs(place, &about) == 0 && about.f_type == CGROUP2_SUPER_MAGIC) {
+            return place;
         }
     }
     return {};
@@ -81,8 +81,8 @@ bool write_word(int folder, const char* file, std::string_view word) {
 
 }  // namespace
 
-std::optional<JobCgroup> JobCgroup::make(const std::string& root) {
-    const auto mount = find_mount(root);
+std::optional<JobCgroup> JobCgroup::make() {
+    const auto mount = find_mount();
     const auto own = mount.empty() ? "" : own_path();
     if (own.empty()) {
         return std::nullopt;

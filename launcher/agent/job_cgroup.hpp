@@ -17,8 +17,8 @@ namespace hvd::launch::agent {
 /// Documentation/admin-guide/cgroup-v2.rst of Linux. Thread: any one.
 class JobCgroup final {
 public:
-    /// Nothing where it cannot be made. `root` is for tests.
-    [[nodiscard]] static std::optional<JobCgroup> make(const std::string& root = "");
+    /// Nothing where it cannot be made.
+    [[nodiscard]] static std::optional<JobCgroup> make();
 
     /// Removes it, once nobody is in it.
     ~JobCgroup();
@@ -38,8 +38,6 @@ public:
 
     /// For one who is not its maker, which cannot do it any more. In vain while somebody is in it.
     void remove() const;
-
-    [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
 private:
     JobCgroup(std::string path, UniqueFd folder);

@@ -10,8 +10,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+PYTHON = (sys.executable, "-S", "-E")
 
 # Each rank has a child, and a grandchild that hides: double-forked, in a session of its own, with
 # an empty environment, deaf to TERM.
@@ -81,29 +84,25 @@ sys.exit(bool(rest))
 """
 
 
+def run_in(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def check(result: subprocess.CompletedProcess[str], code: int) -> None:
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "left: {}" in result.stdout
+    assert f"code: {code}\n" in result.stdout
+
+
 @pytest.mark.parametrize("victim, code", [("launcher", -9), ("agent", 125), ("guard", 125)])
 def test_nothing_is_left_a_second_after_kill_9(launcher, own_pids, tmp_path, victim, code):
     (tmp_path / "count.py").write_text(SCRIPT)
     (tmp_path / "rank.py").write_text(RANK)
-    python = (sys.executable, "-S", "-E")
+    job = launcher.command("-np", 3, "--bind-to", "none", *PYTHON, tmp_path / "rank.py")
 
-    result = subprocess.run(
-        [
-            *own_pids,
-            *python,
-            tmp_path / "count.py",
-            victim,
-            "1.0",
-            *launcher.command("-np", 3, "--bind-to", "none", *python, tmp_path / "rank.py"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    result = run_in(*own_pids, *PYTHON, tmp_path / "count.py", victim, "1.0", *job)
 
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "left: {}" in result.stdout
-    assert f"code: {code}\n" in result.stdout
+    check(result, code)
     if victim != "launcher":
         assert "horovodrun: lost the agent on host localhost: " in result.stdout
 
@@ -143,35 +142,22 @@ def test_whoever_forks_faster_than_he_is_found_dies_with_his_cgroup(
 ):
     (tmp_path / "count.py").write_text(EVERYBODY_IS_THERE)
     (tmp_path / "rank.py").write_text(RUNNER)
-    python = (sys.executable, "-S", "-E")
-    job = launcher.command("-np", 3, "--bind-to", "none", *python, tmp_path / "rank.py")
-    command = [*python, tmp_path / "count.py", victim, "5.0", *job]
+    job = launcher.command("-np", 3, "--bind-to", "none", *PYTHON, tmp_path / "rank.py")
+    command = [*PYTHON, tmp_path / "count.py", victim, "5.0", *job]
 
-    result = subprocess.run(
-        [*own_pids, "sh", "-c", IN_CGROUP, "sh", *command],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    result = run_in(*own_pids, "sh", "-c", IN_CGROUP, "sh", *command)
 
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "left: {}" in result.stdout
-    assert f"code: {code}\n" in result.stdout
+    check(result, code)
     assert "cgroups: none" in result.stdout
 
 
 def test_a_job_that_ends_leaves_nothing(launcher, own_pids, tmp_path):
     (tmp_path / "rank.py").write_text(RANK.replace("time.sleep(1000)", "time.sleep(0.3)"))
-    program = (sys.executable, "-S", "-E", tmp_path / "rank.py")
+    program = (*PYTHON, tmp_path / "rank.py")
     command = [str(word) for word in launcher.command("-np", 2, *program)]
 
     # The shell is PID 1: it and `ps` are all that may be there.
-    result = subprocess.run(
-        [*own_pids, "sh", "-c", '"$@"; echo code $?; ps -e -o comm=', "sh", *command],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    result = run_in(*own_pids, "sh", "-c", '"$@"; echo code $?; ps -e -o comm=', "sh", *command)
 
     lines = result.stdout.splitlines()
     assert lines[lines.index("code 0") + 1 :] == ["sh", "ps"], result

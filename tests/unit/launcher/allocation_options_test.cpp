@@ -4,6 +4,7 @@
 #include "collectives/base/text.hpp"
 #include "launcher/cli/options.hpp"
 #include "tests/support/temp_dir.hpp"
+#include "tests/unit/launcher/command_lines.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -13,32 +14,14 @@
 #include <vector>
 
 using hvd::Environment;
+using hvd::launch::error;
 using hvd::launch::Host;
 using hvd::launch::LaunchRequest;
 using hvd::launch::parse_command_line;
+using hvd::launch::request;
+using hvd::launch::words;
 
 namespace {
-
-using Words = std::vector<std::string>;
-
-Words words(std::string_view text) {
-    const auto parts = hvd::split(text, ' ');
-    return {parts.begin(), parts.end()};
-}
-
-LaunchRequest request(std::string_view text, const Environment& environment = {}) {
-    const auto parsed = parse_command_line(words(text), environment);
-    INFO((parsed ? "" : parsed.error().message));
-    REQUIRE(parsed);
-    const auto* request = std::get_if<LaunchRequest>(&*parsed);
-    REQUIRE(request != nullptr);
-    return *request;
-}
-
-std::string error(std::string_view text, const Environment& environment = {}) {
-    const auto parsed = parse_command_line(words(text), environment);
-    return parsed ? "" : parsed.error().message;
-}
 
 /// A PATH of its own.
 class FolderWithSrun {

@@ -3,6 +3,7 @@
 
 #include "collectives/base/text.hpp"
 #include "launcher/cli/tunables.hpp"
+#include "tests/unit/launcher/command_lines.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -15,6 +16,7 @@ using hvd::Environment;
 using hvd::Errc;
 using hvd::launch::BindTo;
 using hvd::launch::CheckBuild;
+using hvd::launch::error;
 using hvd::launch::Examine;
 using hvd::launch::FailureRule;
 using hvd::launch::GpuBind;
@@ -26,30 +28,12 @@ using hvd::launch::parse_command_line;
 using hvd::launch::PortSpan;
 using hvd::launch::PrintAndExit;
 using hvd::launch::RemoteRequest;
+using hvd::launch::request;
+using hvd::launch::Words;
+using hvd::launch::words;
 using std::chrono::milliseconds;
 
 namespace {
-
-using Words = std::vector<std::string>;
-
-Words words(std::string_view text) {
-    const auto parts = hvd::split(text, ' ');
-    return {parts.begin(), parts.end()};
-}
-
-LaunchRequest request(std::string_view text, const Environment& environment = {}) {
-    const auto parsed = parse_command_line(words(text), environment);
-    INFO((parsed ? "" : parsed.error().message));
-    REQUIRE(parsed);
-    const auto* request = std::get_if<LaunchRequest>(&*parsed);
-    REQUIRE(request != nullptr);
-    return *request;
-}
-
-std::string error(std::string_view text, const Environment& environment = {}) {
-    const auto parsed = parse_command_line(words(text), environment);
-    return parsed ? "" : parsed.error().message;
-}
 
 std::string page(std::string_view text) {
     const auto parsed = parse_command_line(words(text), {});
