@@ -49,7 +49,7 @@ TABLE: dict[str, set[str]] = {
     "runtime/c_api": BASE
     | {"collectives", "runtime/include", "runtime/tensor", "runtime/engine", "runtime/bootstrap"},
     "runtime/tensorflow": {"runtime/include"},
-    "launcher/hosts": BASE,
+    "launcher/hosts": STORE,
     "launcher/net": BASE,
     "launcher/output": BASE,
     "launcher/cli": BASE | {"launcher/hosts"},

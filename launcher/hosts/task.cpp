@@ -2,6 +2,7 @@
 #include "launcher/hosts/task.hpp"
 
 #include "collectives/base/text.hpp"
+#include "collectives/rendezvous/scheduler_pmi.hpp"
 
 #include <algorithm>
 #include <array>
@@ -84,30 +85,9 @@ constexpr std::array kDialects{
             .least_size = 2},
 };
 
-bool is_same(const Environment& environment, std::string_view a, std::string_view b) {
-    const auto first = find(environment, a);
-    return first && first == find(environment, b);
-}
-
-/// Flux and Slurm speak PMI and PMIx themselves, which says nothing about a launcher further in.
-/// The runtime sees it the same way (runtime/bootstrap/foreign_launch).
 bool is_of_scheduler(const Environment& environment, const Dialect& dialect) {
-    if (dialect.word == "pmi") {
-        return (is_same(environment, "PMI_RANK", "FLUX_TASK_RANK") &&
-                is_same(environment, "PMI_SIZE", "FLUX_JOB_SIZE")) ||
-               (find(environment, "SLURM_STEP_ID") && !find(environment, "MPI_LOCALRANKID") &&
-                is_same(environment, "PMI_RANK", "SLURM_PROCID") &&
-                is_same(environment, "PMI_SIZE", "SLURM_STEP_NUM_TASKS"));
-    }
-    if (dialect.word == "pmix") {
-        const auto space = find(environment, "PMIX_NAMESPACE");
-        const bool is_of_slurm = !space || space->starts_with("slurm.pmix.");
-        return is_same(environment, "PMIX_RANK", "FLUX_TASK_RANK") ||
-               is_same(environment, "PMIX_RANK", "JSM_NAMESPACE_RANK") ||
-               (find(environment, "SLURM_STEP_ID") && is_of_slurm &&
-                is_same(environment, "PMIX_RANK", "SLURM_PROCID"));
-    }
-    return false;
+    return (dialect.word == "pmi" && coll::has_pmi_of_scheduler(environment)) ||
+           (dialect.word == "pmix" && coll::has_pmix_of_scheduler(environment));
 }
 
 /// The launcher that the user names; none of them: "none", for `find_task` to find nothing.

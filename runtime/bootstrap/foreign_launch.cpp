@@ -3,6 +3,7 @@
 
 #include "collectives/base/text.hpp"
 #include "collectives/rendezvous/launch_env.hpp"
+#include "collectives/rendezvous/scheduler_pmi.hpp"
 #include "runtime/bootstrap/foreign_dialects.hpp"
 
 #include <algorithm>
@@ -195,30 +196,6 @@ Result<ForeignLaunch> read(const Environment& environment, const Dialect& dialec
     return launch;
 }
 
-bool is_same(const Environment& environment, std::string_view a, std::string_view b) {
-    const auto first = find(environment, a);
-    return first && first == find(environment, b);
-}
-
-/// PMI's variables may come from Flux or Slurm themselves, and then say nothing about a launcher
-/// further in.
-bool has_pmi_of_scheduler(const Environment& environment) {
-    return (is_same(environment, "PMI_RANK", "FLUX_TASK_RANK") &&
-            is_same(environment, "PMI_SIZE", "FLUX_JOB_SIZE")) ||
-           (find(environment, "SLURM_STEP_ID") && !find(environment, "MPI_LOCALRANKID") &&
-            is_same(environment, "PMI_RANK", "SLURM_PROCID") &&
-            is_same(environment, "PMI_SIZE", "SLURM_STEP_NUM_TASKS"));
-}
-
-bool has_pmix_of_scheduler(const Environment& environment) {
-    const auto space = find(environment, "PMIX_NAMESPACE");
-    const bool is_of_slurm = !space || space->starts_with("slurm.pmix.");
-    return is_same(environment, "PMIX_RANK", "FLUX_TASK_RANK") ||
-           is_same(environment, "PMIX_RANK", "JSM_NAMESPACE_RANK") ||
-           (find(environment, "SLURM_STEP_ID") && is_of_slurm &&
-            is_same(environment, "PMIX_RANK", "SLURM_PROCID"));
-}
-
 /// Open MPI, started without an mpirun, starts a server of its own for this process alone.
 bool has_pmix_of_singleton(const Environment& environment) {
     return find(environment, "OMPI_MCA_ess") == "singleton";
@@ -226,9 +203,9 @@ bool has_pmix_of_singleton(const Environment& environment) {
 
 /// Whether these variables are not a launcher's of their own, but come with something else.
 bool is_of_another(const Environment& environment, Launcher launcher) {
-    return (launcher == Launcher::pmi && has_pmi_of_scheduler(environment)) ||
+    return (launcher == Launcher::pmi && coll::has_pmi_of_scheduler(environment)) ||
            (launcher == Launcher::pmix &&
-            (has_pmix_of_scheduler(environment) || has_pmix_of_singleton(environment)));
+            (coll::has_pmix_of_scheduler(environment) || has_pmix_of_singleton(environment)));
 }
 
 enum class Controller { automatic, mpi, gloo };
