@@ -224,9 +224,9 @@ Result<Packet> receive_packet(int socket, Deadline deadline) {
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     message.msg_control = control.bytes.data();
-    const auto take = [&]() -> Result<ssize_t> {
+    const auto take = [&message, socket, deadline]() -> Result<ssize_t> {
         while (true) {
-            message.msg_controllen = control.bytes.size();
+            message.msg_controllen = sizeof(ControlBuffer::bytes);
             const auto size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
             if (size >= 0) {
                 return size;
