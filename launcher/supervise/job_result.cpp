@@ -4,6 +4,8 @@
 #include "collectives/base/text.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 
@@ -33,12 +35,32 @@ void add_ranks(std::string& text,
     }
 }
 
+/// "3.2 s", "40 ms".
+std::string describe_time(double seconds) {
+    constexpr double kExact = 100;
+    constexpr double kMilliseconds = 1e3;
+    if (seconds * kMilliseconds < 1) {
+        return "less than 1 ms";
+    }
+    std::array<char, 32> text{};
+    const bool is_short = seconds < 1;
+    (void)std::snprintf(text.data(), text.size(), "%.*f %s", is_short || seconds >= kExact ? 0 : 1,
+                        is_short ? seconds * kMilliseconds : seconds, is_short ? "ms" : "s");
+    return text.data();
+}
+
+std::string describe_lead(const Culprit& culprit) {
+    return culprit.lead_seconds ? ", first of " + std::to_string(culprit.failed_ranks) + ", " +
+                                      describe_time(*culprit.lead_seconds) + " before the next"
+                                : "";
+}
+
 void add_culprit(std::string& text, const Culprit& culprit) {
     const auto& rank = culprit.rank;
     const auto pid = rank.pid != 0 ? ", pid " + std::to_string(rank.pid) : "";
     add_line(text, "culprit: rank " + std::to_string(rank.rank) + " (host " + rank.host +
                        ", local rank " + std::to_string(rank.local_rank) + pid +
-                       "): " + culprit.what);
+                       "): " + culprit.what + describe_lead(culprit));
     bool is_message_shown = culprit.message.empty();
     for (const auto& line : culprit.stderr_tail) {
         add_line(text, "| " + line);

@@ -59,6 +59,8 @@ struct Culprit {
     std::string what;     // "exit 3", "signal SIGSEGV", "out of memory", "cannot execute: ..."
     std::string message;  // the last line of what the rank itself reported; often empty
     std::vector<std::string> stderr_tail;
+    int failed_ranks = 1;                  // with those that failed by themselves after it
+    std::optional<double> lead_seconds{};  // to the next of them; empty: there is none
 };
 
 /// The program that has started the ranks.

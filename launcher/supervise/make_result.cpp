@@ -14,6 +14,7 @@ namespace hvd::launch {
 namespace {
 
 constexpr int kLauncherFailure = 125;
+constexpr double kNanosecond = 1e-9;
 
 RankResult rank_result(const RankRecord& rank, RankClass rank_class) {
     RankResult result{.rank = rank.rank,
@@ -34,7 +35,6 @@ RankResult rank_result(const RankRecord& rank, RankClass rank_class) {
     } else {
         result.signal = WTERMSIG(status);
     }
-    constexpr double kNanosecond = 1e-9;
     const auto lived_ns = std::max<std::int64_t>(0, rank.exited->time_ns - rank.started->time_ns);
     result.seconds = static_cast<double>(lived_ns) * kNanosecond;
     result.max_rss_bytes = rank.exited->max_rss_bytes;
@@ -71,6 +71,10 @@ Culprit make_culprit(const Seen& seen, const Verdict& verdict) {
                                 : describe_failure(rank, verdict),
                     .message = {},
                     .stderr_tail = seen.tails[index].lines()};
+    if (const auto lead = find_lead(seen.record, verdict)) {
+        culprit.failed_ranks = lead->failed;
+        culprit.lead_seconds = static_cast<double>(lead->ns) * kNanosecond;
+    }
     if (rank.exception) {
         culprit.message = last_line(rank.exception->report.text);
     } else if (rank.peer_lost) {

@@ -47,14 +47,18 @@ Json to_json(const Culprit& culprit) {
             {"exit_code", optional_number(rank.exit_code)},
             {"signal", rank.signal ? Json(signal_name(*rank.signal)) : Json(nullptr)},
             {"message", culprit.message.empty() ? culprit.what : culprit.message},
-            {"stderr_tail", culprit.stderr_tail}};
+            {"stderr_tail", culprit.stderr_tail},
+            {"failed_ranks", culprit.failed_ranks},
+            {"seconds_before_next",
+             culprit.lead_seconds ? seconds(*culprit.lead_seconds) : Json(nullptr)}};
 }
 
 Json lost_host(const std::string& host, const std::string& why) {
-    return {{"rank", nullptr},       {"host", host},
-            {"local_rank", nullptr}, {"pid", nullptr},
-            {"exit_code", nullptr},  {"signal", nullptr},
-            {"message", why},        {"stderr_tail", Json::array()}};
+    return {{"rank", nullptr},         {"host", host},
+            {"local_rank", nullptr},   {"pid", nullptr},
+            {"exit_code", nullptr},    {"signal", nullptr},
+            {"message", why},          {"stderr_tail", Json::array()},
+            {"failed_ranks", nullptr}, {"seconds_before_next", nullptr}};
 }
 
 Json culprit(const JobResult& result) {

@@ -275,6 +275,25 @@ Verdict judge(const JobRecord& record) {
     return settle(reason, exit_code);
 }
 
+std::optional<Lead> find_lead(const JobRecord& record, const Verdict& verdict) {
+    Lead lead{.failed = 1, .ns = 0};
+    std::optional<std::int64_t> next;
+    for (std::size_t rank = 0; rank < record.ranks.size(); ++rank) {
+        const auto since = own_failure(record.ranks[rank]);
+        if (since && verdict.classes[rank] == RankClass::victim) {
+            ++lead.failed;
+            next = std::min(next.value_or(*since), *since);
+        }
+    }
+    if (!verdict.culprit || !next) {
+        return std::nullopt;
+    }
+    const auto& culprit = record.ranks[static_cast<std::size_t>(*verdict.culprit)];
+    const auto end = culprit.exited ? culprit.exited->time_ns : *next;
+    lead.ns = *next - own_failure(culprit).value_or(end);  // who left early has none
+    return lead;
+}
+
 std::string describe_failure(const RankRecord& rank, const Verdict& verdict) {
     switch (verdict.reason) {
         case Reason::exec: {

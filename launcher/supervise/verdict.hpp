@@ -4,7 +4,9 @@
 #include "launcher/supervise/job_record.hpp"
 #include "launcher/supervise/job_result.hpp"
 
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace hvd::launch {
@@ -29,6 +31,17 @@ struct Verdict {
 /// clean exit counts when a peer reports that it missed that rank; the loss of a host counts from
 /// its last word.
 [[nodiscard]] Verdict judge(const JobRecord& record);
+
+/// The ranks that failed by themselves: how many, and how far the culprit was ahead of the next.
+struct Lead {
+    int failed = 0;
+    std::int64_t ns = 0;
+
+    friend bool operator==(const Lead&, const Lead&) = default;
+};
+
+/// Nothing where the culprit was the only one. Who lost a peer, or was ended by us, does not count.
+[[nodiscard]] std::optional<Lead> find_lead(const JobRecord& record, const Verdict& verdict);
 
 /// "exit 3", "signal SIGSEGV", "out of memory", "cannot execute: ./train: No such file ...".
 /// `rank` is the verdict's culprit.

@@ -39,6 +39,21 @@ def test_the_culprits_exit_code_and_last_lines_are_the_last_words(launcher):
     assert job.err.decode().rstrip().endswith("stopped: ranks 0,2-3")
 
 
+def test_the_culprits_line_says_how_much_later_the_next_rank_failed(launcher, tmp_path):
+    summary = tmp_path / "summary.json"
+    script = "test $HOROVOD_RANK = 0 && exit 0; test $HOROVOD_RANK = 2 || sleep 0.4; exit 3"
+
+    job = launcher.run(
+        *("-np", 4, "--on-failure", "wait", "--summary", summary), *("sh", "-c", script)
+    )
+
+    line = culprit_line(2, r"exit 3, first of 3, (\d+ ms|\d+\.\d s) before the next")
+    assert any(re.fullmatch(line, said) for said in job.said), job.said
+    culprit = json.loads(summary.read_text())["culprit"]
+    assert culprit["failed_ranks"] == 3
+    assert 0 < culprit["seconds_before_next"] < 30
+
+
 @pytest.mark.parametrize("code", [1, 2, 77, 124, 255])
 def test_any_exit_code_of_a_rank_is_passed_on(launcher, code):
     assert launcher.run("-np", 2, *only_rank(0, f"exit {code}")).code == code

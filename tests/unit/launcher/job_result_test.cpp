@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -82,6 +83,25 @@ TEST_CASE("the last words name the culprit, its last lines, and the others") {
           "horovodrun: lost a peer: ranks 4\n");
 }
 
+TEST_CASE("where others failed too, the culprit's line says how much later that was") {
+    auto result = failed_job();
+    result.culprit->failed_ranks = 8;
+    const auto [lead, words] = GENERATE(values<std::pair<double, const char*>>({
+        {0.0, "less than 1 ms"},
+        {0.04, "40 ms"},
+        {3.21, "3.2 s"},
+        {312.4, "312 s"},
+    }));
+    result.culprit->lead_seconds = lead;
+
+    const auto summary = Json::parse(format_summary(result));
+
+    CHECK(format_last_words(result).find("): exit 3, first of 8, " + std::string(words) +
+                                         " before the next\n") != std::string::npos);
+    CHECK(summary["culprit"]["failed_ranks"] == 8);
+    CHECK(summary["culprit"]["seconds_before_next"] == lead);
+}
+
 TEST_CASE("what a rank reported is shown unless its last lines show it already") {
     auto result = failed_job();
     result.culprit->message = "ValueError: boom";
@@ -152,7 +172,9 @@ TEST_CASE("the summary has every field of its format") {
                                    {"exit_code", 3},
                                    {"signal", nullptr},
                                    {"message", "exit 3"},
-                                   {"stderr_tail", {"first", "second"}}}));
+                                   {"stderr_tail", {"first", "second"}},
+                                   {"failed_ranks", 1},
+                                   {"seconds_before_next", nullptr}}));
     CHECK(json["ranks"].size() == 6);
     CHECK(json["ranks"][0] == Json({{"rank", 0},
                                     {"host", "node1"},

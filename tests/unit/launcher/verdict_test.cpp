@@ -11,8 +11,10 @@
 using hvd::coll::ReportKind;
 using hvd::launch::Cause;
 using hvd::launch::describe_failure;
+using hvd::launch::find_lead;
 using hvd::launch::JobRecord;
 using hvd::launch::judge;
+using hvd::launch::Lead;
 using hvd::launch::RankClass;
 using hvd::launch::RankRecord;
 using hvd::launch::Reason;
@@ -74,6 +76,10 @@ private:
 
     RankRecord record_;
 };
+
+std::optional<Lead> lead_in(const JobRecord& record) {
+    return find_lead(record, judge(record));
+}
 
 JobRecord job(const std::vector<Rank>& ranks, Cause::Kind cause = Cause::Kind::rank_failed) {
     JobRecord record;
@@ -346,4 +352,34 @@ TEST_CASE("ranks that were ended by neither us nor themselves are the launcher's
 
     CHECK(verdict.exit_code == 125);
     CHECK(verdict.reason == Reason::host_lost);
+}
+
+TEST_CASE("the culprit is ahead of the next rank that failed by itself") {
+    const auto record = job({Rank(0).ends(exit_status(1), 90), Rank(1).ends(exit_status(3), 10),
+                             Rank(2).ends(SIGSEGV, 45), Rank(3).ends(0, 20)});
+
+    CHECK(lead_in(record) == Lead{.failed = 3, .ns = 35});
+}
+
+TEST_CASE("an exception counts from its report, on both sides of the lead") {
+    const auto record = job(
+        {Rank(0).raised(20).ends(exit_status(1), 70), Rank(1).raised(10).ends(exit_status(1), 95)});
+
+    CHECK(lead_in(record) == Lead{.failed = 2, .ns = 10});
+}
+
+TEST_CASE("who left early is ahead from its end on") {
+    const auto record = job({Rank(0).lost(2, 12).ends(exit_status(1), 13),
+                             Rank(1).ends(exit_status(7), 30), Rank(2).ends(0, 10)});
+
+    CHECK(lead_in(record) == Lead{.failed = 2, .ns = 20});
+}
+
+TEST_CASE("ranks that we ended or that lost a peer leave the culprit alone") {
+    const auto failed = Rank(0).ends(exit_status(3), 10);
+
+    CHECK_FALSE(lead_in(job({failed})));
+    CHECK_FALSE(lead_in(job({failed, Rank(1).stopped(SIGTERM, 12), Rank(2).stopped(SIGSEGV, 13),
+                             Rank(3).lost(0, 11).ends(exit_status(1), 14), Rank(4).ends(0, 20)})));
+    CHECK_FALSE(lead_in(job({Rank(0).ends(0, 1)}, Cause::Kind::none)));
 }
