@@ -64,6 +64,7 @@ SuperviseOptions supervise_options(const LaunchRequest& request) {
         .lease = request.lease,
         .on_failure = request.on_failure == FailureRule::wait ? OnFailure::wait : OnFailure::stop,
         .exit_timeout = request.exit_timeout,
+        .error_lines = static_cast<std::size_t>(request.error_lines),
         .verbose = request.verbose,
         .output = {.timestamps = request.prefix_timestamp ? RankPrinter::Timestamps::yes
                                                           : RankPrinter::Timestamps::no,

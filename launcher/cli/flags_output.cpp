@@ -29,6 +29,21 @@ Status set_stdin(Draft& draft, std::string_view value) {
     return ok();
 }
 
+Status set_show(Draft& draft, std::string_view value) {
+    auto ranks = parse_ranges(value);
+    if (!ranks) {
+        return wrong("must be ranks, such as 0,2-4");
+    }
+    draft.request.show = std::move(*ranks);
+    return ok();
+}
+
+Status set_error_lines(Draft& draft, std::string_view value) {
+    constexpr int kMost = 1000;
+    HVD_TRY(draft.request.error_lines, whole_number(value, 0, kMost));
+    return ok();
+}
+
 }  // namespace
 
 FlagSection output_flags() {
@@ -50,17 +65,7 @@ FlagSection output_flags() {
                   draft.request.prefix_timestamp = true;
                   return ok();
               }},
-             {{"--show"},
-              "RANKS",
-              "print the output of these ranks only, such as 0,2-4",
-              [](Draft& draft, std::string_view value) -> Status {
-                  auto ranks = parse_ranges(value);
-                  if (!ranks) {
-                      return wrong("must be ranks, such as 0,2-4");
-                  }
-                  draft.request.show = std::move(*ranks);
-                  return ok();
-              }},
+             {{"--show"}, "RANKS", "print the output of these ranks only, such as 0,2-4", set_show},
              {{"--stdin"},
               "RANK|all",
               "who reads the standard input of horovodrun; the other ranks read /dev/null",
@@ -75,6 +80,11 @@ FlagSection output_flags() {
                   draft.request.summary = value;
                   return ok();
               }},
+             {{"--error-lines"},
+              "N",
+              "how many of the last lines of the culprit's standard error the report of a failure "
+              "repeats, 0 to 1000 (default: 20)",
+              set_error_lines},
              {{"--launch-trace"},
               "FILE",
               "write where the time of the start went, host by host, as trace events (JSON) for "

@@ -106,6 +106,7 @@ struct LaunchRequest {
     bool prefix_timestamp = false;
     std::optional<std::vector<int>> show;  // ranks whose output reaches the console
     std::optional<std::filesystem::path> summary;
+    int error_lines = 20;  // of the culprit's standard error, in the report
     std::optional<std::filesystem::path> launch_trace;
     bool stdin_all = false;
     std::optional<int> stdin_rank;  // neither: the ranks read /dev/null

@@ -69,6 +69,10 @@ void add_culprit(std::string& text, const Culprit& culprit) {
     if (!is_message_shown) {
         add_line(text, "it reported: " + culprit.message);
     }
+    if (const auto& same = culprit.same_ranks; !same.empty()) {
+        add_line(text, "same on " + std::to_string(same.size()) +
+                           (same.size() == 1 ? " rank: " : " ranks: ") + format_ranges(same));
+    }
 }
 
 std::string describe_end(const RankResult& process) {

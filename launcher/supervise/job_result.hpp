@@ -61,6 +61,7 @@ struct Culprit {
     std::vector<std::string> stderr_tail;
     int failed_ranks = 1;                  // with those that failed by themselves after it
     std::optional<double> lead_seconds{};  // to the next of them; empty: there is none
+    std::vector<int> same_ranks{};         // others that failed with the same last words
 };
 
 /// The program that has started the ranks.

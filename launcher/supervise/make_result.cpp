@@ -6,6 +6,8 @@
 #include "launcher/supervise/verdict.hpp"
 
 #include <algorithm>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include <sys/wait.h>
@@ -81,6 +83,40 @@ Culprit make_culprit(const Seen& seen, const Verdict& verdict) {
         culprit.message = last_line(rank.peer_lost->report.text);
     }
     return culprit;
+}
+
+/// From the last traceback on, else all: what a rank said before it failed is its own.
+std::span<const std::string> last_failure(const std::vector<std::string>& lines) {
+    const auto begins = [](std::string_view line) { return line.starts_with("Traceback (most"); };
+    const auto after = std::find_if(lines.rbegin(), lines.rend(), begins).base();
+    return after == lines.begin() ? std::span(lines) : std::span(after - 1, lines.end());
+}
+
+/// The others that ended as the culprit did and said the same, in their last lines or to us. What
+/// our own TERM ended has failed in no such way.
+std::vector<int> find_same(const Seen& seen, const JobResult& result) {
+    const auto& culprit = *result.culprit;
+    const auto index = static_cast<std::size_t>(culprit.rank.rank);
+    const auto words = last_failure(culprit.stderr_tail);
+    const auto& report = seen.record.ranks[index].exception;
+    std::vector<int> same;
+    for (std::size_t other = 0; other < result.ranks.size(); ++other) {
+        const auto& rank = result.ranks[other];
+        const bool has_failed = rank.rank_class == RankClass::victim ||
+                                rank.rank_class == RankClass::lost ||
+                                (rank.rank_class == RankClass::stopped && rank.exit_code);
+        if (!has_failed || rank.exit_code != culprit.rank.exit_code ||
+            rank.signal != culprit.rank.signal) {
+            continue;
+        }
+        const auto& said = seen.record.ranks[other].exception;
+        const auto lines = seen.tails[other].lines();
+        if ((report && said && report->report.text == said->report.text) ||
+            (!words.empty() && std::ranges::equal(words, last_failure(lines)))) {
+            same.push_back(rank.rank);
+        }
+    }
+    return same;
 }
 
 std::string missing_ranks(const JobRecord& record) {
@@ -187,6 +223,7 @@ JobResult make_result(Seen seen) {
     }
     if (verdict.culprit) {
         result.culprit = make_culprit(seen, verdict);
+        result.culprit->same_ranks = find_same(seen, result);
     }
     if (verdict.lost) {
         result.lost_host = verdict.lost->host;

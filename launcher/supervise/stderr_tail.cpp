@@ -6,23 +6,26 @@
 namespace hvd::launch {
 
 void StderrTail::add(std::string_view bytes) {
-    if (bytes.size() > kMaxBytes) {
+    if (max_lines_ == 0) {
+        return;
+    }
+    if (bytes.size() > max_bytes_) {
         bytes_.clear();
         is_cut_ = true;
-        bytes.remove_prefix(bytes.size() - kMaxBytes);
+        bytes.remove_prefix(bytes.size() - max_bytes_);
     }
     bytes_.append(bytes);
-    if (bytes_.size() > 2 * kMaxBytes) {
-        bytes_.erase(0, bytes_.size() - kMaxBytes);
+    if (bytes_.size() > 2 * max_bytes_) {
+        bytes_.erase(0, bytes_.size() - max_bytes_);
         is_cut_ = true;
     }
 }
 
 std::vector<std::string> StderrTail::lines() const {
     auto text = std::string_view(bytes_);
-    const bool is_cut = is_cut_ || text.size() > kMaxBytes;
-    if (text.size() > kMaxBytes) {
-        text.remove_prefix(text.size() - kMaxBytes);
+    const bool is_cut = is_cut_ || text.size() > max_bytes_;
+    if (text.size() > max_bytes_) {
+        text.remove_prefix(text.size() - max_bytes_);
     }
     if (text.ends_with('\n')) {
         text.remove_suffix(1);
@@ -41,8 +44,8 @@ std::vector<std::string> StderrTail::lines() const {
     if (is_cut) {
         lines.front().insert(0, "...");
     }
-    if (lines.size() > kMaxLines) {
-        lines.erase(lines.begin(), lines.end() - kMaxLines);
+    if (lines.size() > max_lines_) {
+        lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(max_lines_));
     }
     return lines;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -12,7 +13,11 @@ namespace hvd::launch {
 class StderrTail final {
 public:
     static constexpr std::size_t kMaxLines = 20;
-    static constexpr std::size_t kMaxBytes = std::size_t{8} << 10;
+    static constexpr std::size_t kMaxBytes = std::size_t{8} << 10;  // of so many lines, or fewer
+
+    explicit StderrTail(std::size_t max_lines = kMaxLines)
+        : max_lines_(max_lines),
+          max_bytes_(std::max(kMaxBytes, max_lines * (kMaxBytes / kMaxLines))) {}
 
     void add(std::string_view bytes);
 
@@ -21,7 +26,9 @@ public:
     [[nodiscard]] std::vector<std::string> lines() const;
 
 private:
-    std::string bytes_;  // up to twice kMaxBytes, so that it is rarely moved
+    std::size_t max_lines_;
+    std::size_t max_bytes_;
+    std::string bytes_;  // up to twice max_bytes_, so that it is rarely moved
     bool is_cut_ = false;
 };
 

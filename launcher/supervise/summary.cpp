@@ -50,15 +50,22 @@ Json to_json(const Culprit& culprit) {
             {"stderr_tail", culprit.stderr_tail},
             {"failed_ranks", culprit.failed_ranks},
             {"seconds_before_next",
-             culprit.lead_seconds ? seconds(*culprit.lead_seconds) : Json(nullptr)}};
+             culprit.lead_seconds ? seconds(*culprit.lead_seconds) : Json(nullptr)},
+            {"same_ranks", culprit.same_ranks}};
 }
 
 Json lost_host(const std::string& host, const std::string& why) {
-    return {{"rank", nullptr},         {"host", host},
-            {"local_rank", nullptr},   {"pid", nullptr},
-            {"exit_code", nullptr},    {"signal", nullptr},
-            {"message", why},          {"stderr_tail", Json::array()},
-            {"failed_ranks", nullptr}, {"seconds_before_next", nullptr}};
+    return {{"rank", nullptr},
+            {"host", host},
+            {"local_rank", nullptr},
+            {"pid", nullptr},
+            {"exit_code", nullptr},
+            {"signal", nullptr},
+            {"message", why},
+            {"stderr_tail", Json::array()},
+            {"failed_ranks", nullptr},
+            {"seconds_before_next", nullptr},
+            {"same_ranks", Json::array()}};
 }
 
 Json culprit(const JobResult& result) {

@@ -50,7 +50,8 @@ Result<Supervised> Supervisor::run(const LaunchPlan& plan) {
     plan_ = &plan;
     HVD_TRY_STATUS(open_output());
     machine_.emplace(plan, options_.on_failure);
-    tails_.resize(machine_->record().ranks.size() + 1);  // the last is the launcher's
+    tails_.assign(machine_->record().ranks.size() + 1,  // the last is the launcher's
+                  StderrTail(options_.error_lines));
     gone_.resize(agents_.size());
     versions_.emplace(plan.hosts);
     sweeper_.emplace(io_, *starter_, [this] { continue_draining(); });

@@ -53,6 +53,7 @@ struct SuperviseOptions {
     /// the others must have ended too; then the job ends as by `timeout`.
     std::optional<std::chrono::milliseconds> exit_timeout = std::nullopt;
 
+    std::size_t error_lines = StderrTail::kMaxLines;  // of the culprit, in the report
     bool verbose = false;
     OutputOptions output;  // `ranks` comes from the plan
 

@@ -7,10 +7,12 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 from jobs import only_rank
 
+PYTHON = (sys.executable, "-S", "-E")
 CULPRIT = r"horovodrun: culprit: rank {} \(host [^,]+, local rank {}, pid \d+\): {}"
 
 
@@ -52,6 +54,38 @@ def test_the_culprits_line_says_how_much_later_the_next_rank_failed(launcher, tm
     culprit = json.loads(summary.read_text())["culprit"]
     assert culprit["failed_ranks"] == 3
     assert 0 < culprit["seconds_before_next"] < 30
+
+
+def test_the_same_traceback_of_several_ranks_is_told_once(launcher, tmp_path):
+    program = tmp_path / "rank.py"
+    program.write_text(
+        "import os, sys, time\n"
+        "rank = int(os.environ['HOROVOD_RANK'])\n"
+        "time.sleep(0 if rank == 1 else 0.3)\n"
+        "print('rank', rank, 'begins', file=sys.stderr)\n"
+        "raise ValueError('no data' if rank != 2 else 'other')\n"
+    )
+    flags = ("-np", 4, "--on-failure", "wait", "--bind-to", "none")
+
+    job = launcher.run(*flags, *PYTHON, program)
+
+    words = [line for line in job.said if "| " in line or "same on" in line]
+    assert words[-2:] == [
+        "horovodrun: | ValueError: no data",
+        "horovodrun: same on 2 ranks: 0,3",
+    ]
+
+    job = launcher.run(*flags, "--error-lines", 1, *PYTHON, program)
+
+    words = [line for line in job.said if "| " in line or "same on" in line]
+    assert words == [
+        "horovodrun: | ValueError: no data",
+        "horovodrun: same on 2 ranks: 0,3",
+    ]
+
+    job = launcher.run(*flags, "--error-lines", 0, *PYTHON, program)
+
+    assert not [line for line in job.said if "| " in line or "same on" in line]
 
 
 @pytest.mark.parametrize("code", [1, 2, 77, 124, 255])

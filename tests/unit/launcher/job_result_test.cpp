@@ -102,6 +102,19 @@ TEST_CASE("where others failed too, the culprit's line says how much later that 
     CHECK(summary["culprit"]["seconds_before_next"] == lead);
 }
 
+TEST_CASE("last words that several ranks had are there once, with who had them") {
+    auto result = failed_job();
+    result.culprit->same_ranks = {0, 2, 3};
+
+    CHECK(format_last_words(result).find("horovodrun: | second\n"
+                                         "horovodrun: same on 3 ranks: 0,2-3\n"
+                                         "horovodrun: stopped") != std::string::npos);
+    CHECK(Json::parse(format_summary(result))["culprit"]["same_ranks"] == Json({0, 2, 3}));
+
+    result.culprit->same_ranks = {5};
+    CHECK(format_last_words(result).find("horovodrun: same on 1 rank: 5\n") != std::string::npos);
+}
+
 TEST_CASE("what a rank reported is shown unless its last lines show it already") {
     auto result = failed_job();
     result.culprit->message = "ValueError: boom";
@@ -174,7 +187,8 @@ TEST_CASE("the summary has every field of its format") {
                                    {"message", "exit 3"},
                                    {"stderr_tail", {"first", "second"}},
                                    {"failed_ranks", 1},
-                                   {"seconds_before_next", nullptr}}));
+                                   {"seconds_before_next", nullptr},
+                                   {"same_ranks", Json::array()}}));
     CHECK(json["ranks"].size() == 6);
     CHECK(json["ranks"][0] == Json({{"rank", 0},
                                     {"host", "node1"},

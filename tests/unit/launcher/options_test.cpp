@@ -70,7 +70,8 @@ TEST_CASE("every value of a request can be given by a flag") {
         "-np 3 -H localhost:4 --dry-run --output-format json --facts f.json --gpu-bind env "
         "--gpus-per-rank 2 --share-gpus --bind-to none --no-oversubscribe --env A=1 --env B= --env "
         "C=x=y --env-pass NCCL_* --env-clean --output-filename out -prefix-timestamp --show 0,2 "
-        "--summary s.json --stdin 1 --verbose --start-timeout 5 --timeout 0.5 --grace 0 cmd");
+        "--summary s.json --error-lines 7 --stdin 1 --verbose --start-timeout 5 --timeout 0.5 "
+        "--grace 0 cmd");
 
     CHECK(all.processes == 3);
     CHECK(all.hosts == std::vector<Host>{{"localhost", 4}});
@@ -90,6 +91,7 @@ TEST_CASE("every value of a request can be given by a flag") {
     CHECK(all.prefix_timestamp);
     CHECK(all.show == std::vector{0, 2});
     CHECK(all.summary == "s.json");
+    CHECK(all.error_lines == 7);
     CHECK(all.stdin_rank == 1);
     CHECK_FALSE(all.stdin_all);
     CHECK(all.verbose);
@@ -113,6 +115,7 @@ TEST_CASE("defaults are the documented ones") {
     CHECK(plain.start_timeout == milliseconds(30'000));
     CHECK_FALSE(plain.timeout);
     CHECK(plain.grace == milliseconds(10'000));
+    CHECK(plain.error_lines == 20);
     CHECK_FALSE(plain.stdin_all);
     CHECK_FALSE(plain.stdin_rank);
 }
@@ -175,6 +178,7 @@ TEST_CASE("a command line that cannot be right is refused with flag, value and r
         {"-np 2 --show 0-x a", "--show 0-x: must be ranks, such as 0,2-4"},
         {"-np 2 --show 0-2 a", "--show names rank 2, but the ranks are 0 to 1"},
         {"-H localhost:2 --stdin 2 a", "--stdin names rank 2, but the ranks are 0 to 1"},
+        {"-np 2 --error-lines 1001 a", "--error-lines 1001: must be a whole number from 0 to 1000"},
         {"-np 2 --timeout 0 a", "--timeout 0: must be more than 0 seconds"},
         {"-np 2 --grace nan a", "--grace nan: must be a number of seconds from 0 to 31536000"},
         {"-np 2 --output-format json a",

@@ -55,3 +55,20 @@ TEST_CASE("a rank that writes much costs little, and the cut shows") {
     CHECK(lines[0].size() <= StderrTail::kMaxBytes + 3);
     CHECK(lines[1] == "end");
 }
+
+TEST_CASE("as many lines are kept as were asked for, with room for them") {
+    StderrTail none(0);
+    StderrTail two(2);
+    StderrTail many(200);
+    for (int line = 0; line < 300; ++line) {
+        const auto text = std::to_string(line) + std::string(100, '.') + "\n";
+        none.add(text);
+        two.add(text);
+        many.add(text);
+    }
+
+    CHECK(none.lines().empty());
+    CHECK(two.lines().size() == 2);
+    REQUIRE(many.lines().size() == 200);
+    CHECK(many.lines().front().starts_with("100."));
+}
