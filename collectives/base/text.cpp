@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace hvd {
 namespace {
@@ -57,6 +58,23 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
         text += part;
     }
     return text;
+}
+
+std::string one_line(std::string_view text, std::size_t max_characters) {
+    std::vector<std::string> lines;
+    for (const auto line : split(text, '\n')) {
+        std::string shown(trim(line));
+        std::ranges::replace_if(
+            shown, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
+        if (!shown.empty()) {
+            lines.push_back(std::move(shown));
+        }
+    }
+    auto joined = join(lines, "; ");
+    if (joined.size() > max_characters) {
+        joined.replace(0, joined.size() - max_characters, "...");
+    }
+    return joined;
 }
 
 std::optional<std::string_view> nearest(std::string_view word,

@@ -2,6 +2,7 @@
 //
 // What a host prints before its agent speaks: however it is cut, it is read in the same way.
 #include "collectives/base/assert.hpp"
+#include "collectives/base/text.hpp"
 #include "launcher/remote/bootstrap/filter.hpp"
 
 #include <algorithm>
@@ -12,8 +13,8 @@
 
 namespace {
 
+using hvd::one_line;
 using hvd::launch::BootstrapFilter;
-using hvd::launch::one_line;
 
 constexpr std::size_t kMaxLine = 200;
 

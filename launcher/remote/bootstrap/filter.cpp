@@ -87,21 +87,4 @@ std::string rounded_seconds(std::chrono::milliseconds span) {
     return std::to_string(std::chrono::ceil<std::chrono::seconds>(span).count()) + " s";
 }
 
-std::string one_line(std::string_view text, std::size_t max_characters) {
-    std::vector<std::string> lines;
-    for (const auto line : split(text, '\n')) {
-        std::string shown(trim(line));
-        std::ranges::replace_if(
-            shown, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
-        if (!shown.empty()) {
-            lines.push_back(std::move(shown));
-        }
-    }
-    auto joined = join(lines, "; ");
-    if (joined.size() > max_characters) {
-        joined.replace(0, joined.size() - max_characters, "...");
-    }
-    return joined;
-}
-
 }  // namespace hvd::launch

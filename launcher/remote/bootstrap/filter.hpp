@@ -45,9 +45,6 @@ private:
     std::string banner_;
 };
 
-/// Text of several lines as one printable line: its last `max_characters`.
-[[nodiscard]] std::string one_line(std::string_view text, std::size_t max_characters);
-
 /// "20 s"; what has begun counts.
 [[nodiscard]] std::string rounded_seconds(std::chrono::milliseconds span);
 

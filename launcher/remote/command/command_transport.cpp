@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/command/command_transport.hpp"
 
-#include "launcher/remote/bootstrap/filter.hpp"
+#include "collectives/base/text.hpp"
 
 #include <cerrno>
 #include <chrono>

@@ -2,9 +2,9 @@
 #include "launcher/remote/join/door.hpp"
 
 #include "collectives/net/keep_alive.hpp"
+#include "collectives/net/port_holder.hpp"
 #include "launcher/net/io_thread.hpp"
 #include "launcher/plan/gpu_shares.hpp"
-#include "launcher/remote/join/port_holder.hpp"
 #include "launcher/remote/open_files.hpp"
 
 #include <algorithm>
@@ -41,6 +41,12 @@ void set_port(DoorAddress& address, int port) {
     } else {
         reinterpret_cast<sockaddr_in&>(address.storage).sin_port = number;
     }
+}
+
+std::string tell_port_holder(const DoorAddress& address) {
+    const auto* const at = reinterpret_cast<const sockaddr*>(&address.storage);
+    return coll::net::tell_port_holder(coll::net::to_ip(at),
+                                       static_cast<std::uint16_t>(port_of(address)));
 }
 
 /// Nothing, and errno, where that fails.
@@ -111,9 +117,9 @@ Result<std::unique_ptr<JoinDoor>> JoinDoor::open(IoThread& io, DoorOptions optio
     const auto refuse = [&](int error) {
         auto why = system_error("--listen " + to_string(options.address), error).message;
         if (error == EADDRINUSE) {
-            const auto holder = tell_port_holder(port_of(options.address));
-            why += "; " + (holder.empty() ? "another program has it" : holder + " listens there") +
-                   ": take another port, or 0 for any";
+            const auto holder = tell_port_holder(options.address);
+            why += "; " + (holder.empty() ? "another program" : holder) +
+                   " has it: take another port, or 0 for any";
         } else if (error == EADDRNOTAVAIL) {
             why += "; it is no address of this machine";
         }

@@ -13,6 +13,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -165,15 +166,32 @@ def test_what_answers_otherwise_is_no_horovodrun(launcher, token):
     assert "no horovodrun is at the other end" in ended.err.decode()
 
 
+LISTEN = """
+import socket, sys
+server = socket.create_server((sys.argv[1], int(sys.argv[2])))
+print("listening", flush=True)
+sys.stdin.read()
+"""
+
+
 def test_a_port_that_is_taken_is_told(launcher, token):
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", 0)) as server, contextlib.ExitStack() as others:
         port = server.getsockname()[1]
+        for other in ("127.0.0.2", "127.0.0.3", "127.0.0.4"):  # have the port, but not this one
+            program = others.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", LISTEN, other, str(port)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+            )
+            assert program.stdout.readline() == b"listening\n"
         where = ("--listen", f"127.0.0.1:{port}", "--join-token-file", token)
         ended = launcher.run("-np", 1, *where, "true")
 
     assert ended.code == 2
     assert f"--listen 127.0.0.1:{port}" in ended.said[-1]
-    holder = rf"; pid {os.getpid()} of user \S+ \(.*pytest.*\) listens there: take another port"
+    holder = rf"; pid {os.getpid()} of user \S+ \(.*pytest.*\) has it: take another port"
     assert re.search(holder, ended.said[-1]), ended.said
 
 
