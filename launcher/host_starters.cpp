@@ -86,12 +86,12 @@ std::vector<std::string> HostStarters::names() const {
     return names;
 }
 
-std::string HostStarters::describe() const {
-    std::string text = "agents:\n";
+std::vector<AgentWay> HostStarters::ways() const {
+    std::vector<AgentWay> ways;
     for (const auto& placed : hosts_) {
-        text += "  " + placed.host.name + ": " + starter_of(placed).way_to(placed.host) + "\n";
+        ways.push_back({.host = placed.host.name, .way = starter_of(placed).way_to(placed.host)});
     }
-    return text;
+    return ways;
 }
 
 Result<std::unique_ptr<HostStarters>> make_host_starters(IoThread& io,

@@ -3,6 +3,7 @@
 
 #include "launcher/cli/options.hpp"
 #include "launcher/hosts/this_machine.hpp"
+#include "launcher/plan/print.hpp"
 #include "launcher/remote/factory.hpp"
 #include "launcher/remote/starter.hpp"
 
@@ -41,8 +42,8 @@ public:
     /// The name of the starter of each host, in their order.
     [[nodiscard]] std::vector<std::string> names() const;
 
-    /// For people, a line for each host: how its agent was started.
-    [[nodiscard]] std::string describe() const;
+    /// For people: how the agent of each host was started.
+    [[nodiscard]] std::vector<AgentWay> ways() const;
 
 private:
     [[nodiscard]] Starter& starter_of(const PlacedHost& placed) const noexcept;

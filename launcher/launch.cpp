@@ -72,12 +72,11 @@ SuperviseOptions supervise_options(const LaunchRequest& request) {
                    .folder = request.output_filename}};
 }
 
-/// `agents` says for people how they were started.
 int print_plan(const LaunchRequest& request,
                const LaunchPlan& plan,
-               const std::string& agents = {}) {
-    return print_page(request.output_format == OutputFormat::json ? print_json(plan)
-                                                                  : print_text(plan) + agents);
+               std::span<const AgentWay> agents = {}) {
+    return print_page(request.output_format == OutputFormat::json ? print_json(plan, agents)
+                                                                  : print_text(plan, agents));
 }
 
 /// A job that never had a rank.
@@ -279,7 +278,7 @@ int use_plan(Supervisor& supervisor,
              std::optional<SummaryFile>& summary) {
     if (request.dry_run) {
         supervisor.dismiss(0);
-        return print_plan(request, plan, starters.describe());
+        return print_plan(request, plan, starters.ways());
     }
     if (request.verbose) {
         (void)write_all(STDERR_FILENO, print_text(plan));

@@ -86,9 +86,33 @@ std::string describe_environment(const LaunchPlan& plan, const std::vector<Place
     return text;
 }
 
+/// What all ranks have in common. Nothing where there are none.
+std::string describe_command(const LaunchPlan& plan, const std::vector<Place>& places) {
+    if (places.empty()) {
+        return {};
+    }
+    std::string text;
+    for (const auto& host : plan.hosts) {
+        for (const auto& launcher : host.launchers) {
+            text += "started by: " + quote_line(launcher.env, launcher.argv) + "\n";
+        }
+    }
+    const auto& first = *places.front().rank;
+    text += "command: " + quote_words(first.argv);
+    return text + "\ndirectory: " + first.cwd + "\n" + describe_environment(plan, places);
+}
+
+std::string describe_agents(std::span<const AgentWay> agents) {
+    std::string text = agents.empty() ? "" : "agents:\n";
+    for (const auto& agent : agents) {
+        text += "  " + agent.host + ": " + agent.way + "\n";
+    }
+    return text;
+}
+
 }  // namespace
 
-std::string print_text(const LaunchPlan& plan) {
+std::string print_text(const LaunchPlan& plan, std::span<const AgentWay> agents) {
     std::vector<Row> rows{{"rank", "host", "local", "cross", "GPUs", "CPUs"}};
     std::vector<Place> places;
     std::string hosts;
@@ -106,25 +130,12 @@ std::string print_text(const LaunchPlan& plan) {
     }
     std::string text = std::to_string(plan.np) + (plan.np == 1 ? " rank, " : " ranks, ") +
                        plan.mode + " mode, on " + hosts + "\n" + align(rows);
-    if (places.empty()) {
-        return text;
-    }
-    const auto& first = *places.front().rank;
-    for (const auto& host : plan.hosts) {
-        for (const auto& launcher : host.launchers) {
-            text += "started by: " + quote_line(launcher.env, launcher.argv) + "\n";
-        }
-    }
-    text += "command: " + quote_words(first.argv);
-    return text + "\ndirectory: " + first.cwd + "\n" + describe_environment(plan, places);
+    return text + describe_command(plan, places) + describe_agents(agents);
 }
 
-std::string print_json(const LaunchPlan& plan) {
-    Json document{{"version", kFormatVersion},
-                  {"mode", plan.mode},
-                  {"np", plan.np},
-                  {"hosts", Json::array()},
-                  {"ranks", Json::array()}};
+std::string print_json(const LaunchPlan& plan, std::span<const AgentWay> agents) {
+    Json document{{"version", kFormatVersion}, {"mode", plan.mode},      {"np", plan.np},
+                  {"hosts", Json::array()},    {"ranks", Json::array()}, {"agents", Json::array()}};
     for (const auto& host : plan.hosts) {
         for (const auto& launcher : host.launchers) {
             document["launcher"] = {
@@ -149,6 +160,9 @@ std::string print_json(const LaunchPlan& plan) {
                                          {"cwd", rank.cwd},
                                          {"argv", rank.argv}});
         }
+    }
+    for (const auto& agent : agents) {
+        document["agents"].push_back({{"host", agent.host}, {"way", agent.way}});
     }
     return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -3,21 +3,31 @@
 
 #include "launcher/plan/process_spec.hpp"
 
+#include <span>
 #include <string>
 
 namespace hvd::launch {
 
-/// The plan for a person: a line per rank, then what all ranks have in common. Ends with a newline.
-[[nodiscard]] std::string print_text(const LaunchPlan& plan);
+/// How the agent of a host was started, in words for people: the command, where it is one.
+struct AgentWay {
+    std::string host;
+    std::string way;
+};
+
+/// The plan for a person: a line per rank, then what all ranks have in common, then how the agents
+/// were started, where there are any. Ends with a newline.
+[[nodiscard]] std::string print_text(const LaunchPlan& plan, std::span<const AgentWay> agents = {});
 
 /// The plan for a program, with a newline at the end:
 ///
 ///     {version: 1, mode, np, hosts: [{host, slots, starter}],
 ///      ranks: [{rank, host, local_rank, local_size, cross_rank, cross_size,
-///               gpus: [{index, uuid}], cpus: [number], env: {name: value}, cwd, argv: [text]}]}
+///               gpus: [{index, uuid}], cpus: [number], env: {name: value}, cwd, argv: [text]}],
+///      agents: [{host, way}]}
 ///
 /// `env` is what the rank gets on top of horovodrun's environment; empty `cpus` mean that its
-/// affinity is left alone. Bytes that are no UTF-8 are shown as U+FFFD. Fields are only ever added.
-[[nodiscard]] std::string print_json(const LaunchPlan& plan);
+/// affinity is left alone. With --facts no agent was started. Bytes that are no UTF-8 are shown
+/// as U+FFFD. Fields are only ever added.
+[[nodiscard]] std::string print_json(const LaunchPlan& plan, std::span<const AgentWay> agents = {});
 
 }  // namespace hvd::launch

@@ -79,7 +79,7 @@ def test_what_a_rank_has_equals_its_entry_in_the_plan(launcher, tmp_path, flags,
 def test_the_plan_has_the_documented_fields(launcher):
     planned = plan(launcher, "-np", 1, "-H", "localhost:4", "true")
 
-    assert list(planned) == ["version", "mode", "np", "hosts", "ranks"]
+    assert list(planned) == ["version", "mode", "np", "hosts", "ranks", "agents"]
     assert planned["hosts"] == [{"host": "localhost", "slots": 4, "starter": "local"}]
     assert planned["mode"] == "native"
     assert list(planned["ranks"][0]) == [
@@ -103,6 +103,9 @@ def test_a_dry_run_starts_no_rank(launcher, tmp_path):
     assert job.code == 0
     assert "2 ranks, native mode, on localhost" in job.lines[0]
     assert job.lines[-2:] == ["agents:", "  localhost: a child of horovodrun"]
+    assert plan(launcher, "-np", 2, "true")["agents"] == [
+        {"host": "localhost", "way": "a child of horovodrun"}
+    ]
     assert not (tmp_path / "started").exists()
 
 

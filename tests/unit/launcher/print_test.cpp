@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 
 #include <string>
+#include <vector>
 
+using hvd::launch::AgentWay;
 using hvd::launch::HostPlan;
 using hvd::launch::LaunchPlan;
 using hvd::launch::print_json;
@@ -127,9 +129,30 @@ TEST_CASE("the plan for a program has the documented fields and no others") {
         "a b"
       ]
     }
-  ]
+  ],
+  "agents": []
 }
 )");
+}
+
+TEST_CASE("both forms of the plan say how the agents were started") {
+    const std::vector<AgentWay> agents{{.host = "a", .way = "a child of horovodrun"},
+                                       {.host = "b", .way = "ssh b"}};
+
+    CHECK_THAT(print_text(plan(), agents),
+               Catch::EndsWith("agents:\n  a: a child of horovodrun\n  b: ssh b\n"));
+    CHECK_THAT(print_json(plan(), agents), Catch::EndsWith(R"(  "agents": [
+    {
+      "host": "a",
+      "way": "a child of horovodrun"
+    },
+    {
+      "host": "b",
+      "way": "ssh b"
+    }
+  ]
+}
+)"));
 }
 
 TEST_CASE("bytes that are no UTF-8 do not stop the plan from being printed") {
