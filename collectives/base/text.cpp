@@ -60,6 +60,16 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
     return text;
 }
 
+std::string join_first(std::span<const std::string> parts,
+                       std::size_t most,
+                       std::string_view rest) {
+    if (parts.size() <= most) {
+        return join(parts, ", ");
+    }
+    return join(parts.first(most), ", ") + " and " + std::to_string(parts.size() - most) + " " +
+           std::string(rest);
+}
+
 std::string one_line(std::string_view text, std::size_t max_characters) {
     std::vector<std::string> lines;
     for (const auto line : split(text, '\n')) {

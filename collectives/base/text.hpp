@@ -33,6 +33,11 @@ requires std::integral<T> || std::floating_point<T>
 
 [[nodiscard]] std::string join(std::span<const std::string> parts, std::string_view separator);
 
+/// The first `most` parts and how many there are besides: "a, b and 3 more". `rest` is their word.
+[[nodiscard]] std::string join_first(std::span<const std::string> parts,
+                                     std::size_t most,
+                                     std::string_view rest = "more");
+
 /// Text of several lines as one printable line: its last `max_characters`.
 [[nodiscard]] std::string one_line(std::string_view text, std::size_t max_characters);
 

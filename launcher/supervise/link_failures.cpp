@@ -53,10 +53,8 @@ struct Group {
 
 }  // namespace
 
-std::string short_list(std::vector<std::string> names) {
-    const auto more = names.size() - std::min(names.size(), kMostNames);
-    names.resize(names.size() - more);
-    return join(names, ", ") + (more == 0 ? "" : " and " + std::to_string(more) + " more hosts");
+std::string short_list(std::span<const std::string> names) {
+    return join_first(names, kMostNames, "more hosts");
 }
 
 std::vector<std::string> tell_link_failures(const std::vector<HostResult>& failed,

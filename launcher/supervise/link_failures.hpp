@@ -5,6 +5,7 @@
 
 #include "launcher/supervise/job_result.hpp"
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,6 @@ namespace hvd::launch {
                                                           const std::vector<std::string>& missing);
 
 /// "a, b and 7 more hosts".
-[[nodiscard]] std::string short_list(std::vector<std::string> names);
+[[nodiscard]] std::string short_list(std::span<const std::string> names);
 
 }  // namespace hvd::launch

@@ -11,18 +11,7 @@
 namespace hvd::launch {
 namespace {
 
-/// "h1, h2 and 6 more".
-std::string name_some(const std::vector<std::string>& hosts) {
-    constexpr std::size_t kMostNames = 4;
-    std::string names;
-    for (std::size_t index = 0; index < std::min(hosts.size(), kMostNames); ++index) {
-        names += (index == 0 ? "" : ", ") + hosts[index];
-    }
-    if (hosts.size() > kMostNames) {
-        names += " and " + std::to_string(hosts.size() - kMostNames) + " more";
-    }
-    return names;
-}
+constexpr std::size_t kMostNames = 4;
 
 }  // namespace
 
@@ -77,7 +66,7 @@ std::vector<std::string> VersionRoll::differences() const {
         std::string sentence = "hosts differ: " + name + " is ";
         for (std::size_t index = 0; index < groups.size(); ++index) {
             sentence += (index == 0 ? "" : ", but ") + groups[index].first + " on " +
-                        name_some(groups[index].second);
+                        join_first(groups[index].second, kMostNames);
         }
         sentences.push_back(std::move(sentence));
     }

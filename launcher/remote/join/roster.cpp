@@ -43,12 +43,6 @@ std::string_view take_number(std::string_view& text) {
     return digits;
 }
 
-std::string list(std::vector<std::string> names) {
-    const auto more = names.size() - std::min(names.size(), kMostNames);
-    names.resize(names.size() - more);
-    return join(names, ", ") + (more == 0 ? "" : " and " + std::to_string(more) + " more");
-}
-
 }  // namespace
 
 bool is_same_host(std::string_view a, std::string_view b) {
@@ -171,7 +165,7 @@ std::string JoinRoster::progress() const {
             missing.push_back(host.name);
         }
     }
-    return missing.empty() ? text : text + "; missing: " + list(std::move(missing));
+    return missing.empty() ? text : text + "; missing: " + join_first(missing, kMostNames);
 }
 
 std::vector<Host> JoinRoster::hosts() const {

@@ -63,6 +63,22 @@ TEST_CASE("a typing error finds its nearest name, nonsense finds none") {
     CHECK_FALSE(hvd::nearest("zzzzzz", kNames));
 }
 
+TEST_CASE("of many parts the first are named and the others counted") {
+    const std::vector<std::string> parts{"a", "b", "c"};
+
+    CHECK(hvd::join_first({}, 2).empty());
+    CHECK(hvd::join_first(parts, 4) == "a, b, c");
+    CHECK(hvd::join_first(parts, 3) == "a, b, c");
+    CHECK(hvd::join_first(parts, 2) == "a, b and 1 more");
+    CHECK(hvd::join_first(parts, 1, "more hosts") == "a and 2 more hosts");
+}
+
+TEST_CASE("several lines are shown as one, without what moves the cursor") {
+    CHECK(hvd::one_line(" a\tb \r\n\n\x1b[1mc\x7f", 20) == "a?b; ?[1mc?");
+    CHECK(hvd::one_line("abcdef", 4) == "...cdef");
+    CHECK(hvd::one_line("\n \n", 4).empty());
+}
+
 TEST_CASE("globs match as in a shell") {
     CHECK(hvd::matches_glob("NCCL_DEBUG", "NCCL_*"));
     CHECK(hvd::matches_glob("abcbc", "a*bc"));
