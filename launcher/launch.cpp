@@ -66,8 +66,8 @@ SuperviseOptions supervise_options(const LaunchRequest& request) {
         .exit_timeout = request.exit_timeout,
         .error_lines = static_cast<std::size_t>(request.error_lines),
         .verbose = request.verbose,
-        .output = {.timestamps = request.prefix_timestamp ? RankPrinter::Timestamps::yes
-                                                          : RankPrinter::Timestamps::no,
+        .output = {.prefix = request.prefix.value_or(
+                       request.prefix_timestamp ? LinePrefix::stamped() : LinePrefix()),
                    .show = request.show,
                    .folder = request.output_filename}};
 }

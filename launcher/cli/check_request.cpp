@@ -85,6 +85,9 @@ Status check_job(const Draft& draft) {
     if (!request.processes && request.hosts.empty() && !request.facts_file && !request.join_hosts) {
         return wrong("say how many ranks to start: -np N");
     }
+    if (request.prefix && request.prefix_timestamp) {
+        return wrong("-prefix-timestamp and --prefix: write {time} into the prefix instead");
+    }
     HVD_TRY_STATUS(check_ranks(request));
     if (request.command.empty()) {
         return wrong(

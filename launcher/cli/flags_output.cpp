@@ -5,7 +5,10 @@
 #include "launcher/cli/flag.hpp"
 #include "launcher/cli/values.hpp"
 
+#include <filesystem>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace hvd::launch {
@@ -44,6 +47,23 @@ Status set_error_lines(Draft& draft, std::string_view value) {
     return ok();
 }
 
+Status set_prefix(Draft& draft, std::string_view value) {
+    HVD_TRY(draft.request.prefix, LinePrefix::parse(value));
+    return ok();
+}
+
+std::function<Status(Draft&, std::string_view)> set_path(
+    std::optional<std::filesystem::path> LaunchRequest::*place,
+    const char* missing) {
+    return [=](Draft& draft, std::string_view value) -> Status {
+        if (value.empty()) {
+            return wrong(missing);
+        }
+        draft.request.*place = value;
+        return ok();
+    };
+}
+
 }  // namespace
 
 FlagSection output_flags() {
@@ -51,13 +71,7 @@ FlagSection output_flags() {
             {{{"--output-filename"},
               "DIR",
               "also write what each rank prints to DIR/rank.N/stdout and DIR/rank.N/stderr",
-              [](Draft& draft, std::string_view value) -> Status {
-                  if (value.empty()) {
-                      return wrong("a directory is missing");
-                  }
-                  draft.request.output_filename = value;
-                  return ok();
-              }},
+              set_path(&LaunchRequest::output_filename, "a directory is missing")},
              {{"-prefix-timestamp", "--prefix-output-with-timestamp"},
               "",
               "begin each line with the time at which the rank wrote it (UTC)",
@@ -65,6 +79,12 @@ FlagSection output_flags() {
                   draft.request.prefix_timestamp = true;
                   return ok();
               }},
+             {{"--prefix"},
+              "TEMPLATE",
+              "what begins each line on the console instead of [RANK]<STREAM>: - text with {rank}, "
+              "{host}, {local_rank}, {stream} and {time} (UTC), such as '[{rank} {host}] '; none "
+              "for nothing",
+              set_prefix},
              {{"--show"}, "RANKS", "print the output of these ranks only, such as 0,2-4", set_show},
              {{"--stdin"},
               "RANK|all",
@@ -73,13 +93,7 @@ FlagSection output_flags() {
              {{"--summary"},
               "FILE",
               "write how the job ended, as JSON",
-              [](Draft& draft, std::string_view value) -> Status {
-                  if (value.empty()) {
-                      return wrong("a file name is missing");
-                  }
-                  draft.request.summary = value;
-                  return ok();
-              }},
+              set_path(&LaunchRequest::summary, "a file name is missing")},
              {{"--error-lines"},
               "N",
               "how many of the last lines of the culprit's standard error the report of a failure "
@@ -89,13 +103,7 @@ FlagSection output_flags() {
               "FILE",
               "write where the time of the start went, host by host, as trace events (JSON) for "
               "ui.perfetto.dev; with --verbose its critical path is said too",
-              [](Draft& draft, std::string_view value) -> Status {
-                  if (value.empty()) {
-                      return wrong("a file name is missing");
-                  }
-                  draft.request.launch_trace = value;
-                  return ok();
-              }},
+              set_path(&LaunchRequest::launch_trace, "a file name is missing")},
              {{"--verbose"}, "", "say what horovodrun does", [](Draft& draft, std::string_view) {
                   draft.request.verbose = true;
                   return ok();

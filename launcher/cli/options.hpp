@@ -7,6 +7,7 @@
 #include "collectives/base/result.hpp"
 #include "launcher/hosts/host_spec.hpp"
 #include "launcher/hosts/task.hpp"
+#include "launcher/output/line_prefix.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -104,6 +105,7 @@ struct LaunchRequest {
 
     std::optional<std::filesystem::path> output_filename;
     bool prefix_timestamp = false;
+    std::optional<LinePrefix> prefix;
     std::optional<std::vector<int>> show;  // ranks whose output reaches the console
     std::optional<std::filesystem::path> summary;
     int error_lines = 20;  // of the culprit's standard error, in the report

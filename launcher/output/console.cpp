@@ -14,10 +14,13 @@ constexpr std::size_t kMaxText = std::size_t{256} << 10;
 
 }  // namespace
 
-ConsoleSink::ConsoleSink(int ranks, RankPrinter::Timestamps timestamps, ConsoleEvents& events)
+ConsoleSink::ConsoleSink(int ranks,
+                         const LinePrefix& prefix,
+                         const std::vector<RankPlace>& places,
+                         ConsoleEvents& events)
     : events_(events),
-      places_{Place{STDOUT_FILENO, RankPrinter(ranks, OutputStream::out, timestamps)},
-              Place{STDERR_FILENO, RankPrinter(ranks, OutputStream::err, timestamps)}} {}
+      places_{Place{STDOUT_FILENO, RankPrinter(ranks, OutputStream::out, prefix, places)},
+              Place{STDERR_FILENO, RankPrinter(ranks, OutputStream::err, prefix, places)}} {}
 
 void ConsoleSink::take(const Chunk& chunk) {
     if (chunk.stream != current_ || text_.size() >= kMaxText) {

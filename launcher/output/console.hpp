@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace hvd::launch {
 
@@ -26,7 +27,10 @@ struct ConsoleEvents {
 /// line. The descriptors stay blocking: O_NONBLOCK would leak into whatever shares them.
 class ConsoleSink final : public Sink {
 public:
-    ConsoleSink(int ranks, RankPrinter::Timestamps timestamps, ConsoleEvents& events);
+    ConsoleSink(int ranks,
+                const LinePrefix& prefix,
+                const std::vector<RankPlace>& places,
+                ConsoleEvents& events);
 
     void take(const Chunk& chunk) override;
     void flush() override;

@@ -40,7 +40,8 @@ JobOutput::JobOutput(const OutputOptions& options, const Events& events)
             return;
         }
         console.writer = std::make_unique<WriterThread>(
-            std::make_unique<ConsoleSink>(options.ranks, options.timestamps, console.events),
+            std::make_unique<ConsoleSink>(options.ranks, options.prefix, options.places,
+                                          console.events),
             events.on_progress);
     };
     open(out_);

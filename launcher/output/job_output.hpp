@@ -19,7 +19,8 @@ namespace hvd::launch {
 
 struct OutputOptions {
     int ranks = 0;
-    RankPrinter::Timestamps timestamps = RankPrinter::Timestamps::no;
+    LinePrefix prefix{};
+    std::vector<RankPlace> places{};       // by rank
     std::optional<std::vector<int>> show;  // only these reach the console
     std::optional<std::filesystem::path> folder;
 

@@ -6,14 +6,19 @@
 #include <array>
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
 namespace hvd::launch {
 
-RankPrinter::RankPrinter(int ranks, OutputStream stream, Timestamps timestamps)
-    : ranks_(static_cast<std::size_t>(ranks) + 1), timestamps_(timestamps) {
-    const auto* name = stream == OutputStream::out ? "]<stdout>:" : "]<stderr>:";
+RankPrinter::RankPrinter(int ranks,
+                         OutputStream stream,
+                         const LinePrefix& prefix,
+                         const std::vector<RankPlace>& places)
+    : ranks_(static_cast<std::size_t>(ranks) + 1) {
     for (std::size_t rank = 0; rank + 1 < ranks_.size(); ++rank) {
-        ranks_[rank].prefix = "[" + std::to_string(rank) + name;
+        ranks_[rank].prefix = prefix.fill(
+            static_cast<int>(rank), rank < places.size() ? places[rank] : RankPlace(), stream);
+        has_time_ = ranks_[rank].prefix.size() > 1;
     }
 }
 
@@ -29,7 +34,7 @@ void RankPrinter::print(const Chunk& chunk, std::string& text) {
         rank.splitter.finish(emit);  // with the stamp of the last chunk, which brought the line
         return;
     }
-    if (timestamps_ == Timestamps::yes) {
+    if (has_time_) {
         stamp(chunk.time_ns);
     }
     rank.splitter.feed(chunk.text(), emit);
@@ -39,8 +44,13 @@ void RankPrinter::append_piece(const Rank& rank,
                                const LineSplitter::Piece& piece,
                                std::string& text) const {
     if (!piece.is_line_feed_of_cr) {
-        text += stamp_;
-        text += rank.prefix;
+        bool is_first = true;
+        for (const auto& part : rank.prefix) {
+            if (!std::exchange(is_first, false)) {
+                text += stamp_;
+            }
+            text += part;
+        }
     }
     text += piece.bytes;
     if (!piece.is_terminated) {

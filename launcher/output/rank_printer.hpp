@@ -2,6 +2,7 @@
 #pragma once
 
 #include "launcher/output/chunk.hpp"
+#include "launcher/output/line_prefix.hpp"
 #include "launcher/output/line_splitter.hpp"
 
 #include <cstdint>
@@ -10,21 +11,23 @@
 
 namespace hvd::launch {
 
-/// Puts "[3]<stdout>:" in front of each line of one stream, as the original does, and with
-/// timestamps the time at which the agent read it: "2026-01-31T09:15:00.123456Z[3]<stdout>:".
+/// Puts its rank's prefix in front of each line of one stream. The time in it is that at which the
+/// agent read the line.
 class RankPrinter final {
 public:
-    enum class Timestamps : std::uint8_t { no, yes };
-
-    /// The lines of one more, of number `ranks`, get nothing in front: mpirun marks them itself.
-    RankPrinter(int ranks, OutputStream stream, Timestamps timestamps);
+    /// `places` may be empty where the prefix has nothing of them. The lines of one more, of number
+    /// `ranks`, get nothing in front: mpirun marks them itself.
+    RankPrinter(int ranks,
+                OutputStream stream,
+                const LinePrefix& prefix,
+                const std::vector<RankPlace>& places = {});
 
     /// Appends what the chunk completes to `text`.
     void print(const Chunk& chunk, std::string& text);
 
 private:
     struct Rank {
-        std::string prefix;
+        std::vector<std::string> prefix;  // with the time between its pieces
         LineSplitter splitter;
     };
 
@@ -32,7 +35,7 @@ private:
     void stamp(std::int64_t time_ns);
 
     std::vector<Rank> ranks_;
-    Timestamps timestamps_;
+    bool has_time_ = false;
     std::int64_t stamped_ns_ = -1;
     std::string stamp_;
 };

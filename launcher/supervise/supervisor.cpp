@@ -69,6 +69,13 @@ Result<Supervised> Supervisor::run(const LaunchPlan& plan) {
 
 Status Supervisor::open_output() {
     options_.output.ranks = plan_->np;
+    options_.output.places.resize(static_cast<std::size_t>(plan_->np));
+    for (const auto& host : plan_->hosts) {
+        for (const auto& rank : host.ranks) {
+            options_.output.places[static_cast<std::size_t>(rank.rank)] = {
+                .host = host.host, .local_rank = rank.local_rank};
+        }
+    }
     HVD_TRY(output_, OutputFlow::create(io_, agents_, options_.output,
                                         {.on_progress = [this] { continue_draining(); },
                                          .on_console_closed =

@@ -55,7 +55,7 @@ struct SuperviseOptions {
 
     std::size_t error_lines = StderrTail::kMaxLines;  // of the culprit, in the report
     bool verbose = false;
-    OutputOptions output;  // `ranks` comes from the plan
+    OutputOptions output;  // `ranks` and `places` come from the plan
 
     LaunchTrace* trace = nullptr;            // outlives the supervisor; null: nobody wants it
     std::function<void()> on_all_started{};  // with `trace`: once it is complete

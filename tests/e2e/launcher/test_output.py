@@ -100,6 +100,16 @@ def test_timestamps_are_utc_and_directly_in_front(launcher):
     assert int(before) <= calendar.timegm(stamp) <= time.time()
 
 
+def test_a_prefix_of_ones_own_names_rank_host_and_stream(launcher):
+    script = only_rank(1, "echo out; echo err >&2", others="true")
+
+    job = launcher.run("-np", 2, "--prefix", "{stream} {rank}@{host} ", *script)
+
+    assert job.lines == ["stdout 1@localhost out"]
+    assert job.err == b"stderr 1@localhost err\n"
+    assert launcher.run("-np", 2, "--prefix", "none", *script).out == b"out\n"
+
+
 def test_files_are_padded_and_hold_what_the_console_does_not_show(launcher, tmp_path):
     job = launcher.run(
         *("-np", 11, "--output-filename", tmp_path, "--show", "3", "--bind-to", "none"),

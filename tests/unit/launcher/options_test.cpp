@@ -116,6 +116,7 @@ TEST_CASE("defaults are the documented ones") {
     CHECK_FALSE(plain.timeout);
     CHECK(plain.grace == milliseconds(10'000));
     CHECK(plain.error_lines == 20);
+    CHECK_FALSE(plain.prefix);
     CHECK_FALSE(plain.stdin_all);
     CHECK_FALSE(plain.stdin_rank);
 }
@@ -178,6 +179,11 @@ TEST_CASE("a command line that cannot be right is refused with flag, value and r
         {"-np 2 --show 0-x a", "--show 0-x: must be ranks, such as 0,2-4"},
         {"-np 2 --show 0-2 a", "--show names rank 2, but the ranks are 0 to 1"},
         {"-H localhost:2 --stdin 2 a", "--stdin names rank 2, but the ranks are 0 to 1"},
+        {"-np 2 --prefix {pid} a",
+         "--prefix {pid}: there is no field {pid}; those are {rank}, {host}, {local_rank}, "
+         "{stream} and {time}, and {{ is a brace"},
+        {"-np 2 --prefix none -prefix-timestamp a",
+         "-prefix-timestamp and --prefix: write {time} into the prefix instead"},
         {"-np 2 --error-lines 1001 a", "--error-lines 1001: must be a whole number from 0 to 1000"},
         {"-np 2 --timeout 0 a", "--timeout 0: must be more than 0 seconds"},
         {"-np 2 --grace nan a", "--grace nan: must be a number of seconds from 0 to 31536000"},
