@@ -177,6 +177,18 @@ namespace {
     return unavailable(what, errno);
 }
 
+/// The size of a packet, 0 at the end. `message` has room for a ControlBuffer.
+[[nodiscard]] Result<std::size_t> receive(int socket, msghdr& message, Deadline deadline) {
+    while (true) {
+        message.msg_controllen = sizeof(ControlBuffer::bytes);
+        const auto size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+        if (size >= 0) {
+            return static_cast<std::size_t>(size);
+        }
+        HVD_TRY_STATUS(await_retry(socket, POLLIN, "recvmsg", deadline));
+    }
+}
+
 }  // namespace
 
 Status send_all(int socket, std::span<const std::byte> bytes, Deadline deadline) {
@@ -224,24 +236,14 @@ Result<Packet> receive_packet(int socket, Deadline deadline) {
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     message.msg_control = control.bytes.data();
-    const auto take = [&message, socket, deadline]() -> Result<ssize_t> {
-        while (true) {
-            message.msg_controllen = sizeof(ControlBuffer::bytes);
-            const auto size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-            if (size >= 0) {
-                return size;
-            }
-            HVD_TRY_STATUS(await_retry(socket, POLLIN, "recvmsg", deadline));
-        }
-    };
-    HVD_TRY(auto size, take());
+    HVD_TRY(auto size, receive(socket, message, deadline));
     if (size == 0) {
         // The kernel looks at the queue first, and only then whether the other end is closed: a
         // last packet may have come between (net/unix/af_unix.c, unix_dgram_recvmsg).
-        HVD_TRY(size, take());
+        HVD_TRY(size, receive(socket, message, deadline));
     }
     packet.fds = take_fds(message);
-    packet.bytes.resize(static_cast<std::size_t>(size));
+    packet.bytes.resize(size);
     if (size == 0) {
         return Error{Errc::unavailable, "the other end closed the connection"};
     }
