@@ -123,7 +123,7 @@ Result<Gathered> gather(IoThread& io,
                         const std::vector<PlacedHost>& placed,
                         int& stop_signal) {
     if (job.slurm_job) {
-        return gather_slurm_nodes(io, signals, job, stop_signal, Missing::stay_out);
+        return gather_slurm_nodes(io, signals, job, stop_signal, {.missing = Missing::stay_out});
     }
     return Gathered{.placed = placed, .starter = nullptr};
 }

@@ -3,7 +3,7 @@
 
 #include "collectives/base/assert.hpp"
 #include "collectives/base/env.hpp"
-#include "launcher/output/write_all.hpp"
+#include "launcher/say.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -11,19 +11,16 @@
 #include <system_error>
 #include <utility>
 
-#include <unistd.h>
-
 namespace hvd::launch {
 namespace {
 
-SshOptions ssh_options(const RemoteRequest& remote) {
+SshOptions ssh_options(const RemoteRequest& remote, const Say& say) {
     SshOptions options{.identity = remote.identity,
                        .port = remote.port,
                        .wrap = remote.wrap,
                        .concurrency = remote.concurrency,
-                       .note = [](const std::string& host, const std::string& sentence) {
-                           (void)write_all(STDERR_FILENO,
-                                           "horovodrun: " + host + ": " + sentence + "\n");
+                       .note = [say](const std::string& host, const std::string& sentence) {
+                           say(host + ": " + sentence);
                        }};
     if (!remote.shell.empty()) {
         options.remote_shell = remote.shell;
@@ -39,7 +36,8 @@ StarterContext starter_context(const sigset_t& signal_mask,
     StarterContext context{.program = std::filesystem::read_symlink("/proc/self/exe", unknown),
                            .agent = {},
                            .signal_mask = signal_mask,
-                           .start_timeout = start_timeout};
+                           .start_timeout = start_timeout,
+                           .say = say_on_stderr};
     if (auto agent = read_env("HOROVOD_AGENT"); agent && !agent->empty()) {
         context.agent = std::move(*agent);
     }
@@ -101,7 +99,7 @@ Result<std::unique_ptr<HostStarters>> make_host_starters(IoThread& io,
                                                          EarlyAgentPtr early_agent,
                                                          std::unique_ptr<Starter> far) {
     if (!far && !std::ranges::all_of(placed, &PlacedHost::is_here)) {
-        auto options = ssh_options(remote);
+        auto options = ssh_options(remote, context.say);
         options.hosts = placed.size() - static_cast<std::size_t>(
                                             std::ranges::count_if(placed, &PlacedHost::is_here));
         HVD_TRY(far, make_ssh_starter(io, context, std::move(options)));

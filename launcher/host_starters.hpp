@@ -54,8 +54,8 @@ private:
 };
 
 /// `far` is for the hosts that are not here, if there is one; else they are reached by SSH. Errors:
-/// as of make_ssh_starter. What people should know of a host, such as its banner, goes to standard
-/// error.
+/// as of make_ssh_starter. What people should know of a host, such as its banner, goes to
+/// `context.say`.
 [[nodiscard]] Result<std::unique_ptr<HostStarters>> make_host_starters(
     IoThread& io,
     const RemoteRequest& remote,

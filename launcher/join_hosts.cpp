@@ -3,7 +3,6 @@
 
 #include "collectives/base/env.hpp"
 #include "launcher/net/io_thread.hpp"
-#include "launcher/output/write_all.hpp"
 #include "launcher/remote/join/door.hpp"
 #include "launcher/remote/join/resolve.hpp"
 #include "launcher/remote/join/token.hpp"
@@ -22,10 +21,6 @@
 
 namespace hvd::launch {
 namespace {
-
-void say(std::string_view sentence) {
-    (void)write_all(STDERR_FILENO, "horovodrun: " + std::string(sentence) + "\n");
-}
 
 Error wrong(std::string why) {
     return {Errc::invalid_argument, std::move(why)};
@@ -92,9 +87,10 @@ Result<Gathered> gather_hosts(IoThread& io,
                               const BlockedSignals& signals,
                               const LaunchRequest& request,
                               const std::vector<PlacedHost>& placed,
-                              int& stop_signal) {
+                              int& stop_signal,
+                              const Say& say) {
     if (request.slurm_job) {
-        return gather_slurm_nodes(io, signals, request, stop_signal);
+        return gather_slurm_nodes(io, signals, request, stop_signal, {.say = say});
     }
     if (!request.listen) {
         return Gathered{.placed = placed, .starter = nullptr};
@@ -108,14 +104,13 @@ Result<Gathered> gather_hosts(IoThread& io,
         return std::move(addresses).error().context("--listen");
     }
     HVD_TRY(const auto token, take_token(request));
-    HVD_TRY(auto door,
-            JoinDoor::open(io, {.address = {.storage = addresses->front().storage,
-                                            .size = addresses->front().size},
-                                .ports = request.ports,
-                                .wishes = std::move(wishes),
-                                .token = token.key(),
-                                .build_id = std::string(wire::build_id()),
-                                .say = [](const std::string& sentence) { say(sentence); }}));
+    HVD_TRY(auto door, JoinDoor::open(io, {.address = {.storage = addresses->front().storage,
+                                                       .size = addresses->front().size},
+                                           .ports = request.ports,
+                                           .wishes = std::move(wishes),
+                                           .token = token.key(),
+                                           .build_id = std::string(wire::build_id()),
+                                           .say = say}));
     std::error_code unknown;  // then it is shown as it was written
     const auto file = std::filesystem::absolute(token.file(), unknown);
     say("waiting for " + awaited + " at " + to_string(door->address()) +

@@ -8,6 +8,7 @@
 #include "launcher/hosts/this_machine.hpp"
 #include "launcher/remote/factory.hpp"
 #include "launcher/remote/starter.hpp"
+#include "launcher/say.hpp"
 #include "launcher/supervise/signals.hpp"
 
 #include <memory>
@@ -31,6 +32,7 @@ struct Gathered {
                                             const BlockedSignals& signals,
                                             const LaunchRequest& request,
                                             const std::vector<PlacedHost>& placed,
-                                            int& stop_signal);
+                                            int& stop_signal,
+                                            const Say& say);
 
 }  // namespace hvd::launch

@@ -5,6 +5,7 @@
 #include "launcher/doctor/check_build.hpp"
 #include "launcher/host_starters.hpp"
 #include "launcher/hosts/allocation.hpp"
+#include "launcher/job_report.hpp"
 #include "launcher/join_hosts.hpp"
 #include "launcher/mpi_program.hpp"
 #include "launcher/net/io_thread.hpp"
@@ -14,7 +15,7 @@
 #include "launcher/plan/print.hpp"
 #include "launcher/plan_request.hpp"
 #include "launcher/remote/factory.hpp"
-#include "launcher/supervise/summary.hpp"
+#include "launcher/say.hpp"
 #include "launcher/supervise/supervisor.hpp"
 #include "launcher/time_limit.hpp"
 #include "launcher/trace_file.hpp"
@@ -36,11 +37,6 @@
 
 namespace hvd::launch {
 namespace {
-
-void complain(std::string_view sentence) {
-    // Nothing can be done about a standard error that cannot be written.
-    (void)write_all(STDERR_FILENO, "horovodrun: " + std::string(sentence) + "\n");
-}
 
 /// A descriptor that our parent closed would be given to the first file we open, and be written to
 /// as if it were the console.
@@ -80,21 +76,14 @@ int print_plan(const LaunchRequest& request,
 }
 
 /// A job that never had a rank.
-int fail(std::optional<SummaryFile>& summary,
-         int exit_code,
-         const Error& error,
-         std::vector<HostResult> hosts = {}) {
-    complain(error.message);
-    if (summary) {
-        JobResult result;
-        result.exit_code = exit_code;
-        result.reason = Reason::start;
-        result.sentence = error.message;
-        result.hosts = std::move(hosts);
-        if (const auto written = summary->write(result); !written) {
-            complain(written.error().message);
-        }
-    }
+int fail(JobReport& report, int exit_code, const Error& error, std::vector<HostResult> hosts = {}) {
+    report.say(error.message);
+    JobResult result;
+    result.exit_code = exit_code;
+    result.reason = Reason::start;
+    result.sentence = error.message;
+    result.hosts = std::move(hosts);
+    (void)report.write(result);  // the exit code says more than that it failed
     return exit_code;
 }
 
@@ -117,13 +106,11 @@ int join_exit_code(const Error& error, int stop_signal) {
 }
 
 /// The agents did not come up, or did not answer.
-int fail_link(std::optional<SummaryFile>& summary,
-              const Supervisor& supervisor,
-              const Error& error) {
+int fail_link(JobReport& report, const Supervisor& supervisor, const Error& error) {
     for (const auto& words : supervisor.link_words()) {
-        complain(words);
+        report.say(words);
     }
-    return fail(summary, join_exit_code(error, supervisor.stop_signal()), error,
+    return fail(report, join_exit_code(error, supervisor.stop_signal()), error,
                 supervisor.link_failures());
 }
 
@@ -141,34 +128,32 @@ Result<LaunchPlan> plan_offline(const LaunchRequest& request) {
     wishes.starters = std::move(starters);
     HVD_TRY(auto planned, make_plan(wishes, described.facts));
     for (const auto& warning : planned.warnings) {
-        complain(warning);
+        say_on_stderr(warning);
     }
     return std::move(planned.plan);
 }
 
 /// Makes one host of the names that are one machine. Returns 0 or the exit code.
-int join_names(Supervisor& supervisor,
-               std::vector<Host>& hosts,
-               std::optional<SummaryFile>& summary) {
+int join_names(Supervisor& supervisor, std::vector<Host>& hosts, JobReport& report) {
     const auto machines = supervisor.find_machines();
     if (!machines) {
-        return fail_link(summary, supervisor, machines.error());
+        return fail_link(report, supervisor, machines.error());
     }
     const auto merged = merge_machines(hosts, *machines);
-    return merged ? 0 : fail(summary, kExitUsage, merged.error());
+    return merged ? 0 : fail(report, kExitUsage, merged.error());
 }
 
 /// MASTER_PORT is to be one of the allowed ports. Returns 0 or the exit code.
 int choose_master_port(Supervisor& supervisor,
                        const std::optional<PortSpan>& ports,
                        HostFacts& facts,
-                       std::optional<SummaryFile>& summary) {
+                       JobReport& report) {
     if (!ports) {
         return 0;
     }
     const auto port = supervisor.pick_port(*ports);
     if (!port) {
-        return fail_link(summary, supervisor, port.error());
+        return fail_link(report, supervisor, port.error());
     }
     facts.free_port = *port;
     return 0;
@@ -176,12 +161,10 @@ int choose_master_port(Supervisor& supervisor,
 
 /// Asks every host whether its ranks could run, so that none starts where others cannot. Returns 0
 /// or the exit code.
-int check_hosts(Supervisor& supervisor,
-                const LaunchPlan& plan,
-                std::optional<SummaryFile>& summary) {
+int check_hosts(Supervisor& supervisor, const LaunchPlan& plan, JobReport& report) {
     const auto problems = supervisor.check(plan);
     if (!problems) {
-        return fail_link(summary, supervisor, problems.error());
+        return fail_link(report, supervisor, problems.error());
     }
     if (problems->empty()) {
         return 0;
@@ -190,9 +173,9 @@ int check_hosts(Supervisor& supervisor,
         return found.host + ": " + found.problem.text;
     };
     for (const auto& found : std::span(*problems).first(problems->size() - 1)) {
-        complain(line(found));
+        report.say(line(found));
     }
-    return fail(summary, problems->front().problem.exit_code,
+    return fail(report, problems->front().problem.exit_code,
                 {Errc::invalid_argument, line(problems->back())});
 }
 
@@ -203,13 +186,13 @@ struct Linked {
     std::vector<HostFacts> facts;
     PlanRequest wishes;
     MpiProgram& mpirun;
-    std::optional<SummaryFile>& summary;
+    JobReport& report;
 };
 
 Result<LaunchPlan> plan_wrapped(const Linked& linked) {
     HVD_TRY(auto planned, make_plan(linked.wishes, linked.facts));
     for (const auto& warning : planned.warnings) {
-        complain(warning);
+        linked.report.say(warning);
     }
     return linked.mpirun.wrap(std::move(planned.plan));
 }
@@ -220,14 +203,14 @@ std::variant<LaunchPlan, int> prepare(Supervisor& supervisor,
                                       TraceFile* trace,
                                       Linked linked) {
     if (!linked.is_here) {
-        if (const int exit_code = join_names(supervisor, linked.hosts, linked.summary);
+        if (const int exit_code = join_names(supervisor, linked.hosts, linked.report);
             exit_code != 0) {
             supervisor.dismiss(exit_code);
             return exit_code;
         }
     }
     if (const int exit_code =
-            choose_master_port(supervisor, ports, linked.facts.front(), linked.summary);
+            choose_master_port(supervisor, ports, linked.facts.front(), linked.report);
         exit_code != 0) {
         supervisor.dismiss(exit_code);
         return exit_code;
@@ -239,10 +222,10 @@ std::variant<LaunchPlan, int> prepare(Supervisor& supervisor,
     auto plan = plan_wrapped(linked);
     if (!plan) {
         supervisor.dismiss(kExitUsage);  // what agents still have to say comes first
-        return fail(linked.summary, kExitUsage, plan.error());
+        return fail(linked.report, kExitUsage, plan.error());
     }
     if (!linked.is_here) {
-        if (const int exit_code = check_hosts(supervisor, *plan, linked.summary); exit_code != 0) {
+        if (const int exit_code = check_hosts(supervisor, *plan, linked.report); exit_code != 0) {
             supervisor.dismiss(exit_code);
             return exit_code;
         }
@@ -251,18 +234,15 @@ std::variant<LaunchPlan, int> prepare(Supervisor& supervisor,
 }
 
 /// Runs a plan and tells everybody how it ended.
-int run_plan(Supervisor& supervisor, const LaunchPlan& plan, std::optional<SummaryFile>& summary) {
+int run_plan(Supervisor& supervisor, const LaunchPlan& plan, JobReport& report) {
     auto supervised = supervisor.run(plan);
     if (!supervised) {
         supervisor.dismiss(kExitUsage);
-        return fail(summary, kExitUsage, supervised.error());
+        return fail(report, kExitUsage, supervised.error());
     }
     int exit_code = supervised->result.exit_code;
-    if (summary) {
-        if (const auto written = summary->write(supervised->result); !written) {
-            complain(written.error().message);
-            exit_code = exit_code == 0 ? kExitLauncherFailure : exit_code;
-        }
+    if (!report.write(supervised->result) && exit_code == 0) {
+        exit_code = kExitLauncherFailure;
     }
     if (supervised->is_console_abandoned) {
         ::_exit(exit_code);  // a thread is blocked in a write that may never end
@@ -275,54 +255,61 @@ int use_plan(Supervisor& supervisor,
              const LaunchPlan& plan,
              const HostStarters& starters,
              const LaunchRequest& request,
-             std::optional<SummaryFile>& summary) {
+             JobReport& report) {
     if (request.dry_run) {
         supervisor.dismiss(0);
         return print_plan(request, plan, starters.ways());
     }
     if (request.verbose) {
-        (void)write_all(STDERR_FILENO, print_text(plan));
+        report.say_as_is(print_text(plan));
+        if (!report.folder().empty()) {
+            report.say("what the ranks print, launcher.log and summary.json are in " +
+                       report.folder().string());
+        }
     }
-    return run_plan(supervisor, plan, summary);
+    return run_plan(supervisor, plan, report);
 }
 
 int run_on(const std::vector<PlacedHost>& placed,
            const LaunchRequest& request,
            EarlyAgentPtr early_agent,
-           std::optional<SummaryFile>& summary) {
+           JobReport& report) {
     const BlockedSignals blocked;
     IoThread io;
     int stop_signal = 0;
-    auto gathered = gather_hosts(io, blocked, request, placed, stop_signal);
+    const Say say = [&report](const std::string& sentence) { report.say(sentence); };
+    auto gathered = gather_hosts(io, blocked, request, placed, stop_signal, say);
     if (!gathered) {
-        return fail(summary, join_exit_code(gathered.error(), stop_signal), gathered.error());
+        return fail(report, join_exit_code(gathered.error(), stop_signal), gathered.error());
     }
     auto hosts = hosts_of(gathered->placed);
     auto trace = TraceFile::reserve(request, hosts, io);
     if (!trace) {
-        return fail(summary, kExitUsage, trace.error());
+        return fail(report, kExitUsage, trace.error());
     }
     auto context = starter_context(blocked.original_mask(), request.start_timeout);
+    context.say = say;
     auto options = supervise_options(request);
+    options.output.log = report.log();
     if (*trace) {
         (*trace)->join(context, options);
     }
     auto starters = make_host_starters(io, request.remote, gathered->placed, context,
                                        std::move(early_agent), std::move(gathered->starter));
     if (!starters) {
-        return fail(summary, kExitLauncherFailure, starters.error());
+        return fail(report, kExitLauncherFailure, starters.error());
     }
     // What needs no facts is done while agents start.
     auto wishes = make_plan_request(request);
     if (!wishes) {
-        return fail(summary, kExitUsage, wishes.error());
+        return fail(report, kExitUsage, wishes.error());
     }
     MpiProgram mpirun(request, context);
     Supervisor supervisor(io, blocked, std::move(options));
     auto facts = supervisor.link(**starters, hosts);
     if (!facts) {
         supervisor.dismiss(join_exit_code(facts.error(), supervisor.stop_signal()));
-        return fail_link(summary, supervisor, facts.error());
+        return fail_link(report, supervisor, facts.error());
     }
     wishes->starters = (*starters)->names();
     const auto prepared =
@@ -332,11 +319,11 @@ int run_on(const std::vector<PlacedHost>& placed,
                  .facts = std::move(*facts),
                  .wishes = std::move(*wishes),
                  .mpirun = mpirun,
-                 .summary = summary});
+                 .report = report});
     if (const auto* exit_code = std::get_if<int>(&prepared)) {
         return *exit_code;
     }
-    return use_plan(supervisor, std::get<LaunchPlan>(prepared), **starters, request, summary);
+    return use_plan(supervisor, std::get<LaunchPlan>(prepared), **starters, request, report);
 }
 
 }  // namespace
@@ -361,29 +348,25 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     if (request.facts_file) {
         const auto plan = plan_offline(request);
         if (!plan) {
-            complain(plan.error().message);
+            say_on_stderr(plan.error().message);
             return kExitUsage;
         }
         return print_plan(request, *plan);
     }
 
-    for (const auto& note : request.notes) {
-        complain(note);
+    const auto report = JobReport::open(request);
+    if (!report) {
+        say_on_stderr(report.error().message);
+        return kExitUsage;
     }
-    std::optional<SummaryFile> summary;
-    if (request.summary) {
-        auto reserved = SummaryFile::reserve(*request.summary);
-        if (!reserved) {
-            complain(reserved.error().message);
-            return kExitUsage;
-        }
-        summary.emplace(std::move(*reserved));
+    for (const auto& note : request.notes) {
+        (*report)->say(note);
     }
     const auto placed = choose_hosts(request.hosts);
     if (!placed) {
-        return fail(summary, kExitUsage, placed.error());
+        return fail(**report, kExitUsage, placed.error());
     }
-    return run_on(*placed, request, std::move(early_agent), summary);
+    return run_on(*placed, request, std::move(early_agent), **report);
 }
 
 int check_build(const CheckBuild& request) {
@@ -400,7 +383,7 @@ int print_page(const std::string& text) {
     if (error == EPIPE) {
         return kExitConsoleClosed;
     }
-    complain(system_error("standard output", error).message);
+    say_on_stderr(system_error("standard output", error).message);
     return kExitLauncherFailure;
 }
 

@@ -6,7 +6,6 @@
 #include "launcher/host_starters.hpp"
 #include "launcher/hosts/slurm_variables.hpp"
 #include "launcher/net/io_thread.hpp"
-#include "launcher/output/write_all.hpp"
 #include "launcher/remote/agent_file.hpp"
 #include "launcher/remote/bootstrap/agent_image.hpp"
 #include "launcher/remote/command/ssh_command.hpp"
@@ -35,13 +34,6 @@
 namespace hvd::launch {
 namespace {
 
-void say(std::string_view sentence) {
-    (void)write_all(STDERR_FILENO, "horovodrun: " + std::string(sentence) + "\n");
-}
-
-/// What an srun says goes through it; empty: to standard error.
-using Say = std::function<void(const std::string&)>;
-
 using Steps = std::vector<std::unique_ptr<SrunStep>>;
 
 /// Why the agents of these nodes have not dialled.
@@ -67,7 +59,9 @@ public:
         const auto reason = reasons_.find(host.name);
         return !started && reason != reasons_.end() ? reason->second : std::move(started);
     }
-    void say_through(const Say& say_line) override { *say_line_ = say_line; }
+    void say_through(const Say& say_line) override {
+        *say_line_ = say_line ? say_line : say_on_stderr;
+    }
     [[nodiscard]] std::string way_to(const Host& host) const override {
         const auto order = std::ranges::find_if(orders_, [&](const SrunOrder& one) {
             return std::ranges::find(one.nodes, host.name) != one.nodes.end();
@@ -190,14 +184,15 @@ std::vector<SrunOrder> orders_of(const LaunchRequest& request, const SrunOrder& 
 Result<std::unique_ptr<JoinDoor>> open_door(IoThread& io,
                                             const LaunchRequest& request,
                                             const wire::Key& key,
-                                            bool is_six) {
+                                            bool is_six,
+                                            const Say& say) {
     return JoinDoor::open(io, {.address = any_address(is_six),
                                .ports = request.ports,
                                .wishes = {.hosts = request.hosts},
                                .token = key,
                                .build_id = std::string(wire::build_id()),
                                .say =
-                                   [is_told = request.verbose](const std::string& what) {
+                                   [say, is_told = request.verbose](const std::string& what) {
                                        if (is_told) {
                                            say(what);
                                        }
@@ -216,12 +211,10 @@ Result<Steps> start_steps(IoThread& io,
         spawn.line = srun_line(orders[index]);
         HVD_TRY(
             auto step,
-            SrunStep::start(io, std::move(spawn),
-                            {.on_line =
-                                 [say_line](const std::string& line) {
-                                     (*say_line ? *say_line : Say(say))("srun: " + line);
-                                 },
-                             .on_end = [index, on_end](const Error& why) { on_end(index, why); }}));
+            SrunStep::start(
+                io, std::move(spawn),
+                {.on_line = [say_line](const std::string& line) { (*say_line)("srun: " + line); },
+                 .on_end = [index, on_end](const Error& why) { on_end(index, why); }}));
         steps.push_back(std::move(step));
     }
     return steps;
@@ -233,7 +226,7 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
                                     const BlockedSignals& signals,
                                     const LaunchRequest& request,
                                     int& stop_signal,
-                                    Missing missing) {
+                                    const SlurmManners& manners) {
     const auto deadline = io.in(request.start_timeout);
     HVD_TRY(const auto agent,
             find_agent_file(starter_context(signals.original_mask(), request.start_timeout)));
@@ -241,7 +234,7 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
     const bool is_six = reachable_addresses(false).empty() && !reachable_addresses(true).empty();
     const auto token = wire::make_join_token();
     HVD_TRY(const auto key, wire::join_key(token));
-    HVD_TRY(auto door, open_door(io, request, key, is_six));
+    HVD_TRY(auto door, open_door(io, request, key, is_six, manners.say));
     const SrunOrder order{.job_id = request.slurm_job->id,
                           .nodes = {},
                           .file = agent,
@@ -255,11 +248,11 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
     const auto on_end = [&](std::size_t step, const Error& error) {
         ends[step] = error;
         const auto has_ended = [](const auto& end) { return end.has_value(); };
-        if (missing == Missing::fail || std::ranges::all_of(ends, has_ended)) {
+        if (manners.missing == Missing::fail || std::ranges::all_of(ends, has_ended)) {
             door->give_up(error);
         }
     };
-    const auto say_line = std::make_shared<Say>();
+    const auto say_line = std::make_shared<Say>(manners.say);
     HVD_TRY(auto steps, start_steps(io, orders,
                                     {.line = {},
                                      .environment = srun_environment(current_environment()),
@@ -281,7 +274,7 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
     if (!joined) {
         why = joined.error().code == Errc::timed_out ? with_words(joined.error(), steps)
                                                      : joined.error();
-        if (missing == Missing::fail || stop_signal != 0) {
+        if (manners.missing == Missing::fail || stop_signal != 0) {
             return *why;
         }
         joined = door->take_joined();

@@ -18,6 +18,11 @@ class IoThread;
 /// What nodes whose agents do not dial are to a job: its end, or hosts that it is without.
 enum class Missing : std::uint8_t { fail, stay_out };
 
+struct SlurmManners {
+    Missing missing = Missing::fail;
+    Say say = say_on_stderr;  // what people should know before there is a job, also of srun's words
+};
+
 /// One srun, or one for each component of a heterogeneous job, starts an agent on each node of
 /// `request.slurm_job`, also on ours: ranks belong to a step then, which is what Slurm counts,
 /// confines to its GPUs and CPUs, and signals. Waits until all have dialled. Errors: unavailable
@@ -28,6 +33,6 @@ enum class Missing : std::uint8_t { fail, stay_out };
                                                   const BlockedSignals& signals,
                                                   const LaunchRequest& request,
                                                   int& stop_signal,
-                                                  Missing missing = Missing::fail);
+                                                  const SlurmManners& manners);
 
 }  // namespace hvd::launch

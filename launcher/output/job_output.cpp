@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/output/job_output.hpp"
 
-#include "launcher/output/rank_files.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -55,7 +53,8 @@ Result<std::unique_ptr<JobOutput>> JobOutput::create(const OutputOptions& option
     auto output = std::unique_ptr<JobOutput>(new JobOutput(options, events));
     if (options.folder) {
         HVD_TRY(auto files,
-                RankFiles::create(*options.folder, options.ranks, events.on_file_error));
+                RankFiles::create(*options.folder, options.ranks, events.files, options.log));
+        output->has_log_ = options.log != nullptr;
         output->files_ = std::make_unique<WriterThread>(std::move(files), events.on_progress);
     }
     return output;
@@ -89,8 +88,12 @@ void JobOutput::rank_ended(int rank) {
 }
 
 void JobOutput::say(std::string_view text) {
-    push(console_for(OutputStream::err),
-         {.kind = Chunk::Kind::notice, .stream = OutputStream::err, .bytes = to_bytes(text)});
+    Chunk words{.kind = Chunk::Kind::notice, .stream = OutputStream::err, .bytes = to_bytes(text)};
+    if (has_log_) {
+        words.time_ns = LauncherLog::now_ns();
+        files_->push(words);
+    }
+    push(console_for(OutputStream::err), std::move(words));
 }
 
 std::size_t JobOutput::pending_bytes() const noexcept {

@@ -5,6 +5,7 @@
 
 #include "collectives/base/result.hpp"
 #include "launcher/output/console.hpp"
+#include "launcher/output/rank_files.hpp"
 #include "launcher/output/writer_thread.hpp"
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct OutputOptions {
     std::vector<RankPlace> places{};       // by rank
     std::optional<std::vector<int>> show;  // only these reach the console
     std::optional<std::filesystem::path> folder;
+    LauncherLog* log = nullptr;  // with `folder`: what we say goes there too; outlives the output
 
     /// In a simulation: makes what takes all that is for the console, without waiting.
     std::function<std::unique_ptr<Sink>()> console = nullptr;
@@ -35,7 +37,7 @@ public:
     struct Events {
         std::function<void()> on_progress;  // see WriterThread
         std::function<void(OutputStream, int)> on_console_error;
-        std::function<void(std::string)> on_file_error;
+        RankFiles::Events files;
     };
 
     /// Errors: invalid_argument, when a file of `options.folder` cannot be written.
@@ -88,6 +90,7 @@ private:
     Console out_;
     Console err_;
     std::unique_ptr<WriterThread> files_;  // empty without a folder
+    bool has_log_ = false;
 };
 
 }  // namespace hvd::launch

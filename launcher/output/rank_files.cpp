@@ -37,9 +37,10 @@ Error cannot_write(const std::filesystem::path& path, int error_number) {
 
 Result<std::unique_ptr<Sink>> RankFiles::create(const std::filesystem::path& folder,
                                                 int ranks,
-                                                std::function<void(std::string)> on_error) {
+                                                Events events,
+                                                LauncherLog* log) {
     allow_descriptors(static_cast<rlim_t>(ranks) * kNames.size() + kOtherDescriptors);
-    auto files = std::unique_ptr<RankFiles>(new RankFiles(std::move(on_error)));
+    auto files = std::unique_ptr<RankFiles>(new RankFiles(std::move(events), log));
     for (int rank = 0; rank < ranks; ++rank) {
         Files entry{.streams = {}, .folder = folder / rank_folder_name(rank, ranks)};
         std::error_code failure;
@@ -62,8 +63,11 @@ Result<std::unique_ptr<Sink>> RankFiles::create(const std::filesystem::path& fol
 }
 
 void RankFiles::take(const Chunk& chunk) {
-    if (chunk.kind != Chunk::Kind::data) {
-        return;
+    if (chunk.kind == Chunk::Kind::notice) {
+        take_words(chunk);
+    }
+    if (chunk.kind != Chunk::Kind::data || std::cmp_equal(chunk.rank, ranks_.size())) {
+        return;  // what is of no rank has no file
     }
     auto& files = ranks_.at(static_cast<std::size_t>(chunk.rank));
     const auto stream = static_cast<std::size_t>(chunk.stream);
@@ -75,10 +79,18 @@ void RankFiles::take(const Chunk& chunk) {
         return;
     }
     files.streams.at(stream).reset();
-    if (const auto tell = std::exchange(on_error_, nullptr)) {
+    if (const auto tell = std::exchange(events_.on_error, nullptr)) {
         tell(system_error("cannot write " + (files.folder / kNames.at(stream)).string(), error)
                  .message +
              "; the rest of it is lost, the job goes on");
+    }
+}
+
+void RankFiles::take_words(const Chunk& chunk) {
+    const auto written = log_ != nullptr ? log_->write(chunk.time_ns, chunk.text()) : ok();
+    // Where output of ranks was lost too, the reason was told.
+    if (!written && events_.on_error && events_.on_log_error) {
+        events_.on_log_error(written.error().message + "; the rest of it is lost, the job goes on");
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "collectives/base/result.hpp"
 #include "collectives/base/unique_fd.hpp"
+#include "launcher/output/launcher_log.hpp"
 #include "launcher/output/writer_thread.hpp"
 
 #include <array>
@@ -18,13 +19,18 @@ namespace hvd::launch {
 /// the bytes that the ranks wrote, without prefixes.
 class RankFiles final : public Sink {
 public:
+    /// What failed after the start, on the writer's thread, each at most once.
+    struct Events {
+        std::function<void(std::string)> on_error;      // output of ranks is lost
+        std::function<void(std::string)> on_log_error;  // words of horovodrun are
+    };
+
     /// Makes and empties all files, so that a place that cannot be written is known before any rank
-    /// starts. `on_error` is called once, on the writer's thread, with what failed later: output of
-    /// the file it happened to is dropped from then on.
-    [[nodiscard]] static Result<std::unique_ptr<Sink>> create(
-        const std::filesystem::path& folder,
-        int ranks,
-        std::function<void(std::string)> on_error);
+    /// starts. What horovodrun says goes to `log`, which may be null. Errors: invalid_argument.
+    [[nodiscard]] static Result<std::unique_ptr<Sink>> create(const std::filesystem::path& folder,
+                                                              int ranks,
+                                                              Events events,
+                                                              LauncherLog* log = nullptr);
 
     void take(const Chunk& chunk) override;
     void flush() override {}
@@ -35,11 +41,13 @@ private:
         std::filesystem::path folder;
     };
 
-    explicit RankFiles(std::function<void(std::string)> on_error)
-        : on_error_(std::move(on_error)) {}
+    RankFiles(Events events, LauncherLog* log) : events_(std::move(events)), log_(log) {}
+
+    void take_words(const Chunk& chunk);
 
     std::vector<Files> ranks_;
-    std::function<void(std::string)> on_error_;
+    Events events_;
+    LauncherLog* log_;  // outlives this object
 };
 
 /// "rank.07" for rank 7 of 64.

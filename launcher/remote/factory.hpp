@@ -31,6 +31,9 @@ struct StarterContext {
 
     /// Told, from the loop, when the way to a host's agent enters a step. May be empty.
     std::function<void(const std::string& host, std::string_view step)> on_step{};
+
+    /// Told what people should know of a host, such as its banner, before there is a job.
+    std::function<void(const std::string& sentence)> say{};
 };
 
 struct EndEarlyAgent {

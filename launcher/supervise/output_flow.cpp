@@ -50,11 +50,18 @@ Result<std::unique_ptr<OutputFlow>> OutputFlow::create(IoThread& io,
                                       self->console_failed(stream, error_number);
                                   });
                               },
-                          .on_file_error =
-                              [self](std::string text) {
-                                  self->io_.post(
-                                      [self, text = std::move(text)] { self->file_failed(text); });
-                              }}));
+                          .files = {.on_error =
+                                        [self](std::string text) {
+                                            self->io_.post([self, text = std::move(text)] {
+                                                self->file_failed(text);
+                                            });
+                                        },
+                                    .on_log_error =
+                                        [self](std::string text) {
+                                            self->io_.post([self, text = std::move(text)] {
+                                                self->say(text);
+                                            });
+                                        }}}));
     return flow;
 }
 

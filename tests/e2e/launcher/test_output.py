@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import calendar
+import json
 import os
 import random
 import re
@@ -118,10 +119,57 @@ def test_files_are_padded_and_hold_what_the_console_does_not_show(launcher, tmp_
 
     assert job.out == b"[3]<stdout>:3\n"
     names = sorted(entry.name for entry in tmp_path.iterdir())
-    assert names == [f"rank.{rank:02}" for rank in range(11)]
+    ranks = [f"rank.{rank:02}" for rank in range(11)]
+    assert names == ["launcher.log", *ranks, "summary.json"]
     for rank in range(11):
         assert written(Path(f"rank.{rank:02}/stdout"), tmp_path) == f"{rank}\n".encode()
         assert written(Path(f"rank.{rank:02}/stderr"), tmp_path) == b"e\n"
+
+
+def test_what_the_launcher_said_and_the_summary_are_beside_the_files(launcher, tmp_path):
+    out, summary = tmp_path / "out", tmp_path / "summary"
+
+    job = launcher.run(
+        *("-np", 2, "--output-filename", out, "--summary", summary, "--verbose"),
+        *only_rank(1, "echo oh >&2; exit 3"),
+    )
+
+    assert job.code == 3
+    assert (out / "summary.json").read_bytes() == summary.read_bytes()
+    lines = (out / "launcher.log").read_text().splitlines()
+    stamp = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z ")
+    assert all(stamp.match(line) for line in lines), lines
+    first, *said = [stamp.sub("", line) for line in lines]
+    assert re.fullmatch(r"horovodrun: process \d+ on \S+ starts: sh -c .*", first)
+    assert re.fullmatch(r"horovodrun: exit code 3 after \d+\.\d s", said.pop())
+    assert [line for line in said if line.startswith("horovodrun: ")] == job.said
+    assert f"horovodrun: what the ranks print, launcher.log and summary.json are in {out}" in said
+
+
+def test_a_job_that_could_not_start_has_a_log_too(launcher, tmp_path):
+    out = tmp_path / "new" / "out"
+    flags = ("-np", 9, "-H", "localhost:1", "--output-filename", out)
+
+    assert launcher.run(*flags, "--dry-run", "true").code == 2
+    assert not out.exists()
+    job = launcher.run(*flags, "true")
+
+    assert job.code == 2
+    assert f"Z {job.said[-1]}\n" in (out / "launcher.log").read_text()
+    assert json.loads((out / "summary.json").read_text())["reason"] == "start"
+
+
+@pytest.mark.parametrize("name", ["launcher.log", "summary.json"])
+def test_a_log_that_cannot_be_written_is_one_warning(launcher, tmp_path, name):
+    (tmp_path / name / "in the way").mkdir(parents=True)
+
+    job = launcher.run("-np", 1, "--output-filename", tmp_path, "echo", "a")
+
+    assert (job.code, job.out) == (0, b"[0]<stdout>:a\n")
+    assert (tmp_path / ({"launcher.log", "summary.json"} - {name}).pop()).is_file()
+    (warning,) = job.said
+    assert warning.startswith("horovodrun: --output-filename: cannot write ") and name in warning
+    assert written(Path("rank.0/stdout"), tmp_path) == b"a\n"
 
 
 def test_what_a_rank_wrote_before_it_died_is_delivered(launcher, tmp_path):

@@ -10,6 +10,7 @@
 #include <string_view>
 
 using hvd::launch::Chunk;
+using hvd::launch::LauncherLog;
 using hvd::launch::OutputStream;
 using hvd::launch::rank_folder_name;
 using hvd::launch::RankFiles;
@@ -26,6 +27,13 @@ Chunk data(int rank, OutputStream stream, std::string_view text) {
     return chunk;
 }
 
+Chunk words(std::string_view text, std::int64_t time_ns) {
+    auto chunk = data(0, OutputStream::err, text);
+    chunk.kind = Chunk::Kind::notice;
+    chunk.time_ns = time_ns;
+    return chunk;
+}
+
 }  // namespace
 
 TEST_CASE("the folder of a rank has as many digits as the last rank") {
@@ -37,7 +45,7 @@ TEST_CASE("the folder of a rank has as many digits as the last rank") {
 
 TEST_CASE("files hold the bytes of each rank and stream, without prefixes") {
     const TempDir folder;
-    const auto files = RankFiles::create(folder.path() / "new" / "dir", 2, nullptr);
+    const auto files = RankFiles::create(folder.path() / "new" / "dir", 2, {});
     REQUIRE(files);
 
     (*files)->take(data(0, OutputStream::out, "a"));
@@ -56,7 +64,7 @@ TEST_CASE("a place that cannot be written is refused at once, with its name") {
     const TempDir folder;
     const auto file = folder.write("file", "");
 
-    const auto files = RankFiles::create(file / "below", 1, nullptr);
+    const auto files = RankFiles::create(file / "below", 1, {});
 
     REQUIRE_FALSE(files);
     CHECK(files.error().code == hvd::Errc::invalid_argument);
@@ -69,8 +77,9 @@ TEST_CASE("a full disk is told once, and other files go on") {
     std::filesystem::create_directories(place);
     std::filesystem::create_symlink("/dev/full", place / "stdout");
     int told = 0;
-    const auto files =
-        RankFiles::create(folder.path(), 1, [&](const std::string& /*text*/) { ++told; });
+    const auto files = RankFiles::create(
+        folder.path(), 1,
+        {.on_error = [&](const std::string& /*text*/) { ++told; }, .on_log_error = {}});
     REQUIRE(files);
 
     (*files)->take(data(0, OutputStream::out, "lost"));
@@ -79,4 +88,56 @@ TEST_CASE("a full disk is told once, and other files go on") {
 
     CHECK(told == 1);
     CHECK(TempDir::read(place / "stderr") == "kept");
+}
+
+TEST_CASE("what is of no rank has no file") {
+    const TempDir folder;
+    const auto files = RankFiles::create(folder.path(), 1, {});
+    REQUIRE(files);
+
+    (*files)->take(data(1, OutputStream::out, "mpirun's own"));
+    (*files)->take(words("horovodrun: hello\n", 0));
+
+    CHECK(TempDir::read(folder.path() / "rank.0" / "stdout").empty());
+}
+
+TEST_CASE("words of horovodrun go to its log, each line with its time") {
+    const TempDir folder;
+    auto log = LauncherLog::create(folder.path());
+    REQUIRE(log);
+    const auto files = RankFiles::create(folder.path(), 1, {}, log->get());
+    REQUIRE(files);
+
+    REQUIRE((*log)->write(1'000, "horovodrun: before\n"));
+    (*files)->take(words("horovodrun: one\nhorovodrun: two\n", 2'000));
+
+    CHECK(TempDir::read(folder.path() / "launcher.log") ==
+          "1970-01-01T00:00:00.000001Z horovodrun: before\n"
+          "1970-01-01T00:00:00.000002Z horovodrun: one\n"
+          "1970-01-01T00:00:00.000002Z horovodrun: two\n");
+}
+
+TEST_CASE("a log that cannot be written is told once, unless output of ranks is lost too") {
+    const TempDir folder;
+    std::filesystem::create_symlink("/dev/full", folder.path() / "launcher.log");
+    std::string told;
+    const bool is_output_lost = GENERATE(false, true);
+    std::filesystem::create_directories(folder.path() / "rank.0");
+    if (is_output_lost) {
+        std::filesystem::create_symlink("/dev/full", folder.path() / "rank.0" / "stdout");
+    }
+    auto log = LauncherLog::create(folder.path());
+    REQUIRE(log);
+    const auto files =
+        RankFiles::create(folder.path(), 1,
+                          {.on_error = [&](const std::string& /*text*/) { told += "output "; },
+                           .on_log_error = [&](const std::string& /*text*/) { told += "log "; }},
+                          log->get());
+    REQUIRE(files);
+
+    (*files)->take(data(0, OutputStream::out, "some"));
+    (*files)->take(words("horovodrun: one\n", 0));
+    (*files)->take(words("horovodrun: two\n", 0));
+
+    CHECK(told == (is_output_lost ? "output " : "log "));
 }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/job_report.hpp"
+
+#include "launcher/output/write_all.hpp"
+#include "launcher/plan/command.hpp"
+#include "launcher/say.hpp"
+
+#include <array>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include <unistd.h>
+
+namespace hvd::launch {
+namespace {
+
+constexpr std::string_view kFlag = "--output-filename";
+
+std::string own_hostname() {
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
+}
+
+std::string describe_end(const JobResult& result) {
+    std::array<char, 64> text{};
+    (void)std::snprintf(text.data(), text.size(), "exit code %d after %.1f s", result.exit_code,
+                        result.seconds);
+    return text.data();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<JobReport>> JobReport::open(const LaunchRequest& request) {
+    auto report = std::unique_ptr<JobReport>(new JobReport);
+    if (request.summary) {
+        HVD_TRY(auto reserved, SummaryFile::reserve(*request.summary));
+        report->summary_.emplace(std::move(reserved));
+    }
+    if (request.output_filename && !request.dry_run) {
+        report->open_log(request);
+    }
+    return report;
+}
+
+void JobReport::open_log(const LaunchRequest& request) {
+    std::error_code failure;
+    std::filesystem::create_directories(*request.output_filename, failure);
+    if (failure) {
+        return;  // then the ranks' files are refused, with the reason
+    }
+    std::error_code unknown;  // then it is shown as it was written
+    auto folder = std::filesystem::absolute(*request.output_filename, unknown);
+    folder_ = unknown ? *request.output_filename : std::move(folder);
+    auto opened = LauncherLog::create(folder_);
+    if (!opened) {
+        say(opened.error().message + "; the job goes on without it");
+        return;
+    }
+    log_ = std::move(*opened);
+    log("process " + std::to_string(::getpid()) + " on " + own_hostname() +
+        " starts: " + quote_words(request.command));
+}
+
+void JobReport::say(const std::string& sentence) {
+    say_on_stderr(sentence);
+    log(sentence);
+}
+
+void JobReport::say_as_is(std::string_view text) {
+    (void)write_all(STDERR_FILENO, text);
+    log_lines(text);
+}
+
+void JobReport::log(const std::string& sentence) {
+    log_lines("horovodrun: " + sentence + "\n");
+}
+
+void JobReport::log_lines(std::string_view text) {
+    const auto written = log_ ? log_->write(LauncherLog::now_ns(), text) : ok();
+    if (!written && !is_loss_known_) {
+        say_on_stderr(written.error().message + "; the rest of it is lost, the job goes on");
+    }
+}
+
+bool JobReport::write(const JobResult& result) {
+    bool is_written = true;
+    if (summary_) {
+        if (const auto written = summary_->write(result); !written) {
+            say(written.error().message);
+            is_written = false;
+        }
+    }
+    // Where output was lost, or no file could be made, the reason was told.
+    is_loss_known_ = !result.warnings.empty() || (!log_ && result.ranks.empty());
+    log(describe_end(result));
+    if (folder_.empty()) {
+        return is_written;
+    }
+    auto file = SummaryFile::reserve(folder_ / "summary.json", std::string(kFlag));
+    const auto written = file ? file->write(result) : Status(file.error());
+    if (!written && !is_loss_known_) {
+        say(written.error().message);
+    }
+    return is_written;
+}
+
+}  // namespace hvd::launch

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "launcher/cli/options.hpp"
+#include "launcher/output/launcher_log.hpp"
+#include "launcher/supervise/job_result.hpp"
+#include "launcher/supervise/summary.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace hvd::launch {
+
+/// Where horovodrun itself speaks: standard error, --summary, and launcher.log and summary.json
+/// beside the files of the ranks. What cannot be written there is said once and harms no job.
+/// Thread: io.
+class JobReport final {
+public:
+    /// Errors: invalid_argument, where --summary cannot be written.
+    [[nodiscard]] static Result<std::unique_ptr<JobReport>> open(const LaunchRequest& request);
+
+    JobReport(const JobReport&) = delete;
+    JobReport& operator=(const JobReport&) = delete;
+    ~JobReport() = default;
+
+    /// A sentence; the program's name is put in front.
+    void say(const std::string& sentence);
+
+    /// Whole lines.
+    void say_as_is(std::string_view text);
+
+    /// How the job ended. False where --summary could not be written, which was said.
+    [[nodiscard]] bool write(const JobResult& result);
+
+    /// Whom the job's output tells what it says itself; null: nobody.
+    [[nodiscard]] LauncherLog* log() noexcept { return log_.get(); }
+
+    /// The folder of launcher.log and summary.json; empty: there is none.
+    [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
+
+private:
+    JobReport() = default;
+
+    void open_log(const LaunchRequest& request);
+    void log(const std::string& sentence);
+    void log_lines(std::string_view text);
+
+    std::optional<SummaryFile> summary_;
+    std::filesystem::path folder_;
+    std::unique_ptr<LauncherLog> log_;
+    bool is_loss_known_ = false;
+};
+
+}  // namespace hvd::launch

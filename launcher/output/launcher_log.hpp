@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "collectives/base/unique_fd.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+namespace hvd::launch {
+
+/// DIR/launcher.log: what horovodrun itself says, each line after the time at which it did.
+/// Thread: any.
+class LauncherLog final {
+public:
+    /// Makes and empties it. Errors: invalid_argument.
+    [[nodiscard]] static Result<std::unique_ptr<LauncherLog>> create(
+        const std::filesystem::path& folder);
+
+    /// Nanoseconds since 1970 (UTC).
+    [[nodiscard]] static std::int64_t now_ns() noexcept;
+
+    /// Whole lines. Errors: internal, once; nothing more is written then.
+    [[nodiscard]] Status write(std::int64_t time_ns, std::string_view lines);
+
+private:
+    LauncherLog(std::filesystem::path path, UniqueFd fd)
+        : path_(std::move(path)), fd_(std::move(fd)) {}
+
+    std::filesystem::path path_;
+    UniqueFd fd_;
+    std::atomic<bool> is_broken_{false};
+};
+
+}  // namespace hvd::launch
