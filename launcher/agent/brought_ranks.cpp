@@ -272,13 +272,14 @@ void BroughtRanks::tell_end(Rank& rank, std::optional<int> wait_status) {
     to_.socket.rank_ended(rank.spec->rank);
     const int status = wait_status.value_or(0);
     const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    to_.control.send(wire::Exited{.rank = rank.spec->rank,
-                                  .time_ns = rank.ended_ns == 0 ? steady_clock_ns() : rank.ended_ns,
-                                  .wait_status = status,
-                                  .induced = rank.is_induced,
-                                  .oom = was_killed && !rank.is_induced ? to_.oom.take_kill() : "",
-                                  .max_rss_bytes = 0,
-                                  .is_unseen = !wait_status});
+    to_.control.send(
+        wire::Exited{.rank = rank.spec->rank,
+                     .time_ns = rank.ended_ns == 0 ? steady_clock_ns() : rank.ended_ns,
+                     .wait_status = status,
+                     .induced = rank.is_induced,
+                     .oom = was_killed && !rank.is_induced ? to_.oom.take_kill(*rank.pid) : "",
+                     .max_rss_bytes = 0,
+                     .is_unseen = !wait_status});
 }
 
 std::optional<pid_t> BroughtRanks::pid_of(int rank) const noexcept {

@@ -20,6 +20,22 @@ constexpr std::string_view kMachineCounter = "/proc/vmstat";
 /// Version 1 writes "none" as the largest multiple of a page.
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;
 
+constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
+
+/// A limit is exactly what somebody wrote.
+std::string describe(std::uint64_t limit) {
+    return limit % kMebibyte == 0 ? std::to_string(limit / kMebibyte) + " MiB"
+                                  : std::to_string(limit) + " bytes";
+}
+
+/// "512 MiB", "511.9 MiB".
+std::string in_mebibytes(std::uint64_t bytes) {
+    constexpr std::uint64_t kTenths = 10;
+    const auto tenth = bytes % kMebibyte * kTenths / kMebibyte;
+    return std::to_string(bytes / kMebibyte) + (tenth == 0 ? "" : "." + std::to_string(tenth)) +
+           " MiB";
+}
+
 }  // namespace
 
 std::vector<std::string> oom_counter_files(std::string_view cgroups) {
@@ -77,6 +93,13 @@ std::vector<std::string> memory_limit_files(std::string_view counter_file) {
     return files;
 }
 
+std::string memory_peak_file(std::string_view limit_file) {
+    const auto slash = limit_file.rfind('/');
+    const bool is_first_version = limit_file.substr(slash + 1) == "memory.limit_in_bytes";
+    return std::string(limit_file.substr(0, slash)) +
+           (is_first_version ? "/memory.max_usage_in_bytes" : "/memory.peak");
+}
+
 std::optional<std::uint64_t> parse_memory_limit(std::string_view text) {
     const auto limit = parse_number<std::uint64_t>(trim(text));  // version 2 says "max" for none
     return limit && *limit < kNoLimit ? limit : std::nullopt;
@@ -84,6 +107,7 @@ std::optional<std::uint64_t> parse_memory_limit(std::string_view text) {
 
 void OomWatch::start(std::string root) {
     root_ = std::move(root);
+    log_.start(root_);
     const auto cgroups = read_file(root_ + "/proc/self/cgroup", kMaxText);
     for (auto& name : oom_counter_files(cgroups ? *cgroups : "")) {
         file_.reset(::open((root_ + name).c_str(), O_RDONLY | O_CLOEXEC));
@@ -96,7 +120,16 @@ void OomWatch::start(std::string root) {
     file_.reset();
 }
 
-std::string OomWatch::take_kill() {
+std::string OomWatch::take_kill(pid_t pid) {
+    auto why = take_rise();
+    const auto kernel = log_.find_kill(pid);
+    if (kernel.empty()) {
+        return why;
+    }
+    return why.empty() ? "the kernel's log: " + kernel : why + "; the kernel's log: " + kernel;
+}
+
+std::string OomWatch::take_rise() {
     const auto count = read_count();
     if (!count || *count <= count_) {
         return {};
@@ -104,24 +137,28 @@ std::string OomWatch::take_kill() {
     const auto rose = "oom_kill rose by " + std::to_string(*count - count_);
     ++count_;
     return name_ == kMachineCounter ? "the machine's " + rose
-                                    : "its cgroup's " + rose + " (" + describe_limit() + ")";
+                                    : "its cgroup's " + rose + " " + describe_limit();
 }
 
 std::string OomWatch::describe_limit() const {
+    const auto files = memory_limit_files(name_);
+    const auto* at = &files.front();  // without a limit, the cgroup's own
     std::optional<std::uint64_t> lowest;
-    for (const auto& name : memory_limit_files(name_)) {
-        const auto text = read_file(root_ + name, kMaxText);
-        const auto limit = text ? parse_memory_limit(*text) : std::nullopt;
+    for (const auto& name : files) {
+        const auto limit = read_bytes(name);
         if (limit && (!lowest || *limit < *lowest)) {
             lowest = limit;
+            at = &name;
         }
     }
-    constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
-    if (!lowest) {
-        return "no limit";
-    }
-    return *lowest % kMebibyte == 0 ? "limit " + std::to_string(*lowest / kMebibyte) + " MiB"
-                                    : "limit " + std::to_string(*lowest) + " bytes";
+    const auto peak = read_bytes(memory_peak_file(*at));
+    return (lowest ? "(limit " + describe(*lowest) + ")" : "(no limit)") +
+           (peak ? ", peak " + in_mebibytes(*peak) : "");
+}
+
+std::optional<std::uint64_t> OomWatch::read_bytes(const std::string& file) const {
+    const auto text = read_file(root_ + file, kMaxText);
+    return text ? parse_memory_limit(*text) : std::nullopt;
 }
 
 std::optional<std::uint64_t> OomWatch::read_count() const {

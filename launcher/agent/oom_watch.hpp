@@ -2,12 +2,15 @@
 #pragma once
 
 #include "collectives/base/unique_fd.hpp"
+#include "launcher/agent/kernel_log.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <sys/types.h>
 
 namespace hvd::launch::agent {
 
@@ -22,6 +25,9 @@ namespace hvd::launch::agent {
 /// then those above it.
 [[nodiscard]] std::vector<std::string> memory_limit_files(std::string_view counter_file);
 
+/// Where the kernel keeps the most memory that a cgroup ever used, beside the file of its limit.
+[[nodiscard]] std::string memory_peak_file(std::string_view limit_file);
+
 /// In bytes; nothing where the file says that there is none.
 [[nodiscard]] std::optional<std::uint64_t> parse_memory_limit(std::string_view text);
 
@@ -32,18 +38,23 @@ public:
     /// Finds the counter and remembers where it stands. `root` is put before every path.
     void start(std::string root = {});
 
-    /// Why we say that memory ran out: "its cgroup's oom_kill rose by 1 (limit 512 MiB)". Empty
-    /// when the counter stands no higher than the kills that were accounted for; accounts for one.
-    [[nodiscard]] std::string take_kill();
+    /// Why we say that memory ran out for a process that KILL ended: "its cgroup's oom_kill rose by
+    /// 1 (limit 512 MiB), peak 511.9 MiB", and what the kernel's log says of it where that may be
+    /// read. Empty when the counter stands no higher than the kills that were accounted for, and
+    /// the log does not name the process; accounts for one.
+    [[nodiscard]] std::string take_kill(pid_t pid);
 
 private:
     [[nodiscard]] std::optional<std::uint64_t> read_count() const;
+    [[nodiscard]] std::optional<std::uint64_t> read_bytes(const std::string& file) const;
     [[nodiscard]] std::string describe_limit() const;
+    [[nodiscard]] std::string take_rise();
 
     std::string root_;
     std::string name_;
     UniqueFd file_;
     std::uint64_t count_ = 0;
+    KernelLog log_;
 };
 
 }  // namespace hvd::launch::agent

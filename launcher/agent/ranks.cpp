@@ -140,7 +140,7 @@ bool Ranks::reap(const std::function<void(pid_t pid, int wait_status)>& on_other
                          .time_ns = steady_clock_ns(),
                          .wait_status = status,
                          .induced = found->is_induced,
-                         .oom = was_killed && !found->is_induced ? to_.oom.take_kill() : "",
+                         .oom = was_killed && !found->is_induced ? to_.oom.take_kill(pid) : "",
                          .max_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * kRssUnit});
     }
 }

@@ -2,6 +2,7 @@
 #include "launcher/agent/command_path.hpp"
 #include "launcher/agent/ending.hpp"
 #include "launcher/agent/facts.hpp"
+#include "launcher/agent/kernel_log.hpp"
 #include "launcher/agent/oom_watch.hpp"
 #include "launcher/agent/process_table.hpp"
 #include "launcher/agent/spawner.hpp"
@@ -153,11 +154,98 @@ TEST_CASE("a kill for want of memory is told with the counter and the lowest lim
     OomWatch watch;
     watch.start(root.path().string());
 
-    CHECK(watch.take_kill().empty());
+    CHECK(watch.take_kill(813).empty());
     put(counter, "low 0\nhigh 0\nmax 9\noom 1\noom_kill 5\noom_group_kill 0\n");
 
-    CHECK(watch.take_kill() == "its cgroup's oom_kill rose by 1 (limit 512 MiB)");
-    CHECK(watch.take_kill().empty());
+    CHECK(watch.take_kill(813) == "its cgroup's oom_kill rose by 1 (limit 512 MiB)");
+    CHECK(watch.take_kill(813).empty());
+
+    put("sys/fs/cgroup/slurm/job_7/memory.peak", "536773018\n");
+    put(counter, "low 0\nhigh 0\nmax 9\noom 1\noom_kill 6\noom_group_kill 0\n");
+    CHECK(watch.take_kill(813) ==
+          "its cgroup's oom_kill rose by 1 (limit 512 MiB), peak 511.9 MiB");
+}
+
+TEST_CASE("the peak stands beside the limit, in both versions of cgroups") {
+    CHECK(memory_peak_file("/sys/fs/cgroup/a/memory.max") == "/sys/fs/cgroup/a/memory.peak");
+    CHECK(memory_peak_file("/sys/fs/cgroup/memory/a/memory.limit_in_bytes") ==
+          "/sys/fs/cgroup/memory/a/memory.max_usage_in_bytes");
+}
+
+// As Linux 6.1 writes them to /dev/kmsg.
+constexpr auto* kKillRecord =
+    "3,1207,89123456,-;Memory cgroup out of memory: Killed process 813 (python 3) "
+    "total-vm:318476kB, anon-rss:62912kB, file-rss:5632kB, shmem-rss:0kB, UID:0 pgtables:192kB "
+    "oom_score_adj:0\n";
+constexpr auto* kKillWords =
+    "Killed process 813 (python 3) total-vm:318476kB, anon-rss:62912kB, file-rss:5632kB, "
+    "shmem-rss:0kB, UID:0 pgtables:192kB oom_score_adj:0";
+
+TEST_CASE("a record of the kernel's log names who was killed for want of memory") {
+    CHECK(parse_memory_kill(kKillRecord) == MemoryKill{.pid = 813, .text = kKillWords});
+    CHECK(parse_memory_kill("3,9,1,-;Out of memory: Killed process 7 (a (b)) total-vm:1kB\n"
+                            " SUBSYSTEM=memory\n") ==
+          MemoryKill{.pid = 7, .text = "Killed process 7 (a (b)) total-vm:1kB"});
+}
+
+TEST_CASE("what is no such record, or none of the kernel's, names nobody") {
+    const auto* record = GENERATE(
+        "", "3,9,1,-", "x,9,1,-;Out of memory: Killed process 7 (a) total-vm:1kB",
+        "11,9,1,-;Out of memory: Killed process 7 (a) total-vm:1kB",  // of a program
+        "6,9,1,-;oom_reaper: reaped process 7 (a), now anon-rss:0kB", "3,9,1,-;Killed process 7",
+        "3,9,1,-;Killed process x (7 (a)", ";3,Killed process 7 (a)");
+    CAPTURE(record);
+
+    CHECK_FALSE(parse_memory_kill(record));
+}
+
+/// A machine whose log is a file.
+class RecordedLog {
+public:
+    explicit RecordedLog(const char* pid_namespace) {
+        std::filesystem::create_directories(root_.path() / "proc/self/ns");
+        std::filesystem::create_directories(root_.path() / "dev");
+        std::filesystem::create_symlink(pid_namespace, root_.path() / "proc/self/ns/pid");
+        log(kKillRecord);  // before the start
+    }
+    void log(const char* record) const {
+        std::ofstream(root_.path() / "dev/kmsg", std::ios::app) << record;
+    }
+    [[nodiscard]] std::string root() const { return root_.path().string(); }
+
+private:
+    test::TempDir root_;
+};
+
+TEST_CASE("a process that the kernel's log names since the start ran out of memory") {
+    const RecordedLog machine("pid:[4026531836]");
+    OomWatch watch;
+    watch.start(machine.root());
+    CHECK(watch.take_kill(813).empty());
+
+    machine.log(kKillRecord);
+
+    CHECK(watch.take_kill(812).empty());
+    CHECK(watch.take_kill(813) == std::string("the kernel's log: ") + kKillWords);
+    CHECK(watch.take_kill(813).empty());
+}
+
+TEST_CASE("in a PID namespace of our own the kernel's numbers are not ours") {
+    const RecordedLog machine("pid:[4026532211]");
+    KernelLog log;
+    log.start(machine.root());
+
+    machine.log(kKillRecord);
+
+    CHECK(log.find_kill(813).empty());
+}
+
+TEST_CASE("a machine without a log of its kernel has no words of it") {
+    const test::TempDir root;
+    KernelLog log;
+    log.start(root.path().string());
+
+    CHECK(log.find_kill(813).empty());
 }
 
 TEST_CASE("limits of both versions of cgroups are read") {
