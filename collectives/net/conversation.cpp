@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/net/conversation.hpp"
 
+#include "collectives/net/port_holder.hpp"
+
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -84,7 +86,8 @@ Result<Listener> listen_at(const HostAddress& address, const PortRange& ports, i
     }
     return Error{Errc::unavailable, "no port from " + std::to_string(ports.first) + " to " +
                                         std::to_string(ports.last) + " is free at " +
-                                        to_string(address.ip) + " (HOROVOD_PORT_RANGE)"};
+                                        to_string(address.ip) + " (HOROVOD_PORT_RANGE)" +
+                                        tell_port_holders(address.ip, ports)};
 }
 
 Result<UniqueFd> begin_connect(const Endpoint& to) {

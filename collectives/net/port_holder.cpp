@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -23,6 +25,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxTable = std::size_t{16} << 20;
 constexpr std::size_t kMaxCommand = std::size_t{64} << 10;
 constexpr std::size_t kShownCommand = 200;
+
+using Holders = std::map<std::uint16_t, PortHolder>;
 
 std::string read_or_empty(const fs::path& path, std::size_t max_bytes) {
     auto text = read_file(path, max_bytes);
@@ -59,16 +63,14 @@ bool is_any(const IpAddress& address) {
     return std::ranges::all_of(address.bytes, [](std::uint8_t byte) { return byte == 0; });
 }
 
-/// "0100007F:1F90", where the address is in words of the machine's own byte order. Nothing for
-/// other ports.
-std::optional<IpAddress> address_with_port(std::string_view text, std::uint16_t port) {
+/// "0100007F" or four such words, each in the machine's own byte order.
+std::optional<IpAddress> parse_address(std::string_view text) {
     constexpr std::size_t kDigits = 8;  // of a word
-    const auto colon = text.find(':');
-    if ((colon != kDigits && colon != 4 * kDigits) || parse_hex(text.substr(colon + 1)) != port) {
+    if (text.size() != kDigits && text.size() != 4 * kDigits) {
         return std::nullopt;
     }
-    IpAddress address{.is_v6 = colon != kDigits};
-    for (std::size_t at = 0; at < colon; at += kDigits) {
+    IpAddress address{.is_v6 = text.size() != kDigits};
+    for (std::size_t at = 0; at < text.size(); at += kDigits) {
         const auto word = parse_hex(text.substr(at, kDigits));
         if (!word) {
             return std::nullopt;
@@ -105,30 +107,62 @@ std::string name_of(const std::string& user) {
     return user;
 }
 
-/// Whether one of its descriptors is the socket. Of others' processes root alone may know.
-bool holds(const fs::path& process, const fs::path& socket) {
+/// Which of the sockets its descriptors are. Of others' processes root alone may know.
+std::vector<std::string> find_sockets(const fs::path& process, const Holders& holders) {
+    std::vector<std::string> found;
     std::error_code error;
     for (fs::directory_iterator file(process / "fd", error), end; !error && file != end;
          file.increment(error)) {
         std::error_code gone;
-        if (fs::read_symlink(file->path(), gone) == socket && !gone) {
-            return true;
+        const auto target = fs::read_symlink(file->path(), gone).string();
+        for (const auto& [port, holder] : holders) {
+            if (!gone && target == "socket:[" + holder.inode + "]") {
+                found.push_back(holder.inode);
+            }
         }
     }
-    return false;
+    return found;
 }
 
-std::string command_of(const fs::path& process) {
+std::string describe(const fs::path& process, const std::string& user) {
     auto words = read_or_empty(process / "cmdline", kMaxCommand);
     std::ranges::replace(words, '\0', ' ');
-    return one_line(std::string_view(words).substr(0, kShownCommand), kShownCommand);
+    const auto command = std::string_view(words).substr(0, kShownCommand);
+    return "pid " + process.filename().string() + " of user " + user + " (" +
+           one_line(command, kShownCommand) + ")";
+}
+
+/// By port, in words.
+std::map<std::uint16_t, std::string> tell(const Holders& holders) {
+    std::map<std::string, std::string> processes;  // by inode
+    std::error_code error;
+    for (fs::directory_iterator process("/proc", error), end;
+         !error && process != end && processes.size() < holders.size(); process.increment(error)) {
+        if (parse_number<int>(process->path().filename().string())) {
+            for (const auto& inode : find_sockets(process->path(), holders)) {
+                processes.emplace(inode, process->path().string());
+            }
+        }
+    }
+    std::map<std::uint16_t, std::string> told;
+    for (const auto& [port, holder] : holders) {
+        const auto user = name_of(holder.user);
+        const auto process = processes.find(holder.inode);
+        told[port] = process == processes.end() ? "a process of user " + user
+                                                : describe(process->second, user);
+    }
+    return told;
+}
+
+std::string read_tables() {
+    return read_or_empty("/proc/net/tcp", kMaxTable) + read_or_empty("/proc/net/tcp6", kMaxTable);
 }
 
 }  // namespace
 
-std::optional<PortHolder> find_port_holder(std::string_view table,
-                                           const IpAddress& at,
-                                           std::uint16_t port) {
+std::map<std::uint16_t, PortHolder> find_port_holders(std::string_view table,
+                                                      const IpAddress& at,
+                                                      const PortRange& ports) {
     constexpr std::size_t kLocal = 1;
     constexpr std::size_t kState = 3;
     constexpr std::size_t kUser = 7;
@@ -137,47 +171,52 @@ std::optional<PortHolder> find_port_holder(std::string_view table,
     constexpr std::string_view kNobodys = "0";  // the inode of a connection that is over
     constexpr int kFurther = 3;                 // than any that listens
     const auto wanted = plain(at);
-    std::optional<PortHolder> nearest;
-    int shortest = 0;
+    Holders nearest;
+    std::map<std::uint16_t, int> distances;
     for (const auto line : split(table, '\n')) {
         const auto words = words_of(line);
         if (words.size() <= kInode || words[kInode] == kNobodys) {
             continue;
         }
-        const auto held = address_with_port(words[kLocal], port);
+        const auto colon = std::min(words[kLocal].find(':'), words[kLocal].size() - 1);
+        const auto port = parse_hex(words[kLocal].substr(colon + 1)).value_or(0);
+        if (port < ports.first || port > ports.last) {
+            continue;
+        }
+        const auto held = parse_address(words[kLocal].substr(0, colon));
         auto far = held ? distance(*held, wanted) : std::nullopt;
         if (!far) {
             continue;
         }
         *far += words[kState] == kListens ? 0 : kFurther;
-        if (!nearest || *far < shortest) {
-            nearest = {.user = std::string(words[kUser]), .inode = std::string(words[kInode])};
-            shortest = *far;
+        const auto key = static_cast<std::uint16_t>(port);
+        const auto [known, is_new] = distances.emplace(key, *far);
+        if (is_new || *far < known->second) {
+            known->second = *far;
+            nearest[key] = {.user = std::string(words[kUser]), .inode = std::string(words[kInode])};
         }
     }
     return nearest;
 }
 
 std::string tell_port_holder(const IpAddress& at, std::uint16_t port) {
-    const auto table =
-        read_or_empty("/proc/net/tcp", kMaxTable) + read_or_empty("/proc/net/tcp6", kMaxTable);
-    const auto holder = find_port_holder(table, at, port);
-    if (!holder) {
-        return {};
+    const auto told = tell(find_port_holders(read_tables(), at, {port, port}));
+    return told.empty() ? "" : told.begin()->second;
+}
+
+std::string tell_port_holders(const IpAddress& at, const PortRange& ports) {
+    constexpr std::size_t kMostTold = 3;
+    auto holders = find_port_holders(read_tables(), at, ports);
+    const auto more = holders.size() - std::min(holders.size(), kMostTold);
+    holders.erase(std::next(holders.begin(), static_cast<std::ptrdiff_t>(holders.size() - more)),
+                  holders.end());
+    std::vector<std::string> parts;
+    for (const auto& [port, words] : tell(holders)) {
+        parts.push_back(std::to_string(port) + " by " + words);
     }
-    const auto user = name_of(holder->user);
-    const fs::path socket = "socket:[" + holder->inode + "]";
-    std::error_code error;
-    for (fs::directory_iterator process("/proc", error), end; !error && process != end;
-         process.increment(error)) {
-        const auto pid = process->path().filename().string();
-        if (parse_number<int>(pid) && holds(process->path(), socket)) {
-            return join(std::vector<std::string>{"pid", pid, "of user", user,
-                                                 "(" + command_of(process->path()) + ")"},
-                        " ");
-        }
-    }
-    return "a process of user " + user;
+    return parts.empty() ? ""
+                         : "; taken: " + join(parts, ", ") +
+                               (more == 0 ? "" : " and " + std::to_string(more) + " more ports");
 }
 
 }  // namespace hvd::coll::net

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/answers.hpp"
 
+#include "collectives/net/port_holder.hpp"
 #include "launcher/agent/clock.hpp"
 #include "launcher/agent/facts.hpp"
 #include "launcher/agent/preflight.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <utility>
 
@@ -62,7 +64,14 @@ std::vector<wire::Problem> Answers::look_at_limits(const RankNeeds& needs) {
 }
 
 void Answers::on(const wire::PickPort& wanted) {
-    control_.send(wire::PortPicked{.port = find_port(wanted.first, wanted.last).value_or(0)});
+    wire::PortPicked picked{.port = find_port(wanted.first, wanted.last).value_or(0)};
+    if (picked.port == 0) {
+        const coll::net::IpAddress everywhere{.is_v6 = true};  // of IPv4 too
+        picked.taken = coll::net::tell_port_holders(
+            everywhere, {.first = static_cast<std::uint16_t>(wanted.first),
+                         .last = static_cast<std::uint16_t>(wanted.last)});
+    }
+    control_.send(std::move(picked));
 }
 
 void Answers::on(const wire::OpenLink& wanted) {

@@ -145,7 +145,7 @@ private:
     void on(std::size_t host, const wire::Facts& facts);
     void on(std::size_t host, wire::Checked& checked);
     void on(std::size_t host, wire::Found& found);
-    void on(std::size_t host, const wire::PortPicked& picked);
+    void on(std::size_t host, wire::PortPicked& picked);
     void on(std::size_t host, wire::Started event);
     void on(std::size_t host, wire::StartFailed event);
     void on(std::size_t host, wire::Output& event);
@@ -194,7 +194,7 @@ private:
     std::vector<std::vector<std::string>> found_;       // by host
     std::vector<std::vector<wire::Problem>> problems_;  // by host
     std::int64_t check_sent_ns_ = 0;                    // by our wall clock
-    int picked_port_ = 0;                               // 0: none was free
+    wire::PortPicked picked_port_;
     std::optional<Error> link_error_;                   // of the first host that failed
     std::map<std::size_t, std::string> link_failures_;  // by host: why
     std::vector<std::string> still_missing_;            // by then

@@ -44,13 +44,14 @@ Result<int> Supervisor::pick_port(const PortSpan& ports) {
     if (link_error_) {
         return *std::move(link_error_);
     }
-    if (picked_port_ == 0) {
-        return Error{Errc::invalid_argument,
-                     "no port from " + std::to_string(ports.first) + " to " +
-                         std::to_string(ports.last) + " is free on " + agents_.host(0) +
-                         " for MASTER_PORT; give --port-range (HOROVOD_PORT_RANGE) more"};
+    if (picked_port_.port == 0) {
+        return Error{Errc::invalid_argument, "no port from " + std::to_string(ports.first) +
+                                                 " to " + std::to_string(ports.last) +
+                                                 " is free on " + agents_.host(0) +
+                                                 " for MASTER_PORT" + picked_port_.taken +
+                                                 "; give --port-range (HOROVOD_PORT_RANGE) more"};
     }
-    return picked_port_;
+    return picked_port_.port;
 }
 
 Result<std::vector<HostProblem>> Supervisor::check(const LaunchPlan& plan) {
@@ -102,9 +103,9 @@ void Supervisor::on(std::size_t host, wire::Checked& checked) {
     }
 }
 
-void Supervisor::on(std::size_t host, const wire::PortPicked& picked) {
+void Supervisor::on(std::size_t host, wire::PortPicked& picked) {
     if (take_answer(host)) {
-        picked_port_ = picked.port;
+        picked_port_ = std::move(picked);
     }
 }
 

@@ -125,7 +125,7 @@ void fields(auto& io, Is<LinkMeasured> auto& link) {
 }
 
 void fields(auto& io, Is<PortPicked> auto& picked) {
-    io(picked.port);
+    io(picked.port, picked.taken);
 }
 
 // ---- launcher → agent ----

@@ -176,6 +176,7 @@ struct LinkMeasured {
 /// The answer to PickPort.
 struct PortPicked {
     std::int32_t port = 0;  // 0: none of them is free
+    std::string taken{};    // then by whom; as tell_port_holders has it
     friend bool operator==(const PortPicked&, const PortPicked&) = default;
 };
 

@@ -2,6 +2,7 @@
 #include "runtime/bootstrap/foreign_place.hpp"
 
 #include "collectives/base/random_id.hpp"
+#include "collectives/net/port_holder.hpp"
 #include "runtime/bootstrap/foreign_board.hpp"
 #include "runtime/bootstrap/foreign_credentials.hpp"
 #include "runtime/bootstrap/foreign_meeting.hpp"
@@ -115,6 +116,21 @@ struct Meeting {
     Credentials credentials{};
 };
 
+/// Where the user chose the ports, the error says who has them.
+Result<coll::meeting::Door> open_door(const std::optional<IpAddress>& at,
+                                      std::span<const std::uint16_t> ports,
+                                      bool is_chosen) {
+    auto door = coll::meeting::open_door(at, ports);
+    if (!door && is_chosen) {
+        const IpAddress everywhere{.is_v6 = true};
+        auto error = std::move(door).error().context("HOROVOD_PORT_RANGE");
+        error.message +=
+            coll::net::tell_port_holders(at.value_or(everywhere), {ports.front(), ports.back()});
+        return error;
+    }
+    return door;
+}
+
 /// Keeps the point behind the door; this rank comes to it from here.
 Status keep(WorldPlace& place, coll::meeting::Door door, Meeting& meeting) {
     meeting.where.ports = {door.port};
@@ -144,7 +160,7 @@ Result<Meeting> meet_by_address(WorldPlace& place,
     // At all addresses, but where the user named this host by a loopback address.
     const auto literal = coll::net::parse_ip(plan.host == "localhost" ? "127.0.0.1" : plan.host);
     const auto at = literal && is_loopback(*literal) ? literal : std::nullopt;
-    HVD_TRY(auto door, coll::meeting::open_door(at, plan.ports));
+    HVD_TRY(auto door, open_door(at, plan.ports, options.config.ports.first != 0));
     meeting.where.ips = {at.value_or(own_loopback())};
     HVD_TRY_STATUS(keep(place, std::move(door), meeting));
     return meeting;
@@ -171,7 +187,8 @@ Result<Meeting> meet_by_board(WorldPlace& place,
     HVD_TRY(auto all, coll::net::host_addresses());
     HVD_TRY(const auto allowed,
             coll::net::allowed_addresses(std::move(all), options.config.interfaces));
-    HVD_TRY(auto door, coll::meeting::open_door({}, ports_of(options.config.ports)));
+    const auto ports = ports_of(options.config.ports);
+    HVD_TRY(auto door, open_door({}, ports, options.config.ports.first != 0));
     HVD_TRY(meeting.credentials.secret, random_world_key());
     const Notice notice{
         .port = door.port, .secret = meeting.credentials.secret, .ips = public_addresses(allowed)};

@@ -43,10 +43,8 @@ void set_port(DoorAddress& address, int port) {
     }
 }
 
-std::string tell_port_holder(const DoorAddress& address) {
-    const auto* const at = reinterpret_cast<const sockaddr*>(&address.storage);
-    return coll::net::tell_port_holder(coll::net::to_ip(at),
-                                       static_cast<std::uint16_t>(port_of(address)));
+coll::net::IpAddress ip_of(const DoorAddress& address) {
+    return coll::net::to_ip(reinterpret_cast<const sockaddr*>(&address.storage));
 }
 
 /// Nothing, and errno, where that fails.
@@ -117,7 +115,8 @@ Result<std::unique_ptr<JoinDoor>> JoinDoor::open(IoThread& io, DoorOptions optio
     const auto refuse = [&](int error) {
         auto why = system_error("--listen " + to_string(options.address), error).message;
         if (error == EADDRINUSE) {
-            const auto holder = tell_port_holder(options.address);
+            const auto holder = coll::net::tell_port_holder(
+                ip_of(options.address), static_cast<std::uint16_t>(port_of(options.address)));
             why += "; " + (holder.empty() ? "another program" : holder) +
                    " has it: take another port, or 0 for any";
         } else if (error == EADDRNOTAVAIL) {
@@ -140,10 +139,13 @@ Result<std::unique_ptr<JoinDoor>> JoinDoor::open(IoThread& io, DoorOptions optio
     }
     if (!socket) {
         set_port(options.address, 0);
-        return Error{Errc::invalid_argument, "to be joined at " + to_string(options.address) +
-                                                 ": no port from " + std::to_string(ports.first) +
-                                                 " to " + std::to_string(ports.last) +
-                                                 " is free here; give --port-range more"};
+        const auto taken = coll::net::tell_port_holders(
+            ip_of(options.address), {.first = static_cast<std::uint16_t>(ports.first),
+                                     .last = static_cast<std::uint16_t>(ports.last)});
+        return Error{Errc::invalid_argument,
+                     "to be joined at " + to_string(options.address) + ": no port from " +
+                         std::to_string(ports.first) + " to " + std::to_string(ports.last) +
+                         " is free here" + taken + "; give --port-range more"};
     }
     DoorAddress address{.storage = {}, .size = sizeof(sockaddr_storage)};
     if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.size) !=

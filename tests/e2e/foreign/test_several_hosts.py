@@ -117,3 +117,16 @@ def test_ranks_that_do_not_come_are_named_by_all(tmp_path: Path) -> None:
     assert all(each.exit_code != 0 for each in ended)
     for each in ended:
         assert "these ranks have not come: 1,3" in each.stderr, each
+
+
+def test_who_has_the_ports_that_the_user_chose_is_named(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(b"k" * 32)
+    key.chmod(0o600)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = step(0, HOROVOD_JOB_KEY_FILE=str(key), HOROVOD_PORT_RANGE=f"{port}-{port}")
+
+    assert ended.exit_code != 0
+    assert f"HOROVOD_PORT_RANGE: cannot listen at port {port}" in ended.stderr, ended
+    assert f"; taken: {port} by pid {os.getpid()} of user " in ended.stderr, ended

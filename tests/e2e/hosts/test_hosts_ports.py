@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -87,11 +88,12 @@ def test_what_is_taken_is_passed_by_and_a_range_without_a_free_port_is_refused(h
     assert passed_by.code == 0, passed_by.err
     assert masters(passed_by) == {21017}
     assert refused.code == 2
-    assert refused.said[-1] == (
-        "horovodrun: no port from 21018 to 21019 is free on h1 for MASTER_PORT; "
-        "give --port-range (HOROVOD_PORT_RANGE) more"
+    holder = r"pid \d+ of user \S+ \(.*python.*\)"
+    taken = rf"; taken: 21018 by {holder}, 21019 by {holder}; give --port-range"
+    assert refused.said[-1].startswith(
+        "horovodrun: no port from 21018 to 21019 is free on h1 for MASTER_PORT; taken: "
     )
+    assert re.search(taken + r" \(HOROVOD_PORT_RANGE\) more$", refused.said[-1])
     assert no_door.code == 2
-    assert no_door.said[-1].endswith(
-        "no port from 21018 to 21019 is free here; give --port-range more"
-    )
+    assert "no port from 21018 to 21019 is free here; taken: " in no_door.said[-1]
+    assert re.search(taken + " more$", no_door.said[-1])

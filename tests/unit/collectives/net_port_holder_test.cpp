@@ -28,8 +28,8 @@ const std::string kAnySix = line("00000000000000000000000000000000:1F90", "6"); 
 const std::string kMapped = line("0000000000000000FFFF00000100007F:1F90", "41");
 
 std::string holder(const std::string& table, std::string_view at, std::uint16_t port = kPort) {
-    const auto found = find_port_holder(table, *parse_ip(at), port);
-    return found ? found->inode : "nobody";
+    const auto found = find_port_holders(table, *parse_ip(at), {port, port});
+    return found.empty() ? "nobody" : found.at(port).inode;
 }
 
 TEST_CASE("who has a port at another address does not keep anybody from this one") {
@@ -64,8 +64,20 @@ TEST_CASE("of several the nearest has the port, and who listens before who has a
     CHECK(holder(line("0100007F:1F90", "0", "06"), "127.0.0.1") == "nobody");  // it is over
 }
 
+TEST_CASE("of a range every port has its own holder") {
+    const auto table = line("0200007F:1F91", "12") + line("0100007F:1F91", "11") +
+                       line("0100007F:1F94", "5") + line("0200007F:1F92", "3") + kSame;
+
+    const auto found = find_port_holders(table, *parse_ip("127.0.0.1"), {kPort, kPort + 3});
+
+    REQUIRE(found.size() == 2);
+    CHECK(found.at(kPort).inode == "1");
+    CHECK(found.at(kPort + 1).inode == "11");
+}
+
 TEST_CASE("a holder has its user, and nobody is found where nobody is") {
-    CHECK(find_port_holder(kSame, *parse_ip("127.0.0.1"), kPort)->user == "1001");
+    CHECK(find_port_holders(kSame, *parse_ip("127.0.0.1"), {kPort, kPort}).at(kPort).user ==
+          "1001");
     CHECK(holder(kSame, "127.0.0.1", kPort + 1) == "nobody");
     CHECK(holder("", "127.0.0.1") == "nobody");
     for (const char* local : {"x:zz", "1F90", "0100007F:", "01:1F90", "0100007G:1F90", ":"}) {

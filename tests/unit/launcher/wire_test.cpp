@@ -85,7 +85,7 @@ std::vector<FromAgent> all_from_agent() {
                          .round_trip_ns = 40'000,
                          .bytes_per_second = std::uint64_t{1} << 33,
                          .error = "e"},
-            PortPicked{.port = 4711},
+            PortPicked{.port = 4711, .taken = "by whom"},
             AllGone{},
             AllGone{.survivors = {{.pid = 5, .state = "D", .wchan = "nfs"}, {}}},
             InputTaken{.bytes = 3},
