@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/doctor/examination.hpp"
 
-#include "launcher/doctor/patient_starter.hpp"
-
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -52,8 +50,7 @@ void Examination::link(Starter& starter,
         diagnosis_.hosts.push_back({.host = hosts[index].name});
         patients_[index].is_awaited = true;
     }
-    PatientStarter patient(io_, starter);
-    (void)agents_.start(patient, hosts);  // cannot fail: a channel tells its end
+    agents_.start(io_, starter, hosts);
     wait(start_timeout);
     for (std::size_t host = 0; host < hosts.size(); ++host) {
         if (patients_[host].is_awaited && stop_signal_ == 0) {

@@ -1,17 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/agents.hpp"
 
+#include "launcher/net/timer.hpp"
+
 #include <algorithm>
 #include <utility>
 
 namespace hvd::launch {
 
-Status Agents::start(Starter& starter, const std::vector<Host>& hosts) {
+namespace {
+
+/// To an agent that could not be started.
+class RefusedChannel final : public AgentChannel {
+public:
+    RefusedChannel(IoThread& io, Error error) : error_(std::move(error)), io_(io), soon_(io) {}
+
+    void open(Handlers handlers) override {
+        soon_.set(io_.in({}), [this, tell = std::move(handlers.on_end)] { tell(error_); });
+    }
+    void send(std::vector<std::byte> /*bytes*/) override {}
+    void when_sent(std::function<void()> sent) override { sent(); }
+    void close() override {}
+
+private:
+    Error error_;
+    IoThread& io_;
+    Timer soon_;
+};
+
+}  // namespace
+
+void Agents::start(IoThread& io, Starter& starter, const std::vector<Host>& hosts) {
     for (const auto& host : hosts) {
-        HVD_TRY(auto channel, starter.start(host));
+        auto started = starter.start(host);
         auto link = std::make_unique<Link>();
         link->host = host.name;
-        link->channel = std::move(channel);
+        if (started) {
+            link->channel = std::move(started).value();
+        } else {
+            link->channel = std::make_unique<RefusedChannel>(io, std::move(started).error());
+        }
         links_.push_back(std::move(link));
         const auto index = links_.size() - 1;
         links_[index]->channel->open(
@@ -28,7 +56,6 @@ Status Agents::start(Starter& starter, const std::vector<Host>& hosts) {
                      events_.on_end(index);
                  }});
     }
-    return ok();
 }
 
 void Agents::send(std::size_t host, const wire::ToAgent& message) {

@@ -3,6 +3,7 @@
 
 #include "collectives/base/result.hpp"
 #include "launcher/hosts/host_spec.hpp"
+#include "launcher/net/io_thread.hpp"
 #include "launcher/remote/starter.hpp"
 #include "launcher/wire/frames.hpp"
 #include "launcher/wire/messages.hpp"
@@ -27,8 +28,9 @@ public:
 
     explicit Agents(Events events) : events_(std::move(events)) {}
 
-    /// Starts one on each host. Errors: the first host where that fails.
-    [[nodiscard]] Status start(Starter& starter, const std::vector<Host>& hosts);
+    /// Starts one on each host. Where the starter refuses, the agent ends at once with that error,
+    /// so that the other hosts are reached all the same.
+    void start(IoThread& io, Starter& starter, const std::vector<Host>& hosts);
 
     void send(std::size_t host, const wire::ToAgent& message);
     void send_all(const wire::ToAgent& message);

@@ -32,11 +32,8 @@ Result<std::vector<HostFacts>> Supervisor::link(Starter& starter, const std::vec
     if (options_.trace != nullptr) {
         options_.trace->enter("link", io_.now());
     }
-    if (auto started = agents_.start(starter, hosts); !started) {
-        link_error_ = std::move(started).error();
-    } else {
-        wait_for_agents();
-    }
+    agents_.start(io_, starter, hosts);
+    wait_for_agents();
     if (link_error_) {
         return *std::move(link_error_);
     }

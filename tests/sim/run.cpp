@@ -72,6 +72,7 @@ void supervise(World& world, const launch::LaunchPlan& plan, Outcome& outcome) {
     const auto facts = supervisor.link(world, hosts_of(plan));
     if (!facts) {
         outcome.link_error = facts.error().message;
+        outcome.link_words = supervisor.link_words();
         supervisor.dismiss();
         return;
     }

@@ -15,6 +15,7 @@ namespace hvd::sim {
 struct Outcome {
     std::optional<launch::JobResult> result;  // nothing where no rank was started
     std::string link_error;
+    std::vector<std::string> link_words;      // of the hosts that failed
     std::string said;                         // by horovodrun, on the console
     std::chrono::milliseconds last_start{0};  // when the last host was told to start, since begin
     std::chrono::milliseconds lasted{0};

@@ -28,6 +28,7 @@ struct RankScript {
 enum class HostFault : std::uint8_t {
     none,
     never_links,   // its agent never reports
+    refuses,       // its agent cannot be started at all
     closes,        // the connection ends on both sides
     falls_silent,  // nothing passes any more, and nobody is told
     agent_dies,    // kill -9; the guard ends the ranks

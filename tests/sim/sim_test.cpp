@@ -67,6 +67,23 @@ TEST_CASE("an agent of another build is refused, and no rank starts") {
     CHECK(outcome.last_start == 0ms);
 }
 
+TEST_CASE("a host whose agent cannot be started does not hide that others fail too") {
+    auto made = script(5, 1);
+    made.hosts[1].fault = HostFault::refuses;
+    made.hosts[3].fault = HostFault::refuses;
+    made.hosts[4].build = "another";
+
+    const auto outcome = run(made);
+
+    expect_no_complaint(outcome);
+    CHECK_FALSE(outcome.result);
+    CHECK_THAT(outcome.link_error, Catch::Contains("h1 did not report: there is no room for h1"));
+    REQUIRE(outcome.link_words.size() == 2);
+    CHECK(outcome.link_words[0] == "h1: there is no room for h1; the same: h3");
+    CHECK_THAT(outcome.link_words[1], Catch::StartsWith("h4: the agent is of build 'another'"));
+    CHECK(outcome.lasted < 5s);
+}
+
 TEST_CASE("a rank that fails is named although the clock of its host is far ahead") {
     auto made = script(3, 2);
     made.hosts[2].clock_ahead = 1h;

@@ -105,8 +105,11 @@ Result<std::unique_ptr<launch::AgentChannel>> World::start(const launch::Host& h
         return std::unique_ptr<launch::AgentChannel>(
             std::make_unique<SimSweep>(*this, *hosts.at(index), index));
     }
-    return std::unique_ptr<launch::AgentChannel>(
-        std::make_unique<SimChannel>(*hosts.at(next_host_++)));
+    const auto index = next_host_++;
+    if (script_.hosts[index].fault == HostFault::refuses) {
+        return Error{Errc::unavailable, "there is no room for " + host.name};
+    }
+    return std::unique_ptr<launch::AgentChannel>(std::make_unique<SimChannel>(*hosts.at(index)));
 }
 
 std::chrono::microseconds World::some_latency(Duration least) {
