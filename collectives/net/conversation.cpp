@@ -9,6 +9,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <netinet/tcp.h>
@@ -18,6 +19,7 @@ namespace hvd::coll::net {
 namespace {
 
 constexpr std::size_t kReadBytes = 256;
+constexpr std::string_view kConnect = "connect";  // what fails while there is no connection yet
 
 Error unavailable(std::string_view what, int error_number) {
     auto error = system_error(what, error_number);
@@ -95,9 +97,13 @@ Result<UniqueFd> begin_connect(const Endpoint& to) {
     const auto address = to_socket_address(to.at.ip, to.port);
     if (::connect(socket.get(), address.get(), address.size) != 0 && errno != EINPROGRESS &&
         errno != EINTR) {
-        return unavailable("connect", errno);
+        return unavailable(kConnect, errno);
     }
     return socket;
+}
+
+bool is_refusal(const Error& error) {
+    return error == unavailable(kConnect, ECONNREFUSED);
 }
 
 Result<IpAddress> own_end(int socket) {
@@ -147,7 +153,7 @@ Status Conversation::check_connected() {
         error_number = errno;
     }
     if (error_number != 0) {
-        return unavailable("connect", error_number);
+        return unavailable(kConnect, error_number);
     }
     return ok();
 }
@@ -161,7 +167,7 @@ Status Conversation::send() {
         } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN) {
             return ok();
         } else if (errno != EINTR) {
-            return unavailable("send", errno);
+            return unavailable(connected_ ? "send" : kConnect, errno);
         }
     }
     return ok();

@@ -29,6 +29,9 @@ struct Listener {
 /// A non-blocking socket that is connecting. Errors: unavailable.
 [[nodiscard]] Result<UniqueFd> begin_connect(const Endpoint& to);
 
+/// Of an error of a connection: the other machine is there, and nobody listens at that port of it.
+[[nodiscard]] bool is_refusal(const Error& error);
+
 /// The two ends of a connection, without their ports. Errors: unavailable when it is broken.
 [[nodiscard]] Result<IpAddress> own_end(int socket);
 [[nodiscard]] Result<IpAddress> far_end(int socket);

@@ -141,7 +141,7 @@ void LinkMaker::on_event(Talk& talk) {
         return;
     }
     if (auto advanced = talk.conversation.advance(); !advanced) {
-        fail_attempt(talk, advanced.error().message);
+        fail_attempt(talk, advanced.error());
         return;
     }
     if (talk.call != kNoCall && talk.conversation.is_connected()) {
@@ -233,7 +233,8 @@ void LinkMaker::expire(Clock::time_point now) {
             if (talk.call != kNoCall) {
                 calls_[talk.call].is_silent = true;
             }
-            fail_attempt(talk, "no answer in " + std::to_string(kAttemptLimit.count()) + " s");
+            fail_attempt(talk, {Errc::timed_out,
+                                "no answer in " + std::to_string(kAttemptLimit.count()) + " s"});
         }
     }
 }

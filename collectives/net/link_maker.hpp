@@ -32,6 +32,12 @@ public:
         bool is_called = false;
     };
 
+    /// Why a call came to nothing.
+    struct Refusal {
+        std::string reasons{};        // each address, and why
+        bool nobody_listens = false;  // though a machine is there, at each
+    };
+
     /// Who wants the connections.
     class Owner {
     public:
@@ -42,8 +48,8 @@ public:
         /// Whether a connection of a rank that has called us is of use. If not, it is closed.
         [[nodiscard]] virtual bool admits(int rank, Lane lane) const = 0;
         virtual void on_made(Made made) = 0;
-        /// The peer turned all attempts down. `reasons`: each address, and why.
-        virtual void on_refused(int rank, const std::string& reasons) = 0;
+        /// The peer turned all attempts down.
+        virtual void on_refused(int rank, const Refusal& refusal) = 0;
         /// Nobody who calls can be answered just now.
         virtual void on_deaf(const Error& why) = 0;
         /// Every `kTick` while something is under way. True: go on, whatever happens here.
@@ -107,6 +113,7 @@ private:
         bool was_let_in = false;
         Clock::time_point next_start{};
         std::vector<std::string> failures{};
+        std::size_t deserted = 0;  // of them: a machine is there, but nobody listens
         bool is_over = false;
     };
 
@@ -132,7 +139,8 @@ private:
     void add_talk(Conversation conversation, std::size_t call, const Endpoint& endpoint);
     void on_event(Talk& talk);
     void settle(Talk& talk);
-    void fail_attempt(Talk& talk, const std::string& why);
+    void fail_attempt(Talk& talk, const Error& why);
+    static void note_failure(Call& call, const Endpoint& endpoint, const Error& why);
     void choose(Talk& talk);
     void give(Talk& talk);
     void end(Talk& talk);

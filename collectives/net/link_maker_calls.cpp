@@ -44,7 +44,10 @@ void LinkMaker::start_attempts(Clock::time_point now) {
         }
         if (!call.is_silent && --call.rounds == 0) {
             call.is_over = true;
-            owner_->on_refused(call.peer, join(call.failures, "; "));
+            owner_->on_refused(
+                call.peer,
+                {.reasons = join(call.failures, "; "),
+                 .nobody_listens = call.deserted > 0 && call.deserted == call.failures.size()});
             continue;
         }
         call.next = 0;
@@ -57,6 +60,7 @@ void LinkMaker::start_attempt(std::size_t index) {
     auto& call = calls_[index];
     if (call.next == 0) {
         call.failures.clear();  // of the round before
+        call.deserted = 0;
     }
     const auto endpoint = call.candidates[call.next++];
     Nonce nonce{};
@@ -66,7 +70,7 @@ void LinkMaker::start_attempt(std::size_t index) {
     }
     auto socket = begin_connect(endpoint);
     if (!socket) {
-        call.failures.push_back(describe(endpoint) + ": " + socket.error().message);
+        note_failure(call, endpoint, socket.error());
         return;
     }
     call.next_start = Clock::now() + kStagger;
@@ -81,13 +85,18 @@ bool LinkMaker::has_attempt(std::size_t call) const {
         talks_, [&](const auto& talk) { return !talk->is_over && talk->call == call; });
 }
 
-void LinkMaker::fail_attempt(Talk& talk, const std::string& why) {
+void LinkMaker::note_failure(Call& call, const Endpoint& endpoint, const Error& why) {
+    call.failures.push_back(describe(endpoint) + ": " + why.message);
+    call.deserted += is_refusal(why) ? 1 : 0;
+}
+
+void LinkMaker::fail_attempt(Talk& talk, const Error& why) {
     end(talk);
     if (talk.call == kNoCall) {
         return;  // a stranger, or a rank that comes again
     }
     auto& call = calls_[talk.call];
-    call.failures.push_back(describe(talk.endpoint) + ": " + why);
+    note_failure(call, talk.endpoint, why);
     call.next_start = {};  // no reason to wait with the next one
     start_attempts(Clock::now());
 }

@@ -55,7 +55,7 @@ private:
 
     [[nodiscard]] bool admits(int rank, Lane lane) const override;
     void on_made(LinkMaker::Made made) override;
-    void on_refused(int rank, const std::string& reasons) override;
+    void on_refused(int rank, const LinkMaker::Refusal& refusal) override;
     void on_deaf(const Error& why) override { broken_ = why; }
     [[nodiscard]] bool on_tick() override { return false; }
 

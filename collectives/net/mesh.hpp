@@ -34,9 +34,12 @@ struct MeshOptions {
     std::chrono::milliseconds link_limit{30'000};  // for a data link that somebody waits for
 };
 
-/// What every refusal ends with.
+/// What a connection that does not come to be ends with.
 inline constexpr const char* kRemedy =
     "; a firewall, or see HOROVOD_NETWORK_INTERFACES and HOROVOD_PORT_RANGE";
+
+/// The same where nobody listens at any address of a rank, which did.
+inline constexpr const char* kHasLeft = "; it has left or is leaving: see what it printed";
 
 /// How this host and another one reach each other.
 struct HostWay {
@@ -128,7 +131,7 @@ private:
     // In mesh_links.cpp, with the four above.
     [[nodiscard]] bool admits(int rank, Lane lane) const override;
     void on_made(LinkMaker::Made made) override;
-    void on_refused(int rank, const std::string& reasons) override;
+    void on_refused(int rank, const LinkMaker::Refusal& refusal) override;
     void on_deaf(const Error& why) override;
     [[nodiscard]] bool on_tick() override;
     void close_idle_listeners();

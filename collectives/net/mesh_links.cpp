@@ -82,10 +82,11 @@ void Mesh::close_idle_listeners() {
     });
 }
 
-void Mesh::on_refused(int rank, const std::string& reasons) {
+void Mesh::on_refused(int rank, const LinkMaker::Refusal& refusal) {
     peer(rank).way.failure =
         Error{Errc::unavailable, describe(rank) + " cannot be reached from " + describe(rank_) +
-                                     " for data: " + reasons + kRemedy};
+                                     " for data: " + refusal.reasons +
+                                     (refusal.nobody_listens ? kHasLeft : kRemedy)};
 }
 
 void Mesh::on_deaf(const Error& why) {

@@ -295,8 +295,8 @@ TEST_CASE("an address at which nobody listens is named with the reason") {
         require(mesh.error().message ==
                     "rank 0 (pid 12 on host node0) cannot be reached from rank 1 on host host1: " +
                         to_string(endpoint) +
-                        " (lo): connect: Connection refused; a firewall, or see "
-                        "HOROVOD_NETWORK_INTERFACES and HOROVOD_PORT_RANGE",
+                        " (lo): connect: Connection refused; it has left or is leaving: see what "
+                        "it printed; if nothing, a firewall rejects connections",
                 mesh.error().message);
         return 0;
     });
