@@ -76,6 +76,9 @@ void supervise(World& world, const launch::LaunchPlan& plan, Outcome& outcome) {
         supervisor.dismiss();
         return;
     }
+    if (world.script().starter_speaks_at) {
+        world.in(*world.script().starter_speaks_at, [&world] { world.speak("srun: beware"); });
+    }
     if (world.script().interrupted_at) {
         world.in(*world.script().interrupted_at, [] { (void)::raise(SIGINT); });
     }

@@ -53,6 +53,7 @@ struct Script {
     Duration link_silence{10'000};  // how long ranks take to miss peers behind a silent link
     launch::OnFailure on_failure = launch::OnFailure::stop;
     std::optional<Duration> interrupted_at;
+    std::optional<Duration> starter_speaks_at;  // as srun does, which stays for the whole job
     std::size_t handshakes_in_flight = 512;
 };
 

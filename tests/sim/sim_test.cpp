@@ -52,6 +52,16 @@ TEST_CASE("a job over many hosts succeeds") {
     CHECK(outcome.said.empty());
 }
 
+TEST_CASE("what a starter says while ranks run goes the way of all output, not past its queue") {
+    auto made = script(2, 1);
+    made.starter_speaks_at = made.hosts[0].ranks[0].lives / 2;
+
+    const auto outcome = run(made);
+
+    expect_no_complaint(outcome);
+    CHECK(outcome.said == "horovodrun: srun: beware\n");
+}
+
 TEST_CASE("an agent of another build is refused, and no rank starts") {
     auto made = script(3, 2);
     made.hosts[1].build = "another";

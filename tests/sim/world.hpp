@@ -112,6 +112,14 @@ public:
     [[nodiscard]] std::string_view name() const noexcept override { return "simulated"; }
     [[nodiscard]] Result<std::unique_ptr<launch::AgentChannel>> start(
         const launch::Host& host) override;
+    void say_through(const std::function<void(const std::string&)>& say) override { say_ = say; }
+
+    /// Where the launcher wants it, else nowhere.
+    void speak(const std::string& sentence) const {
+        if (say_) {
+            say_(sentence);
+        }
+    }
 
     // What hosts use.
     [[nodiscard]] const Script& script() const noexcept { return script_; }
@@ -140,6 +148,7 @@ private:
 
     Script script_;
     Policy policy_;
+    std::function<void(const std::string&)> say_;
     std::mt19937_64 dice_;
     std::size_t next_host_ = 0;
     std::size_t shaking_ = 0;
