@@ -2,6 +2,7 @@
 #include "launcher/hosts/task.hpp"
 
 #include "collectives/base/text.hpp"
+#include "collectives/rendezvous/launcher_word.hpp"
 #include "collectives/rendezvous/scheduler_pmi.hpp"
 
 #include <algorithm>
@@ -90,21 +91,6 @@ bool is_of_scheduler(const Environment& environment, const Dialect& dialect) {
            (dialect.word == "pmix" && coll::has_pmix_of_scheduler(environment));
 }
 
-/// The launcher that the user names; none of them: "none", for `find_task` to find nothing.
-Result<std::optional<std::string>> read_named(const Environment& environment) {
-    const auto text = find(environment, "HOROVOD_LAUNCHER").value_or("");
-    const std::string word(trim(text));
-    if (word.empty()) {
-        return std::optional<std::string>();
-    }
-    if (word != "none" && std::ranges::find(kDialects, word, &Dialect::word) == kDialects.end()) {
-        return Error{Errc::invalid_argument,
-                     "HOROVOD_LAUNCHER='" + text +
-                         "': expected ompi, pmix, pmi, torchrun, flux, jsrun, slurm or none"};
-    }
-    return std::optional(word);
-}
-
 Result<int> read(const Environment& environment, std::string_view name, int least) {
     const auto text = find(environment, name);
     const auto number = text ? parse_number<int>(*text) : std::nullopt;
@@ -143,10 +129,10 @@ void add_cross(Task& task, const Environment& environment, const Dialect& dialec
 }  // namespace
 
 Result<std::optional<Task>> find_task(const Environment& environment) {
-    HVD_TRY(const auto named, read_named(environment));
+    HVD_TRY(const auto named, coll::named_launcher(environment));
     for (const auto& dialect : kDialects) {
         if (!find(environment, dialect.sign) ||
-            (named ? *named != dialect.word : is_of_scheduler(environment, dialect))) {
+            (named.empty() ? is_of_scheduler(environment, dialect) : named != dialect.word)) {
             continue;
         }
         Task task{.launcher = dialect.launcher, .size = 0};

@@ -3,6 +3,7 @@
 
 #include "collectives/base/text.hpp"
 #include "collectives/rendezvous/launch_env.hpp"
+#include "collectives/rendezvous/launcher_word.hpp"
 #include "collectives/rendezvous/scheduler_pmi.hpp"
 #include "runtime/bootstrap/foreign_dialects.hpp"
 
@@ -239,17 +240,8 @@ bool is_wanted(const Environment& environment, const Dialect& dialect, Controlle
 }
 
 Result<ForeignLaunch> read_named(const Environment& environment, std::string_view word) {
-    if (word == "none") {
-        return ForeignLaunch{};
-    }
-    for (const auto& dialect : kDialects) {
-        if (dialect.word == word) {
-            return read(environment, dialect);
-        }
-    }
-    return Error{Errc::invalid_argument,
-                 "HOROVOD_LAUNCHER='" + std::string(word) +
-                     "': expected ompi, pmix, pmi, torchrun, flux, jsrun, slurm or none"};
+    const auto* const dialect = std::ranges::find(kDialects, word, &Dialect::word);
+    return dialect == kDialects.end() ? ForeignLaunch{} : read(environment, *dialect);
 }
 
 }  // namespace
@@ -270,8 +262,9 @@ std::string_view describe(Launcher launcher) noexcept {
 }
 
 Result<ForeignLaunch> decode_foreign_launch(const Environment& environment) {
-    if (const auto word = find(environment, "HOROVOD_LAUNCHER"); word && !trim(*word).empty()) {
-        return read_named(environment, trim(*word));
+    HVD_TRY(const auto word, coll::named_launcher(environment));
+    if (!word.empty()) {
+        return read_named(environment, word);
     }
     if (coll::has_launch_contract(environment)) {
         return ForeignLaunch{.launcher = Launcher::horovodrun};

@@ -3,9 +3,7 @@
 
 #include "collectives/base/text.hpp"
 
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include <sys/wait.h>
@@ -24,30 +22,7 @@ constexpr auto kEndPatience = std::chrono::seconds(3);
 /// Something that it left behind (a shared ssh connection) may keep its streams open.
 constexpr auto kStreamPatience = std::chrono::milliseconds(200);
 
-std::string describe(int wait_status) {
-    if (WIFSIGNALED(wait_status)) {
-        const auto* name = ::sigabbrev_np(WTERMSIG(wait_status));
-        return "was killed by SIG" + std::string(name == nullptr ? "?" : name);
-    }
-    return "ended with status " + std::to_string(WEXITSTATUS(wait_status));
-}
-
 }  // namespace
-
-struct CommandTransport::Streams {
-    Streams(IoThread& io, ChildProcess child)
-        : writer(io, std::move(child.input)),
-          output(io, std::move(child.output)),
-          errors(io, std::move(child.errors)),
-          process(io, std::move(child.pidfd)),
-          pid(child.pid) {}
-
-    PipeWriter writer;
-    PipeReader output;
-    PipeReader errors;
-    ReadableWatch process;
-    pid_t pid;
-};
 
 CommandTransport::CommandTransport(IoThread& io,
                                    std::vector<std::string> argv,
@@ -71,7 +46,7 @@ void CommandTransport::open(Handlers handlers) {
         });
         return;
     }
-    streams_ = std::make_unique<Streams>(io_, std::move(child).value());
+    streams_ = std::make_unique<ChildStreams>(io_, std::move(child).value());
     streams_->output.start(
         {.on_bytes = [this](std::span<const std::byte> bytes) { handlers_.on_bytes(bytes); },
          .on_end =
@@ -93,19 +68,23 @@ void CommandTransport::open(Handlers handlers) {
                                     errors_over_ = true;
                                     finish_if_over();
                                 }});
-    streams_->process.wait([this] { reap(); });
+    streams_->when_ended([this](int wait_status) {
+        wait_status_ = wait_status;
+        process_over_ = true;
+        finish_if_over();
+    });
     handlers_.on_linked();
 }
 
 void CommandTransport::send(std::vector<std::byte> bytes) {
     if (streams_) {
-        streams_->writer.send(std::move(bytes));
+        streams_->input.send(std::move(bytes));
     }
 }
 
 void CommandTransport::when_sent(std::function<void()> sent) {
     if (streams_) {
-        streams_->writer.when_sent(std::move(sent));
+        streams_->input.when_sent(std::move(sent));
     } else {
         sent();
     }
@@ -113,26 +92,13 @@ void CommandTransport::when_sent(std::function<void()> sent) {
 
 void CommandTransport::close() {
     if (streams_) {
-        streams_->writer.close();
+        streams_->input.close();
     }
 }
 
 std::string CommandTransport::progress() const {
     const auto words = one_line(errors_, kShownErrors);
     return "through " + argv_.front() + (words.empty() ? "" : ", which says: " + words);
-}
-
-void CommandTransport::reap() {
-    pid_t reaped = 0;
-    do {
-        reaped = ::waitpid(streams_->pid, &wait_status_, WNOHANG);
-    } while (reaped < 0 && errno == EINTR);
-    if (reaped == 0) {
-        streams_->process.wait([this] { reap(); });
-        return;
-    }
-    process_over_ = true;
-    finish_if_over();
 }
 
 void CommandTransport::finish_if_over() {
@@ -144,7 +110,7 @@ void CommandTransport::finish_if_over() {
     } else if (process_over_) {
         patience_.set(Deadline::in(kStreamPatience), [this] { finish(); });
     } else if (output_over_) {
-        streams_->writer.close();
+        streams_->input.close();
         patience_.set(Deadline::in(kEndPatience), [this] {
             if (!error_) {
                 error_ = Error{Errc::unavailable, "does not end, though its output has closed"};
@@ -160,7 +126,7 @@ void CommandTransport::finish() {
     }
     patience_.cancel();
     if (process_over_ && wait_status_ != 0) {
-        error_ = Error{Errc::unavailable, describe(wait_status_)};
+        error_ = Error{Errc::unavailable, describe_exit(wait_status_)};
     }
     if (error_) {
         const auto words = one_line(errors_, kShownErrors);

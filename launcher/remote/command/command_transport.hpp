@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "launcher/net/descriptors.hpp"
 #include "launcher/net/timer.hpp"
 #include "launcher/remote/bootstrap/transport.hpp"
-#include "launcher/remote/command/child_process.hpp"
+#include "launcher/remote/command/child_streams.hpp"
 
 #include <csignal>
 #include <memory>
@@ -31,9 +30,6 @@ public:
     [[nodiscard]] std::string progress() const override;
 
 private:
-    struct Streams;
-
-    void reap();
     void finish_if_over();
     void finish();
 
@@ -49,7 +45,7 @@ private:
     bool process_over_ = false;
     bool is_told_ = false;
     Timer patience_;
-    std::unique_ptr<Streams> streams_;
+    std::unique_ptr<ChildStreams> streams_;
 };
 
 }  // namespace hvd::launch

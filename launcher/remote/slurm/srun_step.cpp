@@ -3,7 +3,6 @@
 
 #include "collectives/base/deadline.hpp"
 #include "launcher/net/io_thread.hpp"
-#include "launcher/remote/command/child_process.hpp"
 #include "launcher/remote/slurm/srun_line.hpp"
 
 #include <cerrno>
@@ -39,40 +38,19 @@ std::vector<std::byte> bytes_of(std::string_view text) {
     return {bytes.begin(), bytes.end()};
 }
 
-std::string describe(int wait_status) {
-    return WIFSIGNALED(wait_status)
-               ? "was killed by signal " + std::to_string(WTERMSIG(wait_status))
-               : "ended with status " + std::to_string(WEXITSTATUS(wait_status));
-}
-
 }  // namespace
-
-struct SrunStep::Streams {
-    Streams(IoThread& io, ChildProcess child)
-        : input(io, std::move(child.input)),
-          output(io, std::move(child.output)),
-          errors(io, std::move(child.errors)),
-          process(io, std::move(child.pidfd)),
-          pid(child.pid) {}
-
-    PipeWriter input;
-    PipeReader output;
-    PipeReader errors;
-    ReadableWatch process;
-    pid_t pid;
-};
 
 Result<std::unique_ptr<SrunStep>> SrunStep::start(IoThread& io, Spawn spawn, Handlers handlers) {
     HVD_TRY(auto child, spawn_child(spawn.line, spawn.signal_mask, &spawn.environment));
     std::unique_ptr<SrunStep> step(new SrunStep(io, std::move(spawn), std::move(handlers)));
-    step->open(std::make_unique<Streams>(io, std::move(child)));
+    step->open(std::make_unique<ChildStreams>(io, std::move(child)));
     return step;
 }
 
 SrunStep::SrunStep(IoThread& io, Spawn spawn, Handlers handlers)
     : spawn_(std::move(spawn)), handlers_(std::move(handlers)), last_words_(io) {}
 
-void SrunStep::open(std::unique_ptr<Streams> streams) {
+void SrunStep::open(std::unique_ptr<ChildStreams> streams) {
     streams_ = std::move(streams);
     const auto ignore_end = [](const std::optional<Error>& /*unused*/) {};
     streams_->output.start(
@@ -81,7 +59,10 @@ void SrunStep::open(std::unique_ptr<Streams> streams) {
     streams_->errors.start(
         {.on_bytes = [this](std::span<const std::byte> bytes) { hear(text_of(bytes)); },
          .on_end = ignore_end});
-    streams_->process.wait([this] { reap(); });
+    streams_->when_ended([this](int wait_status) {
+        is_over_ = true;
+        last_words_.set(Deadline::in(kWordsPatience), [this, wait_status] { finish(wait_status); });
+    });
     streams_->input.send(bytes_of(std::exchange(spawn_.token, {}) + "\n"));
 }
 
@@ -163,24 +144,11 @@ std::string SrunStep::words() const {
     return words;
 }
 
-void SrunStep::reap() {
-    pid_t reaped = 0;
-    do {
-        reaped = ::waitpid(streams_->pid, &wait_status_, WNOHANG);
-    } while (reaped < 0 && errno == EINTR);
-    if (reaped == 0) {
-        streams_->process.wait([this] { reap(); });
-        return;
-    }
-    is_over_ = true;
-    last_words_.set(Deadline::in(kWordsPatience), [this] { finish(); });
-}
-
-void SrunStep::finish() const {
+void SrunStep::finish(int wait_status) const {
     if (!are_all_there_) {
         const auto said = words();
-        handlers_.on_end({Errc::unavailable,
-                          "srun " + describe(wait_status_) + (said.empty() ? "" : ": " + said)});
+        handlers_.on_end({Errc::unavailable, "srun " + describe_exit(wait_status) +
+                                                 (said.empty() ? "" : ": " + said)});
     }
 }
 

@@ -3,8 +3,8 @@
 
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
-#include "launcher/net/descriptors.hpp"
 #include "launcher/net/timer.hpp"
+#include "launcher/remote/command/child_streams.hpp"
 
 #include <csignal>
 #include <deque>
@@ -14,11 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include <sys/types.h>
-
 namespace hvd::launch {
-
-class IoThread;
 
 /// A running srun, from its start until everything that it started is gone. Thread: io.
 class SrunStep final {
@@ -55,15 +51,12 @@ public:
 private:
     static constexpr int kPatienceMs = 5'000;
 
-    struct Streams;
-
     SrunStep(IoThread& io, Spawn spawn, Handlers handlers);
-    void open(std::unique_ptr<Streams> streams);
+    void open(std::unique_ptr<ChildStreams> streams);
     void hear(std::string_view text);
     void hear_line(std::string line);
     void hear_tasks(std::string_view text);
-    void reap();
-    void finish() const;
+    void finish(int wait_status) const;
     [[nodiscard]] bool wait(int milliseconds);
 
     Spawn spawn_;
@@ -74,9 +67,8 @@ private:
     bool are_all_there_ = false;
     bool has_sent_ = false;
     bool is_over_ = false;
-    int wait_status_ = 0;
     Timer last_words_;
-    std::unique_ptr<Streams> streams_;
+    std::unique_ptr<ChildStreams> streams_;
 };
 
 }  // namespace hvd::launch

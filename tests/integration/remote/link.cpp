@@ -91,6 +91,10 @@ private:
 
 }  // namespace
 
+std::string words(const Linked& linked) {
+    return linked.hosts.front().error.value_or(Error{}).message;
+}
+
 Linked link(const std::vector<launch::Host>& hosts,
             launch::SshOptions options,
             std::chrono::milliseconds patience) {

@@ -24,6 +24,9 @@ struct Linked {
     std::chrono::milliseconds took{};
 };
 
+/// What went wrong on the first host, or "".
+[[nodiscard]] std::string words(const Linked& linked);
+
 /// Starts an agent on each host, waits for its facts, ends it, and waits for its end. Whatever has
 /// not ended after `patience` is given up.
 [[nodiscard]] Linked link(const std::vector<launch::Host>& hosts,

@@ -116,4 +116,19 @@ launch::SshOptions PrivateSshd::options(std::string_view more) const {
             .connect_timeout = std::chrono::seconds(10)};
 }
 
+KeyAgent::KeyAgent(const PrivateSshd& sshd) : sshd_(sshd) {
+    sshd.run(
+        "ssh-agent -D -a agent & echo $! > agent_pid; "
+        "for i in $(seq 100); do [ -S agent ] || sleep 0.1; done; "
+        "SSH_AUTH_SOCK=agent ssh-add key && mv key elsewhere");
+}
+
+KeyAgent::~KeyAgent() {
+    sshd_.run("kill $(cat agent_pid) || :");
+}
+
+std::string KeyAgent::settings() const {
+    return "Host node*\n  IdentityAgent " + (sshd_.folder() / "agent").string();
+}
+
 }  // namespace hvd::test

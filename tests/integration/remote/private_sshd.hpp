@@ -41,4 +41,20 @@ private:
     pid_t pid_ = 0;
 };
 
+/// An ssh-agent that has the `key` of such an sshd, which is `elsewhere` from then on. Ends with
+/// the object.
+class KeyAgent {
+public:
+    explicit KeyAgent(const PrivateSshd& sshd);
+    ~KeyAgent();
+    KeyAgent(const KeyAgent&) = delete;
+    KeyAgent& operator=(const KeyAgent&) = delete;
+
+    /// For `PrivateSshd::options`: it has the keys for "node*".
+    [[nodiscard]] std::string settings() const;
+
+private:
+    const PrivateSshd& sshd_;
+};
+
 }  // namespace hvd::test

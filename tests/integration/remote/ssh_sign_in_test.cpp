@@ -13,18 +13,15 @@
 using namespace hvd;  // NOLINT(google-build-using-namespace): a test of this namespace
 using Catch::Contains;
 using test::has_sshd;
+using test::KeyAgent;
 using test::link;
 using test::PrivateSshd;
+using test::words;
 
 namespace {
 
 const std::vector<launch::Host> kHosts{{.name = "node1", .slots = {}},
                                        {.name = "node2", .slots = {}}};
-
-/// What went wrong, or "".
-std::string words(const test::Linked& linked) {
-    return linked.hosts.front().error.value_or(Error{}).message;
-}
 
 }  // namespace
 
@@ -62,14 +59,9 @@ TEST_CASE("a host that trusts a certificate authority alone is reached with the 
         CHECK(linked.notes.size() == 1);
     }
     SECTION("beside the public half of a key that an agent has") {
-        sshd.run(
-            "ssh-agent -D -a agent & echo $! > agent_pid; "
-            "for i in $(seq 100); do [ -S agent ] || sleep 0.1; done; "
-            "SSH_AUTH_SOCK=agent ssh-add key && mv key elsewhere && ssh-keygen -q -s " +
-            key + " -I me -n $(id -un) key.pub");
-        const auto linked = link(kHosts, sshd.options("Host node*\n  IdentityAgent " +
-                                                      (sshd.folder() / "agent").string()));
-        sshd.run("kill $(cat agent_pid)");
+        const KeyAgent agent(sshd);
+        sshd.run("ssh-keygen -q -s " + key + " -I me -n $(id -un) key.pub");
+        const auto linked = link(kHosts, sshd.options(agent.settings()));
 
         CAPTURE(words(linked));
         CHECK(linked.hosts[0].has_reported);
@@ -77,13 +69,10 @@ TEST_CASE("a host that trusts a certificate authority alone is reached with the 
         CHECK_THAT(linked.notes.front(), Contains("only ssh can use " + file + "-cert.pub"));
     }
     SECTION("in an agent") {
-        sshd.run("ssh-keygen -q -s " + key +
-                 " -I me -n $(id -un) key.pub && ssh-agent -D -a agent & echo $! > agent_pid; "
-                 "for i in $(seq 100); do [ -S agent ] || sleep 0.1; done; "
-                 "SSH_AUTH_SOCK=agent ssh-add key && mv key elsewhere && rm key-cert.pub");
-        const auto linked = link(kHosts, sshd.options("Host node*\n  IdentityAgent " +
-                                                      (sshd.folder() / "agent").string()));
-        sshd.run("kill $(cat agent_pid)");
+        sshd.run("ssh-keygen -q -s " + key + " -I me -n $(id -un) key.pub");
+        const KeyAgent agent(sshd);
+        sshd.run("rm key-cert.pub");
+        const auto linked = link(kHosts, sshd.options(agent.settings()));
 
         CAPTURE(words(linked));
         CHECK(linked.hosts[0].has_reported);

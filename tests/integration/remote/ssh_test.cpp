@@ -17,17 +17,14 @@
 using namespace hvd;  // NOLINT(google-build-using-namespace): a test of this namespace
 using Catch::Contains;
 using test::has_sshd;
+using test::KeyAgent;
 using test::link;
 using test::PrivateSshd;
+using test::words;
 
 namespace {
 
 const std::vector<launch::Host> kNode1{{.name = "node1", .slots = {}}};
-
-/// What went wrong, or "".
-std::string words(const test::Linked& linked) {
-    return linked.hosts.front().error.value_or(Error{}).message;
-}
 
 }  // namespace
 
@@ -233,13 +230,9 @@ TEST_CASE("a key that only ssh-agent has is used") {
         return;
     }
     const PrivateSshd sshd;
-    sshd.run(
-        "ssh-agent -D -a agent & echo $! > agent_pid; for i in 1 2 3 4 5 6 7 8 9; do "
-        "[ -S agent ] || sleep 0.1; done; SSH_AUTH_SOCK=agent ssh-add key && mv key elsewhere");
+    const KeyAgent agent(sshd);
 
-    const auto linked = link(
-        kNode1, sshd.options("Host node*\n  IdentityAgent " + (sshd.folder() / "agent").string()));
-    sshd.run("kill $(cat agent_pid)");
+    const auto linked = link(kNode1, sshd.options(agent.settings()));
 
     CAPTURE(words(linked));
     CHECK(linked.hosts.front().has_reported);

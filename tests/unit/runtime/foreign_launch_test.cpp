@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bootstrap/foreign_launch.hpp"
 
+#include "collectives/rendezvous/launcher_word.hpp"
 #include "runtime/bootstrap/foreign_process.hpp"
 
 #include <catch2/catch.hpp>
@@ -251,6 +252,12 @@ TEST_CASE("HOROVOD_LAUNCHER names the launcher") {
           "none");
     // Also where its variables are not there.
     CHECK(contains(refusal_of({{"HOROVOD_LAUNCHER", "slurm"}}), "SLURM_PROCID is not set"));
+    for (const auto word : hvd::coll::kLauncherWords) {
+        CAPTURE(word);
+        if (word != "none") {
+            CHECK(contains(refusal_of({{"HOROVOD_LAUNCHER", std::string(word)}}), "is not set"));
+        }
+    }
 }
 
 TEST_CASE("HOROVOD_CONTROLLER leaves the launchers of MPI programs, or the others") {
