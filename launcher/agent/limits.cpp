@@ -113,7 +113,7 @@ void judge_soft_open_files(const Limits& limits, const RankNeeds& needs, LimitFi
 
 void judge_cores(const Limits& limits, LimitFindings& found) {
     if (limits.has_core_files && limits.core_bytes > kBigCore) {
-        found.warnings.push_back(
+        found.warnings.emplace_back(
             "a rank that crashes writes all its memory to a file, which takes time and room; set "
             "`ulimit -c 0` there if nobody will read it");
     }

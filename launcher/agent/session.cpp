@@ -345,7 +345,7 @@ void Session::perform(Ending::Action action) {
 }
 
 /// For who is there again after a KILL for everybody that was found.
-void Session::kill_cgroup() {
+void Session::kill_cgroup() const {
     if (setup_.cgroup != nullptr && setup_.cgroup->leave()) {
         (void)setup_.cgroup->kill();
     }

@@ -50,7 +50,7 @@ private:
     void signal_ranks(int number);
     [[nodiscard]] bool is_any_running() const;
     void perform(Ending::Action action);
-    void kill_cgroup();
+    void kill_cgroup() const;
     void watch_launcher();
     void reap();
     void tell_all_gone();
