@@ -50,8 +50,8 @@ void JobReport::open_log(const LaunchRequest& request) {
         return;  // then the ranks' files are refused, with the reason
     }
     std::error_code unknown;  // then it is shown as it was written
-    auto folder = std::filesystem::absolute(*request.output_filename, unknown);
-    folder_ = unknown ? *request.output_filename : std::move(folder);
+    const auto folder = std::filesystem::absolute(*request.output_filename, unknown);
+    folder_ = unknown ? *request.output_filename : folder;
     auto opened = LauncherLog::create(folder_);
     if (!opened) {
         say(opened.error().message + "; the job goes on without it");

@@ -161,8 +161,10 @@ std::string format_last_words(const JobResult& result) {
                            process.wchan + ")");
     }
     for (const auto& [host, why] : result.unswept) {
-        add_line(text, "processes may remain on host " + host +
-                           ", which could not be searched for them: " + why);
+        auto line =
+            "processes may remain on host " + host + ", which could not be searched for them: ";
+        line += why;
+        add_line(text, line);
     }
     return text;
 }

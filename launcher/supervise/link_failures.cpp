@@ -25,7 +25,7 @@ bool is_address(std::string_view word) {
 bool is_time(std::string_view word, std::string_view rest) {
     return word.find_first_not_of("0123456789.") == std::string_view::npos &&
            rest.starts_with(" s") &&
-           (rest.size() == 2 || !std::isalnum(static_cast<unsigned char>(rest[2])));
+           (rest.size() == 2 || std::isalnum(static_cast<unsigned char>(rest[2])) == 0);
 }
 
 /// What the words say of any host: without its name and its addresses, and how long it took.
