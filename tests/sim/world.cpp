@@ -45,7 +45,7 @@ public:
             return;  // it cannot be reached
         }
         handlers_ = std::make_shared<Handlers>(std::move(handlers));
-        after(world_.script().hosts[index_].handshake, [this](const Handlers& launcher) {
+        after(world_.script().hosts[index_].handshake, [](const Handlers& launcher) {
             const auto* magic = reinterpret_cast<const std::byte*>(wire::kMagic.data());
             launcher.on_bytes({magic, wire::kMagic.size()});
             launcher.on_bytes(wire::encode(wire::Hello{.build_id = kBuildId, .pid = 2}));
