@@ -92,7 +92,7 @@ void Supervisor::start_ranks() {
     for (std::size_t host = 0; host < plan_->hosts.size(); ++host) {
         const auto& host_plan = plan_->hosts[host];
         agents_.send(host, wire::Start{.job = plan_->job, .plan = host_plan});
-        if (host_plan.stdin_all || host_plan.stdin_rank >= 0) {
+        if (host_plan.stdin_all || host_plan.stdin_rank != -1) {  // a rank, or kLauncherRank
             readers.push_back(host);
         }
     }
