@@ -72,3 +72,10 @@ TEST_CASE("unknown variables are named with the nearest known one; the original'
                              {"PATH", "/bin"}})
               .empty());
 }
+
+TEST_CASE("what horovodrun reads or sets itself is known where its ranks find it") {
+    for (const auto* name : {"HOROVOD_MPIRUN", "HOROVOD_MPI_JOB", "HOROVOD_JOIN_TOKEN_FILE",
+                             "HOROVOD_AGENT_SOCKET", "HOROVOD_TASK_OF", "HOROVOD_START_TIMEOUT"}) {
+        CHECK(unknown_variables({{name, "x"}}).empty());
+    }
+}
