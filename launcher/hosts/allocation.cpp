@@ -44,27 +44,6 @@ std::optional<int> slots_in(std::string_view text) {
     return number && *number >= 1 && *number <= kMaxSlots ? number : std::nullopt;
 }
 
-/// Slurm's "4(x2),2" → 4, 4, 2. Nothing if malformed or absurd.
-std::optional<std::vector<int>> read_repeated(std::string_view text) {
-    std::vector<int> numbers;
-    for (const auto part : split(text, ',')) {
-        const auto bracket = part.find("(x");
-        const auto number = slots_in(part.substr(0, bracket));
-        int times = 1;
-        if (bracket != std::string_view::npos) {
-            const auto count = part.ends_with(')')
-                                   ? slots_in(part.substr(bracket + 2, part.size() - bracket - 3))
-                                   : std::nullopt;
-            times = count.value_or(0);
-        }
-        if (!number || times == 0 || numbers.size() > std::size_t{kMaxSlots}) {
-            return std::nullopt;
-        }
-        numbers.insert(numbers.end(), static_cast<std::size_t>(times), *number);
-    }
-    return numbers;
-}
-
 /// One host, checked as if it had been written with -H.
 Result<Host> named(std::string_view name, std::optional<int> slots) {
     HVD_TRY(auto hosts, parse_item(name));
@@ -115,7 +94,7 @@ Hosts slurm_group(const Environment& environment, const std::string& suffix) {
     }
     const auto tasks_name = "SLURM_TASKS_PER_NODE" + suffix;
     const auto tasks = find(environment, tasks_name).value_or("");
-    const auto slots = read_repeated(tasks);
+    const auto slots = expand_counts(tasks);
     if (!slots || slots->size() != hosts.size()) {
         return wrong(tasks_name, tasks,
                      "it must have a number of tasks for each of the " +

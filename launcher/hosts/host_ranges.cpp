@@ -2,6 +2,7 @@
 #include "launcher/hosts/host_ranges.hpp"
 
 #include "collectives/base/text.hpp"
+#include "launcher/hosts/host_spec.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -16,6 +17,12 @@ constexpr std::size_t kMaxDigits = 9;
 
 Error wrong(std::string message) {
     return {Errc::invalid_argument, std::move(message)};
+}
+
+/// Of something on a node.
+std::optional<int> count_in(std::string_view text) {
+    const auto number = parse_number<int>(text);
+    return number && *number >= 1 && *number <= kMaxSlots ? number : std::nullopt;
 }
 
 std::string quote(std::string_view text) {
@@ -107,6 +114,26 @@ std::vector<std::string_view> split_host_list(std::string_view text) {
     }
     items.push_back(text.substr(begin));
     return items;
+}
+
+std::optional<std::vector<int>> expand_counts(std::string_view text) {
+    std::vector<int> numbers;
+    for (const auto part : split(text, ',')) {
+        const auto bracket = part.find("(x");
+        const auto number = count_in(part.substr(0, bracket));
+        int times = 1;
+        if (bracket != std::string_view::npos) {
+            const auto count = part.ends_with(')')
+                                   ? count_in(part.substr(bracket + 2, part.size() - bracket - 3))
+                                   : std::nullopt;
+            times = count.value_or(0);
+        }
+        if (!number || times == 0 || numbers.size() > std::size_t{kMaxSlots}) {
+            return std::nullopt;
+        }
+        numbers.insert(numbers.end(), static_cast<std::size_t>(times), *number);
+    }
+    return numbers;
 }
 
 }  // namespace hvd::launch

@@ -4,10 +4,15 @@
 #include "collectives/base/text.hpp"
 #include "collectives/rendezvous/launcher_word.hpp"
 #include "collectives/rendezvous/scheduler_pmi.hpp"
+#include "launcher/hosts/host_ranges.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace hvd::launch {
 namespace {
@@ -107,6 +112,35 @@ int read_or(const Environment& environment, std::string_view name, int otherwise
     return text ? parse_number<int>(*text).value_or(otherwise) : otherwise;
 }
 
+/// Slurm tells the tasks of all nodes: "2(x3),1". Nothing where these are not the task's world.
+std::optional<std::vector<int>> read_tasks_of_nodes(const Task& task,
+                                                    const Environment& environment,
+                                                    const Dialect& dialect) {
+    const auto text = find(environment, dialect.local_size).value_or("");
+    auto counts = dialect.node.empty() ? std::nullopt : expand_counts(text);
+    const bool is_world =
+        counts && std::accumulate(counts->begin(), counts->end(), 0L) == task.size;
+    return is_world ? std::move(counts) : std::nullopt;
+}
+
+/// The place of a task where hosts differ in their numbers of tasks, as number_ranks of the
+/// planner counts it.
+void add_uneven_place(Task& task, const Environment& environment, const Dialect& dialect) {
+    const auto counts = read_tasks_of_nodes(task, environment, dialect);
+    const int node = read_or(environment, dialect.node, -1);
+    if (!counts || counts->size() < 2 || node < 0 || std::cmp_greater_equal(node, counts->size())) {
+        return;
+    }
+    task.local_size = (*counts)[static_cast<std::size_t>(node)];
+    if (task.local_rank < 0 || task.local_rank >= task.local_size) {
+        return;
+    }
+    const auto has_twin = [&](int tasks) { return tasks > task.local_rank; };
+    task.cross_rank =
+        static_cast<int>(std::count_if(counts->begin(), counts->begin() + node, has_twin));
+    task.cross_size = static_cast<int>(std::ranges::count_if(*counts, has_twin));
+}
+
 /// Slurm repeats what is the same on several nodes: "2(x4)". What differs is not told here.
 int read_local_size(const Environment& environment, const Dialect& dialect) {
     const auto text = find(environment, dialect.local_size).value_or("");
@@ -153,6 +187,9 @@ Result<std::optional<Task>> find_task(const Environment& environment) {
         task.local_rank = read_or(environment, dialect.local_rank, -1);
         task.local_size = read_local_size(environment, dialect);
         add_cross(task, environment, dialect);
+        if (task.local_size == 0) {
+            add_uneven_place(task, environment, dialect);
+        }
         return std::optional(task);
     }
     return std::optional<Task>();

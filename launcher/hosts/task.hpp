@@ -16,7 +16,7 @@ struct Task {
     int size = 1;         // 0: only its PMIx server tells
     int local_rank = -1;  // -1: it does not say
     int local_size = 0;   // 0: it does not say
-    int cross_rank = -1;  // -1: it does not say, or not all hosts have as many tasks
+    int cross_rank = -1;  // -1: it does not say enough to tell
     int cross_size = 0;
 
     friend bool operator==(const Task&, const Task&) = default;

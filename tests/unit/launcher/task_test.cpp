@@ -26,12 +26,13 @@ TEST_CASE("a task knows its place by the variables of its launcher") {
                                .local_size = 2,
                                .cross_rank = 2,
                                .cross_size = 4});
-    for (const auto* uneven : {"2,1", "2(x2),1", "1(x2),3", "2(x2),1,3"}) {
-        CAPTURE(uneven);
+    for (const auto* wrong : {"2,1", "2(x2),1", "1(x2),3", "2(x2),1,4", "4(x2,0", "x,8", "0,8"}) {
+        CAPTURE(wrong);
         const auto task = *find_task({{"SLURM_STEP_ID", "0"},
                                       {"SLURM_PROCID", "2"},
+                                      {"SLURM_LOCALID", "0"},
                                       {"SLURM_STEP_NUM_TASKS", "8"},
-                                      {"SLURM_STEP_TASKS_PER_NODE", uneven},
+                                      {"SLURM_STEP_TASKS_PER_NODE", wrong},
                                       {"SLURM_STEP_NUM_NODES", "4"},
                                       {"SLURM_NODEID", "1"}});
         CHECK(task->local_size == 0);
@@ -51,6 +52,36 @@ TEST_CASE("a task knows its place by the variables of its launcher") {
 TEST_CASE("RANK alone says nothing, and an allocation is no task") {
     CHECK_FALSE(*find_task({{"RANK", "1"}, {"WORLD_SIZE", "2"}}));
     CHECK_FALSE(*find_task({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}));
+}
+
+TEST_CASE("a task of a Slurm step knows its place where nodes differ in their tasks") {
+    // srun -N4 -n9 of nodes with 3, 3, 1 and 2 CPUs: procid, nodeid, localid; cross rank and size.
+    const auto [rank, node, local, size, cross, of] = GENERATE(table<int, int, int, int, int, int>({
+        {0, 0, 0, 3, 0, 4},
+        {4, 1, 1, 3, 1, 3},
+        {5, 1, 2, 3, 1, 2},
+        {6, 2, 0, 1, 2, 4},
+        {8, 3, 1, 2, 2, 3},
+    }));
+    CAPTURE(rank);
+
+    const auto task = *find_task({{"SLURM_STEP_ID", "0"},
+                                  {"SLURM_PROCID", std::to_string(rank)},
+                                  {"SLURM_NODEID", std::to_string(node)},
+                                  {"SLURM_LOCALID", std::to_string(local)},
+                                  {"SLURM_STEP_NUM_TASKS", "9"},
+                                  {"SLURM_STEP_NUM_NODES", "4"},
+                                  {"SLURM_STEP_TASKS_PER_NODE", "3(x2),1,2"},
+                                  {"SLURM_TASKS_PER_NODE", "3(x2),1,2"}});
+
+    REQUIRE(task);
+    CHECK(*task == Task{.launcher = "srun",
+                        .rank = rank,
+                        .size = 9,
+                        .local_rank = local,
+                        .local_size = size,
+                        .cross_rank = cross,
+                        .cross_size = of});
 }
 
 TEST_CASE("people work by hand in the only task of a Slurm step") {
