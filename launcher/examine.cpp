@@ -132,7 +132,7 @@ Result<Gathered> gather(IoThread& io,
 
 int examine(const Examine& request, EarlyAgentPtr early_agent) {
     const auto& job = request.job;
-    const auto placed = choose_hosts(job.hosts);
+    const auto placed = choose_hosts(job);
     if (!placed) {
         return fail(kExitUsage, placed.error());
     }

@@ -44,9 +44,15 @@ StarterContext starter_context(const sigset_t& signal_mask,
     return context;
 }
 
-Result<std::vector<PlacedHost>> choose_hosts(const std::vector<Host>& hosts) {
+Result<std::vector<PlacedHost>> choose_hosts(const LaunchRequest& request) {
+    const auto& hosts = request.hosts;
     // Without a host nothing needs to be compared with this machine's names.
-    return place_hosts(hosts, hosts.empty() ? ThisMachine{} : this_machine());
+    const auto machine = hosts.empty() ? ThisMachine{} : this_machine();
+    HVD_TRY(auto placed, place_hosts(hosts, machine));
+    if (request.mpi.is_jsrun && std::ranges::none_of(placed, &PlacedHost::is_here)) {
+        placed.push_back({.host = {.name = machine.hostname, .slots = 0}, .is_here = true});
+    }
+    return placed;
 }
 
 std::vector<Host> hosts_of(const std::vector<PlacedHost>& placed) {

@@ -20,8 +20,9 @@ namespace hvd::launch {
 [[nodiscard]] StarterContext starter_context(const sigset_t& signal_mask,
                                              std::chrono::milliseconds start_timeout);
 
-/// Tells which of the hosts are this machine. Errors: as of place_hosts.
-[[nodiscard]] Result<std::vector<PlacedHost>> choose_hosts(const std::vector<Host>& hosts);
+/// Tells which of the request's hosts are this machine. For --jsrun this machine is one in any
+/// case, the last and without slots: jsrun has to be started here. Errors: as of place_hosts.
+[[nodiscard]] Result<std::vector<PlacedHost>> choose_hosts(const LaunchRequest& request);
 
 [[nodiscard]] std::vector<Host> hosts_of(const std::vector<PlacedHost>& placed);
 

@@ -7,10 +7,10 @@
 #include "launcher/hosts/allocation.hpp"
 #include "launcher/job_report.hpp"
 #include "launcher/join_hosts.hpp"
+#include "launcher/launcher_file.hpp"
 #include "launcher/mpi_program.hpp"
 #include "launcher/net/io_thread.hpp"
 #include "launcher/output/write_all.hpp"
-#include "launcher/plan/facts_file.hpp"
 #include "launcher/plan/planner.hpp"
 #include "launcher/plan/print.hpp"
 #include "launcher/plan_request.hpp"
@@ -114,25 +114,6 @@ int fail_link(JobReport& report, const Supervisor& supervisor, const Error& erro
                 supervisor.link_failures());
 }
 
-/// Plans from recorded facts: no agent, no rank.
-Result<LaunchPlan> plan_offline(const LaunchRequest& request) {
-    HVD_TRY(const auto facts, read_facts_file(*request.facts_file));
-    HVD_TRY(auto described, describe_hosts(request.hosts, facts));
-    // Which of several is the machine of the launcher is not recorded.
-    std::vector<std::string> starters(described.hosts.size(), "ssh");
-    if (starters.size() == 1) {
-        starters.front() = kLocalStarter;
-    }
-    HVD_TRY(auto wishes, make_plan_request(request));
-    wishes.hosts = std::move(described.hosts);
-    wishes.starters = std::move(starters);
-    HVD_TRY(auto planned, make_plan(wishes, described.facts));
-    for (const auto& warning : planned.warnings) {
-        say_on_stderr(warning);
-    }
-    return std::move(planned.plan);
-}
-
 /// Makes one host of the names that are one machine. Returns 0 or the exit code.
 int join_names(Supervisor& supervisor, std::vector<Host>& hosts, JobReport& report) {
     const auto machines = supervisor.find_machines();
@@ -194,7 +175,7 @@ Result<LaunchPlan> plan_wrapped(const Linked& linked) {
     for (const auto& warning : planned.warnings) {
         linked.report.say(warning);
     }
-    return linked.mpirun.wrap(std::move(planned.plan));
+    return linked.mpirun.wrap(std::move(planned.plan), linked.facts);
 }
 
 /// What the agents are to run, known to be possible; or, with the agents dismissed, the exit code.
@@ -235,7 +216,13 @@ std::variant<LaunchPlan, int> prepare(Supervisor& supervisor,
 
 /// Runs a plan and tells everybody how it ended.
 int run_plan(Supervisor& supervisor, const LaunchPlan& plan, JobReport& report) {
+    auto file = LauncherFile::write(plan);
+    if (!file) {
+        supervisor.dismiss(kExitLauncherFailure);
+        return fail(report, kExitLauncherFailure, file.error());
+    }
     auto supervised = supervisor.run(plan);
+    file->reset();
     if (!supervised) {
         supervisor.dismiss(kExitUsage);
         return fail(report, kExitUsage, supervised.error());
@@ -346,12 +333,13 @@ EarlyAgentPtr make_head_start(std::span<char*> argv) {
 
 int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     if (request.facts_file) {
-        const auto plan = plan_offline(request);
-        if (!plan) {
-            say_on_stderr(plan.error().message);
+        const auto planned = plan_offline(request);
+        if (!planned) {
+            say_on_stderr(planned.error().message);
             return kExitUsage;
         }
-        return print_plan(request, *plan);
+        std::ranges::for_each(planned->warnings, say_on_stderr);
+        return print_plan(request, planned->plan);
     }
 
     const auto report = JobReport::open(request);
@@ -362,7 +350,7 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
     for (const auto& note : request.notes) {
         (*report)->say(note);
     }
-    const auto placed = choose_hosts(request.hosts);
+    const auto placed = choose_hosts(request);
     if (!placed) {
         return fail(**report, kExitUsage, placed.error());
     }

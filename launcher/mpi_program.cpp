@@ -8,10 +8,13 @@
 #include "launcher/mpi/wrap_plan.hpp"
 #include "launcher/remote/agent_file.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include <poll.h>
 #include <sys/wait.h>
@@ -34,11 +37,20 @@ std::vector<std::string> interfaces_of(const LaunchRequest& request) {
     return interfaces;
 }
 
+std::string temporary_folder() {
+    const auto folder = read_env("TMPDIR").value_or("");
+    return folder.starts_with('/') ? folder : "/tmp";
+}
+
 }  // namespace
 
 MpiProgram::MpiProgram(const LaunchRequest& request, StarterContext context)
     : request_(request), context_(std::move(context)) {
     if (!request.mpi.is_wanted) {
+        return;
+    }
+    if (request.mpi.is_jsrun) {
+        known_ = mpi::Kind::jsrun;
         return;
     }
     memory_.emplace(request.mpi.program, current_environment());
@@ -109,7 +121,7 @@ Result<mpi::Kind> MpiProgram::find_kind() {
     return kind;
 }
 
-Result<LaunchPlan> MpiProgram::wrap(LaunchPlan plan) {
+Result<LaunchPlan> MpiProgram::wrap(LaunchPlan plan, std::span<const HostFacts> facts) {
     if (!request_.mpi.is_wanted) {
         return plan;
     }
@@ -126,6 +138,8 @@ Result<LaunchPlan> MpiProgram::wrap(LaunchPlan plan) {
     if (!binding) {
         return std::move(binding).error().context("--binding-args");
     }
+    std::vector<std::vector<int>> host_cpus;
+    std::ranges::transform(facts, std::back_inserter(host_cpus), &HostFacts::cpus);
     const auto& remote = request_.remote;
     auto wrapped = mpi::wrap_plan(std::move(plan),
                                   {.kind = kind,
@@ -136,8 +150,13 @@ Result<LaunchPlan> MpiProgram::wrap(LaunchPlan plan) {
                                    .interfaces = interfaces_of(request_),
                                    .binding_args = std::move(*binding),
                                    .mpi_args = std::move(*args),
-                                   .is_tcp = request_.mpi.is_tcp});
-    return wrapped ? std::move(wrapped) : std::move(wrapped).error().context("--mpi");
+                                   .is_tcp = request_.mpi.is_tcp,
+                                   .allocation = request_.mpi.allocation,
+                                   .host_cpus = std::move(host_cpus),
+                                   .resource_folder = temporary_folder()});
+    return wrapped
+               ? std::move(wrapped)
+               : std::move(wrapped).error().context(request_.mpi.is_jsrun ? "--jsrun" : "--mpi");
 }
 
 }  // namespace hvd::launch

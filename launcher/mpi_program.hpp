@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --mpi: finds out which MPI is installed, and has its mpirun start the ranks of a plan.
+// --mpi: finds out which MPI is installed, and has its mpirun start the ranks of a plan. --jsrun:
+// has jsrun start them.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -12,12 +13,13 @@
 #include "launcher/remote/factory.hpp"
 
 #include <optional>
+#include <span>
 #include <string>
 
 namespace hvd::launch {
 
 /// Asks an mpirun which one it is while the agents are started, if it is not known from the last
-/// time. Does nothing without --mpi.
+/// time. Does nothing without --mpi or --jsrun.
 class MpiProgram final {
 public:
     /// `request` outlives this object.
@@ -26,9 +28,9 @@ public:
     MpiProgram& operator=(const MpiProgram&) = delete;
     ~MpiProgram();
 
-    /// The plan with its ranks started by mpirun. Errors: unavailable (there is no mpirun),
-    /// unsupported, timed_out, invalid_argument.
-    [[nodiscard]] Result<LaunchPlan> wrap(LaunchPlan plan);
+    /// The plan with its ranks started by mpirun or jsrun. `facts` are those of its hosts. Errors:
+    /// unavailable (there is no mpirun), unsupported, timed_out, invalid_argument.
+    [[nodiscard]] Result<LaunchPlan> wrap(LaunchPlan plan, std::span<const HostFacts> facts);
 
 private:
     [[nodiscard]] Result<std::string> read_version();

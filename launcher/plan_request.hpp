@@ -11,4 +11,8 @@ namespace hvd::launch {
 /// Hosts and starters are left to the caller. Errors: the directory is gone.
 [[nodiscard]] Result<PlanRequest> make_plan_request(const LaunchRequest& request);
 
+/// Plans from the facts that --facts names: no agent, no rank. Errors: as of make_plan, and a file
+/// that cannot be read.
+[[nodiscard]] Result<Planned> plan_offline(const LaunchRequest& request);
+
 }  // namespace hvd::launch

@@ -250,7 +250,7 @@ void Session::watch_launcher() {
     if (!launcher || left.size() != 1 || left.front().pid != *launcher) {
         return;  // somebody else of the job lives, for whom it may wait
     }
-    note("mpirun (pid " + std::to_string(*launcher) + ") has not ended for " +
+    note(launcher_name_ + " (pid " + std::to_string(*launcher) + ") has not ended for " +
          std::to_string(IdleWatch::kGrace.count()) + " s after the last rank: ending it");
     ranks_->mark_induced();
     send_signal(left.front(), SIGKILL);
@@ -307,6 +307,9 @@ void Session::perform(Ending::Action action) {
     switch (action) {
         case Ending::Action::none: return;
         case Ending::Action::term_ranks:
+            if (is_bare_launcher_) {
+                return;  // it ends with its ranks, which others end
+            }
             if (!step_signals_.was_heard(SIGTERM, std::chrono::steady_clock::now() - grace_)) {
                 signal_ranks(SIGTERM);
             } else {

@@ -22,6 +22,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace hvd::launch::agent {
@@ -90,7 +91,9 @@ private:
     std::optional<BroughtRanks> brought_;  // where mpirun starts the ranks; `ranks_` is mpirun then
     std::optional<Ranks> ranks_;
     std::chrono::milliseconds grace_{0};     // of the plan
-    bool has_launcher_ = false;              // mpirun is ours to start
+    bool has_launcher_ = false;              // mpirun, or jsrun, is ours to start
+    bool is_bare_launcher_ = false;          // and no rank comes to this host
+    std::string launcher_name_;              // as it was written
     IdleWatch launcher_watch_;               // whether it ends when its ranks have
     bool has_children_ = true;               // as far as we know
     bool is_child_change_ = false;           // a child has ended since we looked

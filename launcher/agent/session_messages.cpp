@@ -63,8 +63,12 @@ void Session::bring(wire::Start& start) {
     if (auto listening = brought_->listen(plan.shim_socket); !listening) {
         note("no rank can come to the agent: " + listening.error().message);
     }
+    is_bare_launcher_ = plan.ranks.empty() && !plan.launchers.empty();
     plan.ranks = std::move(plan.launchers);
     has_launcher_ = !plan.ranks.empty();
+    if (has_launcher_) {
+        launcher_name_ = plan.ranks.front().argv.front();
+    }
 }
 
 void Session::on(const wire::Signal& signal) {

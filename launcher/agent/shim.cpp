@@ -195,7 +195,7 @@ Result<MpiTask> read_mpi_task(const Environment& environment) {
     }
     return Error{Errc::invalid_argument,
                  "no launcher of MPI has started this process: none of OMPI_COMM_WORLD_RANK, "
-                 "PMI_RANK and PMIX_RANK is set"};
+                 "PMI_RANK, JSM_NAMESPACE_RANK and PMIX_RANK is set"};
 }
 
 int run_shim(std::span<char* const> command) {

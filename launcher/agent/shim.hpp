@@ -19,7 +19,8 @@ struct MpiTask {
     friend bool operator==(const MpiTask&, const MpiTask&) = default;
 };
 
-/// From the variables of Open MPI, PMIx and PMI. Pure. Errors: invalid_argument with the variable.
+/// From the variables of Open MPI, PMI, jsrun and PMIx. Pure. Errors: invalid_argument with the
+/// variable.
 [[nodiscard]] Result<MpiTask> read_mpi_task(const Environment& environment);
 
 /// Becomes the rank that mpirun has started: learns from the agent of this host how the rank was

@@ -13,10 +13,11 @@ struct TaskNames {
     std::string_view size;  // or empty
 };
 
-// The first that is set counts: Open MPI's mpirun also sets the variables of PMIx.
-inline constexpr std::array<TaskNames, 3> kTaskNames{{
+// The first that is set counts: Open MPI's mpirun and jsrun also set the variables of PMIx.
+inline constexpr std::array<TaskNames, 4> kTaskNames{{
     {"mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"a launcher with PMI", "PMI_RANK", "PMI_SIZE"},
+    {"jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
     {"a launcher with PMIx", "PMIX_RANK", ""},
 }};
 

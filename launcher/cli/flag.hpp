@@ -26,6 +26,7 @@ struct Draft {
     std::optional<std::chrono::milliseconds> start_timeout;
     TunableValues tunables;  // from flags
     bool is_native = false;  // --gloo, whatever the config file says
+    bool is_mpi = false;     // --mpi
     bool output_format_given = false;
     bool gpus_per_rank_given = false;
     bool is_doctor = false;  // the first word was kDoctor
@@ -88,8 +89,17 @@ inline constexpr std::string_view kDoctor = "doctor";
 [[nodiscard]] Status check_line(std::string_view program,
                                 const std::vector<std::string>& spellings);
 
-/// Completes what --mpi needs. mpirun has the output of what it starts, so not all of our flags can
-/// be obeyed. Errors: invalid_argument.
+/// Refuses two of --gloo, --mpi and --jsrun.
+[[nodiscard]] Status check_controllers(const Draft& draft);
+
+/// For --jsrun: takes the LSF job that we run in as jsrun's allocation, and `hosts` (those that the
+/// user wrote) as a part of it, each with its slots there where it has none; none of them stands
+/// for all. Errors: invalid_argument, outside of such a job, without jsrun in PATH, and for a host
+/// or a number of slots that the job does not have.
+[[nodiscard]] Status take_jsrun_allocation(Draft& draft, std::vector<Host>& hosts);
+
+/// Completes what --mpi and --jsrun need. mpirun has the output of what it starts, so not all of
+/// our flags can be obeyed. Errors: invalid_argument.
 [[nodiscard]] Status check_mpi(Draft& draft);
 
 /// Takes the hosts of -H and the host file, else of the batch job that we run in with what else

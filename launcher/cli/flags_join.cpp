@@ -112,7 +112,9 @@ Status check_join(Draft& draft) {
         return wrong("--join-hosts and -H: write one of them; -H names the hosts that join");
     }
     if (request.listen && request.mpi.is_wanted) {
-        return wrong("--mpi has mpirun start the hosts; leave --listen out");
+        return wrong(request.mpi.is_jsrun
+                         ? "--jsrun takes the hosts of its LSF job; leave --listen out"
+                         : "--mpi has mpirun start the hosts; leave --listen out");
     }
     if (request.listen && request.facts_file) {
         return wrong("--facts plans without any host; leave --listen out");

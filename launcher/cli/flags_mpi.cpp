@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flags for starting through an mpirun.
+// Flags for starting through an mpirun or jsrun.
 #include "launcher/cli/flag.hpp"
 
 #include <algorithm>
@@ -32,18 +32,30 @@ bool has_meaning_in_task(std::string_view spelled) {
 }  // namespace
 
 FlagSection mpi_flags() {
-    return {"Through mpirun",
+    return {"Through mpirun or jsrun",
             {{{"--mpi"},
               "",
               "start the ranks by the mpirun in PATH (HOROVOD_MPIRUN names another): Open MPI, "
               "MPICH, Intel MPI or Spectrum MPI",
               [](Draft& draft, std::string_view) {
+                  draft.is_mpi = true;
                   draft.request.mpi.is_wanted = true;
+                  return ok();
+              }},
+             {{"--jsrun"},
+              "",
+              "the same by the jsrun in PATH, inside of an LSF job: where only jsrun starts "
+              "processes on the compute nodes as MPI programs need them; the agents of the hosts "
+              "are started by blaunch, or as --remote-shell says",
+              [](Draft& draft, std::string_view) {
+                  draft.request.mpi.is_wanted = true;
+                  draft.request.mpi.is_jsrun = true;
+                  draft.request.mpi.program = "jsrun";
                   return ok();
               }},
              {{"--mpi-args"},
               "ARGS",
-              "more arguments for mpirun, in one word: --mpi-args='--mca pml ucx'",
+              "more arguments for mpirun or jsrun, in one word: --mpi-args='--mca pml ucx'",
               [](Draft& draft, std::string_view value) {
                   auto& args = draft.request.mpi.args;
                   args += (args.empty() ? "" : " ") + std::string(value);
@@ -51,23 +63,39 @@ FlagSection mpi_flags() {
               }},
              {{"--binding-args"},
               "ARGS",
-              "for mpirun, instead of --bind-to none --map-by slot",
+              "for mpirun, instead of --bind-to none --map-by slot; for jsrun, instead of the "
+              "resource sets (from --nrs to --bind) or the --erf_input that it would be given",
               [](Draft& draft, std::string_view value) {
                   draft.request.mpi.binding_args = value;
                   return ok();
               }}}};
 }
 
+Status check_controllers(const Draft& draft) {
+    const bool is_jsrun = draft.request.mpi.is_jsrun;
+    if (draft.is_native && (draft.is_mpi || is_jsrun)) {
+        return wrong(std::string("--gloo and ") + (is_jsrun ? "--jsrun" : "--mpi") +
+                     ": each is a way to start the ranks; write one of them");
+    }
+    if (draft.is_mpi && is_jsrun) {
+        return wrong("--mpi and --jsrun: each is a way to start the ranks; write one of them");
+    }
+    return ok();
+}
+
 Status check_mpi(Draft& draft) {
     auto& request = draft.request;
     if (const auto program = find(draft.environment, "HOROVOD_MPIRUN");
-        program && !program->empty()) {
+        program && !program->empty() && !request.mpi.is_jsrun) {
         request.mpi.program = *program;
     }
     if (!request.mpi.is_wanted) {
         return request.mpi.args.empty() && request.mpi.binding_args.empty()
                    ? ok()
-                   : wrong("--mpi-args and --binding-args are for mpirun; add --mpi");
+                   : wrong("--mpi-args and --binding-args are for mpirun; add --mpi or --jsrun");
+    }
+    if (request.facts_file && request.mpi.is_jsrun) {
+        return wrong("--facts does not work with --jsrun: it needs the LSF job that it runs in");
     }
     if (request.facts_file) {
         return wrong("--facts does not work with --mpi: which mpirun is here must be looked up");

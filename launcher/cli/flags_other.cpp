@@ -14,8 +14,6 @@ namespace {
 constexpr std::string_view kElastic =
     "elastic jobs are not part of this version; leave the flag out to start a fixed number of "
     "ranks with -np N";
-constexpr std::string_view kJsrun =
-    "starting through jsrun is not part of this version; leave the flag out, or use --mpi";
 
 using Apply = std::function<Status(Draft&, std::string_view)>;
 
@@ -106,7 +104,6 @@ FlagSection later_flags() {
               "",
               "accepted; no check of hosts is cached",
               [](Draft&, std::string_view) { return ok(); }},
-             {{"--jsrun"}, "", "refused in this version", refuse(kJsrun)},
              {{"--min-np", "--min-num-proc"}, "N", "elastic: refused in this version", elastic},
              {{"--max-np", "--max-num-proc"}, "N", "", elastic},
              {{"--host-discovery-script"}, "FILE", "", elastic},

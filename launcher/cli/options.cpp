@@ -284,6 +284,7 @@ void note_idle_env_pass(Draft& draft) {
 
 /// Checks what concerns more than one flag at a time.
 Status finish(Draft& draft) {
+    HVD_TRY_STATUS(check_controllers(draft));
     if (const auto agent = find(draft.environment, kRemoteShellVariable);
         agent == kKubeflowShell && draft.request.remote.shell.empty()) {
         draft.request.remote.shell = *agent;

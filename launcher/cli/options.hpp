@@ -37,13 +37,15 @@ struct RemoteRequest {
     friend bool operator==(const RemoteRequest&, const RemoteRequest&) = default;
 };
 
-/// --mpi: an mpirun starts the ranks.
+/// --mpi: an mpirun starts the ranks; --jsrun: jsrun does.
 struct MpiRequest {
-    bool is_wanted = false;
-    std::string program = "mpirun";  // HOROVOD_MPIRUN
+    bool is_wanted = false;  // either
+    bool is_jsrun = false;
+    std::string program = "mpirun";  // HOROVOD_MPIRUN, or jsrun
     std::string args;                // words as sh reads them, and so are the next
     std::string binding_args;        // empty: no binding
     bool is_tcp = false;
+    std::vector<Host> allocation{};  // of jsrun: all its hosts in their order, with their slots
 
     friend bool operator==(const MpiRequest&, const MpiRequest&) = default;
 };
@@ -74,6 +76,7 @@ struct SlurmJob {
 struct LaunchRequest {
     std::optional<int> processes;  // unset: as many as the hosts have slots
     std::vector<Host> hosts;       // empty: this machine
+    bool slots_are_cpus = false;   // of `hosts`: where a host has GPUs, these make its slots
     std::vector<std::string> command;
     RemoteRequest remote;
     MpiRequest mpi;

@@ -203,6 +203,9 @@ Status read_hosts(Draft& draft) {
         }
         HVD_TRY(list.hosts, read_hostfile(*draft.hostfile));
     }
+    if (draft.request.mpi.is_jsrun) {
+        HVD_TRY_STATUS(take_jsrun_allocation(draft, list.hosts));
+    }
     if (list.hosts.empty() && !draft.request.join_hosts) {
         HVD_TRY_STATUS(take_allocation(draft, list));
     }

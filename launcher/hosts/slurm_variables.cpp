@@ -2,12 +2,11 @@
 #include "launcher/hosts/slurm_variables.hpp"
 
 #include "collectives/base/text.hpp"
+#include "launcher/hosts/search_path.hpp"
 
 #include <algorithm>
 #include <array>
 #include <span>
-
-#include <unistd.h>
 
 namespace hvd::launch {
 namespace {
@@ -51,10 +50,7 @@ bool is_of_slurm_node(std::string_view name) noexcept {
 }
 
 bool has_srun(const Environment& environment) {
-    const auto path = find(environment, "PATH").value_or("");
-    return std::ranges::any_of(split(path, ':'), [](std::string_view folder) {
-        return ::access((std::string(folder) + "/srun").c_str(), X_OK) == 0;
-    });
+    return has_program(environment, "srun");
 }
 
 std::vector<std::string> step_variables(const Environment& environment) {

@@ -2,6 +2,7 @@
 #include "launcher/mpi/command_line.hpp"
 
 #include "collectives/base/text.hpp"
+#include "launcher/mpi/jsrun_line.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -191,6 +192,9 @@ Result<Line> hydra_line(const LineRequest& request) {
 }  // namespace
 
 Result<Line> make_line(const LineRequest& request) {
+    if (request.kind == Kind::jsrun) {
+        return jsrun_line(request);
+    }
     return is_hydra(request.kind) ? hydra_line(request) : open_mpi_line(request);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line with which an MPI starts the ranks of a plan.
+// The command line with which an MPI, or jsrun, starts the ranks of a plan.
 #pragma once
 
 #include "collectives/base/env.hpp"
@@ -21,6 +21,17 @@ struct HostRanks {
     friend bool operator==(const HostRanks&, const HostRanks&) = default;
 };
 
+/// What jsrun is told of a host with ranks.
+struct ResourceHost {
+    int number = 0;                           // in the allocation, from 1
+    int slots = 0;                            // of the allocation
+    std::vector<int> cpus;                    // all that may be used there
+    std::vector<int> gpus;                    // of all its ranks
+    std::vector<std::vector<int>> rank_cpus;  // of each rank; empty: all of the host
+
+    friend bool operator==(const ResourceHost&, const ResourceHost&) = default;
+};
+
 /// Which ranks read standard input.
 enum class Input : std::uint8_t { none, one, all };
 
@@ -38,12 +49,16 @@ struct LineRequest {
     bool is_tcp = false;                    // --tcp
     Input input = Input::none;
     int input_rank = 0;
-    std::vector<std::string> command;  // what each rank runs, its shim first
+    std::vector<ResourceHost> resources{};  // jsrun only: a host's for each of `hosts`
+    int allocated_hosts = 0;                // jsrun only
+    std::string resource_file{};            // jsrun only: where it may read one
+    std::vector<std::string> command;       // what each rank runs, its shim first
 };
 
 struct Line {
     std::vector<std::string> argv;
-    Environment env;  // set for the MPI's own program
+    Environment env;              // set for the MPI's own program
+    std::string resource_text{};  // what `resource_file` is to hold, or empty
 
     friend bool operator==(const Line&, const Line&) = default;
 };

@@ -39,6 +39,7 @@ std::string_view to_string(Kind kind) noexcept {
         case Kind::spectrum: return "IBM Spectrum MPI";
         case Kind::mpich: return "MPICH";
         case Kind::intel: return "Intel MPI";
+        case Kind::jsrun: return "jsrun";
     }
     return "?";
 }

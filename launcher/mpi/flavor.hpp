@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which MPI an `mpirun` belongs to, from what it says about itself.
+// Which MPI an `mpirun` belongs to, from what it says about itself; and what is no MPI's.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -18,6 +18,7 @@ enum class Kind : std::uint8_t {
     spectrum,    // IBM's, made from Open MPI
     mpich,       // hydra
     intel,       // hydra with flags of its own
+    jsrun,       // IBM's Job Step Manager, which --jsrun names; nothing is asked
 };
 
 /// "Open MPI 4".

@@ -4,6 +4,7 @@
 #include "collectives/rendezvous/mpi_job.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <set>
 #include <utility>
 
@@ -45,28 +46,70 @@ coll::MpiJob describe_job(const LaunchPlan& plan) {
     return job;
 }
 
+/// What jsrun is told of the host at `index`.
+Result<ResourceHost> describe_resources(const LaunchPlan& plan,
+                                        std::size_t index,
+                                        const WrapRequest& request) {
+    const auto& host = plan.hosts[index];
+    const auto found = std::ranges::find(request.allocation, host.host, &Host::name);
+    if (found == request.allocation.end()) {
+        return Error{Errc::invalid_argument,
+                     "host " + host.host +
+                         " is not one of the allocation's, and jsrun reaches no other; leave it "
+                         "out of -H"};
+    }
+    ResourceHost resources{.number = static_cast<int>(found - request.allocation.begin()) + 1,
+                           .slots = found->slots.value_or(1),
+                           .cpus = request.host_cpus[index],
+                           .gpus = {},
+                           .rank_cpus = {}};
+    std::set<int> gpus;
+    for (const auto& rank : host.ranks) {
+        resources.rank_cpus.push_back(rank.cpus);
+        for (const auto& gpu : rank.gpus) {
+            gpus.insert(gpu.index);
+        }
+    }
+    resources.gpus.assign(gpus.begin(), gpus.end());
+    return resources;
+}
+
+/// The host on which the program is started: all that jsrun needs is on this machine.
+HostPlan& host_of_program(LaunchPlan& plan, Kind kind) {
+    const auto here = std::ranges::find(plan.hosts, kLocalStarter, &HostPlan::starter);
+    return kind == Kind::jsrun && here != plan.hosts.end() ? *here : plan.hosts.front();
+}
+
 }  // namespace
 
 Result<LaunchPlan> wrap_plan(LaunchPlan plan, const WrapRequest& request) {
-    plan.mode = "mpi";
+    plan.mode = request.kind == Kind::jsrun ? "jsrun" : "mpi";
     plan.job.ranks_env.insert_or_assign(std::string(coll::kEnvMpiJob), encode(describe_job(plan)));
 
-    LineRequest line{.kind = request.kind,
-                     .program = request.program,
-                     .hosts = {},
-                     .variables = variables_of(plan),
-                     .ssh_port = request.ssh_port,
-                     .ssh_identity = request.ssh_identity,
-                     .interfaces = request.interfaces,
-                     .binding_args = request.binding_args,
-                     .mpi_args = request.mpi_args,
-                     .is_tcp = request.is_tcp,
-                     .command = {request.shim, "exec", "--"}};
+    LineRequest line{
+        .kind = request.kind,
+        .program = request.program,
+        .hosts = {},
+        .variables = variables_of(plan),
+        .ssh_port = request.ssh_port,
+        .ssh_identity = request.ssh_identity,
+        .interfaces = request.interfaces,
+        .binding_args = request.binding_args,
+        .mpi_args = request.mpi_args,
+        .is_tcp = request.is_tcp,
+        .allocated_hosts = static_cast<int>(request.allocation.size()),
+        .resource_file = request.resource_folder + "/horovodrun-" + plan.job.id + ".erf",
+        .command = {request.shim, "exec", "--"}};
     line.input = input_of(plan, line.input_rank);
     std::string directory;
-    for (const auto& host : plan.hosts) {
+    for (std::size_t index = 0; index < plan.hosts.size(); ++index) {
+        const auto& host = plan.hosts[index];
         if (host.ranks.empty()) {
             continue;
+        }
+        if (request.kind == Kind::jsrun) {
+            HVD_TRY(auto resources, describe_resources(plan, index, request));
+            line.resources.push_back(std::move(resources));
         }
         line.hosts.push_back({.host = host.host, .ranks = static_cast<int>(host.ranks.size())});
         line.is_oversubscribed =
@@ -78,6 +121,9 @@ Result<LaunchPlan> wrap_plan(LaunchPlan plan, const WrapRequest& request) {
         }
     }
     HVD_TRY(auto made, make_line(line));
+    if (!made.resource_text.empty()) {
+        plan.launcher_file = {.path = line.resource_file, .text = std::move(made.resource_text)};
+    }
 
     for (std::size_t index = 0; index < plan.hosts.size(); ++index) {
         auto& host = plan.hosts[index];
@@ -85,14 +131,14 @@ Result<LaunchPlan> wrap_plan(LaunchPlan plan, const WrapRequest& request) {
         host.stdin_all = false;
         host.stdin_rank = -1;
     }
-    auto& first = plan.hosts.front();
-    first.stdin_rank = line.input == Input::none ? -1 : kLauncherRank;
-    first.launchers.push_back({.rank = kLauncherRank,
-                               .gpus = {},
-                               .cpus = {},
-                               .env = std::move(made.env),
-                               .cwd = directory,
-                               .argv = std::move(made.argv)});
+    auto& host = host_of_program(plan, request.kind);
+    host.stdin_rank = line.input == Input::none ? -1 : kLauncherRank;
+    host.launchers.push_back({.rank = kLauncherRank,
+                              .gpus = {},
+                              .cpus = {},
+                              .env = std::move(made.env),
+                              .cwd = directory,
+                              .argv = std::move(made.argv)});
     return plan;
 }
 

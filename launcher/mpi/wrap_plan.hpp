@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plan whose ranks the agents start → the same plan with its ranks started by mpirun.
+// A plan whose ranks the agents start → the same plan with its ranks started by mpirun or jsrun.
 #pragma once
 
 #include "collectives/base/result.hpp"
+#include "launcher/hosts/host_spec.hpp"
 #include "launcher/mpi/command_line.hpp"
 #include "launcher/plan/process_spec.hpp"
 
@@ -24,9 +25,15 @@ struct WrapRequest {
     std::vector<std::string> binding_args;
     std::vector<std::string> mpi_args;
     bool is_tcp = false;
+
+    // jsrun only.
+    std::vector<Host> allocation{};             // its hosts in their order, with their slots
+    std::vector<std::vector<int>> host_cpus{};  // that may be used on each host of the plan
+    std::string resource_folder{};              // for the file that jsrun may read
 };
 
-/// Places, pins and describes the ranks as before. Errors: as of make_line.
+/// Places, pins and describes the ranks as before. jsrun is started on this machine, an mpirun on
+/// the first host. Errors: as of make_line, and a host that is not in jsrun's allocation.
 [[nodiscard]] Result<LaunchPlan> wrap_plan(LaunchPlan plan, const WrapRequest& request);
 
 }  // namespace hvd::launch::mpi

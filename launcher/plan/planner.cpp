@@ -56,8 +56,11 @@ public:
         std::vector<Capacity> capacities;
         for (const auto& site : sites_) {
             const int counted = count_slots(request_, *site.facts, site.visible);
+            const int most = request_.slots_are_cpus && !site.visible.gpus.empty()
+                                 ? counted
+                                 : site.host->slots.value_or(counted);
             capacities.push_back({.host = site.host->name,
-                                  .slots = site.host->slots.value_or(counted),
+                                  .slots = std::min(most, site.host->slots.value_or(counted)),
                                   .is_written = site.host->slots.has_value()});
         }
         HVD_TRY(const auto ranks_on, fill_hosts(capacities, request_.processes));

@@ -31,6 +31,7 @@ struct PlanRequest {
     int gpus_per_rank = 1;
     bool may_lack_gpus = false;  // ranks on hosts without GPUs use CPUs, whatever their number
     bool share_gpus = false;
+    bool slots_are_cpus = false;  // a host with GPUs has no more than these make
     bool pin_cpus = true;
     bool may_oversubscribe = true;
 

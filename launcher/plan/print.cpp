@@ -97,6 +97,12 @@ std::string describe_command(const LaunchPlan& plan, const std::vector<Place>& p
             text += "started by: " + quote_line(launcher.env, launcher.argv) + "\n";
         }
     }
+    if (plan.launcher_file) {
+        text += "which reads " + plan.launcher_file->path + ":\n";
+        for (const auto line : split(trim(plan.launcher_file->text), '\n')) {
+            text.append("  ").append(line).append("\n");
+        }
+    }
     const auto& first = *places.front().rank;
     text += "command: " + quote_words(first.argv);
     return text + "\ndirectory: " + first.cwd + "\n" + describe_environment(plan, places);
@@ -140,6 +146,9 @@ std::string print_json(const LaunchPlan& plan, std::span<const AgentWay> agents)
         for (const auto& launcher : host.launchers) {
             document["launcher"] = {
                 {"host", host.host}, {"env", launcher.env}, {"argv", launcher.argv}};
+            if (const auto& file = plan.launcher_file) {
+                document["launcher"]["file"] = {{"path", file->path}, {"text", file->text}};
+            }
         }
         document["hosts"].push_back(
             {{"host", host.host}, {"slots", host.slots}, {"starter", host.starter}});

@@ -23,8 +23,10 @@ struct AgentWay {
 ///     {version: 1, mode, np, hosts: [{host, slots, starter}],
 ///      ranks: [{rank, host, local_rank, local_size, cross_rank, cross_size,
 ///               gpus: [{index, uuid}], cpus: [number], env: {name: value}, cwd, argv: [text]}],
-///      agents: [{host, way}]}
+///      agents: [{host, way}],
+///      launcher: {host, env, argv, file: {path, text}}}
 ///
+/// `launcher` starts the ranks, with --mpi or --jsrun; `file` is there where it reads one.
 /// `env` is what the rank gets on top of horovodrun's environment; empty `cpus` mean that its
 /// affinity is left alone. With --facts no agent was started. Bytes that are no UTF-8 are shown
 /// as U+FFFD. Fields are only ever added.

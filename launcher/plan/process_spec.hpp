@@ -81,20 +81,30 @@ struct HostPlan {
     bool inherits_env = false;  // on top of the agent's own environment; else it is the whole
     Environment ranks_env;      // set for the ranks of this host
     std::vector<ProcessSpec> ranks;
-    int stdin_rank = -1;                   // which rank reads horovodrun's standard input
-    bool stdin_all = false;                // every rank gets a copy of it
-    std::vector<ProcessSpec> launchers{};  // mpirun, which starts the ranks of all hosts, or none
-    std::string shim_socket{};             // where ranks come in that mpirun starts, or empty
+    int stdin_rank = -1;     // which rank reads horovodrun's standard input
+    bool stdin_all = false;  // every rank gets a copy of it
+    // The program that starts the ranks of all hosts, mpirun or jsrun, or none.
+    std::vector<ProcessSpec> launchers{};
+    std::string shim_socket{};                // where ranks come in that it starts, or empty
     std::chrono::milliseconds grace{10'000};  // between TERM and KILL
 
     friend bool operator==(const HostPlan&, const HostPlan&) = default;
 };
 
+/// A file of our own machine.
+struct PlanFile {
+    std::string path;
+    std::string text;
+
+    friend bool operator==(const PlanFile&, const PlanFile&) = default;
+};
+
 struct LaunchPlan {
-    std::string mode;  // "native" or "mpi"
+    std::string mode;  // "native", "mpi" or "jsrun"
     int np = 0;
     JobPlan job;
     std::vector<HostPlan> hosts;
+    std::optional<PlanFile> launcher_file{};  // what the program of `launchers` reads, if anything
 
     friend bool operator==(const LaunchPlan&, const LaunchPlan&) = default;
 };

@@ -131,7 +131,7 @@ void Supervisor::on_signal(int number) {
 
 void Supervisor::pass_on(int number) {
     if (phase_ == Phase::running) {
-        agents_.send_all(wire::Signal{.number = number});
+        signal_ranks(number);
     }
     if (number == SIGTSTP && !std::exchange(is_pausing_, true)) {
         // The ranks are told first: once stopped, this process cannot tell them. Nor can it tell
@@ -142,6 +142,34 @@ void Supervisor::pass_on(int number) {
         pulse_->pause();
         pause_timer_.set(io_.in(kPausePatience), [this] { stop_for_now(); });
         agents_.when_all_sent([this] { stop_for_now(); });
+    }
+}
+
+/// jsrun may be on a host without ranks, whose agent cannot tell whether there are any.
+bool Supervisor::has_bare_launcher(std::size_t host) const {
+    const auto& plan = plan_->hosts[host];
+    return plan.ranks.empty() && !plan.launchers.empty();
+}
+
+/// Hears of signals as long as it has started nobody to whom it would pass them on.
+void Supervisor::ask_bare_launcher(int number) {
+    if (std::ranges::any_of(machine_->record().ranks,
+                            [](const RankRecord& rank) { return rank.started.has_value(); })) {
+        return;
+    }
+    for (std::size_t host = 0; host < plan_->hosts.size(); ++host) {
+        if (has_bare_launcher(host)) {
+            agents_.send(host, wire::Signal{.number = number});
+        }
+    }
+}
+
+void Supervisor::signal_ranks(int number) {
+    ask_bare_launcher(number);
+    for (std::size_t host = 0; host < plan_->hosts.size(); ++host) {
+        if (!has_bare_launcher(host)) {
+            agents_.send(host, wire::Signal{.number = number});
+        }
     }
 }
 
@@ -166,12 +194,13 @@ void Supervisor::perform(JobAction action) {
             }
             return;
         case JobAction::ask:
-            agents_.send_all(wire::Signal{.number = stop_signal_});
+            signal_ranks(stop_signal_);
             grace_timer_.set(io_.in(options_.grace),
                              [this] { perform(machine_->on_grace_over()); });
             [[fallthrough]];
         case JobAction::say_hint: output_->say("stopping, Ctrl-C again to kill"); return;
         case JobAction::stop:
+            ask_bare_launcher(SIGTERM);
             agents_.send_all(wire::Stop{.grace_ms = options_.grace.count()});
             if (machine_->record().cause.kind != Cause::Kind::rank_failed) {
                 output_->limit(io_.in(options_.grace + kDrainPatience));

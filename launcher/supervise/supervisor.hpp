@@ -118,6 +118,9 @@ private:
 
     void on_signal(int number);
     void pass_on(int number);
+    void signal_ranks(int number);
+    void ask_bare_launcher(int number);
+    [[nodiscard]] bool has_bare_launcher(std::size_t host) const;
     void stop_for_now();
     void on_message(std::size_t host, wire::FromAgent message);
     void on_agent_end(std::size_t host);

@@ -33,8 +33,9 @@ std::chrono::steady_clock::time_point as_time(std::int64_t steady_ns) {
     return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(steady_ns));
 }
 
-std::string name_of(int rank) {
-    return rank == kLauncherRank ? "mpirun" : "rank " + std::to_string(rank);
+std::string name_of(int rank, const LaunchPlan& plan) {
+    const std::string program = plan.mode == "jsrun" ? "jsrun" : "mpirun";
+    return rank == kLauncherRank ? program : "rank " + std::to_string(rank);
 }
 
 }  // namespace
@@ -114,7 +115,7 @@ void Supervisor::on(std::size_t host, wire::Started event) {
     }
     event.time_ns = on_our_clock(host, event.time_ns);
     if (options_.verbose) {
-        output_->say(name_of(event.rank) + " started on " + agents_.host(host) + ", pid " +
+        output_->say(name_of(event.rank, *plan_) + " started on " + agents_.host(host) + ", pid " +
                      std::to_string(event.pid));
     }
     if (options_.trace != nullptr && options_.on_all_started) {
@@ -183,7 +184,7 @@ void Supervisor::on(std::size_t host, wire::Exited event) {
     event.time_ns = on_our_clock(host, event.time_ns);
     output_->rank_ended(event.rank == kLauncherRank ? plan_->np : event.rank);
     if (options_.verbose) {
-        output_->say(name_of(event.rank) + " ended");
+        output_->say(name_of(event.rank, *plan_) + " ended");
     }
     const auto action = machine_->on_exited(event);
     if (event.rank != kLauncherRank) {  // no rank waits for mpirun

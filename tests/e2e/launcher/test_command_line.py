@@ -107,8 +107,8 @@ def test_hosts_without_np_run_a_rank_in_every_slot(launcher, tmp_path):
             ["-np", "2", "--min-np", "1", "true"],
             "--min-np 1: elastic jobs are not part of",
         ),
-        (["-np", "2", "--jsrun", "true"], "--jsrun: starting through jsrun"),
-        (["-np", "2", "--mpi-args=-x A", "true"], "are for mpirun; add --mpi"),
+        (["-np", "2", "--jsrun", "true"], "--jsrun starts ranks inside of an LSF job"),
+        (["-np", "2", "--mpi-args=-x A", "true"], "are for mpirun; add --mpi or --jsrun"),
         (["-np", "10000", "--no-oversubscribe", "true"], "10000 ranks on the "),
     ],
 )

@@ -20,6 +20,9 @@ TEST_CASE("a task is found by the variables of its launcher, Open MPI's first") 
                           {"PMI_RANK", "0"},
                           {"PMI_SIZE", "1"}}) ==
           MpiTask{.launcher = "mpirun of Open MPI", .rank = 2, .size = 3});
+    CHECK(*read_mpi_task(
+              {{"JSM_NAMESPACE_RANK", "3"}, {"JSM_NAMESPACE_SIZE", "4"}, {"PMIX_RANK", "3"}}) ==
+          MpiTask{.launcher = "jsrun", .rank = 3, .size = 4});
 }
 
 TEST_CASE("a task that cannot be is refused with the variable") {

@@ -257,13 +257,6 @@ TEST_CASE("flags of parts that do not exist yet are refused with a sentence") {
     CHECK_THAT(parsed.error().message, Catch::Contains("elastic jobs are not part of"));
 }
 
-TEST_CASE("jsrun is refused with what to do instead") {
-    const auto parsed = parse_command_line({"-np", "2", "--jsrun", "train"}, {});
-
-    REQUIRE_FALSE(parsed);
-    CHECK_THAT(parsed.error().message, Catch::Contains("use --mpi"));
-}
-
 TEST_CASE("mode --mpi takes its arguments, and its program from HOROVOD_MPIRUN") {
     const auto parsed =
         parse_command_line({"-np", "2", "--mpi", "--tcp", "--mpi-args=-x A", "--mpi-args", "-x B",
@@ -280,9 +273,13 @@ TEST_CASE("mode --mpi takes its arguments, and its program from HOROVOD_MPIRUN")
 
 TEST_CASE("what mpirun cannot do, or is not asked to, is refused") {
     const auto [flags, why] = GENERATE(table<std::vector<std::string>, std::string>({
-        {{"--mpi-args=-x A"}, "add --mpi"},
+        {{"--mpi-args=-x A"}, "add --mpi or --jsrun"},
         {{"--binding-args=-x"}, "add --mpi"},
         {{"--mpi", "--dry-run", "--facts", "x"}, "--facts does not work with --mpi"},
+        {{"--mpi", "--jsrun"}, "--mpi and --jsrun: each is a way to start the ranks; write one"},
+        {{"--mpi", "--gloo"}, "--gloo and --mpi: each is a way"},
+        {{"--gloo", "--jsrun"}, "--gloo and --jsrun: each is a way"},
+        {{"--jsrun"}, "inside of an LSF job, and none is here (LSB_MCPU_HOSTS, "},
     }));
     std::vector<std::string> words{"-np", "2"};
     words.insert(words.end(), flags.begin(), flags.end());
