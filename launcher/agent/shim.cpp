@@ -25,9 +25,11 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace hvd::launch::agent {
@@ -98,9 +100,14 @@ public:
         }
     }
 
-    /// Puts the agent's pipes in the place of mpirun's. Returns the errno.
+    /// Puts the agent's pipes in the place of mpirun's. Open MPI closes the input of a rank that
+    /// has closed its outputs, so one stays open where there is input. Returns the errno.
     [[nodiscard]] int take_streams() const {
         int number = STDOUT_FILENO;
+        if (has_input() && !streams_.empty() &&
+            ::fcntl(STDERR_FILENO, F_DUPFD, STDERR_FILENO + 1) < 0) {
+            return errno;
+        }
         for (const auto& stream : streams_) {
             if (::dup2(stream.get(), number++) < 0) {
                 return errno;
@@ -120,6 +127,12 @@ private:
 
     UniqueFd socket_;
     ShimFrames frames_;
+    /// Not /dev/null.
+    [[nodiscard]] static bool has_input() {
+        struct stat input {};
+        return ::fstat(STDIN_FILENO, &input) == 0 && S_ISFIFO(input.st_mode);
+    }
+
     std::vector<UniqueFd> streams_;  // standard output and standard error, or none
 };
 

@@ -19,9 +19,11 @@
 #include <cerrno>
 #include <csignal>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -245,9 +247,19 @@ bool read_order(Order& order, const Given& given) {
     leave(command == nullptr ? kFailed : is_missing ? kNotFound : kCannotExecute);
 }
 
-/// Puts the agent's pipes in the place of mpirun's.
+/// Not /dev/null.
+bool has_input() {
+    struct stat input {};
+    return call(SYS_fstat, STDIN_FILENO, &input) == 0 && S_ISFIFO(input.st_mode);
+}
+
+/// Puts the agent's pipes in the place of mpirun's. Open MPI closes the input of a rank that has
+/// closed its outputs, so one stays open where there is input.
 long take_streams(const Order& order) {
     long error = order.is_cut ? -EMFILE : 0;
+    if (error == 0 && order.streams[0] >= 0 && has_input()) {
+        error = call(SYS_fcntl, STDERR_FILENO, F_DUPFD, STDERR_FILENO + 1);
+    }
     for (int index = 0; index < 2 && error >= 0 && order.streams[index] >= 0; ++index) {
         error = call(SYS_dup2, order.streams[index], STDOUT_FILENO + index);
     }

@@ -207,18 +207,15 @@ def test_output_goes_to_files_and_one_rank_can_be_shown(
     assert texts == ["rank 0\n", "rank 1\n"]
 
 
-def test_hydra_gives_standard_input_to_rank_0(launcher: Launcher, tmp_path: Path) -> None:
-    """Open MPI closes it at once, since the ranks write to pipes that are not its own."""
-    if shutil.which(MPIRUNS[1]) is None:
-        pytest.skip(f"{MPIRUNS[1]} is not installed")
+def test_rank_0_reads_the_standard_input(
+    launcher: Launcher, mpirun: dict[str, str], tmp_path: Path
+) -> None:
     words = tmp_path / "words"
     words.write_text("hello\n")
     script = '[ "$HOROVOD_RANK" = 0 ] && read word; echo has $word; sleep 0.1'
     flags = ("--mpi", "-np", 2, "--stdin", 0, "--timeout", 30)
     with words.open("rb") as stdin:
-        ended = launcher.run(
-            *flags, "sh", "-c", script, env={"HOROVOD_MPIRUN": MPIRUNS[1]}, stdin=stdin
-        )
+        ended = launcher.run(*flags, "sh", "-c", script, env=mpirun, stdin=stdin)
 
     assert ended.code == 0, ended.err
     assert sorted(ended.lines) == ["[0]<stdout>:has hello", "[1]<stdout>:has"]
