@@ -98,7 +98,7 @@ FlagSection output_flags() {
              {{"--error-lines"},
               "N",
               "how many of the last lines of the culprit's standard error the report of a failure "
-              "repeats, 0 to 1000 (default: 20)",
+              "repeats, 0 to 1000 (default: 20), and at most 64 KiB of them",
               set_error_lines},
              {{"--launch-trace"},
               "FILE",

@@ -85,34 +85,62 @@ Culprit make_culprit(const Seen& seen, const Verdict& verdict) {
     return culprit;
 }
 
-/// From the last traceback on, else all: what a rank said before it failed is its own.
-std::span<const std::string> last_failure(const std::vector<std::string>& lines) {
-    const auto begins = [](std::string_view line) { return line.starts_with("Traceback (most"); };
-    const auto after = std::find_if(lines.rbegin(), lines.rend(), begins).base();
-    return after == lines.begin() ? std::span(lines) : std::span(after - 1, lines.end());
+using Lines = std::span<const std::string>;
+
+bool begins_traceback(std::string_view line) {
+    return line.starts_with("Traceback (most");
 }
 
-/// The others that ended as the culprit did and said the same, in their last lines or to us. What
-/// our own TERM ended has failed in no such way.
+/// Whether these lines end with what Python says between the exceptions of a chain.
+bool ends_in_chain(Lines lines) {
+    while (!lines.empty() && trim(lines.back()).empty()) {
+        lines = lines.first(lines.size() - 1);
+    }
+    return !lines.empty() &&
+           (lines.back().starts_with("The above exception was the direct cause of") ||
+            lines.back().starts_with("During handling of the above exception, another"));
+}
+
+/// From the first traceback of the last chain on: what a rank said before it failed is its own.
+/// Without one, the last lines; none, where the beginning of the chain is not there to be compared.
+Lines last_failure(Lines lines) {
+    auto before = lines;
+    do {
+        const auto after = std::find_if(before.rbegin(), before.rend(), [](const auto& line) {
+                               return begins_traceback(line);
+                           }).base();
+        if (after == before.begin()) {
+            const bool has_chain = before.size() != lines.size();
+            return has_chain ? Lines() : lines.last(std::min(lines.size(), StderrTail::kMaxLines));
+        }
+        before = Lines(before.begin(), after - 1);
+    } while (ends_in_chain(before));
+    return lines.subspan(before.size());
+}
+
+/// The others that ended as the culprit did and said the same: to us, else in their last lines.
+/// What ranks write that our own TERM ended is mostly of no failure.
 std::vector<int> find_same(const Seen& seen, const JobResult& result) {
-    const auto& culprit = *result.culprit;
-    const auto index = static_cast<std::size_t>(culprit.rank.rank);
-    const auto words = last_failure(culprit.stderr_tail);
+    const auto& culprit = result.culprit->rank;
+    const auto index = static_cast<std::size_t>(culprit.rank);
+    const auto all_words = seen.tails[index].words();
+    const auto words = last_failure(all_words);
     const auto& report = seen.record.ranks[index].exception;
     std::vector<int> same;
     for (std::size_t other = 0; other < result.ranks.size(); ++other) {
         const auto& rank = result.ranks[other];
+        const bool is_stopped = rank.rank_class == RankClass::stopped;
         const bool has_failed = rank.rank_class == RankClass::victim ||
                                 rank.rank_class == RankClass::lost ||
-                                (rank.rank_class == RankClass::stopped && rank.exit_code);
-        if (!has_failed || rank.exit_code != culprit.rank.exit_code ||
-            rank.signal != culprit.rank.signal) {
+                                (is_stopped && rank.exit_code);
+        if (!has_failed || rank.exit_code != culprit.exit_code || rank.signal != culprit.signal) {
             continue;
         }
         const auto& said = seen.record.ranks[other].exception;
-        const auto lines = seen.tails[other].lines();
-        if ((report && said && report->report.text == said->report.text) ||
-            (!words.empty() && std::ranges::equal(words, last_failure(lines)))) {
+        const auto said_words = seen.tails[other].words();
+        const bool is_telling = !words.empty() && (!is_stopped || begins_traceback(words.front()));
+        if (report && said ? report->report.text == said->report.text
+                           : is_telling && std::ranges::equal(words, last_failure(said_words))) {
             same.push_back(rank.rank);
         }
     }
@@ -223,7 +251,9 @@ JobResult make_result(Seen seen) {
     }
     if (verdict.culprit) {
         result.culprit = make_culprit(seen, verdict);
-        result.culprit->same_ranks = find_same(seen, result);
+        if (!seen.is_brief) {
+            result.culprit->same_ranks = find_same(seen, result);
+        }
     }
     if (verdict.lost) {
         result.lost_host = verdict.lost->host;

@@ -22,6 +22,7 @@ struct Seen {
     std::vector<std::string> warnings;
     double seconds = 0;
     std::string time_limit{};  // for people: what ends a job that takes too long
+    bool is_brief = false;     // only the first of the last words is wanted: compares no ranks
 };
 
 /// Judges it and puts the parts of the result together.

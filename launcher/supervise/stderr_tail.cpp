@@ -6,9 +6,6 @@
 namespace hvd::launch {
 
 void StderrTail::add(std::string_view bytes) {
-    if (max_lines_ == 0) {
-        return;
-    }
     if (bytes.size() > max_bytes_) {
         bytes_.clear();
         is_cut_ = true;
@@ -22,10 +19,18 @@ void StderrTail::add(std::string_view bytes) {
 }
 
 std::vector<std::string> StderrTail::lines() const {
+    auto lines = split_last(max_bytes_);
+    if (lines.size() > max_lines_) {
+        lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(max_lines_));
+    }
+    return lines;
+}
+
+std::vector<std::string> StderrTail::split_last(std::size_t max_bytes) const {
     auto text = std::string_view(bytes_);
-    const bool is_cut = is_cut_ || text.size() > max_bytes_;
-    if (text.size() > max_bytes_) {
-        text.remove_prefix(text.size() - max_bytes_);
+    const bool is_cut = is_cut_ || text.size() > max_bytes;
+    if (text.size() > max_bytes) {
+        text.remove_prefix(text.size() - max_bytes);
     }
     if (text.ends_with('\n')) {
         text.remove_suffix(1);
@@ -43,9 +48,6 @@ std::vector<std::string> StderrTail::lines() const {
     }
     if (is_cut) {
         lines.front().insert(0, "...");
-    }
-    if (lines.size() > max_lines_) {
-        lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(max_lines_));
     }
     return lines;
 }

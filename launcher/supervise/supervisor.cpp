@@ -267,7 +267,8 @@ void Supervisor::tell_job_end() {
                                             .unswept = {},
                                             .warnings = {},
                                             .seconds = 0,
-                                            .time_limit = options_.timeout_words});
+                                            .time_limit = options_.timeout_words,
+                                            .is_brief = true});
     constexpr std::string_view kPrefix = "horovodrun: ";
     const auto words = format_last_words(known);
     const auto line = std::string_view(words).substr(0, words.find('\n'));

@@ -51,7 +51,7 @@ struct End {
 constexpr int kExit1 = 1 << 8;
 
 /// Who failed with the last words of rank 0, which was first.
-std::vector<int> same_as_first(const std::vector<End>& ends) {
+std::vector<int> same_as_first(const std::vector<End>& ends, std::size_t error_lines = 20) {
     const LaunchPlan plan;
     JobRecord record;
     std::vector<StderrTail> tails;
@@ -68,7 +68,7 @@ std::vector<int> same_as_first(const std::vector<End>& ends) {
             rank.exception->time_ns = rank.rank;
             rank.exception->report.text = end.exception;
         }
-        tails.emplace_back().add(end.words);
+        tails.emplace_back(error_lines).add(end.words);
     }
     record.cause.kind = Cause::Kind::rank_failed;
     const auto result = make_result({.plan = plan,
@@ -80,6 +80,7 @@ std::vector<int> same_as_first(const std::vector<End>& ends) {
                                      .warnings = {}});
     REQUIRE(result.culprit);
     CHECK(result.culprit->rank.rank == 0);
+    CHECK(result.culprit->stderr_tail.size() <= error_lines);
     return result.culprit->same_ranks;
 }
 
@@ -101,16 +102,70 @@ TEST_CASE("what ranks said before their last traceback does not tell them apart"
                          {kExit1, another}}) == std::vector{1});
 }
 
+/// What Python writes of an exception that led to another.
+std::string chain(const std::string& first, const std::string& link) {
+    return "Traceback (most recent call last):\n  line 1\n" + first + "\n\n" + link +
+           "\n\nTraceback (most recent call last):\n  line 2\nRuntimeError: cannot load\n";
+}
+
+TEST_CASE("exceptions of which the causes differ are not the same") {
+    const std::string link =
+        GENERATE("The above exception was the direct cause of the following exception:",
+                 "During handling of the above exception, another exception occurred:");
+    const auto missing = chain("FileNotFoundError: x", link);
+    const auto wrong = chain("ValueError: y", link);
+
+    CHECK(same_as_first({{kExit1, "rank 0 begins\n" + missing},
+                         {kExit1, "rank 1 begins\n" + wrong},
+                         {kExit1, "rank 2 begins\n" + wrong + missing}}) == std::vector{2});
+}
+
+TEST_CASE("a chain of exceptions of which the first is no longer kept is like no other") {
+    const std::string link = "During handling of the above exception, another exception occurred:";
+    const auto words = chain(std::string(StderrTail::kMaxBytes, 'x') + "\nValueError: y", link);
+
+    CHECK(same_as_first({{kExit1, words}, {kExit1, words}}).empty());
+}
+
+TEST_CASE("how many lines the report shows does not change who is the same") {
+    const std::string link = "During handling of the above exception, another exception occurred:";
+    std::string frames;
+    for (int frame = 0; frame < 30; ++frame) {
+        frames += "  frame " + std::to_string(frame) + "\n";
+    }
+    const auto missing = chain(frames + "FileNotFoundError: x", link);
+    const auto wrong = chain(frames + "ValueError: y", link);
+
+    const auto lines = GENERATE(std::size_t{0}, std::size_t{1}, std::size_t{20}, std::size_t{500});
+    CHECK(same_as_first({{kExit1, "rank 0 begins\n" + missing},
+                         {kExit1, "rank 1 begins\n" + wrong},
+                         {kExit1, "rank 2 begins\n" + missing}},
+                        lines) == std::vector{2});
+    CHECK(same_as_first({{kExit1, "rank 0 begins\n" + frames}, {kExit1, frames}}, lines) ==
+          std::vector{1});
+}
+
+TEST_CASE("where both ranks reported an exception, their last lines do not count") {
+    CHECK(same_as_first({{kExit1, "a\n", "ValueError: x"}, {kExit1, "a\n", "ValueError: y"}})
+              .empty());
+    CHECK(same_as_first({{kExit1, "a\n", "ValueError: x"}, {kExit1, "a\n"}}) == std::vector{1});
+}
+
 TEST_CASE("an exception that ranks reported counts where their last lines differ") {
     CHECK(same_as_first({{kExit1, "a\n", "ValueError: x"},
                          {kExit1, "b\n", "ValueError: x"},
                          {kExit1, "c\n", "ValueError: y"}}) == std::vector{1});
 }
 
-TEST_CASE("a rank that we ended is the same only if it ended as the culprit did") {
-    CHECK(same_as_first({{kExit1, "no data\n"},
-                         {SIGTERM, "no data\n", "", true},
-                         {kExit1, "no data\n", "", true}}) == std::vector{2});
+TEST_CASE("a rank that we ended is the same only if it failed by an exception as the culprit did") {
+    const std::string traceback = "Traceback (most recent call last):\n  line 1\nValueError: x\n";
+    CHECK(same_as_first({{kExit1, "no data\n"}, {kExit1, "no data\n", "", true}}).empty());
+    CHECK(same_as_first({{kExit1, "epoch 3\n" + traceback},
+                         {SIGTERM, "epoch 3\n" + traceback, "", true},
+                         {kExit1, "epoch 2\n" + traceback, "", true}}) == std::vector{2});
+    CHECK(same_as_first({{kExit1, "a\n", "ValueError: x"},
+                         {kExit1, "b\n", "ValueError: x", true},
+                         {kExit1, "a\n", "ValueError: y", true}}) == std::vector{1});
     CHECK(same_as_first({{SIGTERM, "begins\n"}, {SIGTERM, "begins\n", "", true}}).empty());
 }
 

@@ -72,3 +72,33 @@ TEST_CASE("as many lines are kept as were asked for, with room for them") {
     REQUIRE(many.lines().size() == 200);
     CHECK(many.lines().front().starts_with("100."));
 }
+
+TEST_CASE("what ranks are compared by is the same however many lines were asked for") {
+    StderrTail none(0);
+    StderrTail usual;
+    StderrTail many(1000);
+    for (int line = 0; line < 300; ++line) {
+        const auto text = std::to_string(line) + std::string(100, '.') + "\n";
+        none.add(text);
+        usual.add(text);
+        many.add(text);
+    }
+
+    CHECK(usual.words().size() > StderrTail::kMaxLines);
+    CHECK(usual.words().back().starts_with("299."));
+    CHECK(none.words() == usual.words());
+    CHECK(many.words() == usual.words());
+}
+
+TEST_CASE("many lines that are long are cut as a whole") {
+    StderrTail tail(1000);
+    for (int line = 0; line < 1000; ++line) {
+        tail.add(std::string(999, 'x') + "\n");
+    }
+
+    const auto lines = tail.lines();
+
+    CHECK(lines.size() <= StderrTail::kMostBytes / 1000 + 1);
+    CHECK(lines.size() >= StderrTail::kMostBytes / 1000);
+    CHECK(lines.front().starts_with("...x"));
+}
