@@ -55,12 +55,19 @@ std::string describe_lead(const Culprit& culprit) {
                                 : "";
 }
 
-void add_culprit(std::string& text, const Culprit& culprit) {
+/// The lead stands before the explanation where that ends with the kernel's own words.
+std::string describe_what(const Culprit& culprit, Reason reason) {
+    auto what = culprit.what;
+    const auto colon = reason == Reason::oom ? what.find(": ") : std::string::npos;
+    return what.insert(std::min(colon, what.size()), describe_lead(culprit));
+}
+
+void add_culprit(std::string& text, const Culprit& culprit, Reason reason) {
     const auto& rank = culprit.rank;
     const auto pid = rank.pid != 0 ? ", pid " + std::to_string(rank.pid) : "";
     add_line(text, "culprit: rank " + std::to_string(rank.rank) + " (host " + rank.host +
                        ", local rank " + std::to_string(rank.local_rank) + pid +
-                       "): " + culprit.what + describe_lead(culprit));
+                       "): " + describe_what(culprit, reason));
     bool is_message_shown = culprit.message.empty();
     for (const auto& line : culprit.stderr_tail) {
         add_line(text, "| " + line);
@@ -135,7 +142,7 @@ std::string format_last_words(const JobResult& result) {
         add_line(text, result.sentence);
     }
     if (result.culprit) {
-        add_culprit(text, *result.culprit);
+        add_culprit(text, *result.culprit, result.reason);
     }
     if (!result.is_success()) {
         const auto is = [](RankClass wanted) {

@@ -37,6 +37,11 @@ class MemoryLimit:
         """Moves the process, else the caller, into it; its later children follow."""
         (self.folder / "cgroup.procs").write_text(str(pid or os.getpid()))
 
+    def has_peak(self) -> bool:
+        """Whether the kernel keeps the most memory that was in use: version 2 since Linux 5.19."""
+        names = ("memory.max_usage_in_bytes", "memory.peak")
+        return any((self.folder / name).exists() for name in names)
+
     def kills(self) -> int:
         """How many of its processes the kernel has killed for want of memory."""
         words = (self.folder / self._counter).read_text().split()

@@ -102,6 +102,20 @@ TEST_CASE("where others failed too, the culprit's line says how much later that 
     CHECK(summary["culprit"]["seconds_before_next"] == lead);
 }
 
+TEST_CASE("the lead of who ran out of memory does not run into the kernel's words") {
+    auto result = failed_job();
+    result.reason = Reason::oom;
+    result.culprit->what =
+        "out of memory: its cgroup's oom_kill rose by 1; the kernel's log: Killed process 7";
+    CHECK(format_last_words(result).find("): " + result.culprit->what + "\n") != std::string::npos);
+
+    result.culprit->failed_ranks = 2;
+    result.culprit->lead_seconds = 0.04;
+    CHECK(format_last_words(result).find(
+              "): out of memory, first of 2, 40 ms before the next: its cgroup's oom_kill rose by "
+              "1; the kernel's log: Killed process 7\n") != std::string::npos);
+}
+
 TEST_CASE("last words that several ranks had are there once, with who had them") {
     auto result = failed_job();
     result.culprit->same_ranks = {0, 2, 3};
