@@ -295,13 +295,10 @@ void Meeting::on_made(LinkMaker::Made made) {
 }
 
 void Meeting::on_refused(int rank, const LinkMaker::Refusal& refusal) {
-    // It listened when it told its addresses; but that anybody can reach them is not known yet.
-    const auto remedy = refusal.nobody_listens
-                            ? std::string(kHasLeft) + "; if nothing, a firewall rejects connections"
-                            : kRemedy;
     broken_ = Error{Errc::unavailable, describe(rank) + " cannot be reached from rank " +
                                            std::to_string(options_.rank) + " on host " +
-                                           options_.host + ": " + refusal.reasons + remedy};
+                                           options_.host + ": " + refusal.reasons +
+                                           (refusal.nobody_listens ? kHasLeft : kRemedy)};
 }
 
 Error Meeting::missing() const {

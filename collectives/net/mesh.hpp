@@ -39,7 +39,9 @@ inline constexpr const char* kRemedy =
     "; a firewall, or see HOROVOD_NETWORK_INTERFACES and HOROVOD_PORT_RANGE";
 
 /// The same where nobody listens at any address of a rank, which did.
-inline constexpr const char* kHasLeft = "; it has left or is leaving: see what it printed";
+inline constexpr const char* kHasLeft =
+    "; it has left or is leaving: see what it printed; if nothing, a firewall rejects connections: "
+    "see HOROVOD_NETWORK_INTERFACES and HOROVOD_PORT_RANGE";
 
 /// How this host and another one reach each other.
 struct HostWay {

@@ -214,9 +214,11 @@ std::string tell_port_holders(const IpAddress& at, const PortRange& ports) {
     for (const auto& [port, words] : tell(holders)) {
         parts.push_back(std::to_string(port) + " by " + words);
     }
-    return parts.empty() ? ""
-                         : "; taken: " + join(parts, ", ") +
-                               (more == 0 ? "" : " and " + std::to_string(more) + " more ports");
+    if (parts.empty()) {
+        return {};
+    }
+    const auto rest = more == 0 ? "" : " and " + std::to_string(more) + " more";
+    return "; taken: " + join(parts, ", ") + rest;
 }
 
 }  // namespace hvd::coll::net

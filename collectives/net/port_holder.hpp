@@ -30,7 +30,7 @@ struct PortHolder {
 [[nodiscard]] std::string tell_port_holder(const IpAddress& at, std::uint16_t port);
 
 /// For the end of a sentence about a range without a free port, the first few: "; taken: 21018 by
-/// pid 4711 of user anna (python3 serve.py), 21019 by a process of user 1002 and 6 more ports".
+/// pid 4711 of user anna (python3 serve.py), 21019 by a process of user 1002 and 6 more".
 /// Empty where nobody is found.
 [[nodiscard]] std::string tell_port_holders(const IpAddress& at, const PortRange& ports);
 

@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::size_t kMostLines = 8;
 constexpr std::size_t kLongestLine = 500;
+constexpr std::size_t kMostTold = std::size_t{4} << 20;  // bytes, of its lines while ranks run
+constexpr std::size_t kSizeOfALine = 32;                 // besides its words
 
 /// What it says may come after its end.
 constexpr auto kWordsPatience = std::chrono::milliseconds(200);
@@ -109,9 +111,22 @@ void SrunStep::hear(std::string_view text) {
     }
 }
 
+/// The lines wait in memory where nobody reads what horovodrun says.
+void SrunStep::tell(const std::string& line) {
+    if (told_bytes_ >= kMostTold) {
+        return;
+    }
+    handlers_.on_line(line);
+    told_bytes_ += line.size() + kSizeOfALine;
+    if (told_bytes_ >= kMostTold) {
+        handlers_.on_line("it has said " + std::to_string(kMostTold >> 20U) +
+                          " MiB; what else it says is not shown");
+    }
+}
+
 void SrunStep::hear_line(std::string line) {
     if (are_all_there_ && !line.starts_with(kOfAgents)) {
-        handlers_.on_line(line);
+        tell(line);
     }
     if (line.find(kHarmless) != std::string::npos) {
         return;

@@ -55,6 +55,7 @@ private:
     void open(std::unique_ptr<ChildStreams> streams);
     void hear(std::string_view text);
     void hear_line(std::string line);
+    void tell(const std::string& line);
     void hear_tasks(std::string_view text);
     void finish(int wait_status) const;
     [[nodiscard]] bool wait(int milliseconds);
@@ -63,6 +64,7 @@ private:
     Handlers handlers_;
     std::string open_line_;
     std::deque<std::string> last_lines_;
+    std::size_t told_bytes_ = 0;
     std::string asked_;  // what tasks said, of which one line counts
     bool are_all_there_ = false;
     bool has_sent_ = false;
