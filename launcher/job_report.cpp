@@ -2,7 +2,7 @@
 #include "launcher/job_report.hpp"
 
 #include "launcher/output/write_all.hpp"
-#include "launcher/plan/command.hpp"
+#include "launcher/plan/print.hpp"
 #include "launcher/say.hpp"
 
 #include <array>
@@ -16,6 +16,7 @@ namespace hvd::launch {
 namespace {
 
 constexpr std::string_view kFlag = "--output-filename";
+constexpr std::string_view kSummaryName = "summary.json";
 
 std::string own_hostname() {
     std::array<char, 256> name{};
@@ -27,6 +28,17 @@ std::string describe_end(const JobResult& result) {
     (void)std::snprintf(text.data(), text.size(), "exit code %d after %.1f s", result.exit_code,
                         result.seconds);
     return text.data();
+}
+
+/// What an earlier job left would be taken for the end of this one, should that be killed. A link
+/// stays, and so does what is no file; what cannot be removed cannot be written later, which is
+/// said then.
+void remove_old_summary(const std::filesystem::path& path) {
+    std::error_code unknown;
+    const auto real = std::filesystem::canonical(path, unknown);
+    if (!unknown && std::filesystem::is_regular_file(real, unknown)) {
+        std::filesystem::remove(real, unknown);
+    }
 }
 
 }  // namespace
@@ -52,6 +64,7 @@ void JobReport::open_log(const LaunchRequest& request) {
     std::error_code unknown;  // then it is shown as it was written
     const auto folder = std::filesystem::absolute(*request.output_filename, unknown);
     folder_ = unknown ? *request.output_filename : folder;
+    remove_old_summary(folder_ / kSummaryName);
     auto opened = LauncherLog::create(folder_);
     if (!opened) {
         say(opened.error().message + "; the job goes on without it");
@@ -59,7 +72,7 @@ void JobReport::open_log(const LaunchRequest& request) {
     }
     log_ = std::move(*opened);
     log("process " + std::to_string(::getpid()) + " on " + own_hostname() +
-        " starts: " + quote_words(request.command));
+        " starts: " + print_command(request.command, Values::hidden));
 }
 
 void JobReport::say(const std::string& sentence) {
@@ -67,9 +80,9 @@ void JobReport::say(const std::string& sentence) {
     log(sentence);
 }
 
-void JobReport::say_as_is(std::string_view text) {
-    (void)write_all(STDERR_FILENO, text);
-    log_lines(text);
+void JobReport::say_plan(const LaunchPlan& plan) {
+    (void)write_all(STDERR_FILENO, print_text(plan));
+    log_lines(print_text(plan, {}, Values::hidden));
 }
 
 void JobReport::log(const std::string& sentence) {
@@ -97,7 +110,7 @@ bool JobReport::write(const JobResult& result) {
     if (folder_.empty()) {
         return is_written;
     }
-    auto file = SummaryFile::reserve(folder_ / "summary.json", std::string(kFlag));
+    auto file = SummaryFile::reserve(folder_ / kSummaryName, std::string(kFlag));
     const auto written = file ? file->write(result) : Status(file.error());
     if (!written && !is_loss_known_) {
         say(written.error().message);

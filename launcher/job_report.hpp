@@ -4,6 +4,7 @@
 #include "collectives/base/result.hpp"
 #include "launcher/cli/options.hpp"
 #include "launcher/output/launcher_log.hpp"
+#include "launcher/plan/process_spec.hpp"
 #include "launcher/supervise/job_result.hpp"
 #include "launcher/supervise/summary.hpp"
 
@@ -30,8 +31,8 @@ public:
     /// A sentence; the program's name is put in front.
     void say(const std::string& sentence);
 
-    /// Whole lines.
-    void say_as_is(std::string_view text);
+    /// The whole plan for people, in the log without what may be secret.
+    void say_plan(const LaunchPlan& plan);
 
     /// How the job ended. False where --summary could not be written, which was said.
     [[nodiscard]] bool write(const JobResult& result);

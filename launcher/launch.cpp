@@ -248,7 +248,7 @@ int use_plan(Supervisor& supervisor,
         return print_plan(request, plan, starters.ways());
     }
     if (request.verbose) {
-        report.say_as_is(print_text(plan));
+        report.say_plan(plan);
         if (!report.folder().empty()) {
             report.say("what the ranks print, launcher.log and summary.json are in " +
                        report.folder().string());

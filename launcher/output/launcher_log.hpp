@@ -17,7 +17,8 @@ namespace hvd::launch {
 /// Thread: any.
 class LauncherLog final {
 public:
-    /// Makes and empties it. Errors: invalid_argument.
+    /// Makes and empties it, for its owner only. Errors: invalid_argument, also for what is neither
+    /// a file nor a device.
     [[nodiscard]] static Result<std::unique_ptr<LauncherLog>> create(
         const std::filesystem::path& folder);
 

@@ -62,8 +62,14 @@ const std::string* find_added(const LaunchPlan& plan, const Place& place, std::s
     return nullptr;
 }
 
+std::string print_variable(const std::string& name, const std::string& value, Values values) {
+    return values == Values::hidden ? name : name + "=" + quote_word(value);
+}
+
 /// The variables of the first rank, and whether every other has the same.
-std::string describe_environment(const LaunchPlan& plan, const std::vector<Place>& places) {
+std::string describe_environment(const LaunchPlan& plan,
+                                 const std::vector<Place>& places,
+                                 Values values) {
     const auto& first = places.front();
     const auto added = added_environment(plan.job, *first.host, *first.rank);
     auto common = added;
@@ -75,37 +81,48 @@ std::string describe_environment(const LaunchPlan& plan, const std::vector<Place
     }
     std::string text = "environment, on top of horovodrun's own:\n";
     for (const auto& [name, value] : common) {
-        text += "  " + name + "=" + quote_word(value) + "\n";
+        text += "  " + print_variable(name, value, values) + "\n";
     }
     for (const auto& [name, value] : added) {
         if (!common.contains(name)) {
-            text += "  " + name + "=" + quote_word(value) + " (rank " +
+            text += "  " + print_variable(name, value, values) + " (rank " +
                     std::to_string(first.rank->rank) + "; differs from rank to rank)\n";
         }
     }
     return text;
 }
 
+std::string indent(std::string_view lines) {
+    std::string text;
+    for (const auto line : split(trim(lines), '\n')) {
+        text.append("  ").append(line).append("\n");
+    }
+    return text;
+}
+
 /// What all ranks have in common. Nothing where there are none.
-std::string describe_command(const LaunchPlan& plan, const std::vector<Place>& places) {
+std::string describe_command(const LaunchPlan& plan,
+                             const std::vector<Place>& places,
+                             Values values) {
     if (places.empty()) {
         return {};
     }
     std::string text;
     for (const auto& host : plan.hosts) {
         for (const auto& launcher : host.launchers) {
-            text += "started by: " + quote_line(launcher.env, launcher.argv) + "\n";
+            text += "started by: " +
+                    (values == Values::hidden ? print_command(launcher.argv, values)
+                                              : quote_line(launcher.env, launcher.argv)) +
+                    "\n";
         }
     }
     if (plan.launcher_file) {
-        text += "which reads " + plan.launcher_file->path + ":\n";
-        for (const auto line : split(trim(plan.launcher_file->text), '\n')) {
-            text.append("  ").append(line).append("\n");
-        }
+        text += "which reads " + plan.launcher_file->path;
+        text += values == Values::hidden ? "\n" : ":\n" + indent(plan.launcher_file->text);
     }
     const auto& first = *places.front().rank;
-    text += "command: " + quote_words(first.argv);
-    return text + "\ndirectory: " + first.cwd + "\n" + describe_environment(plan, places);
+    text += "command: " + print_command(first.argv, values);
+    return text + "\ndirectory: " + first.cwd + "\n" + describe_environment(plan, places, values);
 }
 
 std::string describe_agents(std::span<const AgentWay> agents) {
@@ -118,7 +135,16 @@ std::string describe_agents(std::span<const AgentWay> agents) {
 
 }  // namespace
 
-std::string print_text(const LaunchPlan& plan, std::span<const AgentWay> agents) {
+std::string print_command(const std::vector<std::string>& words, Values values) {
+    if (values == Values::shown || words.size() < 2) {
+        return quote_words(words);
+    }
+    const auto count = words.size() - 1;
+    return quote_word(words.front()) + " (with " + std::to_string(count) +
+           (count == 1 ? " argument)" : " arguments)");
+}
+
+std::string print_text(const LaunchPlan& plan, std::span<const AgentWay> agents, Values values) {
     std::vector<Row> rows{{"rank", "host", "local", "cross", "GPUs", "CPUs"}};
     std::vector<Place> places;
     std::string hosts;
@@ -136,7 +162,7 @@ std::string print_text(const LaunchPlan& plan, std::span<const AgentWay> agents)
     }
     std::string text = std::to_string(plan.np) + (plan.np == 1 ? " rank, " : " ranks, ") +
                        plan.mode + " mode, on " + hosts + "\n" + align(rows);
-    return text + describe_command(plan, places) + describe_agents(agents);
+    return text + describe_command(plan, places, values) + describe_agents(agents);
 }
 
 std::string print_json(const LaunchPlan& plan, std::span<const AgentWay> agents) {

@@ -3,8 +3,10 @@
 
 #include "launcher/plan/process_spec.hpp"
 
+#include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace hvd::launch {
 
@@ -14,9 +16,18 @@ struct AgentWay {
     std::string way;
 };
 
+/// Whether the values of variables and the arguments of commands are shown. They may be secrets,
+/// which no log holds.
+enum class Values : std::uint8_t { shown, hidden };
+
+/// "python3 train.py", or "python3 (with 1 argument)" where they are hidden.
+[[nodiscard]] std::string print_command(const std::vector<std::string>& words, Values values);
+
 /// The plan for a person: a line per rank, then what all ranks have in common, then how the agents
 /// were started, where there are any. Ends with a newline.
-[[nodiscard]] std::string print_text(const LaunchPlan& plan, std::span<const AgentWay> agents = {});
+[[nodiscard]] std::string print_text(const LaunchPlan& plan,
+                                     std::span<const AgentWay> agents = {},
+                                     Values values = Values::shown);
 
 /// The plan for a program, with a newline at the end:
 ///

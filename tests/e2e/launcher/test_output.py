@@ -140,9 +140,10 @@ def test_what_the_launcher_said_and_the_summary_are_beside_the_files(launcher, t
     stamp = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z ")
     assert all(stamp.match(line) for line in lines), lines
     first, *said = [stamp.sub("", line) for line in lines]
-    assert re.fullmatch(r"horovodrun: process \d+ on \S+ starts: sh -c .*", first)
+    assert re.fullmatch(r"horovodrun: process \d+ on \S+ starts: sh \(with 2 arguments\)", first)
     assert re.fullmatch(r"horovodrun: exit code 3 after \d+\.\d s", said.pop())
     assert [line for line in said if line.startswith("horovodrun: ")] == job.said
+    assert "command: sh (with 2 arguments)" in said
     assert f"horovodrun: what the ranks print, launcher.log and summary.json are in {out}" in said
 
 

@@ -9,9 +9,11 @@
 using hvd::launch::AgentWay;
 using hvd::launch::HostPlan;
 using hvd::launch::LaunchPlan;
+using hvd::launch::print_command;
 using hvd::launch::print_json;
 using hvd::launch::print_text;
 using hvd::launch::ProcessSpec;
+using hvd::launch::Values;
 
 namespace {
 
@@ -63,6 +65,31 @@ TEST_CASE("the plan for a person has a line per rank and says the rest once") {
           "  HOROVOD_SIZE=2\n"
           "  NOTE='it'\\''s'\n"
           "  HOROVOD_RANK=0 (rank 0; differs from rank to rank)\n");
+}
+
+TEST_CASE("a log gets the plan without values of variables and arguments") {
+    auto by_mpi = plan();
+    auto& launcher = by_mpi.hosts.front().launchers.emplace_back();
+    launcher.env = {{"ARGUMENTS", "s3cret"}};
+    launcher.argv = {"mpirun", "-x", "s3cret"};
+    by_mpi.launcher_file.emplace().path = "/tmp/a";
+    by_mpi.launcher_file->text = "s3cret";
+
+    CHECK(print_text(by_mpi, {}, Values::hidden) ==
+          "2 ranks, native mode, on localhost (4 slots, local)\n"
+          "rank  host       local  cross  GPUs  CPUs\n"
+          "0     localhost  0/2    0/1    1     0-1,4\n"
+          "1     localhost  1/2    0/1    -     any\n"
+          "started by: mpirun (with 2 arguments)\n"
+          "which reads /tmp/a\n"
+          "command: python3 (with 2 arguments)\n"
+          "directory: /data\n"
+          "environment, on top of horovodrun's own:\n"
+          "  HOROVOD_SIZE\n"
+          "  NOTE\n"
+          "  HOROVOD_RANK (rank 0; differs from rank to rank)\n");
+    CHECK(print_command({"a b"}, Values::hidden) == "'a b'");
+    CHECK(print_command({"cat", "x"}, Values::hidden) == "cat (with 1 argument)");
 }
 
 TEST_CASE("the plan for a program has the documented fields and no others") {
