@@ -37,6 +37,18 @@ std::vector<std::string> interfaces_of(const LaunchRequest& request) {
     return interfaces;
 }
 
+/// Of each host, when ranks choose among them themselves: jsrun gives no GPU that is not asked for.
+std::vector<std::vector<int>> gpus_to_choose(const LaunchRequest& request,
+                                             std::span<const HostFacts> facts) {
+    std::vector<std::vector<int>> gpus;
+    if (request.gpu_bind == GpuBind::none) {
+        for (const auto& host : facts) {
+            std::ranges::transform(host.gpus, std::back_inserter(gpus.emplace_back()), &Gpu::index);
+        }
+    }
+    return gpus;
+}
+
 std::string temporary_folder() {
     const auto folder = read_env("TMPDIR").value_or("");
     return folder.starts_with('/') ? folder : "/tmp";
@@ -153,6 +165,7 @@ Result<LaunchPlan> MpiProgram::wrap(LaunchPlan plan, std::span<const HostFacts> 
                                    .is_tcp = request_.mpi.is_tcp,
                                    .allocation = request_.mpi.allocation,
                                    .host_cpus = std::move(host_cpus),
+                                   .host_gpus = gpus_to_choose(request_, facts),
                                    .resource_folder = temporary_folder()});
     return wrapped
                ? std::move(wrapped)

@@ -26,7 +26,7 @@ struct ResourceHost {
     int number = 0;                           // in the allocation, from 1
     int slots = 0;                            // of the allocation
     std::vector<int> cpus;                    // all that may be used there
-    std::vector<int> gpus;                    // of all its ranks
+    std::vector<int> gpus;                    // that its ranks own or choose from
     std::vector<std::vector<int>> rank_cpus;  // of each rank; empty: all of the host
 
     friend bool operator==(const ResourceHost&, const ResourceHost&) = default;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/mpi/jsrun_line.hpp"
 
-#include "collectives/base/text.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -46,26 +44,64 @@ Words resource_sets(const LineRequest& request) {
     return words;
 }
 
-/// CPUs are hardware threads, as the kernel numbers them. What ranks of a host share, all its GPUs
-/// and the CPUs of those that are not pinned, is in several sets.
+/// "0,1,2": ranges beside commas are in no example of IBM's.
+std::string list(const std::vector<int>& numbers) {
+    std::string text;
+    for (const int number : numbers) {
+        text += (text.empty() ? "" : ",") + std::to_string(number);
+    }
+    return text;
+}
+
+/// We assume that jsrun's logical number of a CPU is its place among the hardware threads that the
+/// job may use on the host. Where that is wrong, a set has other CPUs of the host than its rank is
+/// pinned to, and it is the shim that pins.
+std::vector<int> logical(const std::vector<int>& cpus, const std::vector<int>& usable) {
+    std::vector<int> places;
+    for (const int cpu : cpus) {
+        places.push_back(static_cast<int>(std::ranges::lower_bound(usable, cpu) - usable.begin()));
+    }
+    return places;
+}
+
+/// What ranks of a host share, all its GPUs and the CPUs of those that are not pinned, is in
+/// several sets. Nodes refuse physical numbers at places; a number too many is no reason to fail.
 std::string resource_file(const LineRequest& request) {
     std::string text =
-        "cpu_index_using: physical\n"
+        "cpu_index_using: logical\n"
+        "skip_missing_cpu: warn\n"
+        "skip_missing_gpu: allow\n"
+        "skip_missing_mem: allow\n"
         "overlapping_rs: allow\n"
         "oversubscribe_cpu: allow\n"
         "oversubscribe_gpu: allow\n"
         "oversubscribe_mem: allow\n";
     int rank = 0;
     for (const auto& host : request.resources) {
-        const auto gpus =
-            host.gpus.empty() ? std::string() : "; gpu: {" + format_ranges(host.gpus) + "}";
+        const auto gpus = host.gpus.empty() ? std::string() : "; gpu: {" + list(host.gpus) + "}";
         for (const auto& cpus : host.rank_cpus) {
             text += "rank: " + std::to_string(rank++) + ": { host: " + std::to_string(host.number) +
-                    "; cpu: {" + format_ranges(cpus.empty() ? host.cpus : cpus) + "}" + gpus +
-                    " }\n";
+                    "; cpu: {" + list(logical(cpus.empty() ? host.cpus : cpus, host.cpus)) + "}" +
+                    gpus + " }\n";
         }
     }
     return text;
+}
+
+bool has_smpiargs(const Words& words) {
+    return std::ranges::any_of(words, [](const std::string& word) {
+        return word == "--smpiargs" || word.starts_with("--smpiargs=") || word.starts_with("-M");
+    });
+}
+
+/// jsrun preloads Spectrum MPI's CUDA hooks, with which a program that uses CUDA without that MPI,
+/// as ranks of ours do, ends: "CUDA Hook Library: Failed to find symbol mem_find_dreg_entries".
+/// jsrun takes the option once, so the user's stands in the place of ours.
+Words smpiargs(const LineRequest& request) {
+    if (has_smpiargs(request.mpi_args) || has_smpiargs(request.binding_args)) {
+        return {};
+    }
+    return {std::string("--smpiargs=-disable_gpu_hooks") + (request.is_tcp ? " -tcp" : "")};
 }
 
 }  // namespace
@@ -87,9 +123,7 @@ Result<Line> jsrun_line(const LineRequest& request) {
         result.resource_text = resource_file(request);
     }
     add(line, {"--stdio_mode", "prepended"});
-    if (request.is_tcp) {
-        add(line, {"--smpiargs=-tcp"});
-    }
+    add(line, smpiargs(request));
     for (const auto& name : request.variables) {
         add(line, {"-E", name});
     }

@@ -70,6 +70,9 @@ Result<ResourceHost> describe_resources(const LaunchPlan& plan,
             gpus.insert(gpu.index);
         }
     }
+    if (!request.host_gpus.empty()) {
+        gpus.insert(request.host_gpus[index].begin(), request.host_gpus[index].end());
+    }
     resources.gpus.assign(gpus.begin(), gpus.end());
     return resources;
 }

@@ -29,6 +29,7 @@ struct WrapRequest {
     // jsrun only.
     std::vector<Host> allocation{};             // its hosts in their order, with their slots
     std::vector<std::vector<int>> host_cpus{};  // that may be used on each host of the plan
+    std::vector<std::vector<int>> host_gpus{};  // of each, where ranks choose themselves; or empty
     std::string resource_folder{};              // for the file that jsrun may read
 };
 

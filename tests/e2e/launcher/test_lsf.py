@@ -135,14 +135,15 @@ def test_a_dry_run_prints_jsruns_line_and_leaves_nothing(launcher: Launcher, lsf
 
     assert re.search(
         r"^started by: jsrun --nrs 1 --rs_per_host 1 --tasks_per_rs 2 --cpu_per_rs 2 "
-        r"--launch_distribution packed --bind none --stdio_mode prepended( -E [A-Za-z_0-9]+)+ "
+        r"--launch_distribution packed --bind none --stdio_mode prepended "
+        r"--smpiargs=-disable_gpu_hooks( -E [A-Za-z_0-9]+)+ "
         r"/.*/hvd-agent exec -- echo 'a b'$",
         even.out.decode(),
         re.M,
     ), even
     assert re.search(
-        r"^which reads (.*/horovodrun-\w{32}\.erf):\n  cpu_index_using: physical\n(  .*\n)+"
-        r"  rank: 0: \{ host: 1; cpu: \{[0-9,-]+\} \}$",
+        r"^which reads (.*/horovodrun-\w{32}\.erf):\n  cpu_index_using: logical\n(  .*\n)+"
+        r"  rank: 0: \{ host: 1; cpu: \{[0-9,]+\} \}$",
         uneven.out.decode(),
         re.M,
     ), uneven
@@ -150,7 +151,7 @@ def test_a_dry_run_prints_jsruns_line_and_leaves_nothing(launcher: Launcher, lsf
     assert document["mode"] == "jsrun"
     argv, file = document["launcher"]["argv"], document["launcher"]["file"]
     assert argv[:3] == ["jsrun", "--erf_input", file["path"]]
-    assert re.search(r"^rank: 0: \{ host: 1; cpu: \{[0-9,-]+\} \}$", file["text"], re.M)
+    assert re.search(r"^rank: 0: \{ host: 1; cpu: \{[0-9,]+\} \}$", file["text"], re.M)
     assert lsf.noted() == "blaunch n2\n"
     assert list(lsf.folder.iterdir()) == []
 

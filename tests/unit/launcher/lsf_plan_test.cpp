@@ -49,6 +49,7 @@ struct Example {
     const Environment* job = nullptr;
     std::string here;  // where horovodrun runs
     int gpus = 0;      // of each host
+    int first_cpu = 0;
 };
 
 std::vector<Example> examples() {
@@ -63,15 +64,21 @@ std::vector<Example> examples() {
             {"--jsrun -H ^c05n01", &kCsm, "batch5"},
             {"--jsrun -np 4 --binding-args=--rs_per_host=2 --mpi-args=-X=1 --tcp --stdin 0", &kCsm,
              "batch5"},
-            {"--jsrun", &kPlain, "hosta"}};
+            {"--jsrun", &kPlain, "hosta"},
+            {"--jsrun -H c05n02:2", &kCsm, "batch5", 0, 8},
+            {"--jsrun --gpu-bind none -H c05n01:2,c05n02:2", &kCsm, "batch5", 2},
+            {"--jsrun --gpu-bind none -H c05n02:1", &kCsm, "batch5", 2},
+            {"--jsrun --tcp", &kCsm, "batch5"},
+            {"--jsrun --tcp --mpi-args=--smpiargs=-gpu", &kCsm, "batch5"},
+            {"--jsrun --mpi-args=-M --mpi-args=-gpu", &kCsm, "batch5"}};
 }
 
-HostFacts facts_of(const Host& host, int gpus) {
+HostFacts facts_of(const Host& host, const Example& example) {
     HostFacts facts;
     facts.hostname = host.name;
     facts.cpus.resize(16);  // 4 threads of each core
-    std::iota(facts.cpus.begin(), facts.cpus.end(), 0);
-    for (int index = 0; index < gpus && host.slots != 0; ++index) {
+    std::iota(facts.cpus.begin(), facts.cpus.end(), example.first_cpu);
+    for (int index = 0; index < example.gpus && host.slots != 0; ++index) {
         facts.gpus.push_back({.index = index,
                               .uuid = "GPU-" + std::to_string(index),
                               .name = "V100",
@@ -94,6 +101,8 @@ hvd::Result<LaunchPlan> plan_of(const Example& example, LaunchRequest request) {
     wishes.command = request.command;
     wishes.cwd = "/work";
     wishes.job_id = std::string(32, '0');
+    wishes.gpu_visibility =
+        request.gpu_bind == GpuBind::none ? GpuVisibility::none : GpuVisibility::index;
     wishes.pin_cpus = request.bind_to == BindTo::share;
     wishes.slots_are_cpus = request.slots_are_cpus;
     wishes.stdin_rank = request.stdin_rank.value_or(-1);
@@ -101,7 +110,7 @@ hvd::Result<LaunchPlan> plan_of(const Example& example, LaunchRequest request) {
     wishes.tunables = request.tunables;
     std::vector<HostFacts> facts;
     for (const auto& host : hosts) {
-        facts.push_back(facts_of(host, example.gpus));
+        facts.push_back(facts_of(host, example));
         wishes.starters.push_back(host.name == example.here ? "local" : request.remote.shell);
     }
     HVD_TRY(auto planned, make_plan(wishes, facts));
@@ -110,6 +119,12 @@ hvd::Result<LaunchPlan> plan_of(const Example& example, LaunchRequest request) {
     }
     std::vector<std::vector<int>> cpus;
     std::ranges::transform(facts, std::back_inserter(cpus), &HostFacts::cpus);
+    std::vector<std::vector<int>> gpus;
+    if (request.gpu_bind == GpuBind::none) {
+        for (const auto& host : facts) {
+            std::ranges::transform(host.gpus, std::back_inserter(gpus.emplace_back()), &Gpu::index);
+        }
+    }
     HVD_TRY(auto args, mpi::split_words(request.mpi.args));
     HVD_TRY(auto binding, mpi::split_words(request.mpi.binding_args));
     return mpi::wrap_plan(std::move(planned.plan), {.kind = mpi::Kind::jsrun,
@@ -123,6 +138,7 @@ hvd::Result<LaunchPlan> plan_of(const Example& example, LaunchRequest request) {
                                                     .is_tcp = request.mpi.is_tcp,
                                                     .allocation = request.mpi.allocation,
                                                     .host_cpus = std::move(cpus),
+                                                    .host_gpus = std::move(gpus),
                                                     .resource_folder = "/tmp"});
 }
 
