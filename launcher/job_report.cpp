@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/job_report.hpp"
 
+#include "launcher/launch.hpp"
 #include "launcher/output/write_all.hpp"
 #include "launcher/plan/print.hpp"
 #include "launcher/say.hpp"
@@ -23,10 +24,9 @@ std::string own_hostname() {
     return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
 }
 
-std::string describe_end(const JobResult& result) {
+std::string describe_end(int exit_code, double seconds) {
     std::array<char, 64> text{};
-    (void)std::snprintf(text.data(), text.size(), "exit code %d after %.1f s", result.exit_code,
-                        result.seconds);
+    (void)std::snprintf(text.data(), text.size(), "exit code %d after %.1f s", exit_code, seconds);
     return text.data();
 }
 
@@ -43,16 +43,18 @@ void remove_old_summary(const std::filesystem::path& path) {
 
 }  // namespace
 
-Result<std::unique_ptr<JobReport>> JobReport::open(const LaunchRequest& request) {
-    auto report = std::unique_ptr<JobReport>(new JobReport);
+JobReport::JobReport(const LaunchRequest& request) {
+    if (request.output_filename && !request.dry_run) {
+        open_log(request);
+    }
+}
+
+Status JobReport::reserve_summary(const LaunchRequest& request) {
     if (request.summary) {
         HVD_TRY(auto reserved, SummaryFile::reserve(*request.summary));
-        report->summary_.emplace(std::move(reserved));
+        summary_.emplace(std::move(reserved));
     }
-    if (request.output_filename && !request.dry_run) {
-        report->open_log(request);
-    }
-    return report;
+    return ok();
 }
 
 void JobReport::open_log(const LaunchRequest& request) {
@@ -67,7 +69,9 @@ void JobReport::open_log(const LaunchRequest& request) {
     remove_old_summary(folder_ / kSummaryName);
     auto opened = LauncherLog::create(folder_);
     if (!opened) {
-        say(opened.error().message + "; the job goes on without it");
+        // Else the ranks have no place there either, for which the job is refused.
+        const bool goes_on = ::access(folder_.c_str(), W_OK) == 0;
+        say(opened.error().message + (goes_on ? "; the job goes on without it" : ""));
         return;
     }
     log_ = std::move(*opened);
@@ -96,26 +100,35 @@ void JobReport::log_lines(std::string_view text) {
     }
 }
 
-bool JobReport::write(const JobResult& result) {
-    bool is_written = true;
+double JobReport::seconds_of(const JobResult& result) const {
+    if (!result.ranks.empty()) {
+        return result.seconds;
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+}
+
+int JobReport::write(JobResult result) {
+    // Where output was lost, or no file could be made, the reason was told.
+    is_loss_known_ = !result.warnings.empty() || (!log_ && result.ranks.empty());
     if (summary_) {
         if (const auto written = summary_->write(result); !written) {
             say(written.error().message);
-            is_written = false;
+            result.warnings.push_back(written.error().message);
+            if (result.is_success()) {
+                result.exit_code = kExitLauncherFailure;
+            }
         }
     }
-    // Where output was lost, or no file could be made, the reason was told.
-    is_loss_known_ = !result.warnings.empty() || (!log_ && result.ranks.empty());
-    log(describe_end(result));
+    log(describe_end(result.exit_code, seconds_of(result)));
     if (folder_.empty()) {
-        return is_written;
+        return result.exit_code;
     }
     auto file = SummaryFile::reserve(folder_ / kSummaryName, std::string(kFlag));
     const auto written = file ? file->write(result) : Status(file.error());
     if (!written && !is_loss_known_) {
         say(written.error().message);
     }
-    return is_written;
+    return result.exit_code;
 }
 
 }  // namespace hvd::launch

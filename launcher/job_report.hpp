@@ -8,6 +8,7 @@
 #include "launcher/supervise/job_result.hpp"
 #include "launcher/supervise/summary.hpp"
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -21,12 +22,14 @@ namespace hvd::launch {
 /// Thread: io.
 class JobReport final {
 public:
-    /// Errors: invalid_argument, where --summary cannot be written.
-    [[nodiscard]] static Result<std::unique_ptr<JobReport>> open(const LaunchRequest& request);
+    explicit JobReport(const LaunchRequest& request);
 
     JobReport(const JobReport&) = delete;
     JobReport& operator=(const JobReport&) = delete;
     ~JobReport() = default;
+
+    /// Errors: invalid_argument, where --summary cannot be written.
+    [[nodiscard]] Status reserve_summary(const LaunchRequest& request);
 
     /// A sentence; the program's name is put in front.
     void say(const std::string& sentence);
@@ -34,8 +37,9 @@ public:
     /// The whole plan for people, in the log without what may be secret.
     void say_plan(const LaunchPlan& plan);
 
-    /// How the job ended. False where --summary could not be written, which was said.
-    [[nodiscard]] bool write(const JobResult& result);
+    /// How the job ended. Gives the exit code: a success whose --summary cannot be written, which
+    /// is said, is none.
+    [[nodiscard]] int write(JobResult result);
 
     /// Whom the job's output tells what it says itself; null: nobody.
     [[nodiscard]] LauncherLog* log() noexcept { return log_.get(); }
@@ -44,12 +48,12 @@ public:
     [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
 
 private:
-    JobReport() = default;
-
     void open_log(const LaunchRequest& request);
     void log(const std::string& sentence);
+    [[nodiscard]] double seconds_of(const JobResult& result) const;
     void log_lines(std::string_view text);
 
+    std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
     std::optional<SummaryFile> summary_;
     std::filesystem::path folder_;
     std::unique_ptr<LauncherLog> log_;

@@ -83,8 +83,7 @@ int fail(JobReport& report, int exit_code, const Error& error, std::vector<HostR
     result.reason = Reason::start;
     result.sentence = error.message;
     result.hosts = std::move(hosts);
-    (void)report.write(result);  // the exit code says more than that it failed
-    return exit_code;
+    return report.write(std::move(result));
 }
 
 int link_exit_code(const Error& error, int stop_signal) {
@@ -227,10 +226,7 @@ int run_plan(Supervisor& supervisor, const LaunchPlan& plan, JobReport& report) 
         supervisor.dismiss(kExitUsage);
         return fail(report, kExitUsage, supervised.error());
     }
-    int exit_code = supervised->result.exit_code;
-    if (!report.write(supervised->result) && exit_code == 0) {
-        exit_code = kExitLauncherFailure;
-    }
+    const int exit_code = report.write(std::move(supervised->result));
     if (supervised->is_console_abandoned) {
         ::_exit(exit_code);  // a thread is blocked in a write that may never end
     }
@@ -270,7 +266,7 @@ int run_on(const std::vector<PlacedHost>& placed,
         return fail(report, join_exit_code(gathered.error(), stop_signal), gathered.error());
     }
     auto hosts = hosts_of(gathered->placed);
-    auto trace = TraceFile::reserve(request, hosts, io);
+    auto trace = TraceFile::reserve(request, hosts, io, say);
     if (!trace) {
         return fail(report, kExitUsage, trace.error());
     }
@@ -342,19 +338,18 @@ int run(const LaunchRequest& request, EarlyAgentPtr early_agent) {
         return print_plan(request, planned->plan);
     }
 
-    const auto report = JobReport::open(request);
-    if (!report) {
-        say_on_stderr(report.error().message);
-        return kExitUsage;
+    JobReport report(request);
+    if (const auto reserved = report.reserve_summary(request); !reserved) {
+        return fail(report, kExitUsage, reserved.error());
     }
     for (const auto& note : request.notes) {
-        (*report)->say(note);
+        report.say(note);
     }
     const auto placed = choose_hosts(request);
     if (!placed) {
-        return fail(**report, kExitUsage, placed.error());
+        return fail(report, kExitUsage, placed.error());
     }
-    return run_on(*placed, request, std::move(early_agent), **report);
+    return run_on(*placed, request, std::move(early_agent), report);
 }
 
 int check_build(const CheckBuild& request) {

@@ -47,7 +47,8 @@ public:
                 std::unique_ptr<Starter> joined,
                 std::vector<SrunOrder> orders,
                 Reasons reasons)
-        : say_line_(std::move(say_line)),
+        : say_before_(*say_line),
+          say_line_(std::move(say_line)),
           steps_(std::move(steps)),
           joined_(std::move(joined)),
           orders_(std::move(orders)),
@@ -60,7 +61,7 @@ public:
         return !started && reason != reasons_.end() ? reason->second : std::move(started);
     }
     void say_through(const Say& say_line) override {
-        *say_line_ = say_line ? say_line : say_on_stderr;
+        *say_line_ = say_line ? say_line : say_before_;
     }
     [[nodiscard]] std::string way_to(const Host& host) const override {
         const auto order = std::ranges::find_if(orders_, [&](const SrunOrder& one) {
@@ -70,6 +71,7 @@ public:
     }
 
 private:
+    Say say_before_;  // while no job runs
     std::shared_ptr<Say> say_line_;
     Steps steps_;
     std::unique_ptr<Starter> joined_;

@@ -5,6 +5,7 @@
 #include "launcher/cli/options.hpp"
 #include "launcher/net/io_thread.hpp"
 #include "launcher/remote/factory.hpp"
+#include "launcher/say.hpp"
 #include "launcher/supervise/launch_trace.hpp"
 #include "launcher/supervise/summary.hpp"
 #include "launcher/supervise/supervisor.hpp"
@@ -20,11 +21,13 @@ namespace hvd::launch {
 class TraceFile final {
 public:
     /// Null where no trace is wanted. Errors: as of SummaryFile::reserve.
+    /// `say` tells people when the destructor cannot write it.
     [[nodiscard]] static Result<std::unique_ptr<TraceFile>> reserve(const LaunchRequest& request,
                                                                     const std::vector<Host>& hosts,
-                                                                    IoThread& io);
+                                                                    IoThread& io,
+                                                                    const Say& say);
 
-    TraceFile(SummaryFile file, IoThread& io);
+    TraceFile(SummaryFile file, IoThread& io, Say say);
     ~TraceFile();
     TraceFile(const TraceFile&) = delete;
     TraceFile& operator=(const TraceFile&) = delete;
@@ -35,9 +38,10 @@ public:
     void enter(std::string step) { trace_.enter(std::move(step), io_.now()); }
 
 private:
-    void write();
+    [[nodiscard]] Status write();
 
     IoThread& io_;
+    Say say_;
     SummaryFile file_;
     LaunchTrace trace_;
     bool is_written_ = false;

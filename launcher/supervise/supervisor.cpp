@@ -304,7 +304,9 @@ void Supervisor::end_trace() {
     if (options_.verbose) {
         output_->say(options_.trace->critical_path());
     }
-    std::exchange(options_.on_all_started, nullptr)();
+    if (const auto told = std::exchange(options_.on_all_started, nullptr)(); !told) {
+        output_->say(told.error().message);
+    }
 }
 
 void Supervisor::watch_exit(int rank) {

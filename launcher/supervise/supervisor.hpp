@@ -57,8 +57,8 @@ struct SuperviseOptions {
     bool verbose = false;
     OutputOptions output;  // `ranks` and `places` come from the plan
 
-    LaunchTrace* trace = nullptr;            // outlives the supervisor; null: nobody wants it
-    std::function<void()> on_all_started{};  // with `trace`: once it is complete
+    LaunchTrace* trace = nullptr;              // outlives the supervisor; null: nobody wants it
+    std::function<Status()> on_all_started{};  // with `trace`: once it is complete
 };
 
 /// What would keep the ranks of a host from running.

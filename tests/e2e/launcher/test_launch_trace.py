@@ -56,3 +56,15 @@ def test_a_place_that_cannot_be_written_is_known_before_the_start(launcher, tmp_
     assert job.said == [
         f"horovodrun: --launch-trace: cannot write {file}: No such file or directory"
     ]
+
+
+def test_a_trace_that_cannot_be_written_is_in_the_log_too(launcher, tmp_path):
+    flags = ("--launch-trace", "/dev/full", "--output-filename", tmp_path)
+
+    for command, code in (("true", 0), ("no-such-program", 127)):
+        job = launcher.run("-np", 1, *flags, command)
+
+        assert job.code == code
+        (said,) = [line for line in job.said if "--launch-trace" in line]
+        assert said.endswith("cannot write /dev/full: No space left on device")
+        assert (tmp_path / "launcher.log").read_text().count(f"Z {said}\n") == 1

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+
+import pytest
 
 
 def test_a_log_holds_no_secret_and_is_its_owners_only(launcher, tmp_path):
@@ -51,3 +54,64 @@ def test_a_log_that_is_a_pipe_without_a_reader_is_one_warning(launcher, tmp_path
         f"horovodrun: --output-filename: cannot write {tmp_path}/launcher.log: it is no regular "
         "file; remove it; the job goes on without it"
     ]
+
+
+def test_a_summary_that_cannot_be_written_fails_the_job_everywhere(launcher, tmp_path):
+    job = launcher.run("-np", 1, "--output-filename", tmp_path, "--summary", "/dev/full", "true")
+
+    assert job.code == 125
+    (said,) = job.said
+    assert "--summary: cannot write /dev/full: " in said
+    assert "horovodrun: exit code 125 after " in (tmp_path / "launcher.log").read_text()
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert (summary["outcome"], summary["exit_code"]) == ("failed", 125)
+    assert summary["warnings"] == [said.removeprefix("horovodrun: ")]
+
+
+def test_a_summary_may_be_in_the_folder_that_is_made_for_it(launcher, tmp_path):
+    out = tmp_path / "new" / "out"
+
+    job = launcher.run("-np", 1, "--output-filename", out, "--summary", out / "s.json", "true")
+
+    assert (job.code, job.said) == (0, [])
+    assert (out / "s.json").read_bytes() == (out / "summary.json").read_bytes()
+
+
+def test_a_summary_that_is_refused_is_in_the_log(launcher, tmp_path):
+    flags = ("--output-filename", tmp_path, "--summary", tmp_path / "no" / "s.json")
+
+    job = launcher.run("-np", 1, *flags, "true")
+
+    assert job.code == 2
+    (said,) = job.said
+    assert f"Z {said}\n" in (tmp_path / "launcher.log").read_text()
+    assert json.loads((tmp_path / "summary.json").read_text())["exit_code"] == 2
+
+
+def test_a_folder_that_cannot_be_written_is_not_said_to_harm_nobody(launcher, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("mounting a read-only file system needs root")
+    script = f'mount -t tmpfs -o ro none {tmp_path} && exec "$@"'
+    prefix = ("unshare", "--mount", "sh", "-c", script, "sh")
+
+    job = launcher.run("-np", 1, "--output-filename", tmp_path, "true", prefix=prefix)
+
+    if b"mount:" in job.err:
+        pytest.skip("no tmpfs can be mounted here")
+    assert job.code == 2
+    assert "rank.0" in job.said[-1]
+    assert not any("goes on" in said for said in job.said), job.said
+
+
+def test_the_end_of_a_start_that_failed_has_its_time(launcher, tmp_path):
+    shell = tmp_path / "shell"
+    shell.write_text("#!/bin/sh\nexec sleep 30\n")
+    shell.chmod(0o755)
+    flags = ("--output-filename", tmp_path, "--start-timeout", 2, "-H", "elsewhere.invalid:1")
+
+    job = launcher.run("-np", 1, *flags, "--remote-shell", shell, "true")
+
+    assert job.code in (124, 125)  # as the shell's patience or the job's ends first
+    text = (tmp_path / "launcher.log").read_text()
+    match = re.search(rf"horovodrun: exit code {job.code} after (\d+\.\d) s\n", text)
+    assert match and float(match[1]) >= 1, text
