@@ -188,9 +188,8 @@ def test_the_report_names_culprit_line_and_status_of_jsrun(launcher: Launcher, l
     report = json.loads(summary.read_text())
     assert report["exit_code"] == 7
     assert report["launcher"]["line"].startswith("jsrun --nrs 1 ")
-    if report["culprit"] is not None:  # the kernel keeps it since Linux 6.15
-        assert report["culprit"]["rank"] == 1
-        assert report["culprit"]["stderr_tail"] == ["cannot go on"]
+    assert report["culprit"]["rank"] == 1
+    assert report["culprit"]["stderr_tail"] == ["cannot go on"]
 
 
 def test_jsrun_gives_standard_input_to_rank_0(launcher: Launcher, lsf: Lsf) -> None:
