@@ -7,13 +7,21 @@
 namespace hvd::launch {
 namespace {
 
+/// Those with slots.
 std::string describe(std::span<const Capacity> hosts) {
     constexpr std::size_t kMostNamed = 8;
     std::string text;
-    for (const auto& host : hosts.first(std::min(hosts.size(), kMostNamed))) {
+    std::size_t named = 0;
+    for (const auto& host : hosts) {
+        if (host.slots == 0) {
+            continue;  // it takes no ranks, as a launch node
+        }
+        if (named++ == kMostNamed) {
+            return text + ",...";
+        }
         text += (text.empty() ? "" : ",") + host.host + ":" + std::to_string(host.slots);
     }
-    return hosts.size() > kMostNamed ? text + ",..." : text;
+    return text;
 }
 
 }  // namespace

@@ -43,6 +43,15 @@ TEST_CASE("more ranks than written slots are refused with both numbers") {
           "or a smaller -np");
 }
 
+TEST_CASE("a refusal names no host without slots") {
+    const std::vector<Capacity> hosts{{"launch", 0}, {"a", 2}, {"vm", 0}};
+
+    const auto ranks_on = fill_hosts(hosts, 9);
+
+    REQUIRE_FALSE(ranks_on);
+    CHECK_THAT(ranks_on.error().message, Catch::Contains("the 2 slots that were given (a:2);"));
+}
+
 TEST_CASE("slots that we counted may be exceeded, evenly") {
     CHECK(fill_hosts(std::vector{counted("a", 2)}, 5).value() == std::vector{5});
     CHECK(fill_hosts(std::vector{counted("a", 2), written("b", 2), counted("c", 4)}, 13).value() ==
