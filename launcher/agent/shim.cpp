@@ -219,22 +219,24 @@ int run_shim(std::span<char* const> command) {
     }
     const auto text = find(environment, coll::kEnvMpiJob);
     if (!text) {
-        return refuse({Errc::invalid_argument, std::string(coll::kEnvMpiJob) +
-                                                   " is not set: horovodrun --mpi sets it; was it "
-                                                   "kept from this host?"},
-                      kUsage);
+        return refuse(
+            {Errc::invalid_argument, std::string(coll::kEnvMpiJob) +
+                                         " is not set: horovodrun --mpi or --jsrun sets it; was it "
+                                         "kept from this host?"},
+            kUsage);
     }
     const auto job = coll::decode_mpi_job(*text);
     if (!job) {
         return refuse(job.error(), kUsage);
     }
     if (task->rank >= job->size() || (task->size != 0 && task->size != job->size())) {
-        return refuse(
-            {Errc::invalid_argument,
-             std::string(task->launcher) + " made this process rank " + std::to_string(task->rank) +
-                 " of " + std::to_string(task->size) + ", but horovodrun planned " +
-                 std::to_string(job->size()) + " ranks; leave -np and -n out of --mpi-args"},
-            kUsage);
+        return refuse({Errc::invalid_argument,
+                       std::string(task->launcher) + " made this process rank " +
+                           std::to_string(task->rank) + " of " + std::to_string(task->size) +
+                           ", but horovodrun planned " + std::to_string(job->size()) +
+                           " ranks; leave numbers of ranks out of --mpi-args, and give "
+                           "--binding-args of jsrun as many tasks"},
+                      kUsage);
     }
 
     const auto deadline = Deadline::in(kPatience);

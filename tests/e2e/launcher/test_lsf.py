@@ -192,6 +192,16 @@ def test_the_report_names_culprit_line_and_status_of_jsrun(launcher: Launcher, l
     assert report["culprit"]["stderr_tail"] == ["cannot go on"]
 
 
+def test_binding_args_with_too_many_tasks_are_named(launcher: Launcher, lsf: Lsf) -> None:
+    binding = "--binding-args=--nrs 1 --tasks_per_rs 3"
+
+    ended = launcher.run("--jsrun", binding, "sleep", 1, env=lsf.of(EVEN, **CSM))
+
+    assert ended.code != 0
+    assert b"of 3, but horovodrun planned 2 ranks; leave" in ended.err
+    assert b"give --binding-args of jsrun as many tasks" in ended.err
+
+
 def test_jsrun_gives_standard_input_to_rank_0(launcher: Launcher, lsf: Lsf) -> None:
     script = "read word; echo has $word"
     reading, writing = os.pipe()
