@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+# How a process ended that is no child of who asks is kept by Linux since 6.15 (PIDFD_GET_INFO).
+KEEPS_ENDS = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 15)
+
 TIMEOUT = 60  # seconds; a loaded machine may be slow, a hanging one is found
 
 
