@@ -8,12 +8,11 @@
 #include "launcher/plan_request.hpp"
 
 #include <array>
+#include <csignal>
 #include <cstddef>
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include <signal.h>
 
 namespace hvd::launch {
 namespace {

@@ -137,6 +137,19 @@ Status add_line(const Place& place, std::string_view content, std::vector<Host>&
     return added ? ok() : place.error(content, added.error().message);
 }
 
+/// One that names hosts to leave out, or hosts to take.
+Status take_line(const Place& place,
+                 std::string_view content,
+                 std::vector<Host>& hosts,
+                 std::vector<Exclusion>& exclusions) {
+    if (trim(content).front() != '^') {
+        return add_line(place, content, hosts);
+    }
+    HVD_TRY(auto exclusion, parse_exclusion(place, content));
+    exclusions.push_back(std::move(exclusion));
+    return ok();
+}
+
 }  // namespace
 
 Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view file) {
@@ -147,14 +160,8 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
         ++place.line;
         place.text = line;
         const auto content = line.substr(0, line.find('#'));
-        if (trim(content).empty()) {
-            continue;
-        }
-        if (trim(content).front() == '^') {
-            HVD_TRY(auto exclusion, parse_exclusion(place, content));
-            exclusions.push_back(std::move(exclusion));
-        } else {
-            HVD_TRY_STATUS(add_line(place, content, hosts));
+        if (!trim(content).empty()) {
+            HVD_TRY_STATUS(take_line(place, content, hosts, exclusions));
         }
     }
     for (const auto& exclusion : exclusions) {

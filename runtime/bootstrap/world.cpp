@@ -231,7 +231,8 @@ void World::use_ways(std::vector<coll::net::HostWay> ways,
         constexpr std::size_t kMostShown = 4096;
         auto text = host + " " + describe_ways(ways);
         if (text.size() > kMostShown) {
-            text.replace(kMostShown, std::string::npos, "...");
+            text.resize(kMostShown);
+            text += "...";
         }
         (void)agent_->report(coll::ReportKind::connected, -1, text);
     }

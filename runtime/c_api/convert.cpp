@@ -2,6 +2,7 @@
 #include "runtime/c_api/convert.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -47,7 +48,7 @@ struct NamedValue {
     std::int32_t value;
 };
 
-constexpr NamedValue kEnumerators[] = {
+constexpr auto kEnumerators = std::to_array<NamedValue>({
     {"HVD_OK", HVD_OK},
     {"HVD_INVALID_ARGUMENT", HVD_INVALID_ARGUMENT},
     {"HVD_UNAVAILABLE", HVD_UNAVAILABLE},
@@ -93,7 +94,7 @@ constexpr NamedValue kEnumerators[] = {
     {"HVD_REPORT_EXCEPTION", HVD_REPORT_EXCEPTION},
     {"HVD_REPORT_PEER_LOST", HVD_REPORT_PEER_LOST},
     {"HVD_REPORT_VERSIONS", HVD_REPORT_VERSIONS},
-};
+});
 
 Error invalid(std::string message) {
     return {Errc::invalid_argument, std::move(message)};

@@ -32,6 +32,7 @@ struct KnownKey {
 class KnownHosts final {
 public:
     KnownHosts(std::string text, std::string path);
+    ~KnownHosts() = default;
     KnownHosts(const KnownHosts&) = delete;
     KnownHosts& operator=(const KnownHosts&) = delete;
 
