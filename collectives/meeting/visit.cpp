@@ -95,7 +95,8 @@ public:
         if (answer) {
             return decode_roll(*answer);
         }
-        if (answer.error().code != Errc::timed_out || !deadline.has_passed()) {
+        const bool is_own_end = answer.error().code == Errc::timed_out && !has_been_told_;
+        if (!is_own_end || !deadline.has_passed()) {
             return std::move(answer).error();
         }
         const auto question = next_request_++;
@@ -150,6 +151,7 @@ private:
             HVD_TRY(auto reply, decode_reply(message));
             if (auto* failed = std::get_if<Failed>(&reply);
                 failed != nullptr && (failed->request == number || failed->request == 0)) {
+                has_been_told_ = failed->request == 0;
                 return Error{failed->code, std::move(failed->why)};
             }
             if (auto* value = std::get_if<Value>(&reply);
@@ -163,6 +165,7 @@ private:
     std::unique_ptr<Prover> prover_;
     Session session_;
     std::uint32_t next_request_ = 1;
+    bool has_been_told_ = false;  // why the meeting is over; the point may be closed by now
 };
 
 /// Waits for nothing that could be waited for: a point on another host that is not open yet.

@@ -267,6 +267,19 @@ TEST_CASE("a point that closes early is noticed") {
     CHECK(contains(roll.error().message, "these ranks have not come: 0;"));
 }
 
+TEST_CASE("a point that closes just as the own time is over has said who is missing") {
+    auto kept = keep(2, {});
+    const auto me = visit(kept.address, 1, 2, {});
+    REQUIRE(me);
+    REQUIRE((*me)->put("seen", bytes("")));
+    kept.point.reset();
+
+    const auto roll = (*me)->roll(Deadline::in(0s));
+
+    CHECK(roll.error().code == Errc::timed_out);
+    CHECK(contains(roll.error().message, "these ranks have not come: 0;"));
+}
+
 TEST_CASE("strangers who say nothing or nonsense keep nobody away") {
     const auto kept = keep(2, {});
     const auto address = hvd::coll::net::to_socket_address(loopback(), kept.address.ports[0]);
