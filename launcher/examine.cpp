@@ -8,9 +8,9 @@
 #include "launcher/hosts/host_spec.hpp"
 #include "launcher/launch.hpp"
 #include "launcher/net/io_thread.hpp"
-#include "launcher/output/write_all.hpp"
 #include "launcher/plan/planner.hpp"
 #include "launcher/plan_request.hpp"
+#include "launcher/say.hpp"
 #include "launcher/slurm_hosts.hpp"
 #include "launcher/supervise/signals.hpp"
 #include "launcher/wire/build_id.hpp"
@@ -22,13 +22,11 @@
 #include <utility>
 #include <vector>
 
-#include <unistd.h>
-
 namespace hvd::launch {
 namespace {
 
 int fail(int exit_code, const Error& error) {
-    (void)write_all(STDERR_FILENO, "horovodrun: " + error.message + "\n");
+    say_on_stderr(error.message);
     return exit_code;
 }
 

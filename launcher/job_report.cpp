@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/job_report.hpp"
 
+#include "collectives/base/wall_clock.hpp"
 #include "launcher/launch.hpp"
 #include "launcher/output/write_all.hpp"
 #include "launcher/plan/print.hpp"
@@ -94,7 +95,7 @@ void JobReport::log(const std::string& sentence) {
 }
 
 void JobReport::log_lines(std::string_view text) {
-    const auto written = log_ ? log_->write(LauncherLog::now_ns(), text) : ok();
+    const auto written = log_ ? log_->write(wall_clock_ns(), text) : ok();
     if (!written && !is_loss_known_) {
         say_on_stderr(written.error().message + "; the rest of it is lost, the job goes on");
     }

@@ -7,15 +7,14 @@
 #include "launcher/host_starters.hpp"
 #include "launcher/launch.hpp"
 #include "launcher/net/io_thread.hpp"
-#include "launcher/output/write_all.hpp"
 #include "launcher/remote/agent_file.hpp"
 #include "launcher/remote/join/resolve.hpp"
+#include "launcher/say.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <poll.h>
@@ -27,10 +26,6 @@ namespace {
 /// One question to the name service.
 constexpr auto kLookupPatience = std::chrono::seconds(10);
 constexpr int kRetryMs = 1'000;
-
-void say(std::string_view sentence) {
-    (void)write_all(STDERR_FILENO, "horovodrun: " + std::string(sentence) + "\n");
-}
 
 /// A name may not be known yet: the pod of the launcher is only being made.
 Result<std::vector<ssh::Address>> find_launcher(const EndPoint& launcher, Deadline deadline) {
@@ -44,7 +39,7 @@ Result<std::vector<ssh::Address>> find_launcher(const EndPoint& launcher, Deadli
             return found;
         }
         if (!std::exchange(has_said, true)) {
-            say("waiting: " + found.error().message);
+            say_on_stderr("waiting: " + found.error().message);
         }
         (void)::poll(nullptr, 0, std::min(kRetryMs, deadline.poll_timeout_ms()));
     }
@@ -89,17 +84,17 @@ int join(const JoinRequest& request) {
     const auto deadline = Deadline::in(request.patience);
     const auto agent = find_agent_file(starter_context({}, request.patience));
     if (!agent) {
-        say("no agent to join with: " + agent.error().message);
+        say_on_stderr("no agent to join with: " + agent.error().message);
         return kExitLauncherFailure;
     }
     const auto addresses = find_launcher(request.launcher, deadline);
     if (!addresses) {
-        say("--join " + request.launcher.host + ": " + addresses.error().message);
+        say_on_stderr("--join " + request.launcher.host + ": " + addresses.error().message);
         return kExitTimeLimit;
     }
     auto arguments = agent_arguments(request, *addresses, deadline);
     ::execv(agent->c_str(), pointers_to(arguments).data());
-    say(system_error(*agent, errno).message);
+    say_on_stderr(system_error(*agent, errno).message);
     return kExitLauncherFailure;
 }
 

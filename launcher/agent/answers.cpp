@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/answers.hpp"
 
+#include "collectives/base/wall_clock.hpp"
 #include "collectives/net/port_holder.hpp"
 #include "launcher/agent/clock.hpp"
 #include "launcher/agent/facts.hpp"

@@ -6,12 +6,6 @@
 
 namespace hvd::launch::agent {
 
-/// Nanoseconds since 1970 (UTC).
-[[nodiscard]] inline std::int64_t wall_clock_ns() noexcept {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
-
 /// Nanoseconds on a clock that is never set: the order of events on this host.
 [[nodiscard]] inline std::int64_t steady_clock_ns() noexcept {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();

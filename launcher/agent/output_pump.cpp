@@ -2,6 +2,7 @@
 #include "launcher/agent/output_pump.hpp"
 
 #include "collectives/base/error.hpp"
+#include "collectives/base/wall_clock.hpp"
 #include "launcher/agent/clock.hpp"
 #include "launcher/wire/frames.hpp"
 

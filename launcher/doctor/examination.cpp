@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/doctor/examination.hpp"
 
+#include "collectives/base/wall_clock.hpp"
+
 #include <algorithm>
 #include <utility>
 #include <variant>

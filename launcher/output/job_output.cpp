@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/output/job_output.hpp"
 
+#include "collectives/base/wall_clock.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -90,7 +92,7 @@ void JobOutput::rank_ended(int rank) {
 void JobOutput::say(std::string_view text) {
     Chunk words{.kind = Chunk::Kind::notice, .stream = OutputStream::err, .bytes = to_bytes(text)};
     if (has_log_) {
-        words.time_ns = LauncherLog::now_ns();
+        words.time_ns = wall_clock_ns();
         files_->push(words);
     }
     push(console_for(OutputStream::err), std::move(words));

@@ -6,7 +6,6 @@
 #include "launcher/output/write_all.hpp"
 
 #include <cerrno>
-#include <chrono>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -53,11 +52,6 @@ Result<std::unique_ptr<LauncherLog>> LauncherLog::create(const std::filesystem::
     }
     (void)::fcntl(fd.get(), F_SETFL, O_APPEND);  // no longer O_NONBLOCK
     return std::unique_ptr<LauncherLog>(new LauncherLog(std::move(path), std::move(fd)));
-}
-
-std::int64_t LauncherLog::now_ns() noexcept {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
 Status LauncherLog::write(std::int64_t time_ns, std::string_view lines) {

@@ -22,10 +22,8 @@ public:
     [[nodiscard]] static Result<std::unique_ptr<LauncherLog>> create(
         const std::filesystem::path& folder);
 
-    /// Nanoseconds since 1970 (UTC).
-    [[nodiscard]] static std::int64_t now_ns() noexcept;
-
-    /// Whole lines. Errors: internal, once; nothing more is written then.
+    /// Whole lines, said so many nanoseconds after 1970 (UTC). Errors: internal, once; nothing more
+    /// is written then.
     [[nodiscard]] Status write(std::int64_t time_ns, std::string_view lines);
 
 private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the supervisor asks the agents between their first words and the start of the ranks.
+#include "collectives/base/wall_clock.hpp"
 #include "launcher/supervise/supervisor.hpp"
 #include "launcher/supervise/wall_clock.hpp"
 

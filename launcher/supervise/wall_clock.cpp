@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/wall_clock.hpp"
 
-#include <chrono>
 #include <cmath>
 
 namespace hvd::launch {
@@ -10,11 +9,6 @@ namespace {
 constexpr double kTolerance = 1.0;  // seconds
 
 }  // namespace
-
-std::int64_t wall_clock_ns() noexcept {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
 
 ClockReading read_clock(std::int64_t asked_ns,
                         std::int64_t there_ns,

@@ -17,9 +17,6 @@ struct ClockReading {
     friend bool operator==(const ClockReading&, const ClockReading&) = default;
 };
 
-/// Nanoseconds since 1970 (UTC).
-[[nodiscard]] std::int64_t wall_clock_ns() noexcept;
-
 /// From a question and its answer: asked and heard by our clock, `there_ns` by the other one.
 [[nodiscard]] ClockReading read_clock(std::int64_t asked_ns,
                                       std::int64_t there_ns,
