@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-using hvd::launch::ClockReading;
 using hvd::launch::read_clock;
 using hvd::launch::warn_of_clock;
 
