@@ -120,10 +120,10 @@ int JobReport::write(JobResult result) {
             }
         }
     }
-    log(describe_end(result.exit_code, seconds_of(result)));
     if (folder_.empty()) {
         return result.exit_code;
     }
+    log(describe_end(result.exit_code, seconds_of(result)));
     auto file = SummaryFile::reserve(folder_ / kSummaryName, std::string(kFlag));
     const auto written = file ? file->write(result) : Status(file.error());
     if (!written && !is_loss_known_) {

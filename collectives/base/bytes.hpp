@@ -97,14 +97,20 @@ public:
 
     /// Reads what ByteWriter::list wrote. `read()` must consume at least one byte per element, so
     /// that a forged length cannot make us allocate more than was sent.
-    template <class T, class Read>
-    [[nodiscard]] std::vector<T> list(Read read) {
+    template <class Read>
+    void each(Read read) {
         const auto count = number<std::uint32_t>();
         failed_ = failed_ || count > rest_.size();
-        std::vector<T> values;
         for (std::uint32_t index = 0; index < count && !failed_; ++index) {
-            values.push_back(read());
+            read();
         }
+    }
+
+    /// The same, with what `read()` gives.
+    template <class T, class Read>
+    [[nodiscard]] std::vector<T> list(Read read) {
+        std::vector<T> values;
+        each([&] { values.push_back(read()); });
         return values;
     }
 

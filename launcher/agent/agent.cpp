@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/agent.hpp"
 
-#include "launcher/agent/job_cgroup.hpp"
 #include "launcher/agent/session.hpp"
 
 #include <array>
@@ -32,12 +31,8 @@ void complain(std::string_view text) noexcept {
 int run_agent(const AgentSetup& setup) {
     try {
         Session session(setup);
-        const int exit_code = session.run();
-        if (setup.cgroup != nullptr && ::getppid() != setup.guard && setup.cgroup->leave()) {
-            setup.cgroup->remove();
-        }
         // Nothing is left to save, and the kernel frees all of it at once: horovodrun waits for us.
-        ::_exit(exit_code);
+        ::_exit(session.run());
     } catch (const std::exception& exception) {
         // The guard ends what we started.
         complain(exception.what());

@@ -18,7 +18,6 @@ inline constexpr int kGuardDiedSignal = SIGUSR2;
 /// The agent sends it to the guard when the lease on its board begins, or is another.
 inline constexpr int kLeaseSignal = SIGUSR1;
 
-class JobCgroup;
 class LeaseBoard;
 
 struct AgentSetup {
@@ -26,7 +25,6 @@ struct AgentSetup {
     int to_launcher = -1;
     pid_t guard = 0;  // our parent
     LeaseBoard* lease_board = nullptr;
-    const JobCgroup* cgroup = nullptr;  // in which we are; null: there is none
     Inheritance given;
 
     /// It has dialled its launcher: the stream is sealed, and the exit code is the job's.

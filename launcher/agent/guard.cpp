@@ -19,6 +19,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -131,11 +132,10 @@ bool end_orphans(const std::optional<JobCgroup>& cgroup) {
     }
 }
 
-int guard(pid_t agent,
-          const LeaseBoard& lease,
-          Signals signals,
-          const std::optional<JobCgroup>& cgroup) {
+int guard(pid_t agent, const LeaseBoard& lease, Signals signals) {
     const int status = await_agent(agent, lease, signals);
+    // An agent that ends in order removes it.
+    const auto cgroup = status == 0 ? std::nullopt : JobCgroup::find(::getpid());
     const bool is_clean = end_orphans(cgroup);
     if (WIFSIGNALED(status)) {
         complain("the agent was killed by signal " + std::to_string(WTERMSIG(status)));
@@ -157,20 +157,22 @@ int run_guarded_agent(int from_launcher,
     (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
     const pid_t guard_pid = ::getpid();
     LeaseBoard lease;
-    const auto cgroup = JobCgroup::make();
-    const pid_t agent = cgroup ? cgroup->fork_into() : ::fork();
+    const pid_t agent = ::fork();
     if (agent < 0) {
         return kCannotStart;
     }
     if (agent > 0) {
+        // Where it was put behind us on this CPU, it goes first: somebody waits for it.
+        (void)::sched_yield();
         for (const int stream : {from_launcher, to_launcher, STDIN_FILENO, STDOUT_FILENO}) {
             (void)::close(stream);
         }
         if (!joined) {
             (void)::close(STDERR_FILENO);
         }
-        return guard(agent, lease, is_slurm_step ? Signals::left_alone : Signals::passed_on,
-                     cgroup);
+        const int exit_code =
+            guard(agent, lease, is_slurm_step ? Signals::left_alone : Signals::passed_on);
+        ::_exit(exit_code);  // as the agent: who started us waits for it
     }
     (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
     (void)::prctl(PR_SET_PDEATHSIG, kGuardDiedSignal);
@@ -178,7 +180,6 @@ int run_guarded_agent(int from_launcher,
                       .to_launcher = to_launcher,
                       .guard = guard_pid,
                       .lease_board = &lease,
-                      .cgroup = cgroup ? &*cgroup : nullptr,
                       .given = given,
                       .joined = std::move(joined),
                       .is_slurm_step = is_slurm_step});

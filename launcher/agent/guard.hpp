@@ -7,8 +7,9 @@
 
 namespace hvd::launch::agent {
 
-/// Becomes the guard of an agent that talks to its launcher over the two descriptors, and returns
-/// its exit code when nothing of the job is left. Call it first in a program without threads.
+/// Becomes the guard of an agent that talks to its launcher over the two descriptors, and ends with
+/// its exit code when nothing of the job is left; returns where no agent could be started. Call it
+/// first in a program without threads.
 ///
 /// The guard is a subreaper and the leader of a session of its own (so that what a terminal sends
 /// reaches horovodrun alone), closes the standard streams and only waits. When the agent dies, all

@@ -6,8 +6,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <csignal>
-#include <cstdint>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -16,10 +14,8 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/sched.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace hvd::launch::agent {
@@ -51,8 +47,7 @@ std::string own_path() {
 
 constexpr std::string_view kPrefix = "horovodrun-";
 
-/// Removes those in `folder` that nobody is in: who made them was killed. One that was made in this
-/// moment is missed by nobody: its maker forks without it.
+/// Those that nobody is in.
 void remove_empty(const std::filesystem::path& folder) {
     std::error_code over;
     for (std::filesystem::directory_iterator entry(folder, over), end; !over && entry != end;
@@ -74,67 +69,69 @@ void remove_folder(const std::string& path) {
     }
 }
 
-bool write_word(int folder, const char* file, std::string_view word) {
-    const UniqueFd fd(::openat(folder, file, O_WRONLY | O_CLOEXEC));
-    return fd && ::write(fd.get(), word.data(), word.size()) == static_cast<ssize_t>(word.size());
+/// Empty where there can be none.
+std::string path_for(pid_t guard) {
+    const auto mount = find_mount();
+    const auto own = mount.empty() ? "" : own_path();
+    return own.empty() ? ""
+                       : mount + (own == "/" ? "" : own) + "/" + std::string(kPrefix) +
+                             std::to_string(guard);
+}
+
+UniqueFd open_folder(const std::string& path) {
+    return UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
 }  // namespace
 
-std::optional<JobCgroup> JobCgroup::make() {
-    const auto mount = find_mount();
-    const auto own = mount.empty() ? "" : own_path();
-    if (own.empty()) {
+std::optional<JobCgroup> JobCgroup::make(pid_t guard) {
+    const auto path = path_for(guard);
+    if (path.empty()) {
         return std::nullopt;
     }
-    const auto path =
-        mount + (own == "/" ? "" : own) + "/" + std::string(kPrefix) + std::to_string(::getpid());
     if (::mkdir(path.c_str(), 0755) != 0) {
         // One of a process that was killed with this number? An empty one can be removed.
         if (errno != EEXIST || ::rmdir(path.c_str()) != 0 || ::mkdir(path.c_str(), 0755) != 0) {
             return std::nullopt;
         }
     }
-    UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    JobCgroup made(path, std::move(folder));  // removes it again where it is of no use
+    JobCgroup made(path, open_folder(path));  // removes it again where it is of no use
     return made.folder_ ? std::optional(std::move(made)) : std::nullopt;
 }
 
+std::optional<JobCgroup> JobCgroup::find(pid_t guard) {
+    auto path = path_for(guard);
+    auto folder = path.empty() ? UniqueFd() : open_folder(path);
+    return folder ? std::optional(JobCgroup(std::move(path), std::move(folder))) : std::nullopt;
+}
+
 JobCgroup::JobCgroup(std::string path, UniqueFd folder)
-    : path_(std::move(path)), folder_(std::move(folder)), maker_(::getpid()) {}
+    : path_(std::move(path)), folder_(std::move(folder)) {}
 
 JobCgroup::JobCgroup(JobCgroup&& other) noexcept
-    : path_(std::exchange(other.path_, {})),
-      folder_(std::move(other.folder_)),
-      maker_(other.maker_) {}
+    : path_(std::exchange(other.path_, {})), folder_(std::move(other.folder_)) {}
+
+JobCgroup& JobCgroup::operator=(JobCgroup&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(folder_, other.folder_);
+    return *this;
+}
 
 JobCgroup::~JobCgroup() {
-    if (!path_.empty() && maker_ == ::getpid()) {
+    if (!path_.empty()) {
         remove_folder(path_);
-        remove_empty(std::filesystem::path(path_).parent_path());
     }
 }
 
-pid_t JobCgroup::fork_into() const {
-    clone_args how{};
-    how.flags = CLONE_INTO_CGROUP;
-    how.exit_signal = SIGCHLD;
-    how.cgroup = static_cast<std::uint64_t>(folder_.get());
-    // libc has no name for it. Without CLONE_VM the child has a copy of all, as after fork.
-    const auto child = static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
-    return child >= 0 ? child : ::fork();
-}
-
 bool JobCgroup::kill() const {
-    return write_word(folder_.get(), "cgroup.kill", "1");
+    constexpr std::string_view kWord = "1";
+    const UniqueFd file(::openat(folder_.get(), "cgroup.kill", O_WRONLY | O_CLOEXEC));
+    return file &&
+           ::write(file.get(), kWord.data(), kWord.size()) == static_cast<ssize_t>(kWord.size());
 }
 
-bool JobCgroup::leave() const {
-    return write_word(folder_.get(), "../cgroup.procs", "0");
-}
-
-void JobCgroup::remove() const {
-    remove_folder(path_);
+void JobCgroup::remove_abandoned() const {
+    remove_empty(std::filesystem::path(path_).parent_path());
 }
 
 }  // namespace hvd::launch::agent

@@ -107,7 +107,6 @@ std::optional<std::uint64_t> parse_memory_limit(std::string_view text) {
 
 void OomWatch::start(std::string root) {
     root_ = std::move(root);
-    log_.start(root_);
     const auto cgroups = read_file(root_ + "/proc/self/cgroup", kMaxText);
     for (auto& name : oom_counter_files(cgroups ? *cgroups : "")) {
         file_.reset(::open((root_ + name).c_str(), O_RDONLY | O_CLOEXEC));

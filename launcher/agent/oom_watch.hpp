@@ -38,6 +38,10 @@ public:
     /// Finds the counter and remembers where it stands. `root` is put before every path.
     void start(std::string root = {});
 
+    /// Hears from now on what the kernel logs of its kills. Call it once `start` was called; it may
+    /// take longer.
+    void start_log() { log_.start(root_); }
+
     /// Why we say that memory ran out for a process that KILL ended: "its cgroup's oom_kill rose by
     /// 1 (limit 512 MiB), peak 511.9 MiB", and what the kernel's log says of it where that may be
     /// read. Empty when the counter stands no higher than the kills that were accounted for, and

@@ -69,7 +69,7 @@ std::vector<wire::Problem> find_problems(const JobPlan& job, const HostPlan& pla
     const auto& rank = plan.ranks.front();  // all have the same command and directory
     note(check_directory(rank.cwd));
     if (problems.empty() && !rank.argv.empty()) {
-        note(check_program(whole_environment(job, plan), rank));
+        note(check_program(whole_environment(common_environment(job, plan), plan), rank));
     }
     return problems;
 }

@@ -22,12 +22,11 @@ constexpr std::uint64_t kRssUnit = 1024;  // ru_maxrss is in KiB
 
 }  // namespace
 
-Environment whole_environment(const JobPlan& job, const HostPlan& host) {
-    auto environment = common_environment(job, host);
+Environment whole_environment(Environment common, const HostPlan& host) {
     if (host.inherits_env) {
-        environment.merge(current_environment());  // keeps what is there
+        common.merge(current_environment());  // keeps what is there
     }
-    return environment;
+    return common;
 }
 
 Ranks::Ranks(const Environment& shared,
@@ -36,7 +35,7 @@ Ranks::Ranks(const Environment& shared,
              Surroundings surroundings)
     : plan_(std::move(plan)),
       to_(surroundings),
-      spawner_(given),
+      spawner_(given, surroundings.cgroup),
       shared_environment_(shared),
       null_input_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
       ranks_(plan_.ranks.size()) {

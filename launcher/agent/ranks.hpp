@@ -19,14 +19,16 @@
 
 namespace hvd::launch::agent {
 
-/// The environment that all ranks of the host have in common.
-[[nodiscard]] Environment whole_environment(const JobPlan& job, const HostPlan& host);
+/// The environment of all ranks of the host: what the plans give them in common, and our own where
+/// the plan says so.
+[[nodiscard]] Environment whole_environment(Environment common, const HostPlan& host);
 
 /// The ranks of this host, from their start to their end.
 class Ranks final {
 public:
-    /// Where ranks get their streams from, and where their life is told. All outlive this object.
+    /// Where ranks live and get their streams from, and where it is told. All outlive this object.
     struct Surroundings {
+        int cgroup;  // the folder of theirs, or -1
         ControlStream& control;
         OutputPump& output;
         InputFeeder& input;

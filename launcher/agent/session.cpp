@@ -4,7 +4,6 @@
 #include "launcher/agent/facts.hpp"
 #include "launcher/agent/first_process.hpp"
 #include "launcher/agent/gpu_facts.hpp"
-#include "launcher/agent/job_cgroup.hpp"
 #include "launcher/agent/lease_board.hpp"
 #include "launcher/wire/build_id.hpp"
 
@@ -93,12 +92,16 @@ Session::Session(const AgentSetup& setup)
 int Session::run() {
     introduce();
     // After the facts are on their way: the launcher plans meanwhile.
+    cgroup_ = JobCgroup::make(setup_.guard);
     oom_.start();
-    build_.start();
     while (true) {
         check_lease();
         const auto now = std::chrono::steady_clock::now();
         answers_.time_passed(now);
+        if (chores_at_ && now >= *chores_at_) {
+            chores_at_.reset();
+            do_chores();
+        }
         for (const int number : step_signals_.take_due(now)) {
             signal_ranks(number);
         }
@@ -109,6 +112,7 @@ int Session::run() {
         const bool is_over = (has_told_all_gone_ && may_leave) ||
                              (!ranks_ && (control_.has_ended() || ending_.is_stopping()));
         if (is_over && control_.is_flushed()) {
+            cgroup_.reset();
             return exit_code();
         }
         const bool is_busy = ranks_ && ranks_->has_to_start();
@@ -140,7 +144,7 @@ Deadline Session::next_deadline() const {
     const auto lease = control_.has_ended() ? std::nullopt : lease_.end();
     std::optional<std::chrono::steady_clock::time_point> next;
     for (const auto& end : {lease, ending_.deadline(), launcher_watch_.deadline(),
-                            answers_.deadline(), step_signals_.deadline()}) {
+                            answers_.deadline(), step_signals_.deadline(), chores_at_}) {
         if (end && (!next || *end < *next)) {
             next = end;
         }
@@ -162,6 +166,14 @@ void Session::introduce() {
     control_.flush();
     if (::getppid() != setup_.guard) {
         perform(ending_.stop({}, std::chrono::steady_clock::now()));
+    }
+}
+
+void Session::do_chores() {
+    oom_.start_log();
+    build_.start();
+    if (cgroup_) {
+        cgroup_->remove_abandoned();
     }
 }
 
@@ -324,17 +336,17 @@ void Session::perform(Ending::Action action) {
             }
             return;
         case Ending::Action::kill: {
-            const bool is_again = std::exchange(was_killed_, true);
+            was_killed_ = true;
             step_signals_.drop_held();
             ranks_->mark_induced();
             if (brought_) {
                 brought_->mark_induced();
             }
+            if (cgroup_) {
+                (void)cgroup_->kill();
+            }
             for (const auto& process : others()) {
                 send_signal(process, SIGKILL);
-            }
-            if (is_again || ::getppid() != setup_.guard) {
-                kill_cgroup();
             }
             return;
         }
@@ -344,13 +356,6 @@ void Session::perform(Ending::Action action) {
                 all_gone_->survivors.push_back(describe_survivor(process));
             }
             return;
-    }
-}
-
-/// For who is there again after a KILL for everybody that was found.
-void Session::kill_cgroup() const {
-    if (setup_.cgroup != nullptr && setup_.cgroup->leave()) {
-        (void)setup_.cgroup->kill();
     }
 }
 

@@ -9,6 +9,7 @@
 #include "launcher/agent/event_loop.hpp"
 #include "launcher/agent/idle_watch.hpp"
 #include "launcher/agent/input_feeder.hpp"
+#include "launcher/agent/job_cgroup.hpp"
 #include "launcher/agent/lease.hpp"
 #include "launcher/agent/old_builds.hpp"
 #include "launcher/agent/oom_watch.hpp"
@@ -38,6 +39,7 @@ public:
 
 private:
     void introduce();
+    void do_chores();
     void hear_signals();
     void hear_step_signal(int number);
     void on_launcher_gone(const std::optional<Error>& error);
@@ -51,7 +53,6 @@ private:
     void signal_ranks(int number);
     [[nodiscard]] bool is_any_running() const;
     void perform(Ending::Action action);
-    void kill_cgroup() const;
     void watch_launcher();
     void reap();
     void tell_all_gone();
@@ -76,6 +77,8 @@ private:
     ControlStream control_;
     OutputPump output_;
     InputFeeder input_;
+    std::optional<JobCgroup> cgroup_;  // of the ranks
+    std::optional<std::chrono::steady_clock::time_point> chores_at_;
     OomWatch oom_;
     Ending ending_;
     Lease lease_;

@@ -11,6 +11,12 @@
 #include <unistd.h>
 
 namespace hvd::launch::agent {
+namespace {
+
+/// Before that ranks start, and the shortest jobs are over: nothing else is to cost them time.
+constexpr auto kChoresAfter = std::chrono::milliseconds(50);
+
+}  // namespace
 
 void Session::on(wire::Start& start) {
     if (ranks_) {
@@ -42,9 +48,11 @@ void Session::on(wire::Start& start) {
         }
     }
     has_first_rank_ = !plan.ranks.empty() && plan.ranks.front().rank == 0;
-    const auto shared = whole_environment(start.job, plan);
+    chores_at_ = std::chrono::steady_clock::now() + kChoresAfter;
+    const auto shared = whole_environment(take_common_environment(start.job, plan), plan);
     ranks_.emplace(shared, std::move(plan), setup_.given,
-                   Ranks::Surroundings{.control = control_,
+                   Ranks::Surroundings{.cgroup = cgroup_ ? cgroup_->folder() : -1,
+                                       .control = control_,
                                        .output = output_,
                                        .input = input_,
                                        .oom = oom_,

@@ -9,8 +9,10 @@
 #include <string_view>
 #include <utility>
 
+#include <linux/sched.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +61,30 @@ struct CpuSetDeleter {
 };
 using CpuSet = std::unique_ptr<cpu_set_t, CpuSetDeleter>;
 
+/// libc has no name for it, and its own `syscall` returns, which the child cannot on a new stack:
+/// there it calls `run`, which never returns. As the kernel: a negative errno on failure.
+long clone3(const clone_args& how, int (*run)(void*), void* argument) {
+#if defined(__x86_64__)
+    long result = SYS_clone3;
+    asm volatile(
+        "syscall\n\t"
+        "test %%rax, %%rax\n\t"
+        "jnz 1f\n\t"
+        "mov %[argument], %%rdi\n\t"
+        "xor %%ebp, %%ebp\n\t"  // the outermost frame
+        "call *%[run]\n\t"
+        "ud2\n"
+        "1:"
+        : "+a"(result)
+        : "D"(&how), "S"(sizeof how), [run] "b"(run), [argument] "r"(argument)
+        : "rcx", "r11", "memory");
+    return result;
+#else
+    (void)how, (void)run, (void)argument;
+    return -ENOSYS;
+#endif
+}
+
 }  // namespace
 
 void make_room(Inheritance& given, std::size_t descriptors) {
@@ -76,9 +102,9 @@ void make_room(Inheritance& given, std::size_t descriptors) {
 EnvironmentBlock::EnvironmentBlock(const Environment& environment) {
     entries_.reserve(environment.size());
     for (const auto& [name, value] : environment) {
-        Entry entry{.text = name, .name_size = name.size()};
-        entry.text.append("=").append(value);
-        entries_.push_back(std::move(entry));
+        auto& entry = entries_.emplace_back(Entry{.text = {}, .name_size = name.size()});
+        entry.text.reserve(name.size() + 1 + value.size());
+        entry.text.append(name).append(1, '=').append(value);
     }
 }
 
@@ -133,8 +159,11 @@ struct Spawner::Child {
     volatile int error_number = 0;
 };
 
-Spawner::Spawner(const Inheritance& given)
-    : given_(given), agent_(::getpid()), stack_(std::make_unique_for_overwrite<Stack>()) {}
+Spawner::Spawner(const Inheritance& given, int cgroup)
+    : given_(given),
+      agent_(::getpid()),
+      cgroup_(cgroup),
+      stack_(std::make_unique_for_overwrite<Stack>()) {}
 
 // Between here and the program only async-signal-safe calls: our memory is borrowed.
 HVD_UNCHECKED int Spawner::run_child(void* argument) {
@@ -184,6 +213,25 @@ HVD_UNCHECKED int Spawner::run_child(void* argument) {
     return 0;
 }
 
+/// vfork with a stack of the child's own: it cannot overwrite what the compiler keeps on ours.
+pid_t Spawner::start(Child& child) {
+    constexpr auto kShared = CLONE_VM | CLONE_VFORK;
+    if (cgroup_ >= 0) {
+        clone_args how{};
+        how.flags = kShared | CLONE_INTO_CGROUP;
+        how.exit_signal = SIGCHLD;
+        how.stack = reinterpret_cast<std::uintptr_t>(stack_->data());
+        how.stack_size = stack_->size();
+        how.cgroup = static_cast<std::uint64_t>(cgroup_);
+        const auto pid = static_cast<pid_t>(clone3(how, &Spawner::run_child, &child));
+        if (pid > 0) {
+            return pid;
+        }
+        cgroup_ = -1;  // a seccomp filter, no right to, a cgroup that takes no processes
+    }
+    return ::clone(&Spawner::run_child, stack_->data() + stack_->size(), kShared | SIGCHLD, &child);
+}
+
 std::variant<pid_t, SpawnFailure> Spawner::spawn(SpawnOrder order,
                                                  const std::vector<char*>& environment,
                                                  const std::string& program) {
@@ -224,9 +272,7 @@ std::variant<pid_t, SpawnFailure> Spawner::spawn(SpawnOrder order,
     child.given = &given_;
     child.open_files = given_.open_files ? &*given_.open_files : nullptr;
 
-    // vfork with a stack of the child's own: it cannot overwrite what the compiler keeps on ours.
-    std::byte* const top = stack_->data() + stack_->size();
-    const pid_t pid = ::clone(&Spawner::run_child, top, CLONE_VM | CLONE_VFORK | SIGCHLD, &child);
+    const pid_t pid = start(child);
     if (pid < 0) {
         return SpawnFailure{.step = "vfork", .error_number = errno};
     }

@@ -69,7 +69,9 @@ private:
 
 class Spawner final {
 public:
-    explicit Spawner(const Inheritance& given);
+    /// The processes start in the cgroup (version 2) with this open folder where the kernel lets
+    /// them, -1: in our own.
+    explicit Spawner(const Inheritance& given, int cgroup = -1);
 
     /// The new process runs its program: it is the leader of a process group of its own (so that a
     /// signal reaches what a wrapper script started), is killed when the agent dies, and has the
@@ -82,9 +84,11 @@ public:
 private:
     struct Child;
     static int run_child(void* argument);
+    [[nodiscard]] pid_t start(Child& child);
 
     Inheritance given_;
     pid_t agent_;
+    int cgroup_;
     static constexpr std::size_t kStackBytes = std::size_t{64} << 10;
     using Stack = std::array<std::byte, kStackBytes>;
     std::unique_ptr<Stack> stack_;  // of the child, until it executes its program

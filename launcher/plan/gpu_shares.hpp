@@ -44,8 +44,8 @@ struct GpuShare {
     Environment env;  // on top of `present`
 };
 
-/// Divides the visible GPUs among `ranks` ranks of a host. `present` is the environment that the
-/// ranks have already. Errors: too many ranks, with both numbers and the remedies.
+/// Divides the visible GPUs among `ranks` ranks of a host. `present` is what the ranks have already
+/// of kVisibleDevices and kDeviceOrder. Errors: too many ranks, with both numbers and the remedies.
 [[nodiscard]] Result<std::vector<GpuShare>> share_gpus(const PlanRequest& request,
                                                        const HostFacts& facts,
                                                        const VisibleGpus& visible,

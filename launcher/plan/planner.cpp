@@ -38,9 +38,12 @@ struct Site {
 class Planner {
 public:
     Planner(const PlanRequest& request, std::span<const HostFacts> facts)
-        : request_(request), shared_(shared_environment(request)), present_(shared_) {
-        for (const auto& [name, value] : request.env_set) {
-            present_.insert_or_assign(name, value);
+        : request_(request), shared_(shared_environment(request)) {
+        for (const auto name : {kVisibleDevices, kDeviceOrder}) {
+            const auto set = find(request.env_set, name);
+            if (const auto value = set ? set : find(shared_, name)) {
+                present_.emplace(name, *value);
+            }
         }
         for (std::size_t index = 0; index < facts.size(); ++index) {
             const auto& host_facts = facts[index];
@@ -79,17 +82,17 @@ public:
             host.slots = capacities[index].slots;
             planned_.plan.hosts.push_back(std::move(host));
         }
+        if (is_all_here_) {
+            planned_.plan.job.env = std::move(shared_);
+        }
         return std::move(planned_);
     }
 
 private:
     JobPlan plan_job() {
-        const bool is_all_here = std::ranges::all_of(
-            request_.starters, [](const auto& starter) { return starter == kLocalStarter; });
-        JobPlan job{.id = request_.job_id,
-                    .env = is_all_here ? shared_ : portable_environment(request_, shared_),
-                    .ranks_env = {}};
-        if (!is_all_here) {
+        JobPlan job{.id = request_.job_id, .env = {}, .ranks_env = {}};
+        if (!is_all_here_) {
+            job.env = portable_environment(request_, shared_);
             only_here_ = shared_;
             std::erase_if(only_here_,
                           [&](const auto& entry) { return job.env.contains(entry.first); });
@@ -225,7 +228,10 @@ private:
 
     const PlanRequest& request_;
     Environment shared_;
-    Environment present_;    // what the ranks have before the planner adds anything
+    bool is_all_here_ = std::ranges::all_of(request_.starters, [](const auto& starter) {
+        return starter == kLocalStarter;
+    });
+    Environment present_;    // what the ranks have of GPUs before the planner adds anything
     Environment only_here_;  // of `shared_`, what does not travel
     std::vector<Site> sites_;
     std::vector<coll::Topology> ranks_;

@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/plan/process_spec.hpp"
 
+#include <utility>
+
 namespace hvd::launch {
 
-// `insert` keeps what is there, so the narrowest comes first.
+// `insert` and `merge` keep what is there, so the narrowest comes first.
 
 Environment common_environment(const JobPlan& job, const HostPlan& host) {
     Environment environment = host.ranks_env;
     for (const auto* wider : {&job.ranks_env, &host.env, &job.env}) {
         environment.insert(wider->begin(), wider->end());
+    }
+    return environment;
+}
+
+Environment take_common_environment(JobPlan& job, HostPlan& host) {
+    auto environment = std::exchange(host.ranks_env, {});
+    for (auto* wider : {&job.ranks_env, &host.env, &job.env}) {
+        environment.merge(std::exchange(*wider, {}));
     }
     return environment;
 }

@@ -113,6 +113,9 @@ struct LaunchPlan {
 /// what horovodrun has.
 [[nodiscard]] Environment common_environment(const JobPlan& job, const HostPlan& host);
 
+/// The same, made of theirs, which are left without.
+[[nodiscard]] Environment take_common_environment(JobPlan& job, HostPlan& host);
+
 /// What a rank has on top of horovodrun's environment, or of its host's.
 [[nodiscard]] Environment added_environment(const JobPlan& job,
                                             const HostPlan& host,

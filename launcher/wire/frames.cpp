@@ -107,13 +107,12 @@ private:
         value = has_value ? std::optional(std::move(text)) : std::nullopt;
     }
     void take(Environment& environment) {
-        using Entry = std::pair<std::string, std::string>;
-        auto entries = reader_.list<Entry>([this] {
+        environment.clear();
+        reader_.each([&] {
             auto name = reader_.text();
-            return Entry(std::move(name), reader_.text());
+            // They come in the order of the map.
+            environment.emplace_hint(environment.end(), std::move(name), reader_.text());
         });
-        environment = Environment(std::make_move_iterator(entries.begin()),
-                                  std::make_move_iterator(entries.end()));
     }
     template <class Struct>
     requires std::is_class_v<Struct>

@@ -135,7 +135,10 @@ exit $code
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="not root: no cgroup can be made")
+needs_cgroups = pytest.mark.skipif(os.geteuid() != 0, reason="not root: no cgroup can be made")
+
+
+@needs_cgroups
 @pytest.mark.parametrize("victim, code", [("agent", 125), ("guard", 125)])
 def test_whoever_forks_faster_than_he_is_found_dies_with_his_cgroup(
     launcher, own_pids, tmp_path, victim, code
@@ -149,6 +152,23 @@ def test_whoever_forks_faster_than_he_is_found_dies_with_his_cgroup(
 
     check(result, code)
     assert "cgroups: none" in result.stdout
+
+
+# What a job leaves whose guard and agent were killed at once, beside the command's own.
+WITH_AN_ABANDONED_CGROUP = """
+mkdir "/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/horovodrun-1" || exit 98
+exec "$@"
+"""
+
+
+@needs_cgroups
+def test_no_cgroup_stays_of_a_job_that_ends_nor_of_one_that_was_killed(launcher, own_pids):
+    job = [str(word) for word in launcher.command("-np", 2, "sleep", 0.3)]
+    command = ["sh", "-c", WITH_AN_ABANDONED_CGROUP, "sh", *job]
+
+    result = run_in(*own_pids, "sh", "-c", IN_CGROUP, "sh", *command)
+
+    assert (result.returncode, result.stdout) == (0, "cgroups: none\n"), result
 
 
 def test_a_job_that_ends_leaves_nothing(launcher, own_pids, tmp_path):

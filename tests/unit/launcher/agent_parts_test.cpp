@@ -221,6 +221,7 @@ TEST_CASE("a process that the kernel's log names since the start ran out of memo
     const RecordedLog machine("pid:[4026531836]");
     OomWatch watch;
     watch.start(machine.root());
+    watch.start_log();
     CHECK(watch.take_kill(813).empty());
 
     machine.log(kKillRecord);
