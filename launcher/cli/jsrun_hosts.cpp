@@ -68,7 +68,6 @@ Status take_jsrun_allocation(Draft& draft, std::vector<Host>& hosts) {
     for (auto& host : hosts) {
         HVD_TRY_STATUS(check_host(host, *job));
     }
-    draft.request.slots_are_cpus = hosts.empty();
     if (!hosts.empty() && draft.request.remote.shell.empty()) {
         draft.request.remote.shell = "blaunch";
     }

@@ -165,6 +165,7 @@ Status take_allocation(Draft& draft, HostList& list) {
     if (is_for_srun(draft, *allocation)) {
         HVD_TRY_STATUS(take_slurm_job(draft, *allocation));
     }
+    draft.request.slots_are_cpus = allocation->scheduler == Scheduler::lsf;
     list.hosts = std::move(allocation->hosts);
     if (draft.request.verbose) {
         draft.request.notes.push_back("the hosts are those of " + allocation->name);

@@ -59,12 +59,12 @@ public:
         std::vector<Capacity> capacities;
         for (const auto& site : sites_) {
             const int counted = count_slots(request_, *site.facts, site.visible);
-            const int most = request_.slots_are_cpus && !site.visible.gpus.empty()
-                                 ? counted
-                                 : site.host->slots.value_or(counted);
+            const int slots = site.host->slots.value_or(counted);
+            const bool is_by_gpus =
+                request_.slots_are_cpus && !site.visible.gpus.empty() && counted < slots;
             capacities.push_back({.host = site.host->name,
-                                  .slots = std::min(most, site.host->slots.value_or(counted)),
-                                  .is_written = site.host->slots.has_value()});
+                                  .slots = is_by_gpus ? counted : slots,
+                                  .is_written = site.host->slots.has_value() && !is_by_gpus});
         }
         HVD_TRY(const auto ranks_on, fill_hosts(capacities, request_.processes));
         ranks_ = number_ranks(ranks_on);
