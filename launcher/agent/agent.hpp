@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include <sys/types.h>
@@ -25,6 +26,7 @@ struct AgentSetup {
     int to_launcher = -1;
     pid_t guard = 0;  // our parent
     LeaseBoard* lease_board = nullptr;
+    std::string cgroup_name{};  // for that of the ranks (JobCgroup)
     Inheritance given;
 
     /// It has dialled its launcher: the stream is sealed, and the exit code is the job's.

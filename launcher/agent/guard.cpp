@@ -16,6 +16,7 @@
 #include <ctime>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -108,7 +109,7 @@ int await_agent(pid_t agent, const LeaseBoard& lease, Signals signals) {
 }
 
 /// Kills and reaps everything that the agent left to us. False when something withstands.
-bool end_orphans(const std::optional<JobCgroup>& cgroup) {
+bool end_orphans(std::optional<JobCgroup> cgroup, std::string_view cgroup_name) {
     const auto give_up_at = std::chrono::steady_clock::now() + Ending::kKillTime;
     while (true) {
         pid_t reaped = 0;
@@ -121,6 +122,9 @@ bool end_orphans(const std::optional<JobCgroup>& cgroup) {
         if (std::chrono::steady_clock::now() >= give_up_at) {
             return false;
         }
+        if (!cgroup) {
+            cgroup = JobCgroup::find(JobCgroup::path_of(cgroup_name));
+        }
         if (cgroup) {
             (void)cgroup->kill();
         }
@@ -132,11 +136,11 @@ bool end_orphans(const std::optional<JobCgroup>& cgroup) {
     }
 }
 
-int guard(pid_t agent, const LeaseBoard& lease, Signals signals) {
+int guard(pid_t agent, const LeaseBoard& lease, Signals signals, std::string_view cgroup_name) {
     const int status = await_agent(agent, lease, signals);
-    // An agent that ends in order removes it.
-    const auto cgroup = status == 0 ? std::nullopt : JobCgroup::find(::getpid());
-    const bool is_clean = end_orphans(cgroup);
+    // An agent that ends in order removes it, unless somebody withstands.
+    auto cgroup = status == 0 ? std::nullopt : JobCgroup::find(JobCgroup::path_of(cgroup_name));
+    const bool is_clean = end_orphans(std::move(cgroup), cgroup_name);
     if (WIFSIGNALED(status)) {
         complain("the agent was killed by signal " + std::to_string(WTERMSIG(status)));
         return kSignalBase + WTERMSIG(status);
@@ -156,6 +160,7 @@ int run_guarded_agent(int from_launcher,
     }
     (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
     const pid_t guard_pid = ::getpid();
+    const auto cgroup_name = JobCgroup::new_name();
     LeaseBoard lease;
     const pid_t agent = ::fork();
     if (agent < 0) {
@@ -170,8 +175,8 @@ int run_guarded_agent(int from_launcher,
         if (!joined) {
             (void)::close(STDERR_FILENO);
         }
-        const int exit_code =
-            guard(agent, lease, is_slurm_step ? Signals::left_alone : Signals::passed_on);
+        const int exit_code = guard(
+            agent, lease, is_slurm_step ? Signals::left_alone : Signals::passed_on, cgroup_name);
         ::_exit(exit_code);  // as the agent: who started us waits for it
     }
     (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -180,6 +185,7 @@ int run_guarded_agent(int from_launcher,
                       .to_launcher = to_launcher,
                       .guard = guard_pid,
                       .lease_board = &lease,
+                      .cgroup_name = cgroup_name,
                       .given = given,
                       .joined = std::move(joined),
                       .is_slurm_step = is_slurm_step});

@@ -8,8 +8,8 @@
 namespace hvd::launch::agent {
 
 /// Becomes the guard of an agent that talks to its launcher over the two descriptors, and ends with
-/// its exit code when nothing of the job is left; returns where no agent could be started. Call it
-/// first in a program without threads.
+/// its exit code when nothing of the job is left. Call it first in a program without threads.
+/// Returns the exit code where no agent could be started, and in an agent that failed.
 ///
 /// The guard is a subreaper and the leader of a session of its own (so that what a terminal sends
 /// reaches horovodrun alone), closes the standard streams and only waits. When the agent dies, all

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 namespace hvd::launch::agent {
@@ -47,12 +49,20 @@ std::string own_path() {
 
 constexpr std::string_view kPrefix = "horovodrun-";
 
+/// Whether the guard lives that gave it this name.
+bool is_in_use(std::string_view name) {
+    name.remove_prefix(kPrefix.size());
+    const auto guard = parse_number<pid_t>(name.substr(0, name.find('-')));
+    return guard && *guard > 0 && (::kill(*guard, 0) == 0 || errno == EPERM);
+}
+
 /// Those that nobody is in.
 void remove_empty(const std::filesystem::path& folder) {
     std::error_code over;
     for (std::filesystem::directory_iterator entry(folder, over), end; !over && entry != end;
          entry.increment(over)) {
-        if (entry->path().filename().string().starts_with(kPrefix)) {
+        const auto name = entry->path().filename().string();
+        if (name.starts_with(kPrefix) && !is_in_use(name)) {
             (void)::rmdir(entry->path().c_str());
         }
     }
@@ -69,38 +79,33 @@ void remove_folder(const std::string& path) {
     }
 }
 
-/// Empty where there can be none.
-std::string path_for(pid_t guard) {
-    const auto mount = find_mount();
-    const auto own = mount.empty() ? "" : own_path();
-    return own.empty() ? ""
-                       : mount + (own == "/" ? "" : own) + "/" + std::string(kPrefix) +
-                             std::to_string(guard);
-}
-
 UniqueFd open_folder(const std::string& path) {
     return UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
 }  // namespace
 
-std::optional<JobCgroup> JobCgroup::make(pid_t guard) {
-    const auto path = path_for(guard);
-    if (path.empty()) {
+std::string JobCgroup::new_name() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+    return std::string(kPrefix) + std::to_string(::getpid()) + "-" + std::to_string(now);
+}
+
+std::string JobCgroup::path_of(std::string_view name) {
+    const auto mount = find_mount();
+    const auto own = mount.empty() ? "" : own_path();
+    return own.empty() ? "" : mount + (own == "/" ? "" : own) + "/" + std::string(name);
+}
+
+std::optional<JobCgroup> JobCgroup::make(std::string path) {
+    if (path.empty() || ::mkdir(path.c_str(), 0755) != 0) {
         return std::nullopt;
     }
-    if (::mkdir(path.c_str(), 0755) != 0) {
-        // One of a process that was killed with this number? An empty one can be removed.
-        if (errno != EEXIST || ::rmdir(path.c_str()) != 0 || ::mkdir(path.c_str(), 0755) != 0) {
-            return std::nullopt;
-        }
-    }
-    JobCgroup made(path, open_folder(path));  // removes it again where it is of no use
+    auto folder = open_folder(path);
+    JobCgroup made(std::move(path), std::move(folder));  // removes it again where it is of no use
     return made.folder_ ? std::optional(std::move(made)) : std::nullopt;
 }
 
-std::optional<JobCgroup> JobCgroup::find(pid_t guard) {
-    auto path = path_for(guard);
+std::optional<JobCgroup> JobCgroup::find(std::string path) {
     auto folder = path.empty() ? UniqueFd() : open_folder(path);
     return folder ? std::optional(JobCgroup(std::move(path), std::move(folder))) : std::nullopt;
 }

@@ -5,8 +5,7 @@
 
 #include <optional>
 #include <string>
-
-#include <sys/types.h>
+#include <string_view>
 
 namespace hvd::launch::agent {
 
@@ -17,11 +16,18 @@ namespace hvd::launch::agent {
 /// Documentation/admin-guide/cgroup-v2.rst of Linux. Thread: any one.
 class JobCgroup final {
 public:
-    /// For the job of this guard. Nothing where it cannot be made.
-    [[nodiscard]] static std::optional<JobCgroup> make(pid_t guard);
+    /// A name for the job of this guard that no other has, also in another PID namespace:
+    /// "horovodrun-4711-1234567890", its process and a time.
+    [[nodiscard]] static std::string new_name();
 
-    /// The one that the agent of this guard has left, for who is in the same cgroup as it was.
-    [[nodiscard]] static std::optional<JobCgroup> find(pid_t guard);
+    /// Where the one of this name is: below our own cgroup. Empty where there can be none.
+    [[nodiscard]] static std::string path_of(std::string_view name);
+
+    /// Nothing where it cannot be made.
+    [[nodiscard]] static std::optional<JobCgroup> make(std::string path);
+
+    /// The one that an agent has left.
+    [[nodiscard]] static std::optional<JobCgroup> find(std::string path);
 
     /// Removes it, once nobody is in it.
     ~JobCgroup();
@@ -30,14 +36,16 @@ public:
     JobCgroup(const JobCgroup&) = delete;
     JobCgroup& operator=(const JobCgroup&) = delete;
 
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
     /// For CLONE_INTO_CGROUP.
     [[nodiscard]] int folder() const noexcept { return folder_.get(); }
 
     /// KILL for everybody in it (Linux 5.14). False where the kernel cannot.
     bool kill() const;
 
-    /// Removes those beside it that nobody is in: who made them was killed. One that was made in
-    /// this moment is missed by nobody: its ranks start without it.
+    /// Removes those beside it that nobody is in and whose guard is gone. One of another PID
+    /// namespace may look so before its first rank starts: that job does without it.
     void remove_abandoned() const;
 
 private:

@@ -127,7 +127,6 @@ void OwnBuild::start() {
     folder_ = build_folder(std::filesystem::read_symlink("/proc/self/exe", unknown));
     marked_at_ = std::chrono::steady_clock::now();
     mark_in_use(folder_);
-    remove_old_builds(folder_);
 }
 
 void OwnBuild::is_in_use() {

@@ -36,8 +36,11 @@ void remove_old_builds(const std::filesystem::path& folder) noexcept;
 /// The build that this program is, where the bootstrap brought it.
 class OwnBuild final {
 public:
-    /// Marks it as in use, and removes old ones.
+    /// Finds it, and marks it as in use.
     void start();
+
+    /// Removes other builds that are old.
+    void remove_old() const noexcept { remove_old_builds(folder_); }
 
     /// Marks it again, now and then: as long as we run nobody else removes it.
     void is_in_use();

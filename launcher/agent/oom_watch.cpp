@@ -28,6 +28,18 @@ std::string describe(std::uint64_t limit) {
                                   : std::to_string(limit) + " bytes";
 }
 
+std::optional<std::uint64_t> read_count(const UniqueFd& file) {
+    if (!file) {
+        return std::nullopt;
+    }
+    std::array<char, kMaxText> text;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    const auto size = ::pread(file.get(), text.data(), text.size(), 0);
+    if (size <= 0) {
+        return std::nullopt;
+    }
+    return parse_oom_count({text.data(), static_cast<std::size_t>(size)});
+}
+
 /// "512 MiB", "511.9 MiB".
 std::string in_mebibytes(std::uint64_t bytes) {
     constexpr std::uint64_t kTenths = 10;
@@ -40,8 +52,8 @@ std::string in_mebibytes(std::uint64_t bytes) {
 
 std::vector<std::string> oom_counter_files(std::string_view cgroups) {
     std::vector<std::string> files;
-    // A cgroup may be without the controller (as JobCgroup), and a container may see the path of
-    // its own from outside, but has it mounted as the root: so those above come too.
+    // A cgroup may be without the controller (as a JobCgroup above us), and a container may see the
+    // path of its own from outside, but has it mounted as the root: so those above come too.
     const auto add = [&](const std::string& mount, std::string_view path, const char* file) {
         for (auto left = path == "/" ? "" : path; !left.empty();
              left = left.substr(0, left.rfind('/'))) {
@@ -109,14 +121,27 @@ void OomWatch::start(std::string root) {
     root_ = std::move(root);
     const auto cgroups = read_file(root_ + "/proc/self/cgroup", kMaxText);
     for (auto& name : oom_counter_files(cgroups ? *cgroups : "")) {
-        file_.reset(::open((root_ + name).c_str(), O_RDONLY | O_CLOEXEC));
-        if (const auto count = read_count()) {
-            name_ = std::move(name);
-            count_ = *count;
+        if (start_counter(std::move(name))) {
             return;
         }
     }
-    file_.reset();
+}
+
+void OomWatch::narrow_to(std::string counter_file) {
+    if (name_ == kMachineCounter) {
+        (void)start_counter(std::move(counter_file));
+    }
+}
+
+bool OomWatch::start_counter(std::string name) {
+    UniqueFd file(::open((root_ + name).c_str(), O_RDONLY | O_CLOEXEC));
+    const auto count = read_count(file);
+    if (count) {
+        name_ = std::move(name);
+        file_ = std::move(file);
+        count_ = *count;
+    }
+    return count.has_value();
 }
 
 std::string OomWatch::take_kill(pid_t pid) {
@@ -129,7 +154,7 @@ std::string OomWatch::take_kill(pid_t pid) {
 }
 
 std::string OomWatch::take_rise() {
-    const auto count = read_count();
+    const auto count = read_count(file_);
     if (!count || *count <= count_) {
         return {};
     }
@@ -158,18 +183,6 @@ std::string OomWatch::describe_limit() const {
 std::optional<std::uint64_t> OomWatch::read_bytes(const std::string& file) const {
     const auto text = read_file(root_ + file, kMaxText);
     return text ? parse_memory_limit(*text) : std::nullopt;
-}
-
-std::optional<std::uint64_t> OomWatch::read_count() const {
-    if (!file_) {
-        return std::nullopt;
-    }
-    std::array<char, kMaxText> text;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-    const auto size = ::pread(file_.get(), text.data(), text.size(), 0);
-    if (size <= 0) {
-        return std::nullopt;
-    }
-    return parse_oom_count({text.data(), static_cast<std::size_t>(size)});
 }
 
 }  // namespace hvd::launch::agent

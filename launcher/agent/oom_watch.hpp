@@ -38,6 +38,10 @@ public:
     /// Finds the counter and remembers where it stands. `root` is put before every path.
     void start(std::string root = {});
 
+    /// From now on this counter in the place of the whole machine's, where that is all there is (in
+    /// the root of version 2) and the file exists.
+    void narrow_to(std::string counter_file);
+
     /// Hears from now on what the kernel logs of its kills. Call it once `start` was called; it may
     /// take longer.
     void start_log() { log_.start(root_); }
@@ -49,7 +53,7 @@ public:
     [[nodiscard]] std::string take_kill(pid_t pid);
 
 private:
-    [[nodiscard]] std::optional<std::uint64_t> read_count() const;
+    [[nodiscard]] bool start_counter(std::string name);
     [[nodiscard]] std::optional<std::uint64_t> read_bytes(const std::string& file) const;
     [[nodiscard]] std::string describe_limit() const;
     [[nodiscard]] std::string take_rise();

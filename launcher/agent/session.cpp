@@ -92,8 +92,11 @@ Session::Session(const AgentSetup& setup)
 int Session::run() {
     introduce();
     // After the facts are on their way: the launcher plans meanwhile.
-    cgroup_ = JobCgroup::make(setup_.guard);
+    if (!setup_.is_slurm_step) {  // whose processes Slurm finds, and signals, in its own cgroup
+        cgroup_ = JobCgroup::make(JobCgroup::path_of(setup_.cgroup_name));
+    }
     oom_.start();
+    build_.start();
     while (true) {
         check_lease();
         const auto now = std::chrono::steady_clock::now();
@@ -112,6 +115,9 @@ int Session::run() {
         const bool is_over = (has_told_all_gone_ && may_leave) ||
                              (!ranks_ && (control_.has_ended() || ending_.is_stopping()));
         if (is_over && control_.is_flushed()) {
+            if (cgroup_ && chores_at_ && ending_.is_stopping()) {
+                cgroup_->remove_abandoned();  // as the one that we came to sweep
+            }
             cgroup_.reset();
             return exit_code();
         }
@@ -171,8 +177,9 @@ void Session::introduce() {
 
 void Session::do_chores() {
     oom_.start_log();
-    build_.start();
+    build_.remove_old();
     if (cgroup_) {
+        oom_.narrow_to(cgroup_->path() + "/memory.events");
         cgroup_->remove_abandoned();
     }
 }

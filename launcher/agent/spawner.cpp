@@ -79,6 +79,25 @@ long clone3(const clone_args& how, int (*run)(void*), void* argument) {
         : "D"(&how), "S"(sizeof how), [run] "b"(run), [argument] "r"(argument)
         : "rcx", "r11", "memory");
     return result;
+#elif defined(__aarch64__)
+    long result = 0;
+    asm volatile(
+        "mov x8, %[number]\n\t"
+        "mov x0, %[how]\n\t"
+        "mov x1, %[size]\n\t"
+        "svc #0\n\t"
+        "cbnz x0, 1f\n\t"
+        "mov x0, %[argument]\n\t"
+        "mov x29, xzr\n\t"
+        "blr %[run]\n\t"
+        "brk #1\n"
+        "1:\n\t"
+        "mov %[result], x0"
+        : [result] "=r"(result)
+        : [number] "r"(long{SYS_clone3}), [how] "r"(&how), [size] "r"(sizeof how), [run] "r"(run),
+          [argument] "r"(argument)
+        : "x0", "x1", "x8", "cc", "memory");
+    return result;
 #else
     (void)how, (void)run, (void)argument;
     return -ENOSYS;
@@ -155,6 +174,7 @@ struct Spawner::Child {
     const rlimit* open_files = nullptr;  // or none
 
     // Written by the child, which shares our memory.
+    volatile bool has_begun = false;
     volatile Step failed = Step::none;
     volatile int error_number = 0;
 };
@@ -168,6 +188,7 @@ Spawner::Spawner(const Inheritance& given, int cgroup)
 // Between here and the program only async-signal-safe calls: our memory is borrowed.
 HVD_UNCHECKED int Spawner::run_child(void* argument) {
     auto& child = *static_cast<Child*>(argument);
+    child.has_begun = true;
     const auto fail = [&child](Step step) {
         child.error_number = errno;
         child.failed = step;
@@ -224,10 +245,18 @@ pid_t Spawner::start(Child& child) {
         how.stack_size = stack_->size();
         how.cgroup = static_cast<std::uint64_t>(cgroup_);
         const auto pid = static_cast<pid_t>(clone3(how, &Spawner::run_child, &child));
-        if (pid > 0) {
+        if (pid > 0 && child.has_begun) {
             return pid;
         }
-        cgroup_ = -1;  // a seccomp filter, no right to, a cgroup that takes no processes
+        if (pid == -EAGAIN || pid == -ENOMEM) {
+            errno = -pid;
+            return -1;
+        }
+        // A seccomp filter, no right to, a cgroup that takes no processes. Or the child was killed
+        // at birth: Linux 6.14 and later may, where our own cgroup was once killed as a whole.
+        cgroup_ = -1;
+        while (pid > 0 && ::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+        }
     }
     return ::clone(&Spawner::run_child, stack_->data() + stack_->size(), kShared | SIGCHLD, &child);
 }

@@ -65,7 +65,9 @@ while sum(name == "sleep" for name, _, _ in table().values()) < 6:
 guard = child_of(job.pid, "hvd-agent")
 agent = child_of(guard, "hvd-agent")
 began = time.monotonic()
-os.kill({"launcher": job.pid, "guard": guard, "agent": agent}[victim], signal.SIGKILL)
+victims = {"launcher": [job.pid], "guard": [guard], "agent": [agent], "both": [guard, agent]}
+for pid in victims[victim]:
+    os.kill(pid, signal.SIGKILL)
 
 def left():
     return {pid: row for pid, row in table().items()
@@ -126,7 +128,8 @@ EVERYBODY_IS_THERE = SCRIPT.replace(
 # Gives its command a cgroup of version 2 below which cgroups can be made.
 IN_CGROUP = """
 mount -t cgroup2 none /sys/fs/cgroup || exit 99
-name=$(mktemp -d /sys/fs/cgroup/horovod-test-XXXXXX) && echo 0 > "$name/cgroup.procs"
+name=$(mktemp -d /sys/fs/cgroup/horovod-test-XXXXXX) || exit 99
+echo 0 > "$name/cgroup.procs"
 "$@"
 code=$?
 echo 0 > /sys/fs/cgroup/cgroup.procs
@@ -154,9 +157,22 @@ def test_whoever_forks_faster_than_he_is_found_dies_with_his_cgroup(
     assert "cgroups: none" in result.stdout
 
 
+@needs_cgroups
+def test_who_sweeps_after_guard_and_agent_removes_their_cgroup(launcher, own_pids, tmp_path):
+    (tmp_path / "count.py").write_text(EVERYBODY_IS_THERE)
+    (tmp_path / "rank.py").write_text('import time\nprint("ready", flush=True)\ntime.sleep(1000)\n')
+    job = launcher.command("-np", 3, "--bind-to", "none", *PYTHON, tmp_path / "rank.py")
+    command = [*PYTHON, tmp_path / "count.py", "both", "5.0", *job]
+
+    result = run_in(*own_pids, "sh", "-c", IN_CGROUP, "sh", *command)
+
+    check(result, 125)
+    assert "cgroups: none" in result.stdout
+
+
 # What a job leaves whose guard and agent were killed at once, beside the command's own.
 WITH_AN_ABANDONED_CGROUP = """
-mkdir "/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/horovodrun-1" || exit 98
+mkdir "/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/horovodrun-999999-1" || exit 98
 exec "$@"
 """
 
@@ -169,6 +185,25 @@ def test_no_cgroup_stays_of_a_job_that_ends_nor_of_one_that_was_killed(launcher,
     result = run_in(*own_pids, "sh", "-c", IN_CGROUP, "sh", *command)
 
     assert (result.returncode, result.stdout) == (0, "cgroups: none\n"), result
+
+
+# Linux 6.14 and later may end who is started into a cgroup from one that was killed before.
+IN_CGROUP_THAT_WAS_KILLED = IN_CGROUP.replace(
+    'echo 0 > "$name',
+    """sleep 1000 &
+echo $! > "$name/cgroup.procs" && echo 1 > "$name/cgroup.kill" && wait
+echo 0 > "$name""",
+)
+
+
+@needs_cgroups
+def test_a_job_runs_where_others_died_with_their_cgroup(launcher, own_pids):
+    job = [str(word) for word in launcher.command("-np", 2, "echo", "here")]
+
+    result = run_in(*own_pids, "sh", "-c", IN_CGROUP_THAT_WAS_KILLED, "sh", *job)
+
+    assert result.returncode == 0, result
+    assert result.stdout.count("here") == 2
 
 
 def test_a_job_that_ends_leaves_nothing(launcher, own_pids, tmp_path):

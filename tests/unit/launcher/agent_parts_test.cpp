@@ -166,6 +166,31 @@ TEST_CASE("a kill for want of memory is told with the counter and the lowest lim
           "its cgroup's oom_kill rose by 1 (limit 512 MiB), peak 511.9 MiB");
 }
 
+TEST_CASE("where the whole machine is counted, the cgroup of the ranks may be asked instead") {
+    const test::TempDir root;
+    const auto put = [&](const char* name, const char* text) {
+        const auto path = root.path() / name;
+        std::filesystem::create_directories(path.parent_path());
+        std::ofstream(path) << text;
+    };
+    const auto* counter = "/sys/fs/cgroup/horovodrun-7-1/memory.events";
+    put("proc/self/cgroup", "0::/\n");
+    put("proc/vmstat", "oom_kill 7\n");
+    OomWatch watch;
+    watch.start(root.path().string());
+    watch.narrow_to(counter);  // which does not exist
+
+    put("proc/vmstat", "oom_kill 8\n");
+    CHECK(watch.take_kill(813) == "the machine's oom_kill rose by 1");
+
+    put(counter + 1, "oom_kill 0\n");
+    watch.narrow_to(counter);
+    put("proc/vmstat", "oom_kill 9\n");
+    CHECK(watch.take_kill(813).empty());
+    put(counter + 1, "oom_kill 1\n");
+    CHECK(watch.take_kill(813) == "its cgroup's oom_kill rose by 1 (no limit)");
+}
+
 TEST_CASE("the peak stands beside the limit, in both versions of cgroups") {
     CHECK(memory_peak_file("/sys/fs/cgroup/a/memory.max") == "/sys/fs/cgroup/a/memory.peak");
     CHECK(memory_peak_file("/sys/fs/cgroup/memory/a/memory.limit_in_bytes") ==
