@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-using namespace hvd::launch;
+using namespace hvd::launch;  // NOLINT(google-build-using-namespace): the namespace under test
 using hvd::Environment;
 
 namespace {
@@ -92,7 +92,7 @@ HostFacts facts_of(const Host& host, const Example& example) {
 }
 
 /// The steps of launch.cpp, with these hosts in the place of agents.
-hvd::Result<LaunchPlan> plan_of(const Example& example, LaunchRequest request) {
+hvd::Result<LaunchPlan> plan_of(const Example& example, const LaunchRequest& request) {
     auto hosts = request.hosts;
     const bool is_here = std::ranges::find(hosts, example.here, &Host::name) != hosts.end();
     if (request.mpi.is_jsrun && !is_here) {
