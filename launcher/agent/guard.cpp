@@ -108,22 +108,21 @@ int await_agent(pid_t agent, const LeaseBoard& lease, Signals signals) {
     }
 }
 
+/// Reaps who has ended. Whether a child is left.
+bool has_children() {
+    pid_t reaped = 0;
+    do {
+        reaped = ::waitpid(-1, nullptr, WNOHANG);
+    } while (reaped > 0 || (reaped < 0 && errno == EINTR));
+    return reaped == 0;
+}
+
 /// Kills and reaps everything that the agent left to us. False when something withstands.
-bool end_orphans(std::optional<JobCgroup> cgroup, std::string_view cgroup_name) {
+bool end_orphans(const std::optional<JobCgroup>& cgroup) {
     const auto give_up_at = std::chrono::steady_clock::now() + Ending::kKillTime;
-    while (true) {
-        pid_t reaped = 0;
-        do {
-            reaped = ::waitpid(-1, nullptr, WNOHANG);
-        } while (reaped > 0 || (reaped < 0 && errno == EINTR));
-        if (reaped < 0) {
-            return true;  // no child is left
-        }
+    while (has_children()) {
         if (std::chrono::steady_clock::now() >= give_up_at) {
             return false;
-        }
-        if (!cgroup) {
-            cgroup = JobCgroup::find(JobCgroup::path_of(cgroup_name));
         }
         if (cgroup) {
             (void)cgroup->kill();
@@ -134,13 +133,15 @@ bool end_orphans(std::optional<JobCgroup> cgroup, std::string_view cgroup_name) 
         }
         (void)await_news(std::chrono::steady_clock::now() + Ending::kKillAgain);
     }
+    return true;
 }
 
 int guard(pid_t agent, const LeaseBoard& lease, Signals signals, std::string_view cgroup_name) {
     const int status = await_agent(agent, lease, signals);
-    // An agent that ends in order removes it, unless somebody withstands.
-    auto cgroup = status == 0 ? std::nullopt : JobCgroup::find(JobCgroup::path_of(cgroup_name));
-    const bool is_clean = end_orphans(std::move(cgroup), cgroup_name);
+    // An agent that ends in order removes the cgroup, unless somebody withstands.
+    const bool is_over = status == 0 && !has_children();
+    const auto cgroup = is_over ? std::nullopt : JobCgroup::find(JobCgroup::path_of(cgroup_name));
+    const bool is_clean = end_orphans(cgroup);
     if (WIFSIGNALED(status)) {
         complain("the agent was killed by signal " + std::to_string(WTERMSIG(status)));
         return kSignalBase + WTERMSIG(status);

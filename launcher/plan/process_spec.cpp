@@ -8,11 +8,11 @@ namespace hvd::launch {
 // `insert` and `merge` keep what is there, so the narrowest comes first.
 
 Environment common_environment(const JobPlan& job, const HostPlan& host) {
-    Environment environment = host.ranks_env;
-    for (const auto* wider : {&job.ranks_env, &host.env, &job.env}) {
-        environment.insert(wider->begin(), wider->end());
-    }
-    return environment;
+    JobPlan own_job{.id = {}, .env = job.env, .ranks_env = job.ranks_env};
+    HostPlan own_host;
+    own_host.env = host.env;
+    own_host.ranks_env = host.ranks_env;
+    return take_common_environment(own_job, own_host);
 }
 
 Environment take_common_environment(JobPlan& job, HostPlan& host) {

@@ -139,55 +139,59 @@ TEST_CASE("the count is read from each kind of file") {
     CHECK_FALSE(parse_oom_count("oom_kill many\n"));
 }
 
-TEST_CASE("a kill for want of memory is told with the counter and the lowest limit above it") {
-    const test::TempDir root;
-    const auto put = [&](const char* name, const char* text) {
-        const auto path = root.path() / name;
+/// A machine of which only these files are known.
+class RecordedFiles {
+public:
+    void put(const char* name, const char* text) const {
+        const auto path = root_.path() / name;
         std::filesystem::create_directories(path.parent_path());
         std::ofstream(path) << text;
-    };
-    put("proc/self/cgroup", "0::/slurm/job_7/step_0\n");
+    }
+    [[nodiscard]] std::string root() const { return root_.path().string(); }
+
+private:
+    test::TempDir root_;
+};
+
+TEST_CASE("a kill for want of memory is told with the counter and the lowest limit above it") {
+    const RecordedFiles machine;
+    machine.put("proc/self/cgroup", "0::/slurm/job_7/step_0\n");
     const auto* counter = "sys/fs/cgroup/slurm/job_7/step_0/memory.events";
-    put(counter, "low 0\nhigh 0\nmax 3\noom 0\noom_kill 4\noom_group_kill 0\n");
-    put("sys/fs/cgroup/slurm/job_7/step_0/memory.max", "max\n");
-    put("sys/fs/cgroup/slurm/job_7/memory.max", "536870912\n");
+    machine.put(counter, "low 0\nhigh 0\nmax 3\noom 0\noom_kill 4\noom_group_kill 0\n");
+    machine.put("sys/fs/cgroup/slurm/job_7/step_0/memory.max", "max\n");
+    machine.put("sys/fs/cgroup/slurm/job_7/memory.max", "536870912\n");
     OomWatch watch;
-    watch.start(root.path().string());
+    watch.start(machine.root());
 
     CHECK(watch.take_kill(813).empty());
-    put(counter, "low 0\nhigh 0\nmax 9\noom 1\noom_kill 5\noom_group_kill 0\n");
+    machine.put(counter, "low 0\nhigh 0\nmax 9\noom 1\noom_kill 5\noom_group_kill 0\n");
 
     CHECK(watch.take_kill(813) == "its cgroup's oom_kill rose by 1 (limit 512 MiB)");
     CHECK(watch.take_kill(813).empty());
 
-    put("sys/fs/cgroup/slurm/job_7/memory.peak", "536773018\n");
-    put(counter, "low 0\nhigh 0\nmax 9\noom 1\noom_kill 6\noom_group_kill 0\n");
+    machine.put("sys/fs/cgroup/slurm/job_7/memory.peak", "536773018\n");
+    machine.put(counter, "low 0\nhigh 0\nmax 9\noom 1\noom_kill 6\noom_group_kill 0\n");
     CHECK(watch.take_kill(813) ==
           "its cgroup's oom_kill rose by 1 (limit 512 MiB), peak 511.9 MiB");
 }
 
 TEST_CASE("where the whole machine is counted, the cgroup of the ranks may be asked instead") {
-    const test::TempDir root;
-    const auto put = [&](const char* name, const char* text) {
-        const auto path = root.path() / name;
-        std::filesystem::create_directories(path.parent_path());
-        std::ofstream(path) << text;
-    };
+    const RecordedFiles machine;
     const auto* counter = "/sys/fs/cgroup/horovodrun-7-1/memory.events";
-    put("proc/self/cgroup", "0::/\n");
-    put("proc/vmstat", "oom_kill 7\n");
+    machine.put("proc/self/cgroup", "0::/\n");
+    machine.put("proc/vmstat", "oom_kill 7\n");
     OomWatch watch;
-    watch.start(root.path().string());
+    watch.start(machine.root());
     watch.narrow_to(counter);  // which does not exist
 
-    put("proc/vmstat", "oom_kill 8\n");
+    machine.put("proc/vmstat", "oom_kill 8\n");
     CHECK(watch.take_kill(813) == "the machine's oom_kill rose by 1");
 
-    put(counter + 1, "oom_kill 0\n");
+    machine.put(counter + 1, "oom_kill 0\n");
     watch.narrow_to(counter);
-    put("proc/vmstat", "oom_kill 9\n");
+    machine.put("proc/vmstat", "oom_kill 9\n");
     CHECK(watch.take_kill(813).empty());
-    put(counter + 1, "oom_kill 1\n");
+    machine.put(counter + 1, "oom_kill 1\n");
     CHECK(watch.take_kill(813) == "its cgroup's oom_kill rose by 1 (no limit)");
 }
 
