@@ -7,6 +7,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-600}
 
-cmake --preset tidy -B build/fuzz -DHVD_FUZZ=ON -DHVD_CLANG_TIDY= \
-    -DHVD_SANITIZE=address,undefined -DHVD_FUZZ_RUNS=-1 -DHVD_FUZZ_SECONDS="$seconds"
+cmake --preset asan -B build/fuzz -DHVD_FUZZ_RUNS=-1 -DHVD_FUZZ_SECONDS="$seconds"
 cmake --build build/fuzz --target fuzz_run -- -k 0

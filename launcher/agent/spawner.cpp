@@ -18,7 +18,7 @@
 
 // The child runs in our memory until it executes its program: what a sanitizer notes about it would
 // be noted about us.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(HVD_SANITIZE_ADDRESS) || defined(HVD_SANITIZE_THREAD)
 #define HVD_UNCHECKED __attribute__((no_sanitize("address", "thread", "undefined")))
 #else
 #define HVD_UNCHECKED

@@ -79,7 +79,7 @@ constexpr std::string_view kScript =
 
 static_assert(kScript.find_first_of("'!\n") == std::string_view::npos);
 
-std::string quoted(std::string_view word) {
+std::string in_quotes(std::string_view word) {
     HVD_ASSERT(word.find_first_of("'\\!\n") == std::string_view::npos, "one word in every shell");
     std::string result = "'";
     result += word;
@@ -98,10 +98,11 @@ std::string to_command(const BootstrapLine& line) {
     }
     std::string command = line.wrap.empty() ? "exec " : line.wrap + " ";
     command += "/bin/sh -c '_z=" + names + ";shift " + std::to_string(count) +
-               R"(;eval "$_z"' hvd-bootstrap )" + chunks + quoted(line.build_id) +
-               quoted(line.cache_key) + quoted(std::to_string(line.bytes)) + quoted(line.machine);
+               R"(;eval "$_z"' hvd-bootstrap )" + chunks + in_quotes(line.build_id) +
+               in_quotes(line.cache_key) + in_quotes(std::to_string(line.bytes)) +
+               in_quotes(line.machine);
     for (const auto& place : line.shared_places) {
-        command += quoted(place);
+        command += in_quotes(place);
     }
     command.pop_back();
     return command;

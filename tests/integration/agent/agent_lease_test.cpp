@@ -149,7 +149,7 @@ private:
     std::string folder_;
 };
 
-#ifndef __SANITIZE_ADDRESS__  // which needs more memory than the cgroup has
+#ifndef HVD_SANITIZE_ADDRESS  // which needs more memory than the cgroup has
 TEST_CASE("who is killed for want of memory in its cgroup is told from who is killed by others") {
     const MemoryCgroup cgroup;
     if (!cgroup.exists()) {

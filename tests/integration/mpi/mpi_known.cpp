@@ -6,7 +6,7 @@
 // from words before it, which may be anything: the search for leaks then dies of signal 11.
 
 // NOLINTBEGIN(bugprone-reserved-identifier): the sanitizers call them by these names
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(HVD_SANITIZE_ADDRESS)
 
 extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() {
     return "fast_unwind_on_malloc=0:intercept_tls_get_addr=0";
@@ -22,7 +22,7 @@ extern "C" __attribute__((visibility("default"))) const char* __lsan_default_sup
            "leak:libhwloc.so\n";
 }
 
-#elif defined(__SANITIZE_THREAD__)
+#elif defined(HVD_SANITIZE_THREAD)
 
 #include <cstdlib>
 

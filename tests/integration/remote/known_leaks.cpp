@@ -3,7 +3,7 @@
 // libssh2 1.10 never frees a number that it reads from an ECDSA key file in OpenSSH's own format.
 // To see its name, stacks have to be unwound the slow way: libcrypto keeps no frame pointers.
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(HVD_SANITIZE_ADDRESS)
 
 // NOLINTBEGIN(bugprone-reserved-identifier): the sanitizer calls them by these names
 extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() {

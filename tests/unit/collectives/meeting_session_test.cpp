@@ -76,7 +76,8 @@ TEST_CASE("two ends with one key talk") {
     CHECK(pair.host.next().value() == std::nullopt);
     CHECK(pair.guest.next().value() == bytes("three"));
     // Nobody on the way reads it.
-    CHECK(std::ranges::search(wire, bytes("one")).empty());
+    const auto one = bytes("one");
+    CHECK(std::search(wire.begin(), wire.end(), one.begin(), one.end()) == wire.end());
 }
 
 TEST_CASE("messages may come in any pieces") {
