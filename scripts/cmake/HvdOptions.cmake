@@ -4,12 +4,16 @@ option(HVD_WERROR "Treat warnings as errors" OFF)
 set(HVD_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, e.g. address,undefined or thread")
 set(HVD_NO_SANITIZE "" CACHE STRING "Checks of theirs to leave out, for -fno-sanitize=")
 set(HVD_CLANG_TIDY "" CACHE STRING "clang-tidy command to run beside the compiler")
-option(HVD_PRECOMPILE "Parse the headers that most sources include twice, not 500 times" OFF)
+option(HVD_PRECOMPILE "Precompile what most sources include; for builds with sanitizers" OFF)
 option(HVD_FUZZ "Build the libFuzzer targets of tests/fuzz; needs clang" OFF)
 set(HVD_FUZZ_RUNS 10000 CACHE STRING "How many inputs the target fuzz_run tries on each of them")
 set(HVD_FUZZ_SECONDS 0 CACHE STRING "How long it may take for each; 0: as long as these inputs take")
 if(HVD_FUZZ AND NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR "HVD_FUZZ=ON needs clang, not ${CMAKE_CXX_COMPILER_ID}: configure with --preset asan")
+endif()
+
+if(HVD_PRECOMPILE AND NOT HVD_SANITIZE)
+  message(FATAL_ERROR "HVD_PRECOMPILE=ON is for the presets asan and tsan: elsewhere parts have options of their own")
 endif()
 
 if(NOT CMAKE_BUILD_TYPE)
@@ -18,7 +22,7 @@ endif()
 
 find_program(HVD_CCACHE ccache)
 if(HVD_CCACHE AND HVD_PRECOMPILE)
-  # It wants to be told that precompiled headers differ only where their sources do.
+  # Without these it keeps nothing that makes or uses a precompiled header.
   list(PREPEND HVD_CCACHE "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros)
 endif()
 if(HVD_CCACHE)

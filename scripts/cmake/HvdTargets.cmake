@@ -15,14 +15,15 @@ target_link_options(hvd_flags INTERFACE LINKER:--gc-sections)
 string(REPLACE "," ";" HVD_SANITIZERS "${HVD_SANITIZE}")
 set(HVD_NO_UNDEFINED LINKER:--no-undefined)
 if(HVD_SANITIZE)
-  set(HVD_NO_UNDEFINED "")  # clang links its sanitizers to programs only
+  set(HVD_NO_UNDEFINED "")  # clang's sanitizers are in programs only; plain builds check
   # Instrumented code confuses g++'s flow analysis (GCC bug 105562); the plain build keeps the warning.
   target_compile_options(hvd_flags INTERFACE -fsanitize=${HVD_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all  # undefined behaviour would be a line in the output and no more
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
   target_link_options(hvd_flags INTERFACE -fsanitize=${HVD_SANITIZE})
   # The preset asan leaves out what takes long to compile (null, alignment, object-size), calls through
-  # our own declarations of another library's types (function), and vptr, which needs a free descriptor.
+  # our own declarations of another library's types (function), and what fails where no descriptor is
+  # left for a pipe of its own (vptr).
   if(HVD_NO_SANITIZE)
     target_compile_options(hvd_flags INTERFACE -fno-sanitize=${HVD_NO_SANITIZE})
   endif()
@@ -34,9 +35,12 @@ endif()
 if(HVD_FUZZ)
   target_compile_options(hvd_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
-target_compile_definitions(hvd_flags INTERFACE  # clang has no macros for them
-  "$<$<IN_LIST:address,${HVD_SANITIZERS}>:HVD_SANITIZE_ADDRESS>"
-  "$<$<IN_LIST:thread,${HVD_SANITIZERS}>:HVD_SANITIZE_THREAD>")
+foreach(sanitizer address thread)  # g++ has macros for them, clang has __has_feature: one name for both
+  if(sanitizer IN_LIST HVD_SANITIZERS)
+    string(TOUPPER ${sanitizer} name)
+    target_compile_definitions(hvd_flags INTERFACE HVD_SANITIZE_${name})
+  endif()
+endforeach()
 
 # What cannot travel through hvd_flags: target properties. Third-party targets never get them.
 function(hvd_own target)
@@ -51,23 +55,21 @@ function(hvd_own target)
     LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
 endfunction()
 
-# HVD_PRECOMPILE: what most sources include, once as libraries compile it and once as tests do. A source
-# with options of its own must have SKIP_PRECOMPILE_HEADERS. Builds without show a missing #include.
+# HVD_PRECOMPILE: the headers that most sources include are parsed twice, with -fPIC for libraries and
+# with -fPIE and Catch2 for tests (tests/CMakeLists.txt). Sources with compile options of their own need
+# SKIP_PRECOMPILE_HEADERS. The other presets show a missing #include.
+function(hvd_precompile target)
+  hvd_own(${target})
+  target_precompile_headers(${target} PRIVATE
+    <algorithm> <array> <chrono> <cstdint> <filesystem> <functional> <map> <memory> <optional> <span>
+    <string> <string_view> <system_error> <utility> <variant> <vector> ${ARGN})
+  target_compile_options(${target} PRIVATE
+    "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")  # for ccache
+endfunction()
 if(HVD_PRECOMPILE)
-  set(common_headers <algorithm> <array> <chrono> <cstdint> <filesystem> <functional> <map> <memory>
-    <optional> <span> <string> <string_view> <system_error> <utility> <variant> <vector>)
-  file(WRITE "${PROJECT_BINARY_DIR}/precompiled.cpp" "int main() {}\n")
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/precompiled.cpp" CONTENT "int main() {}\n")
   add_library(precompiled_library OBJECT "${PROJECT_BINARY_DIR}/precompiled.cpp")
-  add_executable(precompiled_test "${PROJECT_BINARY_DIR}/precompiled.cpp")
-  foreach(target precompiled_library precompiled_test)
-    hvd_own(${target})
-    target_precompile_headers(${target} PRIVATE ${common_headers})
-    target_compile_options(${target} PRIVATE
-      $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>)  # for ccache
-  endforeach()
-  set_target_properties(precompiled_test PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-  target_precompile_headers(precompiled_test PRIVATE <catch2/catch.hpp>)
+  hvd_precompile(precompiled_library)
 endif()
 
 # hvd_library(<name> SOURCES ... [PUBLIC deps...] [PRIVATE deps...])

@@ -2,8 +2,9 @@
 //
 // What sanitizers are not to judge: MPI's own libraries, which are not built with them. To see
 // their names, stacks of memory have to be unwound the slow way: they keep no frame pointers.
-// GCC's run time guesses where the thread-local memory of a library that is loaded later begins,
-// from words before it, which may be anything: the search for leaks then dies of signal 11.
+// The run times of GCC 12 and clang 14 guess where the thread-local memory of a library that is
+// loaded later begins, from words before it, which may be anything: the search for leaks then dies
+// of signal 11.
 
 // NOLINTBEGIN(bugprone-reserved-identifier): the sanitizers call them by these names
 #if defined(HVD_SANITIZE_ADDRESS)

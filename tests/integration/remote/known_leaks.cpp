@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // libssh2 1.10 never frees a number that it reads from an ECDSA key file in OpenSSH's own format.
-// To see its name, stacks have to be unwound the slow way: libcrypto keeps no frame pointers.
+// To see its name, stacks have to be unwound the slow way: libcrypto keeps no frame pointers; and
+// clang's run time asks llvm-symbolizer (package llvm-14) for it.
 
 #if defined(HVD_SANITIZE_ADDRESS)
 
