@@ -6,6 +6,7 @@
 
 #include "collectives/types.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,15 +14,15 @@
 
 namespace hvd::test {
 
-inline constexpr coll::DataType kAllTypes[] = {
+inline constexpr std::array kAllTypes{
     coll::DataType::boolean, coll::DataType::u8,  coll::DataType::i8,   coll::DataType::u16,
     coll::DataType::i16,     coll::DataType::u32, coll::DataType::i32,  coll::DataType::u64,
     coll::DataType::i64,     coll::DataType::f16, coll::DataType::bf16, coll::DataType::f32,
     coll::DataType::f64};
 
-inline constexpr coll::ReduceOp kAllReduceOps[] = {coll::ReduceOp::average, coll::ReduceOp::sum,
-                                                   coll::ReduceOp::min, coll::ReduceOp::max,
-                                                   coll::ReduceOp::product};
+inline constexpr std::array kAllReduceOps{coll::ReduceOp::average, coll::ReduceOp::sum,
+                                          coll::ReduceOp::min, coll::ReduceOp::max,
+                                          coll::ReduceOp::product};
 
 /// Elements as whole numbers, in any type.
 [[nodiscard]] std::int64_t load(coll::DataType type, const std::byte* element);
