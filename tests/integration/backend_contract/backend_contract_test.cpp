@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <array>
 #include <cstring>
 #include <random>
 #include <utility>
@@ -157,13 +158,14 @@ void allreduce_of_every_type(ContractRank& self) {
 }
 
 void allreduce_with_factors(ContractRank& self) {
-    const std::pair<double, double> factors[] = {{0.5, 1}, {1, 2}, {0.5, 2}, {1, 0.5}};
+    using Factors = std::pair<double, double>;
+    constexpr std::array kFactors{Factors{0.5, 1}, Factors{1, 2}, Factors{0.5, 2}, Factors{1, 0.5}};
     for (const auto type : kAllTypes) {
         for (const auto op : kAllReduceOps) {
             if (type == DataType::boolean && op == ReduceOp::average) {
                 continue;
             }
-            for (const auto& [prescale, postscale] : factors) {
+            for (const auto& [prescale, postscale] : kFactors) {
                 // Half of a sum is not whole, so only integers, which cut it, have one result.
                 if (postscale < 1 && type >= DataType::f16) {
                     continue;

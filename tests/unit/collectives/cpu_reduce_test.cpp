@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -19,6 +20,7 @@ template <class T>
 std::vector<T> reduce(const Task& task, const std::vector<std::vector<T>>& inputs) {
     std::vector<T> out(inputs.front().size());
     std::vector<const std::byte*> from;
+    from.reserve(inputs.size());
     for (const auto& input : inputs) {
         from.push_back(reinterpret_cast<const std::byte*>(input.data()));
     }
@@ -30,6 +32,7 @@ std::vector<T> reduce(const Task& task, const std::vector<std::vector<T>>& input
 template <class T>
 T reduce_one(const Task& task, const std::vector<T>& values) {
     std::vector<std::vector<T>> inputs;
+    inputs.reserve(values.size());
     for (const T value : values) {
         inputs.push_back({value});
     }
@@ -56,6 +59,7 @@ TEST_CASE("every type and operation gives the exact result at every length") {
         for (std::size_t count = 0; count < 150; count = count < 40 ? count + 1 : count + 13) {
             std::vector<std::vector<std::byte>> inputs;
             std::vector<const std::byte*> from;
+            from.reserve(static_cast<std::size_t>(ranks));
             for (int rank = 0; rank < ranks; ++rank) {
                 from.push_back(inputs.emplace_back(exact_inputs(what, rank, count)).data());
             }
@@ -64,7 +68,7 @@ TEST_CASE("every type and operation gives the exact result at every length") {
 
             Reducer(task_of(type, op), ranks).run(from, {&to, 1}, count);
 
-            CHECK(test::differs_from_result(what, out.data(), count) == "");
+            CHECK_THAT(test::differs_from_result(what, out.data(), count), Catch::Equals(""));
         }
     }
 }
@@ -73,11 +77,11 @@ TEST_CASE("all outputs get the result, and an output may be an input") {
     std::vector<float> one(1000, 1);
     std::vector<float> two(1000, 2);
     std::vector<float> three(1000);
-    const std::byte* from[] = {reinterpret_cast<std::byte*>(one.data()),
-                               reinterpret_cast<std::byte*>(two.data())};
-    std::byte* to[] = {reinterpret_cast<std::byte*>(two.data()),
-                       reinterpret_cast<std::byte*>(three.data()),
-                       reinterpret_cast<std::byte*>(one.data())};
+    const std::array<const std::byte*, 2> from{reinterpret_cast<std::byte*>(one.data()),
+                                               reinterpret_cast<std::byte*>(two.data())};
+    const std::array<std::byte*, 3> to{reinterpret_cast<std::byte*>(two.data()),
+                                       reinterpret_cast<std::byte*>(three.data()),
+                                       reinterpret_cast<std::byte*>(one.data())};
 
     Reducer(task_of(DataType::f32, ReduceOp::sum), 2).run(from, to, 1000, 1);
 
@@ -137,8 +141,9 @@ TEST_CASE("the loops of every instruction set give the same bits") {
     const auto factor = GENERATE(1.0, 0.3);
     const auto use_avx512 = GENERATE(false, true);
     const bool is_float = type >= DataType::f16;
-    const bool is_supported =
-        use_avx512 ? __builtin_cpu_supports("avx512bw") != 0 : __builtin_cpu_supports("avx2") != 0;
+    // An int or a bool, by the compiler.
+    const auto is_supported = static_cast<bool>(use_avx512 ? __builtin_cpu_supports("avx512bw")
+                                                           : __builtin_cpu_supports("avx2"));
     if (!is_supported || (!is_float && (op == ReduceOp::average || factor != 1))) {
         return;
     }
@@ -147,6 +152,7 @@ TEST_CASE("the loops of every instruction set give the same bits") {
     std::mt19937_64 random(7);
     std::vector<std::vector<std::byte>> inputs;
     std::vector<const std::byte*> from;
+    from.reserve(3);
     for (int rank = 0; rank < 3; ++rank) {
         from.push_back(inputs.emplace_back(random_elements(type, kCount, random)).data());
     }
