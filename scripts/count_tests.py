@@ -13,7 +13,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 MACHINE_REASONS = re.compile(r"\b(GPU|root)\b")
-TAIL_LINES = 15
+TAIL_LINES = 40
 CATCH_REASON = re.compile(r"^SKIPPED: (.*)$", re.MULTILINE)
 
 

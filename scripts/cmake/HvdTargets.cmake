@@ -72,6 +72,11 @@ if(HVD_PRECOMPILE)
   add_library(precompiled_library OBJECT "${PROJECT_BINARY_DIR}/precompiled.cpp")
   hvd_precompile(precompiled_library)
 endif()
+function(hvd_reuse_precompiled target from)
+  if(HVD_PRECOMPILE)
+    target_precompile_headers(${target} REUSE_FROM ${from})
+  endif()
+endfunction()
 
 # hvd_library(<name> SOURCES ... [PUBLIC deps...] [PRIVATE deps...])
 # A static library that becomes part of libhorovod or of a program, aliased as hvd::<name>.
@@ -84,9 +89,7 @@ function(hvd_library name)
   add_library(hvd::${name} ALIAS hvd_${name})
   hvd_own(hvd_${name})
   target_link_libraries(hvd_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
-  if(HVD_PRECOMPILE)
-    target_precompile_headers(hvd_${name} REUSE_FROM precompiled_library)
-  endif()
+  hvd_reuse_precompiled(hvd_${name} precompiled_library)
 endfunction()
 
 # hvd_test(<name> SOURCES ... LIBS ... LABEL word [TIMEOUT seconds] [SERIAL])
@@ -108,9 +111,7 @@ function(hvd_test name)
   hvd_own(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   target_link_libraries(${name} PRIVATE hvd::test_main ${arg_LIBS})
-  if(HVD_PRECOMPILE)
-    target_precompile_headers(${name} REUSE_FROM precompiled_test)
-  endif()
+  hvd_reuse_precompiled(${name} precompiled_test)
   # hvd::test_main is our own main: 0 all passed, 1 anything failed, 77 only when a case called
   # hvd::test::skip(reason) and nothing failed.
   catch_discover_tests(${name}

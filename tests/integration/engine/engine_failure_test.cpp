@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/base/unique_fd.hpp"
 #include "tests/integration/engine/engine_rank.hpp"
 #include "tests/support/proc_group.hpp"
 
 #include <catch2/catch.hpp>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -12,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +22,7 @@ using hvd::Deadline;
 using hvd::Errc;
 using hvd::Error;
 using hvd::Exception;
+using hvd::UniqueFd;
 using hvd::coll::DataType;
 using hvd::coll::Op;
 using hvd::coll::ReduceOp;
@@ -64,6 +68,27 @@ long voluntary_switches() {
     }
     return total;
 }
+
+/// Where one rank waits for others, made before they are forked.
+class Gate {
+public:
+    Gate() {
+        std::array<int, 2> ends{};
+        require(::pipe2(ends.data(), O_CLOEXEC) == 0, "pipe2");
+        out_ = UniqueFd(ends[0]);
+        in_ = UniqueFd(ends[1]);
+    }
+    void arrive() const { require(::write(in_.get(), "", 1) == 1, "the gate is broken"); }
+    void await(int ranks) const {
+        for (char byte = 0; ranks > 0; --ranks) {
+            require(::read(out_.get(), &byte, 1) == 1, "the gate is broken");
+        }
+    }
+
+private:
+    UniqueFd out_;
+    UniqueFd in_;
+};
 
 struct Mismatch {
     std::string what;
@@ -143,14 +168,18 @@ TEST_CASE(
                                  Victim{1, false, false}, Victim{0, true, false});
     CAPTURE(victim.rank, victim.is_warm, victim.leaves_children);
     const auto socket = unique_socket_name();
+    const Gate warm;
 
     const auto ends = run_ranks(kSize, [&](int rank) {
         const auto self = join_world(rank, kSize, socket);
         std::vector<float> data(1000, 1.0F);
         if (victim.is_warm) {
             self->run({allreduce("warm", data)});
+            warm.arrive();
         }
         if (rank == victim.rank) {
+            // What has ended here may go on in others, and would fail with this rank.
+            warm.await(victim.is_warm ? kSize : 0);
             if (victim.leaves_children && ::fork() == 0) {
                 // A data loader: it has inherited every descriptor.
                 ::sleep(5);
