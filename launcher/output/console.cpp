@@ -35,11 +35,19 @@ void ConsoleSink::flush() {
     if (!text_.empty() && !target.is_broken) {
         const int error = write_all(target.fd, text_, [this] { ++events_.writes; });
         if (error != 0) {
-            target.is_broken = true;
-            events_.on_error(current_, error);
+            break_off(error);
         }
     }
     text_.clear();
+}
+
+/// Where both streams are one, the reader of both has gone.
+void ConsoleSink::break_off(int error_number) {
+    const bool are_one = console_streams_are_one();
+    for (auto& each : places_) {
+        each.is_broken = each.is_broken || are_one || &each == &place(current_);
+    }
+    events_.on_error(are_one ? OutputStream::out : current_, error_number);
 }
 
 bool console_streams_are_one() {

@@ -18,8 +18,9 @@ struct ConsoleEvents {
     /// Counts finished writes, so that a reader who is slow is told from one who does not read.
     std::atomic<std::uint64_t> writes{0};
 
-    /// Writing failed with this errno; the stream's output is dropped from then on. Called once per
-    /// stream, on the writer's thread.
+    /// Writing failed with this errno; the stream's output is dropped from then on, and of both
+    /// where they are one: that counts as standard output. Called once per place, on the writer's
+    /// thread.
     std::function<void(OutputStream, int)> on_error;
 };
 
@@ -45,6 +46,7 @@ private:
     [[nodiscard]] Place& place(OutputStream stream) {
         return places_.at(static_cast<std::size_t>(stream));
     }
+    void break_off(int error_number);
 
     ConsoleEvents& events_;  // outlives the sink
     std::array<Place, 2> places_;

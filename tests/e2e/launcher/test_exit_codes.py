@@ -191,6 +191,19 @@ def test_a_closed_standard_output_is_141_and_ends_the_job(launcher):
     assert ended.stdout.endswith(b"<stdout>:x\n")
 
 
+def test_a_closed_pipe_of_both_streams_is_141_also_where_nobody_writes_to_stdout(launcher):
+    script = "'for i in $(seq 50); do echo x >&2; sleep 0.1; done'"
+    command = " ".join(launcher.command("-np", 1, "sh", "-c", script))
+
+    ended = subprocess.run(
+        ["bash", "-c", f"{command} 2>&1 | head -n 1; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        timeout=60,
+    )
+
+    assert (ended.returncode, ended.stdout) == (141, b"[0]<stderr>:x\n")
+
+
 def test_ranks_that_end_early_and_well_do_not_end_the_job(launcher):
     job = launcher.run("-np", 3, *only_rank(2, "sleep 0.5; echo last", others="exit 0"))
 
