@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 
@@ -8,6 +9,9 @@ namespace hvd::launch::agent {
 
 /// The signals that ask for an end.
 inline constexpr std::array kStopSignals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+[[nodiscard]] constexpr bool is_stop_signal(int number) noexcept {
+    return std::ranges::find(kStopSignals, number) != kStopSignals.end();
+}
 
 /// As long as it lives, signals that ask for an end are obeyed also in a process that is the first
 /// of its PID namespace (the entry point of a container): the kernel drops those that such a one

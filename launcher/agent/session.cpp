@@ -30,10 +30,6 @@ constexpr auto kAbandonedGrace = std::chrono::milliseconds(500);
 /// Slurm sends these to steps too; USR2 has another meaning besides (kGuardDiedSignal).
 constexpr std::array kStepSignals{SIGUSR1, SIGTSTP, SIGCONT};
 
-bool is_stop_signal(int number) {
-    return std::ranges::find(kStopSignals, number) != kStopSignals.end();
-}
-
 UniqueFd open_signals(bool is_slurm_step) {
     sigset_t wanted;
     ::sigemptyset(&wanted);

@@ -2,6 +2,7 @@
 //
 // What the agent does with each message of the launcher, but for questions.
 #include "launcher/agent/clock.hpp"
+#include "launcher/agent/first_process.hpp"
 #include "launcher/agent/session.hpp"
 
 #include <chrono>
@@ -80,6 +81,9 @@ void Session::bring(wire::Start& start) {
 }
 
 void Session::on(const wire::Signal& signal) {
+    if (ranks_ && is_stop_signal(signal.number)) {
+        ranks_->cancel_starts();  // they would not hear it, and run until they are killed
+    }
     if (ranks_ && setup_.is_slurm_step) {
         step_signals_.ask(signal.number, std::chrono::steady_clock::now(), grace_);
     } else if (ranks_) {

@@ -30,8 +30,7 @@ void StepSignals::ask(int number, TimePoint now, std::chrono::milliseconds grace
         held_.erase(number == SIGTSTP ? SIGCONT : SIGTSTP);
     }
     if (!is_recent(number, now)) {
-        const bool is_end = std::ranges::find(kStopSignals, number) != kStopSignals.end();
-        held_.emplace(number, now + (is_end ? std::min(kHold, grace / 4) : kHold));
+        held_.emplace(number, now + (is_stop_signal(number) ? std::min(kHold, grace / 4) : kHold));
     }
 }
 

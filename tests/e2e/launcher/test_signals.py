@@ -92,6 +92,22 @@ def test_a_second_request_kills_at_once(launcher, stack):
     assert ended.seconds < 30
 
 
+def test_a_request_during_the_start_keeps_the_other_ranks_from_starting(launcher, tmp_path):
+    file = tmp_path / "summary.json"
+    flags = ("-np", 64, "--bind-to", "none", "--grace", 20, "--summary", file)
+    script = "[ $HOROVOD_RANK = 0 ] && kill -INT $LAUNCHER; exec sleep 60"
+
+    ended = launcher.run(
+        *flags, "sh", "-c", script, prefix=("sh", "-c", 'LAUNCHER=$$ exec "$@"', "sh")
+    )
+
+    assert ended.code == 130
+    assert ended.seconds < 20
+    ranks = json.loads(file.read_text())["ranks"]
+    assert {rank["signal"] for rank in ranks} <= {"SIGINT", None}
+    assert {rank["class"] for rank in ranks} == {"stopped"}
+
+
 def test_two_signals_at_once_are_one_request(launcher, stack):
     job = start_ready(launcher, stack, *trapping("echo got NAME; sleep 0.5; echo saved; exit 0"))
 
