@@ -133,6 +133,9 @@ void Supervisor::pass_on(int number) {
     if (phase_ == Phase::running) {
         signal_ranks(number);
     }
+    if (number == SIGCONT && std::exchange(is_pausing_, false)) {
+        go_on();  // a stop that has not come yet is called off
+    }
     if (number == SIGTSTP && !std::exchange(is_pausing_, true)) {
         // The ranks are told first: once stopped, this process cannot tell them. Nor can it tell
         // the agents that it lives, so their lease rests.
@@ -177,8 +180,12 @@ void Supervisor::stop_for_now() {
     if (!std::exchange(is_pausing_, false)) {
         return;
     }
-    pause_timer_.cancel();
     stop_self();
+    go_on();
+}
+
+void Supervisor::go_on() {
+    pause_timer_.cancel();
     pulse_->resume(io_.now());
     feel_pulse();
 }

@@ -122,6 +122,7 @@ private:
     void ask_bare_launcher(int number);
     [[nodiscard]] bool has_bare_launcher(std::size_t host) const;
     void stop_for_now();
+    void go_on();
     void on_message(std::size_t host, wire::FromAgent message);
     void on_agent_end(std::size_t host);
     void wait_for_agents();

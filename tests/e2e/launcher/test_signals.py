@@ -193,6 +193,23 @@ def test_a_terminal_stop_stops_all_and_continues_all(launcher, stack):
     assert job.end().code == 143
 
 
+def test_a_terminal_stop_that_is_called_off_in_time_stops_nothing(launcher, tmp_path):
+    shell, is_there = tmp_path / "shell", tmp_path / "is-there"
+    shell.write_text(f"#!/bin/sh\ntouch {is_there}\nexec sleep 60\n")  # it never reads
+    shell.chmod(0o755)
+    with launcher.start("-np", 1, "-H", "elsewhere:1", "--remote-shell", shell, "true") as job:
+        while not is_there.exists():
+            assert job.process.poll() is None
+            time.sleep(0.02)
+
+        job.signal(signal.SIGTSTP)
+        time.sleep(0.3)
+        job.signal(signal.SIGCONT)
+
+        time.sleep(1.2)  # after which it would have stopped
+        assert state_of(job.process.pid) != "T"
+
+
 def test_ctrl_c_at_a_terminal_reaches_each_rank_once(launcher, tmp_path):
     script = (
         f"trap 'echo INT >> {tmp_path}/rank.$HOROVOD_RANK' INT; echo ready; "
