@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,21 @@ def _replace(value: Any, kinds: type, make: Callable[[Any], Any]) -> Any:
     return value
 
 
+@contextlib.contextmanager
+def loading_in_place(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """What load_state_dict replaces within it goes into the groups and the state that were there.
+
+    A wrapped optimizer shares them with the one it was made from, and so with schedulers of that.
+    """
+    groups, state = optimizer.param_groups, optimizer.state
+    yield
+    loaded = [dict(one) for one in (*optimizer.param_groups, optimizer.state)]
+    optimizer.param_groups, optimizer.state = groups, state
+    for old, new in zip((*groups, state), loaded, strict=True):
+        old.clear()
+        old.update(new)
+
+
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
 ) -> None:
@@ -85,7 +101,8 @@ def broadcast_optimizer_state(
     named = [(f"optimizer_state.{index}", tensor) for index, tensor in enumerate(tensors)]
     _broadcast_all(named, root_rank)
     if state is not None:
-        optimizer.load_state_dict(state)
+        with loading_in_place(optimizer):
+            optimizer.load_state_dict(state)
 
 
 def broadcast_object(

@@ -16,6 +16,7 @@ from horovod.common.basics import Adasum, Average, basics, reduce_op
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.common.util import split_list
 from horovod.torch.compression import Compression, Compressor
+from horovod.torch.functions import loading_in_place
 from horovod.torch.gradient_queue import (
     GradientQueue,
     GradientSlot,
@@ -77,7 +78,8 @@ class _DistributedOptimizer(_UserClass):
         self._reset_passes()
         self._synchronized = False
         self._should_synchronize = True
-        super().load_state_dict(*args, **kwargs)
+        with loading_in_place(self):
+            super().load_state_dict(*args, **kwargs)
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """How many backward passes accumulate locally before gradients are combined."""
@@ -158,6 +160,10 @@ class _DistributedOptimizer(_UserClass):
                 "a race condition."
             )
         super().zero_grad(*args, **kwargs)
+
+
+# The user's step, which ours calls, runs the hooks; torch wraps what is not marked when it loads.
+_DistributedOptimizer.step.hooked = True  # type: ignore[attr-defined]
 
 
 def _check_passes(passes: int) -> None:

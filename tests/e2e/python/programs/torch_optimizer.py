@@ -168,14 +168,31 @@ def schedulers_made_before_wrapping_still_work() -> None:
     base = sgd(model)
     scheduler = torch.optim.lr_scheduler.StepLR(base, 1, gamma=0.1)
     optimizer = hvd.DistributedOptimizer(base, model.named_parameters())
-    loss_of(model, own_batch(hvd.rank())).backward()
-    optimizer.step()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        scheduler.step()
-    assert abs(optimizer.param_groups[0]["lr"] - 0.01) < 1e-12
+    for given in (optimizer, base):
+        hvd.broadcast_optimizer_state(given, root_rank=0)
+        loss_of(model, own_batch(hvd.rank())).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scheduler.step()
+    assert abs(optimizer.param_groups[0]["lr"] - 0.001) < 1e-12
+    assert optimizer.state is base.state
     weights = hvd.allgather(model[0].weight.detach().flatten().unsqueeze(0))
     assert torch.equal(weights, weights[:1].expand_as(weights))
+
+
+@case
+def step_hooks_run_once_on_combined_gradients() -> None:
+    model = torch.nn.Linear(1, 1, bias=False)
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    seen: list[float] = []
+    optimizer.register_step_pre_hook(lambda *_: seen.append(model.weight.grad.item()))
+    optimizer.register_step_post_hook(lambda *_: seen.append(model.weight.grad.item()))
+    model(torch.full((1, 1), float(hvd.rank()))).sum().backward()
+    optimizer.step()
+    assert seen == [(hvd.size() - 1) / 2] * 2, seen
 
 
 @case
