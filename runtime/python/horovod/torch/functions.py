@@ -20,17 +20,23 @@ from horovod.torch.submission import Place, Settings
 
 
 def broadcast_parameters(
-    params: Mapping[str, torch.Tensor] | Iterable[tuple[str, torch.Tensor]], root_rank: int
+    params: Mapping[str, torch.Tensor] | Iterable[tuple[str, torch.Tensor] | torch.Tensor],
+    root_rank: int,
 ) -> None:
-    """Overwrites parameters with those of the root: a `state_dict()`, or `named_parameters()`."""
-    named = list(params.items()) if isinstance(params, Mapping) else list(params)
-    for pair in named:
-        if not isinstance(pair, tuple) or len(pair) != 2:
+    """Overwrites parameters with those of the root: a `state_dict()`, `named_parameters()`, or
+    `parameters()`, which go by their places."""
+    given = params.items() if isinstance(params, Mapping) else params
+    pairs: list[Any] = [
+        one if isinstance(one, tuple) else (f"parameter.{place}", one)
+        for place, one in enumerate(given)
+    ]
+    for pair in pairs:
+        if len(pair) != 2:
             raise ValueError(
-                "broadcast_parameters needs a state_dict or pairs of name and tensor, such as "
-                f"model.named_parameters(); got {type(pair).__name__}"
+                "broadcast_parameters needs a state_dict, model.named_parameters() or "
+                f"model.parameters(); got a tuple of {len(pair)}"
             )
-    _broadcast_all([(name, tensor) for name, tensor in named if tensor is not None], root_rank)
+    _broadcast_all([(name, tensor) for name, tensor in pairs if tensor is not None], root_rank)
 
 
 def _broadcast_all(named: Sequence[tuple[str, torch.Tensor]], root_rank: int) -> None:

@@ -403,7 +403,16 @@ def models_with_running_statistics_are_broadcast() -> None:
     assert model[1].num_batches_tracked.item() == 1
     assert model[1].num_batches_tracked.shape == torch.Size([])
     assert len({str(one) for one in hvd.allgather_object(str(model.state_dict()))}) == 1
-    raises(ValueError, lambda: hvd.broadcast_parameters(model.parameters(), 0))
+
+
+@case
+def parameters_without_names_are_broadcast() -> None:
+    for as_given in (list, iter):
+        parameters = [torch.full((2,), float(hvd.rank())), None, torch.tensor(hvd.rank())]
+        hvd.broadcast_parameters(as_given(parameters), root_rank=hvd.size() - 1)
+        assert parameters[0].tolist() == [hvd.size() - 1.0] * 2
+        assert parameters[2].item() == hvd.size() - 1
+    raises(ValueError, lambda: hvd.broadcast_parameters([("weight",)], 0))
 
 
 class AsksForRank(Dataset):
