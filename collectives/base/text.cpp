@@ -24,6 +24,15 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     return row[b.size()];
 }
 
+/// How far a typing error leads. A short word is soon another one.
+std::size_t most_edits(std::size_t letters) {
+    constexpr std::size_t kSwap = 2;  // two letters in the wrong order
+    if (letters < 3) {
+        return 0;
+    }
+    return letters == 3 ? 1 : std::max(kSwap, letters / 3);
+}
+
 constexpr int kMaxRangeValue = 1 << 20;  // a typing error must not fill the memory
 
 }  // namespace
@@ -90,7 +99,7 @@ std::string one_line(std::string_view text, std::size_t max_characters) {
 std::optional<std::string_view> nearest(std::string_view word,
                                         std::span<const std::string_view> candidates) {
     std::optional<std::string_view> best;
-    std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+    std::size_t best_distance = most_edits(word.size()) + 1;
     for (const auto candidate : candidates) {
         const auto distance = edit_distance(word, candidate);
         if (distance < best_distance) {

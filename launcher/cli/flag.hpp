@@ -117,6 +117,9 @@ inline constexpr std::string_view kDoctor = "doctor";
 /// The same with --join, beside which few flags (as they were typed) have a meaning.
 [[nodiscard]] Status check_joining(Draft& draft, const std::vector<std::string>& spellings);
 
+/// Says of a word (with its value, if that is in it) that it is no flag, and what to write instead.
+[[nodiscard]] Error unknown_flag(const std::vector<FlagSection>& sections, std::string_view word);
+
 /// The text of --help, at most 80 columns wide.
 [[nodiscard]] std::string help_text(const std::vector<FlagSection>& sections);
 

@@ -2,7 +2,6 @@
 #include "launcher/cli/options.hpp"
 
 #include "collectives/base/assert.hpp"
-#include "collectives/base/text.hpp"
 #include "launcher/cli/config_file.hpp"
 #include "launcher/cli/flag.hpp"
 #include "launcher/cli/values.hpp"
@@ -77,11 +76,11 @@ std::string_view bare_name(std::string_view name) {
 /// Finds a flag by its name.
 class FlagTable {
 public:
-    explicit FlagTable(const std::vector<FlagSection>& sections) {
+    /// `sections` outlive it.
+    explicit FlagTable(const std::vector<FlagSection>& sections) : sections_(sections) {
         for (const auto& section : sections) {
             for (const auto& flag : section.flags) {
                 for (const auto name : flag.names) {
-                    spellings_.push_back(name);
                     by_name_.emplace(bare_name(name), &flag);
                 }
             }
@@ -101,23 +100,14 @@ public:
         return has_two_dashes && name.size() == 1 ? nullptr : find(name);
     }
 
-    /// The known flag that looks most like `spelled`.
-    [[nodiscard]] std::optional<std::string_view> nearest_to(std::string_view spelled) const {
-        return nearest(spelled, spellings_);
+    [[nodiscard]] Error refuse(std::string_view word) const {
+        return unknown_flag(sections_, word);
     }
 
 private:
+    const std::vector<FlagSection>& sections_;
     std::unordered_map<std::string_view, const Flag*> by_name_;
-    std::vector<std::string_view> spellings_;
 };
-
-Error unknown_flag(const FlagTable& table, std::string_view word) {
-    const auto spelled = without_value(word);
-    const auto guess = table.nearest_to(spelled);
-    return wrong("unknown flag '" + std::string(spelled) + "'" +
-                 (guess ? "; did you mean " + std::string(*guess) + "?"
-                        : "; 'horovodrun --help' lists the flags"));
-}
 
 /// The command line in its two parts.
 struct Words {
@@ -141,7 +131,7 @@ Result<Words> split_words(const FlagTable& table, const std::vector<std::string>
         const bool has_value = spelled.size() != next->size();
         const auto* flag = table.find_word(*next);
         if (flag == nullptr) {
-            return unknown_flag(table, *next);
+            return table.refuse(*next);
         }
         if (has_value && flag->value_name.empty()) {
             return wrong(std::string(spelled) + " takes no value, but got " +

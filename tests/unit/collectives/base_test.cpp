@@ -63,6 +63,14 @@ TEST_CASE("a typing error finds its nearest name, nonsense finds none") {
     CHECK_FALSE(hvd::nearest("zzzzzz", kNames));
 }
 
+TEST_CASE("a short word has no nearest name by accident") {
+    constexpr std::array<std::string_view, 2> kNames{"cb", "np"};
+    const auto* word = GENERATE("n", "nq", "mca");
+    CAPTURE(word);
+
+    CHECK_FALSE(hvd::nearest(word, kNames));
+}
+
 TEST_CASE("of many parts the first are named and the others counted") {
     const std::vector<std::string> parts{"a", "b", "c"};
 

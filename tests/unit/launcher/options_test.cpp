@@ -226,13 +226,65 @@ TEST_CASE("an unknown flag is an error that names the nearest known one") {
     CHECK(error("--dryrun -np 2 a") == "unknown flag '--dryrun'; did you mean --dry-run?");
     CHECK(error("-np 2 --completely-unknown=3 a") ==
           "unknown flag '--completely-unknown'; 'horovodrun --help' lists the flags");
-    CHECK_THAT(error("-x -np 2 a"), Catch::Contains("unknown flag '-x'"));
-    CHECK_THAT(error("-np4 a"), Catch::Contains("unknown flag '-np4'"));
+}
+
+TEST_CASE("a guess is neither by accident nor the opposite") {
+    const auto* flag = GENERATE("-x2", "-m", "-f", "-k", "-mc", "--verbatim", "--no-verbose",
+                                "--no-share-gpus", "--no-gloo", "--max", "--elastic");
+    CAPTURE(flag);
+
+    CHECK(error("-np 2 " + std::string(flag) + " a") ==
+          "unknown flag '" + std::string(flag) + "'; 'horovodrun --help' lists the flags");
 }
 
 TEST_CASE("flags are not abbreviated, because a later flag would change what they mean") {
-    CHECK_THAT(error("-np 2 --fusion 4 a"), Catch::Contains("unknown flag '--fusion'"));
-    CHECK_THAT(error("-np 2 --verb a"), Catch::Contains("unknown flag '--verb'"));
+    struct Example {
+        std::string flag;
+        std::string guess;
+    };
+    const auto& example = GENERATE(values<Example>({
+        {"--fusion", "--fusion-threshold-mb"},
+        {"--autotune-log", "--autotune-log-file"},
+        {"--start", "--start-timeout"},
+        {"-hostf", "-hostfile"},
+        {"--out", "one of --output-format, --output-filename"},
+        {"--no-over", "--no-oversubscribe"},
+    }));
+
+    const auto text = error("-np 2 " + example.flag + " 4 a");
+
+    CHECK(text == "unknown flag '" + example.flag + "'; did you mean " + example.guess + "?");
+}
+
+TEST_CASE("a flag of other launchers is answered with ours") {
+    struct Example {
+        std::string flag;
+        std::string advice;
+    };
+    const auto& example = GENERATE(values<Example>({
+        {"-x", "write --env NAME[=VALUE]"},
+        {"-machinefile", "write -hostfile FILE"},
+        {"--nproc-per-node=4", "the slots of the hosts say so: -H node1:4,node2:4"},
+        {"--nproc_per_node=4", "the slots of the hosts say so: -H node1:4,node2:4"},
+        {"-ppn", "the slots of the hosts say so: -H node1:4,node2:4"},
+        {"--nnodes", "the hosts are those of -H node1:4,node2:4 or -hostfile FILE"},
+        {"--oversubscribe", "it is not needed here; leave it out"},
+        {"--allow-run-as-root", "it is not needed here; leave it out"},
+        {"--map-by", "ranks fill the hosts in their order"},
+        {"-mca", "MCA parameters are for Open MPI"},
+    }));
+
+    CHECK_THAT(error("-np 2 " + example.flag + " a"),
+               Catch::StartsWith("unknown flag '" + example.flag.substr(0, example.flag.find('=')) +
+                                 "'; " + example.advice));
+}
+
+TEST_CASE("a value that sticks to its flag is to be written apart") {
+    CHECK(error("-np4 a") == "unknown flag '-np4'; write a space: -np 4");
+    CHECK(error("-n4 a") == "unknown flag '-n4'; write a space: -n 4");
+    CHECK(error("-np 2 -p22 a") == "unknown flag '-p22'; write a space: -p 22");
+    CHECK(error("-Hlocalhost:2 a") ==
+          "unknown flag '-Hlocalhost:2'; write a space: -H localhost:2");
 }
 
 TEST_CASE("a missing or superfluous value is an error that names the flag") {
