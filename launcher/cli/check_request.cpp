@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Whether what the flags say together makes a job, or something for the doctor.
+#include "collectives/base/text.hpp"
 #include "launcher/cli/flag.hpp"
 
+#include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace hvd::launch {
@@ -43,6 +47,49 @@ Status check_ranks(const LaunchRequest& request) {
     return ok();
 }
 
+/// The number of ranks is missing: perhaps it stands where it is an argument of the command.
+Error missing_ranks(const std::vector<std::string>& command) {
+    constexpr std::array<std::string_view, 3> kNames{"-np", "--np", "--num-proc"};
+    constexpr std::array kDoctors{kDoctor};
+    const std::string text = "say how many ranks to start: ";
+    const auto late = std::ranges::find_if(command, [&](std::string_view word) {
+        return std::ranges::find(kNames, word.substr(0, word.find('='))) != kNames.end();
+    });
+    if (late != command.end()) {
+        return wrong(text + late->substr(0, late->find('=')) + " stands behind the command '" +
+                     command.front() + "', which gets it; write it before: horovodrun -np N " +
+                     join({command.begin(), late}, " "));
+    }
+    const bool is_nearly_doctor =
+        !command.empty() && command.front() != kDoctor && nearest(command.front(), kDoctors);
+    return wrong(text + "-np N" + (is_nearly_doctor ? "; or did you mean horovodrun doctor?" : ""));
+}
+
+/// "–np", as text editors write "-np": no program is called so.
+Status check_dash(std::string_view word) {
+    struct Dash {
+        std::string_view text;
+        std::string_view name;
+    };
+    constexpr std::array kDashes{Dash{"\u2010", "U+2010"}, Dash{"\u2011", "U+2011"},
+                                 Dash{"\u2012", "U+2012"}, Dash{"\u2013", "U+2013"},
+                                 Dash{"\u2014", "U+2014"}, Dash{"\u2015", "U+2015"},
+                                 Dash{"\u2212", "U+2212"}, Dash{"\uff0d", "U+FF0D"}};
+    const auto* const dash = std::ranges::find_if(
+        kDashes, [&](const Dash& each) { return word.starts_with(each.text); });
+    if (dash == kDashes.end()) {
+        return ok();
+    }
+    std::string plain = "-";
+    auto rest = word.substr(dash->text.size());
+    for (; rest.starts_with(dash->text); rest.remove_prefix(dash->text.size())) {
+        plain += '-';
+    }
+    return wrong("'" + std::string(word) + "' begins with another dash (" +
+                 std::string(dash->name) + ") than '-', as text editors put in its place; write " +
+                 plain + std::string(rest));
+}
+
 }  // namespace
 
 Status check_remote_shell(const LaunchRequest& request) {
@@ -71,6 +118,9 @@ Status check_remote_shell(const LaunchRequest& request) {
 
 Status check_job(const Draft& draft) {
     const auto& request = draft.request;
+    if (!request.command.empty()) {
+        HVD_TRY_STATUS(check_dash(request.command.front()));
+    }
     if (draft.json) {
         return wrong(
             "--json is about what `horovodrun doctor` finds; write doctor first, or "
@@ -83,7 +133,7 @@ Status check_job(const Draft& draft) {
         return wrong("--facts plans without starting anything; add --dry-run");
     }
     if (!request.processes && request.hosts.empty() && !request.facts_file && !request.join_hosts) {
-        return wrong("say how many ranks to start: -np N");
+        return missing_ranks(request.command);
     }
     if (request.prefix && request.prefix_timestamp) {
         return wrong("-prefix-timestamp and --prefix: write {time} into the prefix instead");

@@ -153,6 +153,36 @@ TEST_CASE("the number of ranks may be left out where hosts are given") {
     CHECK(error("a") == "say how many ranks to start: -np N");
 }
 
+TEST_CASE("a number of ranks behind the command is said to stand in the wrong place") {
+    const auto* tail = GENERATE("-np 2", "--np=2", "--num-proc 2");
+
+    CHECK_THAT(error("python s.py " + std::string(tail)),
+               Catch::StartsWith("say how many ranks to start: ") &&
+                   Catch::EndsWith(" stands behind the command 'python', which gets it; write it "
+                                   "before: horovodrun -np N python s.py"));
+    CHECK(error("head -n 2 file") == "say how many ranks to start: -np N");
+}
+
+TEST_CASE("a dash that only looks like one is named") {
+    const auto [word, name, wanted] = GENERATE(table<std::string, std::string, std::string>({
+        {"\u2013np", "U+2013", "-np"},
+        {"\u2014H", "U+2014", "-H"},
+        {"\u2212\u2212np", "U+2212", "--np"},
+    }));
+
+    for (const std::string flags : {"", "-np 2 "}) {
+        CHECK(error(flags + word + " 2 a") ==
+              "'" + word + "' begins with another dash (" + name +
+                  ") than '-', as text editors put in its place; write " + wanted);
+    }
+}
+
+TEST_CASE("a command that is nearly called doctor is asked about") {
+    CHECK(error("docter -H a:1") ==
+          "say how many ranks to start: -np N; or did you mean horovodrun doctor?");
+    CHECK(request("-np 1 docter").command == Words{"docter"});
+}
+
 TEST_CASE("a command line that cannot be right is refused with flag, value and remedy") {
     struct Example {
         std::string text;
