@@ -22,8 +22,27 @@ using namespace hvd::rt::abi;  // NOLINT(google-build-using-namespace): the othe
 
 struct hvd_plan {
     hvd::rt::Plan plan;
+    int world_size = 0;  // in which the operations are known to be possible
     bool was_started = false;
 };
+
+namespace {
+
+/// A plan outlives its world, and the next one may be smaller.
+hvd::Status fit(hvd_plan& plan, int world_size) {
+    if (plan.world_size != world_size) {
+        for (const auto* operation : plan.plan.operations) {
+            if (auto possible = hvd::rt::check(operation->signature, world_size); !possible) {
+                return std::move(possible).error().context("tensor '" + operation->name->text +
+                                                           "'");
+            }
+        }
+        plan.world_size = world_size;
+    }
+    return hvd::ok();
+}
+
+}  // namespace
 
 hvd_status hvd_plan_create(hvd_context* context,
                            const hvd_request* requests,
@@ -36,10 +55,11 @@ hvd_status hvd_plan_create(hvd_context* context,
         *plan = nullptr;
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
-        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
+        const int size = world->topology().size;
+        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, size));
         HVD_TRY(auto* const tickets, mine->tickets());
         HVD_TRY(auto operations, tickets->create(read));
-        *plan = new hvd_plan{.plan = hvd::rt::make_plan(std::move(operations))};
+        *plan = new hvd_plan{.plan = hvd::rt::make_plan(std::move(operations)), .world_size = size};
         return HVD_OK;
     });
 }
@@ -51,6 +71,7 @@ hvd_status hvd_plan_start(hvd_context* context, hvd_plan* plan) {
         if (plan == nullptr) {
             return invalid("hvd_plan_start: no plan");
         }
+        HVD_TRY_STATUS(fit(*plan, world->topology().size));
         HVD_TRY_STATUS(world->engine().start(plan->plan));
         plan->was_started = true;
         return HVD_OK;
@@ -73,6 +94,7 @@ hvd_status hvd_plan_run(hvd_context* context, hvd_plan* plan, int64_t timeout_ms
         if (plan == nullptr) {
             return invalid("hvd_plan_run: no plan");
         }
+        HVD_TRY_STATUS(fit(*plan, world->topology().size));
         auto ran = world->engine().run(plan->plan, deadline_in(timeout_ms));
         // Refused, such as for a name that is pending already, it leaves its operations as they
         // were.

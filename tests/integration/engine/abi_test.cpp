@@ -34,7 +34,7 @@ TEST_CASE("every operation of the C++ API, at 1, 2 and 3 ranks") {
 }
 
 TEST_CASE("memory, plans and the first of several tickets through the C ABI") {
-    const std::string name = GENERATE("memory", "plans", "wait_for_any");
+    const std::string name = GENERATE("memory", "plans", "plan_in_smaller_world", "wait_for_any");
     const int ranks = GENERATE(1, 2, 3);
     CAPTURE(name, ranks);
 

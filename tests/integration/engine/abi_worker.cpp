@@ -276,11 +276,39 @@ void plans() {
     require(hvd_plan_free(context, nullptr) == HVD_OK, "freeing nothing");
 }
 
+/// What the next world has no rank for is refused.
+void plan_in_smaller_world() {
+    const std::array<std::int64_t, 1> extent{1};
+    std::array<float, 1> data{};
+    const auto tensor = tensor_of(data.data(), extent.data());
+    auto request = request_of("weights", HVD_BROADCAST, &tensor, &tensor);
+    hvd_plan* plan = nullptr;
+    int size = 0;
+    {
+        auto world = hvd::init();
+        size = world.size();
+        request.root = size - 1;
+        require(hvd_plan_create(world.context(), &request, 1, &plan) == HVD_OK, "a plan");
+        require(hvd_plan_run(world.context(), plan, -1) == HVD_OK, "running");
+    }
+    (void)::setenv("HOROVOD_LAUNCHER", "none", 1);
+    auto alone = hvd::init();
+    require(alone.size() == 1, "not alone");
+    const auto expected = size == 1 ? HVD_OK : HVD_INVALID_ARGUMENT;
+    require(hvd_plan_run(alone.context(), plan, -1) == expected, "running alone");
+    require(hvd_plan_free(alone.context(), plan) == HVD_OK, "freeing");
+}
+
 const std::map<std::string, void (*)()> kCases{
-    {"leave_and_join", leave_and_join}, {"join_twice", join_twice},
-    {"fork_children", fork_children},   {"meet_own_job", meet_own_job},
-    {"all_operations", all_operations}, {"memory", memory},
-    {"wait_for_any", wait_for_any},     {"plans", plans},
+    {"leave_and_join", leave_and_join},
+    {"join_twice", join_twice},
+    {"fork_children", fork_children},
+    {"meet_own_job", meet_own_job},
+    {"all_operations", all_operations},
+    {"memory", memory},
+    {"wait_for_any", wait_for_any},
+    {"plans", plans},
+    {"plan_in_smaller_world", plan_in_smaller_world},
 };
 
 int launch(int ranks, const std::string& name) {
