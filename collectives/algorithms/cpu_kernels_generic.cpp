@@ -5,6 +5,7 @@
 #include "collectives/algorithms/cpu_kernels.hpp"
 #include "collectives/algorithms/half.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -190,7 +191,8 @@ struct ScaledPolicy {
         if constexpr (kOp == ReduceOp::average) {
             return static_cast<T>(sum / static_cast<Sum>(args.divisor));
         } else {
-            return static_cast<T>(sum);
+            using Limits = std::numeric_limits<T>;
+            return static_cast<T>(std::clamp(sum, Sum{Limits::min()}, Sum{Limits::max()}));
         }
     }
 };

@@ -234,6 +234,12 @@ TEST_CASE("scaled integers are cut towards zero per input and saturate in the re
     const auto tripled = task_of(DataType::i8, ReduceOp::sum, 1, 3);
     CHECK(reduce_one<std::int8_t>(tripled, {100, 100}) == 127);
     CHECK(reduce_one<std::int8_t>(tripled, {-100, -100}) == -128);
+    const auto doubled = task_of(DataType::i8, ReduceOp::sum, 2);
+    CHECK(reduce_one<std::int8_t>(doubled, {60, 60}) == 127);
+    CHECK(reduce_one<std::int8_t>(doubled, {-60, -60}) == -128);
+    const auto most = std::numeric_limits<std::int64_t>::max();
+    const auto large = task_of(DataType::i64, ReduceOp::sum, 2);
+    CHECK(reduce_one<std::int64_t>(large, {most / 4 + 1, most / 4 + 1}) == most);
     const auto huge = task_of(DataType::i64, ReduceOp::max, 1e30);
     CHECK(reduce_one<std::int64_t>(huge, {5, 7}) == std::numeric_limits<std::int64_t>::max());
 }
