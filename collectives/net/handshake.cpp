@@ -13,7 +13,7 @@
 namespace hvd::coll::net {
 namespace {
 
-constexpr std::uint16_t kVersion = 1;
+constexpr std::uint16_t kVersion = 2;
 constexpr std::string_view kMagic = "HVDLINK\n";
 constexpr std::size_t kHostBytes = 64;
 constexpr std::size_t kMacBytes = crypto_auth_hmacsha256_BYTES;

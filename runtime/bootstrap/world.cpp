@@ -318,7 +318,6 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
                                                             .communicator = std::move(communicator),
                                                             .reactor = bed}),
                          .select = coll::select,
-                         .fusion_bytes = config.fusion_bytes,
                          .rank = place.topology.rank},
             .config = config,
             .on_peer_lost =

@@ -36,6 +36,8 @@ public:
     /// True if bytes moved.
     [[nodiscard]] bool flush() noexcept;
 
+    [[nodiscard]] bool is_waiting() const noexcept { return sent_ < waiting_.size(); }
+
 private:
     ByteRing& ring_;
     std::vector<std::byte> waiting_;

@@ -168,16 +168,21 @@ bool ShmChannel::has_room(std::uint64_t position, std::size_t count) {
     return position + count - slowest_ <= kLogEntries;
 }
 
+/// Either who reads on sees that we starve, or we see the room it has made.
+bool ShmChannel::finds_room(std::uint64_t position, std::size_t count) {
+    if (has_room(position, count)) {
+        return true;
+    }
+    shared_.log.starved.store(1, std::memory_order_seq_cst);
+    return has_room(position, count);
+}
+
 bool ShmChannel::append(std::span<const std::uint32_t> entries) {
     auto& log = shared_.log;
     auto position = log.reserved.load(std::memory_order_relaxed);
     do {
-        if (!has_room(position, entries.size())) {
-            // Either who reads on sees that we starve, or we see the room it has made.
-            log.starved.store(1, std::memory_order_seq_cst);
-            if (!has_room(position, entries.size())) {
-                return false;
-            }
+        if (!finds_room(position, entries.size())) {
+            return false;
         }
     } while (!log.reserved.compare_exchange_weak(position, position + entries.size(),
                                                  std::memory_order_acq_rel));
@@ -282,7 +287,8 @@ bool ShmChannel::flush() {
         moved = flush_ready();
     }
     if (coordinates()) {
-        return (!verdicts_.empty() && flush_verdicts()) || moved;
+        const bool wrote = !verdicts_.empty() ? flush_verdicts() : answers_wait_ && flush_answers();
+        return wrote || moved;
     }
     if (announcements_.flush()) {
         group_.ring(0);  // who coordinates may expect nothing for itself
@@ -334,8 +340,12 @@ bool ShmChannel::flush_verdicts() {
             own_decisions_.push_back(std::move(verdict.message));
             verdict.sent = true;
         }
-        if (verdict.id != kNoShared && has_room(shared_.log.reserved.load(), 1)) {
-            // A retired id may have been marked by some ranks only.
+        if (verdict.id != kNoShared) {
+            // A retired id may have been marked by some ranks only. Room in the log means that all
+            // have seen it retired.
+            if (!finds_room(shared_.log.reserved.load(), 1)) {
+                break;
+            }
             shared_.marks[verdict.id].store(0, std::memory_order_relaxed);
         }
         if (!append({&verdict.entry, 1})) {
@@ -344,11 +354,19 @@ bool ShmChannel::flush_verdicts() {
         verdicts_.pop_front();
         moved = true;
     }
+    return flush_answers() || moved;
+}
+
+/// A decision may be longer than the ring, and whoever reads it may sleep.
+bool ShmChannel::flush_answers() {
+    bool moved = false;
+    answers_wait_ = false;
     for (std::size_t rank = 1; rank < answers_.size(); ++rank) {
         if (answers_[rank].flush()) {
             group_.notify(static_cast<int>(rank));
             moved = true;
         }
+        answers_wait_ = answers_wait_ || answers_[rank].is_waiting();
     }
     return moved;
 }

@@ -77,10 +77,12 @@ private:
     [[nodiscard]] bool coordinates() const noexcept { return rank_ == 0; }
     [[nodiscard]] bool append(std::span<const std::uint32_t> entries);
     [[nodiscard]] bool has_room(std::uint64_t position, std::size_t count);
+    [[nodiscard]] bool finds_room(std::uint64_t position, std::size_t count);
     void wake_starved() noexcept;
     void speak(std::uint64_t tag, std::uint64_t fingerprint);
     void publish_background();
     [[nodiscard]] bool flush_verdicts();
+    [[nodiscard]] bool flush_answers();
     [[nodiscard]] bool flush_ready();
     [[nodiscard]] Result<std::optional<std::vector<std::byte>>> next_decision();
     [[nodiscard]] std::optional<Trouble> find_dead();
@@ -114,6 +116,7 @@ private:
     std::deque<std::vector<std::byte>> own_decisions_;
     std::vector<RingReader> heard_;    // by rank, where this rank coordinates
     std::vector<RingWriter> answers_;  // likewise
+    bool answers_wait_ = false;        // for room in a ring
     std::size_t next_heard_ = 0;
 
     std::optional<Trouble> lost_;

@@ -31,7 +31,8 @@ void ShmChannel::watch(coll::Reactor& reactor) {
 void ShmChannel::about_to_sleep(bool expects) noexcept {
     // Who expects nothing need not be rung, and saves itself and its peers two trips of the line
     // in which sleepers are noted.
-    if (!expects && late_ready_.empty() && verdicts_.empty()) {
+    const bool has_output = !late_ready_.empty() || !verdicts_.empty() || answers_wait_;
+    if (!expects && !has_output) {
         return;
     }
     if (proposed_) {
@@ -39,6 +40,9 @@ void ShmChannel::about_to_sleep(bool expects) noexcept {
     }
     sleep_announced_ = true;
     group_.about_to_sleep();
+    if (has_output) {
+        (void)flush();  // who made room before did not ring
+    }
 }
 
 void ShmChannel::awake() noexcept {

@@ -52,7 +52,7 @@ Engine::Engine(Setup setup, TicketTable& tickets)
       reactor_(std::move(setup.reactor)),
       channel_(std::move(setup.channel)),
       executor_(std::move(setup.executor), tickets),
-      negotiator_(*channel_, tickets, std::move(setup.coordinator)),
+      negotiator_(*channel_, tickets, std::move(setup.coordinator), config_.fusion_bytes),
       completed_before_(tickets.completed()) {
     reactor_->watch(inbox_.descriptor(), EPOLLIN, [this](std::uint32_t) { inbox_.hush(); });
     channel_->watch(*reactor_);

@@ -21,8 +21,12 @@ std::size_t member_count(const Operation& head) noexcept {
 
 Negotiator::Negotiator(Channel& channel,
                        TicketTable& tickets,
-                       std::optional<Coordinator> coordinator)
-    : channel_(channel), tickets_(tickets), coordinator_(std::move(coordinator)) {}
+                       std::optional<Coordinator> coordinator,
+                       std::optional<std::size_t> fusion_bytes)
+    : channel_(channel),
+      tickets_(tickets),
+      coordinator_(std::move(coordinator)),
+      fusion_bytes_(fusion_bytes) {}
 
 Negotiator::~Negotiator() {
     for (const auto& agreement : agreements_) {
@@ -175,11 +179,14 @@ Result<bool> Negotiator::coordinate() {
             verdicts.push_back(std::move(verdict));
         }
     }
-    for (std::size_t index = 0; index < verdicts.size(); ++index) {
-        if (const auto* decision = std::get_if<Decision>(&verdicts[index])) {
-            channel_.decide(encode(*decision), decision->id, index + 1 < verdicts.size());
+    auto decisions = std::ranges::count_if(
+        verdicts, [](const Verdict& each) { return std::holds_alternative<Decision>(each); });
+    for (auto& verdict : verdicts) {
+        if (auto* decision = std::get_if<Decision>(&verdict)) {
+            decision->fusion_bytes = fusion_bytes_;
+            channel_.decide(encode(*decision), decision->id, --decisions > 0);
         } else {
-            channel_.invalidate(std::get<Invalidation>(verdicts[index]).id);
+            channel_.invalidate(std::get<Invalidation>(verdict).id);
         }
     }
     return !verdicts.empty();
@@ -188,6 +195,7 @@ Result<bool> Negotiator::coordinate() {
 Status Negotiator::on(event::Decided& decided, std::vector<Operation*>& ready) {
     totals_.names_bytes += decided.message.size();
     HVD_TRY(const auto decision, decode_decision(decided.message));
+    fusion_bytes_ = decision.fusion_bytes;
     const auto found = announced_.find(decision.unit);
     if (found == announced_.end()) {
         return Error{Errc::internal, "a decision about '" + decision.unit + "' was not asked for"};

@@ -32,8 +32,11 @@ public:
     /// Whether a caller waits for exactly what it submits.
     enum class Urgency { background, awaited };
 
-    /// `coordinator` on the rank that decides, nothing elsewhere.
-    Negotiator(Channel& channel, TicketTable& tickets, std::optional<Coordinator> coordinator);
+    /// `coordinator` on the rank that decides, nothing elsewhere; its `fusion_bytes` count for all.
+    Negotiator(Channel& channel,
+               TicketTable& tickets,
+               std::optional<Coordinator> coordinator,
+               std::optional<std::size_t> fusion_bytes);
 
     /// Forgets what was agreed. Nothing is open any more.
     ~Negotiator();
@@ -50,6 +53,10 @@ public:
 
     /// Whether an operation is on its way to being agreed.
     [[nodiscard]] bool has_open() const noexcept { return open_ != 0 || !held_.empty(); }
+
+    /// What the ranks fuse up to: nothing, that is what suits the backend. Agreed before anything
+    /// is ready.
+    [[nodiscard]] std::optional<std::size_t> fusion_bytes() const noexcept { return fusion_bytes_; }
 
     /// Fails what is not agreed.
     void fail_open(const Error& cause);
@@ -81,6 +88,7 @@ private:
     Channel& channel_;
     TicketTable& tickets_;
     std::optional<Coordinator> coordinator_;
+    std::optional<std::size_t> fusion_bytes_;
     std::vector<Agreement> agreements_;                           // by id
     std::unordered_map<std::string_view, Operation*> announced_;  // by unit; heads
     std::size_t open_ = 0;              // units announced, marked or proposed

@@ -90,7 +90,8 @@ bool Engine::may_gather(Urgency urgency) {
     }
     const auto now = Deadline::Clock::now();
     gather_until_ = gather_until_.value_or(now + config_.cycle_time);
-    return bytes < executor_.fusion_bytes() && now < *gather_until_;
+    const auto most = negotiator_.fusion_bytes().value_or(executor_.usual_fusion_bytes());
+    return bytes < most && now < *gather_until_;
 }
 
 Result<bool> Engine::negotiate() {
@@ -100,7 +101,7 @@ Result<bool> Engine::negotiate() {
         HVD_TRY(const bool again, negotiator_.step(ready_));
         moved = moved || again;
         if (!ready_.empty()) {
-            executor_.enqueue(ready_);
+            executor_.enqueue(ready_, negotiator_.fusion_bytes());
             break;  // first things first: they are what somebody waits for
         }
         if (!again) {
@@ -153,6 +154,7 @@ void Engine::break_with(const Error& cause) {
         return;
     }
     broken_ = cause;
+    gather_until_.reset();
     cut_off_ = executor_.busy();
     negotiator_.fail_open(cause);
     executor_.abort(cause);
@@ -173,7 +175,8 @@ void Engine::fail(std::span<Operation* const> heads, const Error& cause) {
 
 void Engine::leave() {
     // What is not agreed fails; what all ranks have begun may finish, so that the peers' part of it
-    // does too.
+    // does too. A peer may yet begin what this rank has said it is ready for: it must not wait.
+    const bool has_open = !broken_ && negotiator_.has_open();
     negotiator_.fail_open(shut_down_error());
     Spinner spinner(crowded_.load(std::memory_order_relaxed));
     while (executor_.busy() && !broken_ && !stop_deadline_.has_passed()) {
@@ -188,7 +191,7 @@ void Engine::leave() {
             dispatch();
         }
     }
-    channel_->leave(!executor_.busy() && !cut_off_);
+    channel_->leave(!executor_.busy() && !cut_off_ && !has_open);
     break_with(shut_down_error());
     inbox_.take(taken_);
     fail(std::exchange(taken_, {}), *broken_);

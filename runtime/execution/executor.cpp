@@ -44,7 +44,7 @@ void prepare(Operation& operation) {
 Executor::Executor(Setup setup, TicketTable& tickets)
     : setup_(std::move(setup)), tickets_(tickets) {}
 
-void Executor::enqueue(std::span<Operation* const> heads) {
+void Executor::enqueue(std::span<Operation* const> heads, std::optional<std::size_t> fusion_bytes) {
     // The common case, and the one where a few hundred nanoseconds count.
     if (heads.size() == 1 && heads.front()->next == nullptr) {
         heads.front()->left = 1;
@@ -65,7 +65,7 @@ void Executor::enqueue(std::span<Operation* const> heads) {
             items.push_back(item_of(*member));
         }
     }
-    for (const auto& indices : plan_fusion(items, fusion_bytes())) {
+    for (const auto& indices : plan_fusion(items, fusion_bytes.value_or(usual_fusion_bytes()))) {
         Group group;
         group.reserve(indices.size());
         for (const auto index : indices) {
@@ -125,8 +125,8 @@ void Executor::abort(const Error& cause) {
     }
 }
 
-std::size_t Executor::fusion_bytes() const {
-    return setup_.fusion_bytes.value_or(setup_.backends.front()->fusion_bytes());
+std::size_t Executor::usual_fusion_bytes() const {
+    return setup_.backends.front()->fusion_bytes();
 }
 
 void Executor::fill_task() {

@@ -30,7 +30,6 @@ public:
     struct Setup {
         std::vector<std::unique_ptr<coll::Backend>> backends;  // at least one
         Select select = nullptr;
-        std::optional<std::size_t> fusion_bytes;  // nothing: the backend's own
         int rank = 0;
     };
 
@@ -42,8 +41,9 @@ public:
 
     Executor(Setup setup, TicketTable& tickets);
 
-    /// Takes units that are ready together, by their heads.
-    void enqueue(std::span<Operation* const> heads);
+    /// Takes units that are ready together, by their heads. They are fused up to so many bytes, the
+    /// same on all ranks; nothing: what suits the backend.
+    void enqueue(std::span<Operation* const> heads, std::optional<std::size_t> fusion_bytes);
 
     /// Does what can be done now. True if something moved.
     [[nodiscard]] bool step();
@@ -58,8 +58,8 @@ public:
     /// Set when a collective failed: the world cannot go on.
     [[nodiscard]] const std::optional<Error>& broken() const noexcept { return broken_; }
 
-    /// The largest fused message.
-    [[nodiscard]] std::size_t fusion_bytes() const;
+    /// The largest fused message that suits the backend.
+    [[nodiscard]] std::size_t usual_fusion_bytes() const;
 
     [[nodiscard]] const Totals& totals() const noexcept { return totals_; }
 

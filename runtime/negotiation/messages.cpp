@@ -94,6 +94,10 @@ std::vector<std::byte> encode(const Decision& decision) {
         writer.number(static_cast<std::uint8_t>(decision.error->code));
         writer.text(decision.error->message);
     }
+    writer.number(static_cast<std::uint8_t>(decision.fusion_bytes ? 1 : 0));
+    if (decision.fusion_bytes) {
+        writer.number(*decision.fusion_bytes);
+    }
     return writer.take();
 }
 
@@ -107,6 +111,9 @@ Result<Decision> decode_decision(std::span<const std::byte> bytes) {
         const auto code =
             std::min(reader.number<std::uint8_t>(), static_cast<std::uint8_t>(Errc::internal));
         decision.error = Error{static_cast<Errc>(code), reader.text()};
+    }
+    if (reader.boolean()) {
+        decision.fusion_bytes = reader.number<std::uint64_t>();
     }
     HVD_TRY_STATUS(reader.finish("decision"));
     return decision;

@@ -37,6 +37,7 @@ struct Decision {
     std::uint32_t id = kNoId;  // from now on the unit's short name; kNoId: not cached
     std::vector<std::vector<std::int64_t>> rows;  // of each member: allgather's rows of each rank
     std::optional<Error> error;                   // the ranks disagree
+    std::optional<std::uint64_t> fusion_bytes{};  // the coordinator's: all must fuse alike
 
     friend bool operator==(const Decision&, const Decision&) = default;
 };

@@ -263,6 +263,62 @@ TEST_CASE("a rank that shuts down in order lets finish what was agreed, and noth
     CHECK(failures(ends) == "");
 }
 
+TEST_CASE("a rank that shuts down with something pending fails it for the others, soon") {
+    const bool is_cached = GENERATE(true, false);
+    CAPTURE(is_cached);
+    constexpr int kSize = 2;
+    const auto socket = unique_socket_name();
+
+    const auto ends = run_ranks(kSize, [&](int rank) {
+        auto self = join_world(rank, kSize, socket);
+        std::vector<float> data(10, 1.0F);
+        self->run({allreduce(is_cached ? "x" : "y", data)});
+        if (rank == 1) {
+            (void)self->submit({allreduce("x", data)});
+            ::usleep(100'000);  // said, and not agreed
+            self->engine->stop(Deadline::in(std::chrono::seconds(5)));
+            ::sleep(1);  // its end would tell the other one
+            return 0;
+        }
+        ::usleep(300'000);
+        const auto start = Clock::now();
+        const auto error = failure_of(*self, {allreduce("x", data)});
+        require(Clock::now() - start < std::chrono::seconds(1), "too late");
+        require(error.code == Errc::aborted && error.message.ends_with("has shut down"),
+                error.message);
+        return 0;
+    });
+
+    CHECK(failures(ends) == "");
+}
+
+TEST_CASE("an engine whose peer dies while tensors gather goes to sleep") {
+    constexpr int kSize = 2;
+    const auto socket = unique_socket_name();
+
+    const auto ends = run_ranks(kSize, [&](int rank) {
+        const auto self =
+            join_world(rank, kSize, socket, {.cycle_time = std::chrono::milliseconds(500)});
+        std::vector<float> data(10, 1.0F);
+        self->run({allreduce("warm", data)});
+        if (rank == 1) {
+            ::usleep(100'000);
+            (void)::raise(SIGKILL);
+        }
+        const auto pending = self->submit({allreduce("x", data)});
+        require(hvd::rt::TicketTable::wait(*pending.front(), Deadline::in(std::chrono::seconds(5))),
+                "not failed");
+        ::usleep(700'000);  // past the cycle's end
+        const auto wakeups = self->engine->counters().engine_wakeups;
+        ::usleep(300'000);
+        require(self->engine->counters().engine_wakeups - wakeups < 3, "the engine spins");
+        return 0;
+    });
+
+    CHECK(ends[0].output == "");
+    CHECK(ends[0].exit_code == 0);
+}
+
 TEST_CASE("an engine with nothing to do does not wake up") {
     constexpr int kSize = 2;
     const auto socket = unique_socket_name();

@@ -50,6 +50,7 @@ void start_engine(EngineRank& self,
     }
     rt::EngineConfig config;
     config.cycle_time = traits.cycle_time;
+    config.fusion_bytes = traits.fusion_bytes;
     self.engine = std::make_unique<rt::Engine>(
         rt::Engine::Setup{
             .reactor = std::make_unique<coll::Reactor>(),
@@ -60,7 +61,6 @@ void start_engine(EngineRank& self,
                                                             .local_segment = 1,
                                                             .mesh = self.mesh.get()}),
                          .select = coll::select,
-                         .fusion_bytes = traits.fusion_bytes,
                          .rank = topology.rank},
             .config = config,
             .on_peer_lost = [&self](int peer, std::string_view) { self.lost_peer = peer; },

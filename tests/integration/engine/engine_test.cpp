@@ -7,13 +7,18 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <unistd.h>
+
 using hvd::Deadline;
 using hvd::Errc;
+using hvd::coll::Op;
 using hvd::coll::ReduceOp;
 using hvd::rt::Operation;
 using hvd::rt::Outcome;
@@ -226,6 +231,86 @@ TEST_CASE("a small cache forgets the oldest names and stays right") {
     const auto ends = run_ranks(kSize, [&](int rank) {
         const auto self = join_world(rank, kSize, socket, {.cache_capacity = capacity});
         run_shuffled(*self, 40, 10, 3);
+        return 0;
+    });
+
+    CHECK(failures(ends) == "");
+}
+
+TEST_CASE("decisions of any length reach a rank that sleeps") {
+    const bool is_group = GENERATE(true, false);
+    CAPTURE(is_group);
+    constexpr int kSize = 2;
+    constexpr std::size_t kNames = 1500;  // more than the rings of shared memory hold
+    const auto socket = unique_socket_name();
+
+    const auto ends = run_ranks(kSize, [&](int rank) {
+        const auto self = join_world(rank, kSize, socket);
+        std::vector<float> data(kNames, 1);
+        std::vector<Request> requests;
+        for (std::size_t index = 0; index < kNames; ++index) {
+            requests.push_back(allreduce(std::string(100, 'x') + std::to_string(index),
+                                         std::span(data).subspan(index, 1)));
+            requests.back().group = is_group ? 1 : 0;
+        }
+        if (rank == 0) {
+            ::usleep(200'000);
+        }
+        self->run(std::move(requests));
+        require(std::ranges::count(data, 2.0F) == kNames, "a sum is wrong");
+        return 0;
+    });
+
+    CHECK(failures(ends) == "");
+}
+
+TEST_CASE("a name that changes does not hold up what is new beside it") {
+    constexpr int kSize = 2;
+    const auto socket = unique_socket_name();
+
+    const auto ends = run_ranks(kSize, [&](int rank) {
+        const auto self = join_world(rank, kSize, socket);
+        for (int round = 0; round < 20; ++round) {
+            std::vector<float> data(5, 1);
+            const auto fresh = allreduce("fresh." + std::to_string(round), data);
+            std::vector<float> part(4, 1);
+            auto rows = allreduce("rows", part);
+            rows.signature.op = Op::allgather;
+            rows.has_out = false;
+            rows.out = nullptr;
+            self->run({rows});
+            if (rank == 0) {
+                self->run({fresh});
+                self->run({rows});
+            } else {
+                rows.signature.shape = {3};
+                ::usleep(20'000);  // rank 0 waits already
+                self->finish(self->submit({fresh, rows}));
+            }
+            require(data.front() == 2, "sum");
+        }
+        return 0;
+    });
+
+    CHECK(failures(ends) == "");
+}
+
+TEST_CASE("the fusion threshold of rank 0 counts") {
+    constexpr int kSize = 2;
+    const auto socket = unique_socket_name();
+
+    const auto ends = run_ranks(kSize, [&](int rank) {
+        const auto self =
+            join_world(rank, kSize, socket,
+                       {.fusion_bytes = rank == 0 ? std::optional<std::size_t>(0) : std::nullopt});
+        for (int round = 0; round < 3; ++round) {
+            Tensors tensors(2, 5);
+            tensors.fill(rank);
+            const auto before = self->engine->counters().collectives;
+            self->run({tensors.request(0), tensors.request(1)});
+            tensors.require_sums(kSize);
+            require(self->engine->counters().collectives - before == 2, "they travelled together");
+        }
         return 0;
     });
 

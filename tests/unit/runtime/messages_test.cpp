@@ -34,7 +34,8 @@ Decision full_decision() {
     return {.unit = "a\nb",
             .id = 77,
             .rows = {{1, 2, 3}, {}},
-            .error = hvd::Error{hvd::Errc::mismatch, "no"}};
+            .error = hvd::Error{hvd::Errc::mismatch, "no"},
+            .fusion_bytes = 1 << 20};
 }
 
 }  // namespace
