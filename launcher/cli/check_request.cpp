@@ -132,6 +132,15 @@ Status check_job(const Draft& draft) {
     if (request.facts_file && !request.dry_run) {
         return wrong("--facts plans without starting anything; add --dry-run");
     }
+    if (request.dry_run && request.summary) {
+        return wrong(
+            "--summary tells how a job ended, and --dry-run starts none; leave one of them out");
+    }
+    if (request.dry_run && request.output_filename) {
+        return wrong(
+            "--output-filename takes what ranks print, and --dry-run starts none; leave one of "
+            "them out");
+    }
     if (!request.processes && request.hosts.empty() && !request.facts_file && !request.join_hosts) {
         return missing_ranks(request.command);
     }
@@ -158,6 +167,16 @@ Status check_doctor(const Draft& draft) {
         return wrong(
             "doctor starts no rank and prints no plan; leave --dry-run, --output-format and "
             "--facts out");
+    }
+    const std::array idle{std::pair("--summary", request.summary.has_value()),
+                          std::pair("--output-filename", request.output_filename.has_value()),
+                          std::pair("--launch-trace", request.launch_trace.has_value()),
+                          std::pair("--timeout", request.timeout.has_value())};
+    for (const auto& [flag, is_given] : idle) {
+        if (is_given) {
+            return wrong(std::string(flag) +
+                         " is about a job, and the doctor starts none; leave it out");
+        }
     }
     return check_ranks(request);
 }

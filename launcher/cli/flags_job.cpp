@@ -65,6 +65,10 @@ Status set_file(std::optional<std::filesystem::path>& field, std::string_view va
     if (value.empty()) {
         return wrong("a file name is missing");
     }
+    if (field) {
+        return wrong("it is written twice, before this with " + field->string() +
+                     "; leave one out");
+    }
     field = value;
     return ok();
 }
@@ -118,9 +122,9 @@ FlagSection host_flags() {
               "HOST[:SLOTS],...",
               "where ranks may run, and at most how many on each host; without SLOTS as many as it "
               "has GPUs, else CPUs. Also me@HOST, [IPV6], ssh://me@HOST:PORT/SLOTS, node[01-16], "
-              "and ^HOST to leave one out",
+              "and ^HOST to leave one out. May be repeated",
               [](Draft& draft, std::string_view value) {
-                  draft.hosts = value;
+                  draft.hosts = (draft.hosts ? *draft.hosts + "," : "") + std::string(value);
                   return ok();
               }},
              {{"-hostfile", "--hostfile"},

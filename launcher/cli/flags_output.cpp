@@ -89,7 +89,8 @@ FlagSection output_flags() {
              {{"--show"}, "RANKS", "print the output of these ranks only, such as 0,2-4", set_show},
              {{"--stdin"},
               "RANK|all",
-              "who reads the standard input of horovodrun; the other ranks read /dev/null",
+              "who reads the standard input of horovodrun; the other ranks read /dev/null, and so "
+              "do all without this flag",
               set_stdin},
              {{"--summary"},
               "FILE",

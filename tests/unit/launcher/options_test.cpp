@@ -67,17 +67,14 @@ TEST_CASE("the command begins at the first word that is no flag, and is left unt
 
 TEST_CASE("every value of a request can be given by a flag") {
     const auto all = request(
-        "-np 3 -H localhost:4 --dry-run --output-format json --facts f.json --gpu-bind env "
-        "--gpus-per-rank 2 --share-gpus --bind-to none --no-oversubscribe --env A=1 --env B= --env "
+        "-np 3 -H localhost:4 --gpu-bind env --gpus-per-rank 2 --share-gpus --bind-to none "
+        "--no-oversubscribe --env A=1 --env B= --env "
         "C=x=y --env-pass NCCL_* --env-clean --output-filename out -prefix-timestamp --show 0,2 "
         "--summary s.json --error-lines 7 --stdin 1 --verbose --start-timeout 5 --timeout 0.5 "
         "--grace 0 cmd");
 
     CHECK(all.processes == 3);
     CHECK(all.hosts == std::vector<Host>{{"localhost", 4}});
-    CHECK(all.dry_run);
-    CHECK(all.output_format == OutputFormat::json);
-    CHECK(all.facts_file == "f.json");
     CHECK(all.gpu_bind == GpuBind::env);
     CHECK(all.gpus_per_rank == 2);
     CHECK(all.share_gpus);
@@ -98,6 +95,27 @@ TEST_CASE("every value of a request can be given by a flag") {
     CHECK(all.start_timeout == milliseconds(5000));
     CHECK(all.timeout == milliseconds(500));
     CHECK(all.grace == milliseconds(0));
+}
+
+TEST_CASE("a plan is asked for by flags") {
+    const auto plan = request("-np 3 --dry-run --output-format json --facts f.json cmd");
+
+    CHECK(plan.dry_run);
+    CHECK(plan.output_format == OutputFormat::json);
+    CHECK(plan.facts_file == "f.json");
+}
+
+TEST_CASE("hosts of several -H add up, as those of one do") {
+    CHECK(request("-H a:1 -H b:2,a:3 cmd").hosts == std::vector<Host>{{"a", 4}, {"b", 2}});
+    CHECK(error("-H a:1 -H b: cmd") ==
+          "-H a:1,b:: host 'b:': the number of slots is missing, such as in 'node1:4'");
+}
+
+TEST_CASE("of several files only one would count, and so they are refused") {
+    CHECK(error("-np 2 --config-file a.yaml --config-file b.yaml cmd") ==
+          "--config-file b.yaml: it is written twice, before this with a.yaml; leave one out");
+    CHECK_THAT(error("-hostfile a -np 2 --hostfile b cmd"),
+               Catch::StartsWith("--hostfile b: it is written twice, before this with a"));
 }
 
 TEST_CASE("defaults are the documented ones") {
@@ -137,50 +155,9 @@ TEST_CASE("flag --env NAME takes the value that the variable has here") {
     CHECK(error("-np 1 --env =1 a") == "--env =1: write NAME=VALUE");
 }
 
-TEST_CASE("the start timeout comes from flag, then environment, then 30 s, and 0 is unset") {
-    const Environment seven{{"HOROVOD_START_TIMEOUT", "7"}};
-
-    CHECK(request("-np 1 --start-timeout 5 a", seven).start_timeout == milliseconds(5000));
-    CHECK(request("-np 1 --start-timeout 0 a", seven).start_timeout == milliseconds(7000));
-    CHECK(request("-np 1 a", seven).start_timeout == milliseconds(7000));
-    CHECK(request("-np 1 --start-timeout 0 a").start_timeout == milliseconds(30'000));
-    CHECK(error("-np 1 a", {{"HOROVOD_START_TIMEOUT", "soon"}}) ==
-          "HOROVOD_START_TIMEOUT=soon: must be a number of seconds from 0 to 31536000");
-}
-
 TEST_CASE("the number of ranks may be left out where hosts are given") {
     CHECK_FALSE(request("-H localhost:4 a").processes);
     CHECK(error("a") == "say how many ranks to start: -np N");
-}
-
-TEST_CASE("a number of ranks behind the command is said to stand in the wrong place") {
-    const auto* tail = GENERATE("-np 2", "--np=2", "--num-proc 2");
-
-    CHECK_THAT(error("python s.py " + std::string(tail)),
-               Catch::StartsWith("say how many ranks to start: ") &&
-                   Catch::EndsWith(" stands behind the command 'python', which gets it; write it "
-                                   "before: horovodrun -np N python s.py"));
-    CHECK(error("head -n 2 file") == "say how many ranks to start: -np N");
-}
-
-TEST_CASE("a dash that only looks like one is named") {
-    const auto [word, name, wanted] = GENERATE(table<std::string, std::string, std::string>({
-        {"\u2013np", "U+2013", "-np"},
-        {"\u2014H", "U+2014", "-H"},
-        {"\u2212\u2212np", "U+2212", "--np"},
-    }));
-
-    for (const std::string flags : {"", "-np 2 "}) {
-        CHECK(error(flags + word + " 2 a") ==
-              "'" + word + "' begins with another dash (" + name +
-                  ") than '-', as text editors put in its place; write " + wanted);
-    }
-}
-
-TEST_CASE("a command that is nearly called doctor is asked about") {
-    CHECK(error("docter -H a:1") ==
-          "say how many ranks to start: -np N; or did you mean horovodrun doctor?");
-    CHECK(request("-np 1 docter").command == Words{"docter"});
 }
 
 TEST_CASE("a command line that cannot be right is refused with flag, value and remedy") {
@@ -248,73 +225,6 @@ TEST_CASE("a command line that cannot be right is refused with flag, value and r
 
     REQUIRE_FALSE(parsed);
     CHECK(parsed.error().message == example.expected);
-}
-
-TEST_CASE("an unknown flag is an error that names the nearest known one") {
-    CHECK(error("-np 2 --fusion-treshold-mb 4 a") ==
-          "unknown flag '--fusion-treshold-mb'; did you mean --fusion-threshold-mb?");
-    CHECK(error("--dryrun -np 2 a") == "unknown flag '--dryrun'; did you mean --dry-run?");
-    CHECK(error("-np 2 --completely-unknown=3 a") ==
-          "unknown flag '--completely-unknown'; 'horovodrun --help' lists the flags");
-}
-
-TEST_CASE("a guess is neither by accident nor the opposite") {
-    const auto* flag = GENERATE("-x2", "-m", "-f", "-k", "-mc", "--verbatim", "--no-verbose",
-                                "--no-share-gpus", "--no-gloo", "--max", "--elastic");
-    CAPTURE(flag);
-
-    CHECK(error("-np 2 " + std::string(flag) + " a") ==
-          "unknown flag '" + std::string(flag) + "'; 'horovodrun --help' lists the flags");
-}
-
-TEST_CASE("flags are not abbreviated, because a later flag would change what they mean") {
-    struct Example {
-        std::string flag;
-        std::string guess;
-    };
-    const auto& example = GENERATE(values<Example>({
-        {"--fusion", "--fusion-threshold-mb"},
-        {"--autotune-log", "--autotune-log-file"},
-        {"--start", "--start-timeout"},
-        {"-hostf", "-hostfile"},
-        {"--out", "one of --output-format, --output-filename"},
-        {"--no-over", "--no-oversubscribe"},
-    }));
-
-    const auto text = error("-np 2 " + example.flag + " 4 a");
-
-    CHECK(text == "unknown flag '" + example.flag + "'; did you mean " + example.guess + "?");
-}
-
-TEST_CASE("a flag of other launchers is answered with ours") {
-    struct Example {
-        std::string flag;
-        std::string advice;
-    };
-    const auto& example = GENERATE(values<Example>({
-        {"-x", "write --env NAME[=VALUE]"},
-        {"-machinefile", "write -hostfile FILE"},
-        {"--nproc-per-node=4", "the slots of the hosts say so: -H node1:4,node2:4"},
-        {"--nproc_per_node=4", "the slots of the hosts say so: -H node1:4,node2:4"},
-        {"-ppn", "the slots of the hosts say so: -H node1:4,node2:4"},
-        {"--nnodes", "the hosts are those of -H node1:4,node2:4 or -hostfile FILE"},
-        {"--oversubscribe", "it is not needed here; leave it out"},
-        {"--allow-run-as-root", "it is not needed here; leave it out"},
-        {"--map-by", "ranks fill the hosts in their order"},
-        {"-mca", "MCA parameters are for Open MPI"},
-    }));
-
-    CHECK_THAT(error("-np 2 " + example.flag + " a"),
-               Catch::StartsWith("unknown flag '" + example.flag.substr(0, example.flag.find('=')) +
-                                 "'; " + example.advice));
-}
-
-TEST_CASE("a value that sticks to its flag is to be written apart") {
-    CHECK(error("-np4 a") == "unknown flag '-np4'; write a space: -np 4");
-    CHECK(error("-n4 a") == "unknown flag '-n4'; write a space: -n 4");
-    CHECK(error("-np 2 -p22 a") == "unknown flag '-p22'; write a space: -p 22");
-    CHECK(error("-Hlocalhost:2 a") ==
-          "unknown flag '-Hlocalhost:2'; write a space: -H localhost:2");
 }
 
 TEST_CASE("a missing or superfluous value is an error that names the flag") {
@@ -472,4 +382,19 @@ TEST_CASE("doctor refuses what is about a plan, and a job what is about the doct
     CHECK_THAT(error("doctor --dry-run"), Catch::Contains("doctor starts no rank"));
     CHECK_THAT(error("doctor --facts f"), Catch::Contains("doctor starts no rank"));
     CHECK_THAT(error("-np 1 --json true"), Catch::Contains("`horovodrun doctor`"));
+
+    const auto* flag =
+        GENERATE("--summary s", "--output-filename o", "--launch-trace t", "--timeout 3");
+    CAPTURE(flag);
+    CHECK_THAT(error("doctor " + std::string(flag)),
+               Catch::StartsWith(std::string(flag, std::string_view(flag).find(' ')) +
+                                 " is about a job, and the doctor starts none; leave it out"));
+}
+
+TEST_CASE("a dry run refuses what only a job writes") {
+    CHECK(error("-np 1 --dry-run --summary s true") ==
+          "--summary tells how a job ended, and --dry-run starts none; leave one of them out");
+    CHECK(error("-np 1 --dry-run --output-filename o true") ==
+          "--output-filename takes what ranks print, and --dry-run starts none; leave one of them "
+          "out");
 }

@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/base/text.hpp"
-#include "launcher/cli/options.hpp"
+#include "tests/unit/launcher/command_lines.hpp"
 
 #include <catch2/catch.hpp>
 
 #include <chrono>
-#include <string>
-#include <variant>
-#include <vector>
+#include <string_view>
 
-using hvd::launch::LaunchRequest;
-using hvd::launch::parse_command_line;
+using hvd::Environment;
+using hvd::launch::error;
+using hvd::launch::request;
 using std::chrono::milliseconds;
 
 namespace {
 
 milliseconds start_timeout(std::string_view text) {
-    const auto parts = hvd::split(text, ' ');
-    const auto parsed = parse_command_line({parts.begin(), parts.end()}, {});
-    INFO((parsed ? "" : parsed.error().message));
-    REQUIRE(parsed);
-    const auto* request = std::get_if<LaunchRequest>(&*parsed);
-    REQUIRE(request != nullptr);
-    return request->start_timeout;
+    return request(text).start_timeout;
 }
+
+}  // namespace
 
 TEST_CASE("many hosts have more time to start") {
     CHECK(start_timeout("-H n[1-64] a") == milliseconds(30'000));
@@ -36,4 +30,13 @@ TEST_CASE("the time to start is what the user says, however many hosts there are
     CHECK(start_timeout("--start-timeout 7 -H n[1-1024] a") == milliseconds(7'000));
 }
 
-}  // namespace
+TEST_CASE("the start timeout comes from flag, then environment, then 30 s, and 0 is unset") {
+    const Environment seven{{"HOROVOD_START_TIMEOUT", "7"}};
+
+    CHECK(request("-np 1 --start-timeout 5 a", seven).start_timeout == milliseconds(5000));
+    CHECK(request("-np 1 --start-timeout 0 a", seven).start_timeout == milliseconds(7000));
+    CHECK(request("-np 1 a", seven).start_timeout == milliseconds(7000));
+    CHECK(request("-np 1 --start-timeout 0 a").start_timeout == milliseconds(30'000));
+    CHECK(error("-np 1 a", {{"HOROVOD_START_TIMEOUT", "soon"}}) ==
+          "HOROVOD_START_TIMEOUT=soon: must be a number of seconds from 0 to 31536000");
+}
