@@ -95,7 +95,8 @@ void JobReport::log(const std::string& sentence) {
 }
 
 void JobReport::log_lines(std::string_view text) {
-    const auto written = log_ ? log_->write(wall_clock_ns(), text) : ok();
+    const bool has_place = log_ && !folder_.empty();
+    const auto written = has_place ? log_->write(wall_clock_ns(), text) : ok();
     if (!written && !is_loss_known_) {
         say_on_stderr(written.error().message + "; the rest of it is lost, the job goes on");
     }

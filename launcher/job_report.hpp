@@ -37,6 +37,9 @@ public:
     /// The whole plan for people, in the log without what may be secret.
     void say_plan(const LaunchPlan& plan);
 
+    /// Writes nothing more to the folder, which may take nothing for good.
+    void leave_folder() noexcept { folder_.clear(); }
+
     /// How the job ended. Gives the exit code: a success whose --summary cannot be written, which
     /// is said, is none.
     [[nodiscard]] int write(JobResult result);

@@ -226,8 +226,11 @@ int run_plan(Supervisor& supervisor, const LaunchPlan& plan, JobReport& report) 
         supervisor.dismiss(kExitUsage);
         return fail(report, kExitUsage, supervised.error());
     }
+    if (supervised->is_folder_abandoned) {
+        report.leave_folder();
+    }
     const int exit_code = report.write(std::move(supervised->result));
-    if (supervised->is_console_abandoned) {
+    if (supervised->is_console_abandoned || supervised->is_folder_abandoned) {
         ::_exit(exit_code);  // a thread is blocked in a write that may never end
     }
     return exit_code;

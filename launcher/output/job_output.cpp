@@ -16,12 +16,26 @@ std::vector<std::byte> to_bytes(std::string_view text) {
 
 }  // namespace
 
-std::size_t JobOutput::Console::pending_bytes() const noexcept {
+void JobOutput::Place::push(Chunk chunk) {
+    if (writer && !is_abandoned) {
+        writer->push(std::move(chunk));
+    }
+}
+
+std::size_t JobOutput::Place::pending_bytes() const noexcept {
     return writer && !is_abandoned ? writer->pending_bytes() : 0;
 }
 
-bool JobOutput::Console::is_idle() const {
+bool JobOutput::Place::is_idle() const {
     return !writer || is_abandoned || writer->is_idle();
+}
+
+bool JobOutput::Place::abandon_if_stuck() {
+    if (is_idle()) {
+        return false;
+    }
+    is_abandoned = true;
+    return true;
 }
 
 JobOutput::JobOutput(const OutputOptions& options, const Events& events)
@@ -32,8 +46,8 @@ JobOutput::JobOutput(const OutputOptions& options, const Events& events)
             shown_[static_cast<std::size_t>(rank)] = true;
         }
     }
-    const auto open = [&](Console& console) {
-        console.events.on_error = events.on_console_error;
+    const auto open = [&](Place& console, ConsoleEvents& console_events) {
+        console_events.on_error = events.on_console_error;
         if (options.console) {
             console.writer = std::make_unique<WriterThread>(options.console(), events.on_progress,
                                                             WriterThread::Mode::in_place);
@@ -41,12 +55,12 @@ JobOutput::JobOutput(const OutputOptions& options, const Events& events)
         }
         console.writer = std::make_unique<WriterThread>(
             std::make_unique<ConsoleSink>(options.ranks, options.prefix, options.places,
-                                          console.events),
+                                          console_events),
             events.on_progress);
     };
-    open(out_);
+    open(out_, out_events_);
     if (options.console == nullptr && !console_streams_are_one()) {
-        open(err_);
+        open(err_, err_events_);
     }
 }
 
@@ -57,23 +71,22 @@ Result<std::unique_ptr<JobOutput>> JobOutput::create(const OutputOptions& option
         HVD_TRY(auto files,
                 RankFiles::create(*options.folder, options.ranks, events.files, options.log));
         output->has_log_ = options.log != nullptr;
-        output->files_ = std::make_unique<WriterThread>(std::move(files), events.on_progress);
+        output->files_.writer =
+            std::make_unique<WriterThread>(std::move(files), events.on_progress);
     }
     return output;
 }
 
 void JobOutput::submit(Chunk chunk) {
     if (!shown_[static_cast<std::size_t>(chunk.rank)]) {
-        if (files_) {
-            files_->push(std::move(chunk));
-        }
+        files_.push(std::move(chunk));
         return;
     }
-    if (files_) {
-        files_->push(chunk);
+    if (files_.writer) {
+        files_.push(chunk);
     }
     auto& console = console_for(chunk.stream);
-    push(console, std::move(chunk));
+    console.push(std::move(chunk));
 }
 
 void JobOutput::rank_ended(int rank) {
@@ -83,8 +96,7 @@ void JobOutput::rank_ended(int rank) {
     for (const auto stream : {OutputStream::out, OutputStream::err}) {
         auto& console = console_for(stream);
         if (console.writer->has_started()) {
-            push(console,
-                 {.kind = Chunk::Kind::ended, .stream = stream, .rank = rank, .bytes = {}});
+            console.push({.kind = Chunk::Kind::ended, .stream = stream, .rank = rank, .bytes = {}});
         }
     }
 }
@@ -93,42 +105,30 @@ void JobOutput::say(std::string_view text) {
     Chunk words{.kind = Chunk::Kind::notice, .stream = OutputStream::err, .bytes = to_bytes(text)};
     if (has_log_) {
         words.time_ns = wall_clock_ns();
-        files_->push(words);
+        files_.push(words);
     }
-    push(console_for(OutputStream::err), std::move(words));
+    console_for(OutputStream::err).push(std::move(words));
 }
 
 std::size_t JobOutput::pending_bytes() const noexcept {
-    return std::max(
-        {out_.pending_bytes(), err_.pending_bytes(), files_ ? files_->pending_bytes() : 0});
+    return std::max({out_.pending_bytes(), err_.pending_bytes(), files_.pending_bytes()});
 }
 
 bool JobOutput::is_idle() {
     // All are asked, because the answer "no" also asks for a call later.
     const bool out_is_idle = out_.is_idle();
     const bool err_is_idle = err_.is_idle();
-    return (!files_ || files_->is_idle()) && out_is_idle && err_is_idle;
+    return files_.is_idle() && out_is_idle && err_is_idle;
 }
 
-bool JobOutput::abandon_stuck_consoles() {
-    bool is_any_stuck = false;
-    for (auto* console : {&out_, &err_}) {
-        if (!console->is_idle()) {
-            console->is_abandoned = true;
-            is_any_stuck = true;
-        }
-    }
-    return is_any_stuck;
+JobOutput::Stuck JobOutput::abandon_stuck() {
+    const bool is_out_stuck = out_.abandon_if_stuck();
+    const bool is_err_stuck = err_.abandon_if_stuck();
+    return {.console = is_out_stuck || is_err_stuck, .files = files_.abandon_if_stuck()};
 }
 
-JobOutput::Console& JobOutput::console_for(OutputStream stream) noexcept {
+JobOutput::Place& JobOutput::console_for(OutputStream stream) noexcept {
     return stream == OutputStream::err && err_.writer ? err_ : out_;
-}
-
-void JobOutput::push(Console& console, Chunk chunk) {
-    if (!console.is_abandoned) {
-        console.writer->push(std::move(chunk));
-    }
 }
 
 }  // namespace hvd::launch

@@ -60,36 +60,43 @@ public:
     /// Whether everything was written. If not, asks for `on_progress` once it is.
     [[nodiscard]] bool is_idle();
 
-    /// Waits no more for the consoles that have not taken what was queued for them, and drops what
-    /// comes for them from now on. Says whether there was one: its thread may be blocked for good,
-    /// so the process must end by _exit.
-    [[nodiscard]] bool abandon_stuck_consoles();
+    struct Stuck {
+        bool console = false;
+        bool files = false;
+    };
+
+    /// Waits no more for the places that have not taken what was queued for them, and drops what
+    /// comes for them from now on. Says which they were: their threads may be blocked for good, so
+    /// the process must end by _exit.
+    [[nodiscard]] Stuck abandon_stuck();
 
     /// What standard output has not taken yet, and how many writes it has: a reader who is slow is
     /// told from one who does not read. Standard error counts too where both are one.
     [[nodiscard]] std::size_t stdout_pending_bytes() const noexcept { return out_.pending_bytes(); }
-    [[nodiscard]] std::uint64_t stdout_writes() const noexcept { return out_.events.writes.load(); }
+    [[nodiscard]] std::uint64_t stdout_writes() const noexcept { return out_events_.writes.load(); }
 
 private:
     /// One writer for one place.
-    struct Console {
-        ConsoleEvents events;
-        std::unique_ptr<WriterThread> writer;  // empty: the other console writes this stream too
+    struct Place {
+        std::unique_ptr<WriterThread> writer;  // empty: nothing is written here
         bool is_abandoned = false;
 
+        void push(Chunk chunk);
         [[nodiscard]] std::size_t pending_bytes() const noexcept;
         [[nodiscard]] bool is_idle() const;
+        [[nodiscard]] bool abandon_if_stuck();
     };
 
     JobOutput(const OutputOptions& options, const Events& events);
 
-    [[nodiscard]] Console& console_for(OutputStream stream) noexcept;
-    static void push(Console& console, Chunk chunk);
+    [[nodiscard]] Place& console_for(OutputStream stream) noexcept;
 
     std::vector<bool> shown_;
-    Console out_;
-    Console err_;
-    std::unique_ptr<WriterThread> files_;  // empty without a folder
+    ConsoleEvents out_events_;
+    ConsoleEvents err_events_;
+    Place out_;
+    Place err_;    // empty where the other console writes this stream too
+    Place files_;  // empty without a folder
     bool has_log_ = false;
 };
 

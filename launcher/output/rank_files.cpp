@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/output/rank_files.hpp"
 
+#include "launcher/output/output_file.hpp"
 #include "launcher/output/write_all.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include <fcntl.h>
 #include <sys/resource.h>
 
 namespace hvd::launch {
@@ -25,12 +24,6 @@ void allow_descriptors(rlim_t wanted) {
         limit.rlim_cur = std::min(wanted, limit.rlim_max);
         (void)::setrlimit(RLIMIT_NOFILE, &limit);
     }
-}
-
-Error cannot_write(const std::filesystem::path& path, int error_number) {
-    auto error = system_error("--output-filename: cannot write " + path.string(), error_number);
-    error.code = Errc::invalid_argument;
-    return error;
 }
 
 }  // namespace
@@ -51,11 +44,7 @@ Result<std::unique_ptr<Sink>> RankFiles::create(const std::filesystem::path& fol
         for (std::size_t stream = 0; stream < kNames.size(); ++stream) {
             const auto path = entry.folder / kNames.at(stream);
             constexpr mode_t kMode = 0666;
-            entry.streams.at(stream).reset(
-                ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
-            if (!entry.streams.at(stream)) {
-                return cannot_write(path, errno);
-            }
+            HVD_TRY(entry.streams.at(stream), open_output_file(path, 0, kMode));
         }
         files->ranks_.push_back(std::move(entry));
     }

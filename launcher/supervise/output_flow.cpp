@@ -23,10 +23,11 @@ constexpr std::uint64_t kCreditStep = wire::kOutputWindow / 4;
 
 }  // namespace
 
-OutputFlow::OutputFlow(IoThread& io, Agents& agents, int ranks, Events events)
+OutputFlow::OutputFlow(IoThread& io, Agents& agents, const OutputOptions& options, Events events)
     : io_(io),
       agents_(agents),
-      ranks_(ranks),
+      ranks_(options.ranks),
+      folder_(options.folder.value_or("").string()),
       events_(std::move(events)),
       received_bytes_(agents.size()),
       credited_bytes_(agents.size()),
@@ -38,8 +39,7 @@ Result<std::unique_ptr<OutputFlow>> OutputFlow::create(IoThread& io,
                                                        Agents& agents,
                                                        const OutputOptions& options,
                                                        Events events) {
-    auto flow =
-        std::unique_ptr<OutputFlow>(new OutputFlow(io, agents, options.ranks, std::move(events)));
+    auto flow = std::unique_ptr<OutputFlow>(new OutputFlow(io, agents, options, std::move(events)));
     auto* self = flow.get();
     HVD_TRY(self->output_,
             JobOutput::create(
@@ -117,17 +117,22 @@ bool OutputFlow::is_idle() {
 }
 
 void OutputFlow::limit(Deadline deadline) {
-    limit_timer_.set(deadline, [this] { abandon_console(); });
+    limit_timer_.set(deadline, [this] { abandon_stuck(); });
 }
 
-void OutputFlow::abandon_console() {
-    if (!output_->abandon_stuck_consoles()) {
-        return;
-    }
-    if (!std::exchange(is_abandoned_, true)) {
+void OutputFlow::abandon_stuck() {
+    const auto stuck = output_->abandon_stuck();
+    if (stuck.console && !std::exchange(is_console_abandoned_, true)) {
         losses_.emplace_back("nobody read the console; the rest of the output is lost there");
     }
-    progress();
+    if (stuck.files) {
+        is_folder_abandoned_ = true;
+        file_failed("--output-filename: waited too long for a file below " + folder_ +
+                    "; the rest of the output is lost there");
+    }
+    if (stuck.console || stuck.files) {
+        progress();
+    }
 }
 
 void OutputFlow::progress() {

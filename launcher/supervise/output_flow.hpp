@@ -52,18 +52,19 @@ public:
     /// Whether everything was written. If not, `on_progress` follows.
     [[nodiscard]] bool is_idle();
 
-    /// After the deadline the console is waited for no longer.
+    /// After the deadline no place is waited for any longer.
     void limit(Deadline deadline);
 
-    /// Drops what the console has not taken and all that comes for it.
-    void abandon_console();
-    [[nodiscard]] bool is_console_abandoned() const noexcept { return is_abandoned_; }
+    /// Drops what consoles and files have not taken and all that comes for those.
+    void abandon_stuck();
+    [[nodiscard]] bool is_console_abandoned() const noexcept { return is_console_abandoned_; }
+    [[nodiscard]] bool is_folder_abandoned() const noexcept { return is_folder_abandoned_; }
 
     /// Output that was lost, in sentences.
     [[nodiscard]] const std::vector<std::string>& losses() const noexcept { return losses_; }
 
 private:
-    OutputFlow(IoThread& io, Agents& agents, int ranks, Events events);
+    OutputFlow(IoThread& io, Agents& agents, const OutputOptions& options, Events events);
 
     /// Whether any rank has written anything.
     [[nodiscard]] bool has_begun() const noexcept;
@@ -78,13 +79,15 @@ private:
     IoThread& io_;
     Agents& agents_;
     int ranks_;
+    std::string folder_;  // of the files
     Events events_;
     std::vector<std::uint64_t> received_bytes_;  // by host
     std::vector<std::uint64_t> credited_bytes_;
     std::vector<std::string> losses_;
     std::vector<int> ended_ranks_;  // whose last line may still be open
     bool is_watching_ = false;
-    bool is_abandoned_ = false;
+    bool is_console_abandoned_ = false;
+    bool is_folder_abandoned_ = false;
     Timer console_timer_;
     Timer ended_timer_;
     Timer limit_timer_;

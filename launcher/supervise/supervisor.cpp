@@ -64,7 +64,8 @@ Result<Supervised> Supervisor::run(const LaunchPlan& plan) {
     io_.run();
     starter_->say_through({});
     return Supervised{.result = *std::move(result_),
-                      .is_console_abandoned = output_->is_console_abandoned()};
+                      .is_console_abandoned = output_->is_console_abandoned(),
+                      .is_folder_abandoned = output_->is_folder_abandoned()};
 }
 
 Status Supervisor::open_output() {
@@ -120,11 +121,11 @@ void Supervisor::on_signal(int number) {
             stop_signal_ = number;
             perform(machine_->on_stop_signal(number, io_.now()));
             if (was_killing) {
-                output_->abandon_console();
+                output_->abandon_stuck();
             }
             return;
         }
-        case Phase::draining: output_->abandon_console(); return;
+        case Phase::draining: output_->abandon_stuck(); return;
         case Phase::over: return;
     }
 }

@@ -67,13 +67,13 @@ struct HostProblem {
     wire::Problem problem;
 };
 
-/// How a job ended, and whether its last words and output reached the console.
+/// How a job ended, and what its output and last words did not reach: nobody reads the console, or
+/// a file takes nothing, and the job was not to wait for that. A thread is still blocked in a write
+/// then: the process must end by _exit.
 struct Supervised {
     JobResult result;
-
-    /// Nobody reads the console and the job was not to wait for that. A thread is still blocked in
-    /// a write: the process must end by _exit.
     bool is_console_abandoned = false;
+    bool is_folder_abandoned = false;
 };
 
 /// Thread: the caller of its methods is the io thread.

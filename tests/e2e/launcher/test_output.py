@@ -6,6 +6,7 @@ from __future__ import annotations
 import calendar
 import json
 import os
+import pty
 import random
 import re
 import signal
@@ -270,6 +271,65 @@ def test_a_full_disk_is_said_once_and_the_job_goes_on(launcher, tmp_path):
     assert len(job.lines) == 100
     assert sum("No space left" in line for line in job.said) == 1
     assert job.code == 125
+
+
+@pytest.fixture
+def stuck_folder(tmp_path):
+    """A folder in which the output of rank 0 goes to a terminal that nobody reads."""
+    master, slave = pty.openpty()
+    (tmp_path / "rank.0").mkdir()
+    (tmp_path / "rank.0/stdout").symlink_to(os.ttyname(slave))
+    yield tmp_path
+    os.close(slave)
+    os.close(master)
+
+
+def test_a_file_that_takes_nothing_holds_up_no_request_to_end(launcher, stuck_folder, tmp_path):
+    summary = tmp_path / "summary"
+    flags = ("-np", 1, "--output-filename", stuck_folder, "--summary", summary, "--grace", 1)
+    with launcher.start(*flags, "yes") as job:
+        job.wait_for(b"y")
+        time.sleep(0.5)  # all windows are full by then
+        job.signal(signal.SIGTERM)
+        ended = job.end()
+
+    assert ended.code == 143
+    assert ended.seconds < 30
+    lost = (
+        f"--output-filename: waited too long for a file below {stuck_folder}; "
+        "the rest of the output is lost there"
+    )
+    assert ended.said.count(f"horovodrun: {lost}") == 1
+    assert json.loads(summary.read_text())["warnings"][-1] == lost
+
+
+def test_a_file_that_takes_nothing_is_given_up_at_ctrl_c_once_the_ranks_have_ended(
+    launcher, stuck_folder
+):
+    flags = ("-np", 1, "--output-filename", stuck_folder, "--verbose")
+    with launcher.start(*flags, "head", "-c", 1_000_000, "/dev/zero") as job:
+        job.wait_for(b"rank 0 ended", "err")
+        time.sleep(0.5)
+        job.signal(signal.SIGINT)
+        ended = job.end()
+
+    assert ended.code == 125
+    assert ended.said[-1] == (
+        "horovodrun: the ranks have succeeded, but some of their output was lost"
+    )
+
+
+def test_a_pipe_in_the_place_of_a_ranks_file_is_refused(launcher, tmp_path):
+    (tmp_path / "rank.0").mkdir()
+    os.mkfifo(tmp_path / "rank.0/stderr")
+
+    job = launcher.run("-np", 1, "--output-filename", tmp_path, "true")
+
+    assert job.code == 2
+    assert job.said == [
+        f"horovodrun: --output-filename: cannot write {tmp_path}/rank.0/stderr: it is no regular "
+        "file; remove it"
+    ]
 
 
 def test_standard_input_is_empty_unless_asked_for(launcher):

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "collectives/base/unique_fd.hpp"
+
+#include <filesystem>
+
+#include <sys/types.h>
+
+namespace hvd::launch {
+
+/// Opens a file of --output-filename for writing, with `flags` besides, and empties it. Does not
+/// wait for a reader. Errors: invalid_argument, also for what is neither a file nor a device.
+[[nodiscard]] Result<UniqueFd> open_output_file(const std::filesystem::path& path,
+                                                int flags,
+                                                mode_t mode);
+
+/// Errc::invalid_argument.
+[[nodiscard]] Error cannot_write(const std::filesystem::path& path, int error_number);
+
+}  // namespace hvd::launch
