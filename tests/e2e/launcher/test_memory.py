@@ -20,6 +20,7 @@ RANK = f"""
 import os, time
 print(os.getpid(), flush=True)
 if os.environ["HOROVOD_RANK"] == "1":
+    time.sleep(0.5)  # the agent turns to the kernel's log soon after the start, not before it
     {EAT}
     for page in range(0, len(x), 4096): x[page] = 1
 time.sleep(60)
