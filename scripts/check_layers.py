@@ -52,7 +52,7 @@ TABLE: dict[str, set[str]] = {
     "launcher/hosts": STORE,
     "launcher/net": BASE,
     "launcher/output": BASE,
-    "launcher/cli": BASE | {"launcher/hosts", "launcher/output"},
+    "launcher/cli": BASE | {"collectives/net", "launcher/hosts", "launcher/output"},
     "launcher/plan": STORE | {"launcher/hosts"},
     "launcher/mpi": PLAN,
     "launcher/wire": PLAN,

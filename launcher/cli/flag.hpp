@@ -52,6 +52,7 @@ struct FlagSection {
 // Variables of the runtime that flags set directly; the runtime reads them where it connects.
 inline constexpr std::string_view kNetworkInterfaces = "HOROVOD_NETWORK_INTERFACES";
 inline constexpr std::string_view kPortRange = "HOROVOD_PORT_RANGE";
+inline constexpr std::string_view kStartTimeout = "HOROVOD_START_TIMEOUT";
 
 // The sections of --help, in its order.
 [[nodiscard]] FlagSection job_flags();
@@ -101,6 +102,14 @@ inline constexpr std::string_view kDoctor = "doctor";
 /// Completes what --mpi and --jsrun need. mpirun has the output of what it starts, so not all of
 /// our flags can be obeyed. Errors: invalid_argument.
 [[nodiscard]] Status check_mpi(Draft& draft);
+
+/// A variable as the ranks will find it: of --env, else of another flag or the config file, else
+/// our own.
+[[nodiscard]] std::optional<std::string> variable_of_ranks(const Draft& draft,
+                                                           std::string_view name);
+
+/// Refuses what the runtime would refuse, wherever it is set.
+[[nodiscard]] Status check_variables(const Draft& draft);
 
 /// Takes the hosts of -H and the host file, else of the batch job that we run in with what else
 /// that says: its end, the shell that reaches its hosts. Errors: invalid_argument, also for more

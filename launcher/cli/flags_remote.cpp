@@ -2,6 +2,7 @@
 //
 // How other hosts are reached, and what happens when one of them fails.
 #include "collectives/base/text.hpp"
+#include "collectives/net/address.hpp"
 #include "launcher/cli/flag.hpp"
 #include "launcher/cli/values.hpp"
 
@@ -33,6 +34,7 @@ Status add_interfaces(Draft& draft, std::string_view value) {
         if (name.empty() || name.find_first_of(" \t") != std::string_view::npos) {
             return wrong("must be names, patterns or networks, such as eth0,ib*,10.0.0.0/8");
         }
+        HVD_TRY_STATUS(coll::net::parse_interface_filter(name));
         list += (list.empty() ? "" : ",") + std::string(name);
     }
     return ok();
@@ -69,12 +71,7 @@ Status set_on_failure(Draft& draft, std::string_view value) {
 
 Status check_ports(Draft& draft) {
     auto& request = draft.request;
-    std::optional<std::string> text;
-    for (const auto* place : {&request.env_set, &request.tunables, &draft.environment}) {
-        if (!text) {
-            text = find(*place, kPortRange);
-        }
-    }
+    const auto text = variable_of_ranks(draft, kPortRange);
     if (!text || trim(*text).empty()) {
         return ok();
     }

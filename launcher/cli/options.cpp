@@ -2,6 +2,7 @@
 #include "launcher/cli/options.hpp"
 
 #include "collectives/base/assert.hpp"
+#include "collectives/base/text.hpp"
 #include "launcher/cli/config_file.hpp"
 #include "launcher/cli/flag.hpp"
 #include "launcher/cli/values.hpp"
@@ -229,14 +230,14 @@ std::chrono::milliseconds default_start_timeout(std::size_t hosts, int concurren
 }
 
 Status read_start_timeout(Draft& draft) {
-    constexpr std::string_view kVariable = "HOROVOD_START_TIMEOUT";
     auto limit = draft.start_timeout.value_or(std::chrono::milliseconds(0));
-    if (const auto own = find(draft.environment, kVariable); limit.count() == 0 && own) {
-        auto value = seconds(*own, 0);
+    if (const auto own = find(draft.environment, kStartTimeout).value_or("");
+        limit.count() == 0 && !own.empty()) {
+        auto value = whole_number(trim(own), 1, kLongestSeconds);  // as the runtime reads it
         if (!value) {
-            return std::move(value).error().context(std::string(kVariable) + "=" + *own);
+            return std::move(value).error().context(std::string(kStartTimeout) + "=" + own);
         }
-        limit = *value;
+        limit = std::chrono::seconds(*value);
     }
     if (limit.count() != 0) {  // 0 counts as unset, as in the original
         draft.request.start_timeout = limit;
@@ -250,6 +251,7 @@ Status read_start_timeout(Draft& draft) {
     return ok();
 }
 
+/// Completes the variables of the ranks.
 Status read_config(Draft& draft) {
     ConfigFile config;
     if (draft.config_file) {
@@ -261,7 +263,7 @@ Status read_config(Draft& draft) {
     if (!exported.note.empty()) {
         draft.request.notes.push_back(std::move(exported.note));
     }
-    return ok();
+    return check_variables(draft);
 }
 
 void note_idle_env_pass(Draft& draft) {

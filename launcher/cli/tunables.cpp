@@ -35,7 +35,7 @@ constexpr std::array kTunables{
         .variable = "HOROVOD_CYCLE_TIME",
         .key = "params.cycle_time_ms",
         .kind = real,
-        .high = 3'600'000,
+        .high = 60'000,
         .value_name = "MS",
         .help = "how long small tensors may wait for others to be fused with; unset: not at all"},
     Tunable{.flag = "--cache-capacity",
@@ -306,6 +306,18 @@ Result<std::string> export_value(const Tunable& tunable, std::string_view text) 
         case log_level: return export_log_level(text);
     }
     return Error{Errc::internal, "unknown kind of setting"};
+}
+
+Status check_exported(const Tunable& tunable, std::string_view value) {
+    if (tunable.kind == boolean && value != "0" && value != "1") {
+        return out_of_range(value, "0 or 1");
+    }
+    if (tunable.kind == megabytes) {
+        return parse_number<std::uint64_t>(value) ? ok()
+                                                  : out_of_range(value, "a whole number of bytes");
+    }
+    HVD_TRY_STATUS(export_value(tunable, value));
+    return ok();
 }
 
 ExportedTunables export_tunables(const TunableValues& flags,

@@ -46,6 +46,9 @@ struct Tunable {
 /// Errors: invalid_argument with the value's range, without naming the flag.
 [[nodiscard]] Result<std::string> export_value(const Tunable& tunable, std::string_view text);
 
+/// Whether the runtime takes the variable with this value. Errors: as of export_value.
+[[nodiscard]] Status check_exported(const Tunable& tunable, std::string_view value);
+
 /// Variable → value, as given by flags or by the config file.
 using TunableValues = std::map<std::string_view, std::string>;
 

@@ -9,8 +9,6 @@
 namespace hvd::launch {
 namespace {
 
-constexpr int kLongestSeconds = 31'536'000;  // a year
-
 Error out_of_range(std::string_view kind, int low, int high) {
     return {Errc::invalid_argument, "must be " + std::string(kind) + " from " +
                                         std::to_string(low) + " to " + std::to_string(high)};

@@ -8,6 +8,8 @@
 
 namespace hvd::launch {
 
+inline constexpr int kLongestSeconds = 31'536'000;  // a year
+
 /// A whole number in a range. Errors: "must be a whole number from LOW to HIGH".
 [[nodiscard]] Result<int> whole_number(std::string_view text, int low, int high);
 

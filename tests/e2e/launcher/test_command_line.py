@@ -99,6 +99,8 @@ def test_hosts_without_np_run_a_rank_in_every_slot(launcher, tmp_path):
     [
         (["true"], "say how many ranks to start: -np N"),
         (["-np", "2"], "there is no command"),
+        (["-np", "2", "--env", "HOROVOD_CYCLE_TIME=-1", "true"], "HOROVOD_CYCLE_TIME=-1: '-1' must"),
+        (["python", "s.py", "-np", "2"], "-np stands behind the command 'python'"),
         (["-np", "zwei", "true"], "-np zwei: must be a whole number from 1 to 1048576"),
         (["-np", "2", "--gpu-bin", "env", "true"], "did you mean --gpu-bind?"),
         (["-np", "5", "-H", "localhost:4", "true"], "-np 5 is more than the 4 slots"),

@@ -114,7 +114,7 @@ TEST_CASE("errors in a config file begin with file and line, and name the key") 
         {"timeline:\n  zzzzzzzzzzzz: 1\n",
          "c.yaml:2: unknown key 'zzzzzzzzzzzz' in 'timeline'; known are filename, mark_cycles"},
         {"params:\n  cycle_time_ms: -1\n",
-         "c.yaml:2: 'params.cycle_time_ms' '-1' must be a number from 0 to 3600000"},
+         "c.yaml:2: 'params.cycle_time_ms' '-1' must be a number from 0 to 60000"},
         {"params:\n  cache_capacity: 1.5\n",
          "c.yaml:2: 'params.cache_capacity' '1.5' must be a whole number from 0 to 2147483647"},
         {"params:\n  cycle_time_ms: [1]\n",

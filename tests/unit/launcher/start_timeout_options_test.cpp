@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include <chrono>
+#include <string>
 #include <string_view>
 
 using hvd::Environment;
@@ -37,6 +38,16 @@ TEST_CASE("the start timeout comes from flag, then environment, then 30 s, and 0
     CHECK(request("-np 1 --start-timeout 0 a", seven).start_timeout == milliseconds(7000));
     CHECK(request("-np 1 a", seven).start_timeout == milliseconds(7000));
     CHECK(request("-np 1 --start-timeout 0 a").start_timeout == milliseconds(30'000));
-    CHECK(error("-np 1 a", {{"HOROVOD_START_TIMEOUT", "soon"}}) ==
-          "HOROVOD_START_TIMEOUT=soon: must be a number of seconds from 0 to 31536000");
+    CHECK(request("-np 1 a", {{"HOROVOD_START_TIMEOUT", ""}}).start_timeout ==
+          milliseconds(30'000));
+}
+
+TEST_CASE("the variable is as the runtime reads it, in whole seconds from 1") {
+    const auto* value = GENERATE("soon", "0", "1.5", "-1");
+    const auto expected = "HOROVOD_START_TIMEOUT=" + std::string(value) +
+                          ": must be a whole number from 1 to 31536000";
+
+    CHECK(error("-np 1 a", {{"HOROVOD_START_TIMEOUT", value}}) == expected);
+    CHECK(error("-np 1 --start-timeout 7 --env HOROVOD_START_TIMEOUT=" + std::string(value) +
+                " a") == expected);
 }

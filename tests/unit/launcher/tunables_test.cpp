@@ -90,8 +90,10 @@ TEST_CASE("a value outside its range names flag, value and range") {
         std::string expected;
     };
     const auto& example = GENERATE(values<Example>({
-        {{"--cycle-time-ms", "-1"}, "'-1' must be a number from 0 to 3600000"},
-        {{"--cycle-time-ms", "nan"}, "'nan' must be a number from 0 to 3600000"},
+        {{"--cycle-time-ms", "-1"}, "'-1' must be a number from 0 to 60000"},
+        {{"--network-interfaces", "eth0,10.0.0.0/99"},
+         "'10.0.0.0/99' is no network such as 10.0.0.0/8"},
+        {{"--cycle-time-ms", "nan"}, "'nan' must be a number from 0 to 60000"},
         {{"--cache-capacity", "1.5"}, "'1.5' must be a whole number from 0 to 2147483647"},
         {{"--autotune-warmup-samples", "-3"}, "'-3' must be a whole number from 0 to 2147483647"},
         {{"--autotune-gaussian-process-noise", "1.1"}, "'1.1' must be a number from 0 to 1"},
@@ -200,4 +202,46 @@ TEST_CASE("no two tunables share a flag or a key") {
         CHECK((tunable.off_flag.empty() || seen.insert(tunable.off_flag).second));
         CHECK(tunable.off_flag.empty() == (tunable.kind != hvd::launch::TunableKind::boolean));
     }
+}
+
+TEST_CASE("a variable that the runtime would refuse is refused, wherever it is set") {
+    struct Example {
+        std::string variable;
+        std::string value;
+        std::string expected;
+    };
+    const auto& example = GENERATE(values<Example>({
+        {"HOROVOD_CYCLE_TIME", "-1", "'-1' must be a number from 0 to 60000"},
+        {"HOROVOD_CYCLE_TIME", "60001", "'60001' must be a number from 0 to 60000"},
+        {"HOROVOD_FUSION_THRESHOLD", "64MB", "'64MB' must be a whole number of bytes"},
+        {"HOROVOD_CACHE_CAPACITY", "many", "'many' must be a whole number from 0 to 2147483647"},
+        {"HOROVOD_LOG_LEVEL", "loud", "'loud' must be TRACE, DEBUG, INFO, WARNING, ERROR or FATAL"},
+        {"HOROVOD_LOG_HIDE_TIME", "yes", "'yes' must be 0 or 1"},
+        {"HOROVOD_NETWORK_INTERFACES", "10.0.0.0/99",
+         "'10.0.0.0/99' is no network such as 10.0.0.0/8"},
+    }));
+    const auto setting = example.variable + "=" + example.value;
+    CAPTURE(setting);
+
+    for (const auto& parsed :
+         {parse_command_line({"-np", "1", "a"}, {{example.variable, example.value}}),
+          parse_command_line({"-np", "1", "--env", setting, "a"}, {{example.variable, "0"}})}) {
+        REQUIRE_FALSE(parsed);
+        CHECK(parsed.error().message == setting + ": " + example.expected);
+    }
+}
+
+TEST_CASE("a variable that the runtime takes, or does not read, passes") {
+    const auto& [variable, value] = GENERATE(table<std::string, std::string>({
+        {"HOROVOD_CYCLE_TIME", ""},
+        {"HOROVOD_CYCLE_TIME", " 0.5 "},
+        {"HOROVOD_FUSION_THRESHOLD", "67108864"},
+        {"HOROVOD_LOG_LEVEL", "info"},
+        {"HOROVOD_LOG_HIDE_TIME", "1"},
+        {"HOROVOD_STALL_CHECK_DISABLE", "yes"},
+        {"HOROVOD_NETWORK_INTERFACES", "eth0, ib*"},
+    }));
+    CAPTURE(variable, value);
+
+    CHECK(parse_command_line({"-np", "1", "a"}, {{variable, value}}));
 }
