@@ -50,8 +50,10 @@ UniqueFd open_signalfd(const BlockedSignals& blocked) {
 
 BlockedSignals::BlockedSignals() {
     auto set = handled_signals();
-    // A closed standard output is an error of write(), reported by who writes.
+    // A closed standard output, or a file at its limit (ulimit -f), is an error of write(),
+    // reported by who writes.
     sigaddset(&set, SIGPIPE);
+    sigaddset(&set, SIGXFSZ);
     ::pthread_sigmask(SIG_BLOCK, &set, &original_);
 }
 

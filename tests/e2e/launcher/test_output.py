@@ -273,6 +273,19 @@ def test_a_full_disk_is_said_once_and_the_job_goes_on(launcher, tmp_path):
     assert job.code == 125
 
 
+def test_a_limit_of_file_sizes_is_said_once_and_the_job_goes_on(launcher, tmp_path):
+    prefix = ("bash", "-c", 'ulimit -f 1; exec "$@"', "bash")
+    script = "grep ^Sig[BI] /proc/self/status; seq 1000"
+
+    job = launcher.run("-np", 1, "--output-filename", tmp_path, "sh", "-c", script, prefix=prefix)
+
+    own = subprocess.run(["sh", "-c", script], capture_output=True, check=True, timeout=60)
+    assert job.lines == [f"[0]<stdout>:{line}" for line in own.stdout.decode().splitlines()]
+    lost = f"cannot write {tmp_path}/rank.0/stdout: File too large; the rest of it is lost"
+    assert sum(lost in line for line in job.said) == 1
+    assert job.code == 125
+
+
 @pytest.fixture
 def stuck_folder(tmp_path):
     """A folder in which the output of rank 0 goes to a terminal that nobody reads."""
