@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -93,20 +94,30 @@ void judge_processes(const Limits& limits, std::size_t ranks, LimitFindings& fou
     }
 }
 
-/// The mesh has two links with each rank where there are several hosts, and the ranks of one host
-/// have two descriptors of each other.
-void judge_soft_open_files(const Limits& limits, const RankNeeds& needs, LimitFindings& found) {
-    if (needs.ranks == 0) {
-        return;
-    }
+void judge_open_files(const Limits& limits, const RankNeeds& needs, LimitFindings& found) {
+    // The mesh has two links with each rank where there are several hosts, and the ranks of one
+    // host have two descriptors of each other.
     const std::uint64_t over_net = needs.world > needs.ranks ? 2 * (needs.world - 1) : 0;
-    const auto others = over_net + 2 * (needs.ranks - 1);
-    if (limits.soft_open_files < others + kFilesPerRank) {
+    const auto others = needs.ranks == 0 ? 0 : over_net + 2 * (needs.ranks - 1);
+    const auto of_rank = needs.ranks == 0 ? 0 : others + kFilesPerRank;
+    const auto need = std::max<std::uint64_t>(of_rank, needs.descriptors);
+    const auto for_others =
+        others == 0 ? "" : ", of which " + std::to_string(others) + " for each other";
+    if (limits.open_files < need) {
+        auto text = "the hard limit of open files is " + std::to_string(limits.open_files) +
+                    ", and its ranks may need " + std::to_string(need) + for_others +
+                    "; raise it to that (`ulimit -Hn " + std::to_string(need) +
+                    "` there, nofile in /etc/security/limits.conf), or start fewer ranks";
+        if (limits.open_files < needs.descriptors) {
+            found.problems.push_back({.exit_code = kUsage, .text = std::move(text)});
+        } else {
+            found.warnings.push_back(std::move(text));
+        }
+    } else if (limits.soft_open_files < of_rank) {
+        const auto enough = std::max(of_rank, std::min(limits.open_files, kUsualOpenFiles));
         found.warnings.push_back("ranks may have only " + std::to_string(limits.soft_open_files) +
-                                 " open files and may need " +
-                                 std::to_string(others + kFilesPerRank) + ", of which " +
-                                 std::to_string(others) + " for each other; set `ulimit -n " +
-                                 std::to_string(std::min(limits.open_files, kUsualOpenFiles)) +
+                                 " open files and may need " + std::to_string(of_rank) +
+                                 for_others + "; set `ulimit -n " + std::to_string(enough) +
                                  "` there (nofile in /etc/security/limits.conf)");
     }
 }
@@ -145,14 +156,7 @@ Limits read_limits() {
 
 LimitFindings judge(const Limits& limits, const RankNeeds& needs) {
     LimitFindings found;
-    if (limits.open_files < needs.descriptors) {
-        found.problems.push_back(
-            {.exit_code = kUsage,
-             .text = "the hard limit of open files is " + std::to_string(limits.open_files) +
-                     ", but its ranks need " + std::to_string(needs.descriptors) +
-                     "; raise `ulimit -Hn` there, or start fewer ranks"});
-    }
-    judge_soft_open_files(limits, needs, found);
+    judge_open_files(limits, needs, found);
     judge_processes(limits, needs.ranks, found);
     if (needs.is_examination) {
         judge_cores(limits, found);

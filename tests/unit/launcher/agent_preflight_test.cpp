@@ -12,6 +12,7 @@ using hvd::launch::agent::find_problems;
 using hvd::launch::agent::judge;
 using hvd::launch::agent::LimitFindings;
 using hvd::launch::agent::Limits;
+using hvd::launch::agent::RankNeeds;
 using hvd::launch::agent::read_limits;
 
 namespace {
@@ -64,7 +65,7 @@ TEST_CASE("limits that are high enough are no word worth") {
     CHECK(judge({}, {.ranks = 8, .world = 8, .descriptors = 128}) == LimitFindings{});
     CHECK(judge({.locked_bytes = 1}, {.ranks = 8, .world = 8, .descriptors = 128}) ==
           LimitFindings{});  // nothing there locks memory
-    CHECK(judge({.open_files = 128, .processes = 1'000, .used_processes = 10},
+    CHECK(judge({.open_files = 142, .processes = 1'000, .used_processes = 10},
                 {.ranks = 8, .world = 8, .descriptors = 128}) == LimitFindings{});
     CHECK(judge({.soft_open_files = 1'024}, {.ranks = 8, .world = 256, .descriptors = 128}) ==
           LimitFindings{});
@@ -86,7 +87,15 @@ TEST_CASE("limits that ranks will run into are told with their remedy") {
         std::string remedy;
     };
     const auto& example = GENERATE(values<Example>({
-        {{.open_files = 99}, true, "open files is 99, but its ranks need 128", "ulimit -Hn"},
+        {{.open_files = 99, .soft_open_files = 99},
+         true,
+         "the hard limit of open files is 99, and its ranks may need 1156, of which 1028 for each "
+         "other",
+         "raise it to that (`ulimit -Hn 1156`"},
+        {{.open_files = 1'024, .soft_open_files = 512},
+         false,
+         "the hard limit of open files is 1024, and its ranks may need 1156",
+         "raise it to that (`ulimit -Hn 1156`"},
         {{.open_files = 8'192, .soft_open_files = 1'024},
          false,
          "only 1024 open files and may need 1156, of which 1028 for each other",
@@ -121,6 +130,22 @@ TEST_CASE("limits that ranks will run into are told with their remedy") {
     const auto text = example.is_problem ? found.problems.front().text : found.warnings.front();
     CHECK_THAT(text, Catch::Contains(example.value) && Catch::Contains(example.remedy));
     CHECK((!example.is_problem || found.problems.front().exit_code == 2));
+}
+
+TEST_CASE("a limit of open files is never to be set below the need") {
+    const auto set = [](const RankNeeds& needs) {
+        const auto found = judge({.open_files = 1'000'000, .soft_open_files = 64}, needs);
+        REQUIRE(found.warnings.size() == 1);
+        return found.warnings.front();
+    };
+
+    CHECK_THAT(set({.ranks = 8, .world = 8, .descriptors = 128}), Catch::Contains("-n 65536`"));
+    CHECK_THAT(set({.ranks = 8, .world = 50'000, .descriptors = 128}),
+               Catch::Contains("may need 100140") && Catch::Contains("-n 100140`"));
+    CHECK_THAT(judge({.open_files = 100, .soft_open_files = 64}, {.ranks = 0, .descriptors = 128})
+                   .problems.front()
+                   .text,
+               Catch::Contains("may need 128; raise it to that (`ulimit -Hn 128`"));
 }
 
 TEST_CASE("the limits of this process are read") {
