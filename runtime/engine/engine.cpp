@@ -240,6 +240,14 @@ bool Engine::announce_sleep() {
     return expects ? step(Urgency::background) : inbox_.is_full();
 }
 
+/// When the engine's thread has something to do though nobody wakes it.
+Deadline Engine::next_look() const {
+    if (gather_until_ && leave_limit_) {
+        return Deadline(std::min(*gather_until_, *leave_limit_));
+    }
+    return Deadline(gather_until_ ? gather_until_ : leave_limit_);
+}
+
 void Engine::lay_down() {
     owner_.store({}, std::memory_order_relaxed);
     baton_.unlock();
@@ -264,7 +272,7 @@ void Engine::drive(const Done& done, Deadline deadline) {
             break;
         }
     }
-    const bool more = announce_sleep() || gather_until_;
+    const bool more = announce_sleep() || !next_look().is_never();
     lay_down();
     if (more) {
         inbox_.wake();
@@ -301,7 +309,7 @@ void Engine::loop(const std::stop_token& stop) {
             wake_up();
             spinner.reset();
         }
-        until = Deadline(gather_until_);
+        until = next_look();
         lay_down();
     }
 }

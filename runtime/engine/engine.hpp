@@ -128,6 +128,7 @@ private:
     void drive(const Done& done, Deadline deadline);
     void wake_up();
     [[nodiscard]] bool announce_sleep();
+    [[nodiscard]] Deadline next_look() const;
     void lay_down();
     [[nodiscard]] bool step(Urgency urgency);
     [[nodiscard]] bool take(Urgency urgency);
@@ -158,7 +159,8 @@ private:
     std::vector<Operation*> ready_;  // scratch
     std::optional<Deadline::Clock::time_point> gather_until_;  // what is taken waits for company
     std::optional<Channel::Trouble> leaving_;  // a peer left in order: nothing new will be agreed
-    std::optional<Channel::Trouble> lost_;     // who is gone, until somebody misses it
+    std::optional<Deadline::Clock::time_point> leave_limit_;  // for what runs, where it may need it
+    std::optional<Channel::Trouble> lost_;  // who is gone, until somebody misses it
     std::optional<Error> broken_;
     bool cut_off_ = false;                        // broken while a collective was in flight
     Deadline stop_deadline_ = Deadline::never();  // written before the thread is asked to stop

@@ -3,6 +3,7 @@
 // The body of the engine's loop: everything here needs the baton.
 #include "runtime/engine/engine.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <iterator>
 #include <new>
@@ -10,6 +11,9 @@
 
 namespace hvd::rt {
 namespace {
+
+/// For a collective that a peer which left in the middle of something may have done its part of.
+constexpr std::chrono::milliseconds kLeavePatience{300};
 
 Error shut_down_error() {
     return {Errc::aborted, "this rank has shut its runtime down"};
@@ -115,20 +119,25 @@ bool Engine::look_for_trouble() {
     if (broken_) {
         return false;
     }
-    if (leaving_ && !executor_.busy()) {
-        // The peer had finished all that was agreed, and so have we: the rest will never come.
+    if (leaving_ && (!executor_.busy() || Deadline(leave_limit_).has_passed())) {
+        // We have finished what was agreed, if it can be: the rest will never come.
         lose(*std::exchange(leaving_, std::nullopt));
         return true;
     }
     const auto trouble = channel_->trouble();
-    if (!trouble) {
+    if (!trouble || (leaving_ && leaving_->in_flight == trouble->in_flight)) {
         return false;
     }
-    if (!trouble->in_flight) {
-        // What was agreed before it left may still be on its way: look for it once more.
-        return !std::exchange(leaving_, trouble);
+    if (trouble->error.code != Errc::aborted) {
+        lose(*trouble);
+        return true;
     }
-    lose(*trouble);
+    // What was agreed before it left may still be on its way: look for it once more. Where it had
+    // not finished it may wait for the peer, but not for ever.
+    leaving_ = trouble;
+    if (trouble->in_flight) {
+        leave_limit_ = Deadline::in(kLeavePatience).end();
+    }
     return true;
 }
 
@@ -155,6 +164,7 @@ void Engine::break_with(const Error& cause) {
     }
     broken_ = cause;
     gather_until_.reset();
+    leave_limit_.reset();
     cut_off_ = executor_.busy();
     negotiator_.fail_open(cause);
     executor_.abort(cause);
