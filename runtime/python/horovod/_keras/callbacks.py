@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from horovod._keras.values import average_numbers
 from horovod.common.basics import basics
-from horovod.tensorflow.functions import broadcast_variables
+from horovod.tensorflow.functions import allgather_object, broadcast_variables
 from horovod.tensorflow.util import native_variable
 
 Logs = dict[str, Any] | None
@@ -24,17 +24,31 @@ def _inner(optimizer: Any) -> Any:
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
-def _variables(owner: Any) -> list[Any]:
-    variables = owner.variables
-    return list(variables() if callable(variables) else variables)
+def _variables(optimizer: Any) -> list[Any]:
+    """All there are: tf_keras does not count the learning rate and other settings."""
+    variables = optimizer.variables
+    inner = _inner(optimizer)
+    settings = [getattr(inner, "_learning_rate", None), *getattr(inner, "_hyper", {}).values()]
+    return [
+        *(variables() if callable(variables) else variables),
+        *(one for one in settings if isinstance(native_variable(one), tf.Variable)),
+    ]
+
+
+def _build(optimizer: Any, variables: list[Any]) -> None:
+    """Makes the state of an optimizer that has none yet."""
+    if not getattr(optimizer, "built", getattr(_inner(optimizer), "_built", False)):
+        # The optimizers of tf_keras.optimizers.legacy have no build().
+        build = getattr(optimizer, "build", None) or optimizer._create_all_weights
+        build(variables)
 
 
 class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
     """Starts all ranks from the root's weights and optimizer state.
 
-    What exists when training begins is broadcast before the first step, the rest after it. Random
-    seeds stay each rank's own. `device` and `local_variables` (not broadcast) are as in the
-    original.
+    They are broadcast before the first step where all ranks have built the model, and what did not
+    exist then after it. Random seeds stay each rank's own. `device` and `local_variables` (not
+    broadcast) are as in the original.
     """
 
     def __init__(self, root_rank: int, device: str = "", local_variables: Any = None) -> None:
@@ -45,7 +59,9 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
         self._is_over = False
 
     def on_train_begin(self, logs: Logs = None) -> None:
-        if not self._is_over:
+        # A rank may have loaded what the others have yet to make, and then has more variables.
+        if not self._is_over and all(allgather_object(bool(self.model.built))):
+            _build(self.model.optimizer, self.model.trainable_variables)
             self._broadcast_new()
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
@@ -55,11 +71,11 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
 
     def _broadcast_new(self) -> None:
         known = [*self.model.weights, *_variables(self.model.optimizer)]
-        new = [one for one in known if native_variable(one).ref() not in self._done]
-        self._done.update(native_variable(one).ref() for one in new)
-        if new:
-            with tf.device(self.device):
-                broadcast_variables(new, self.root_rank)
+        keyed = {native_variable(one).ref(): one for one in known}
+        new = {key: one for key, one in keyed.items() if key not in self._done}
+        self._done.update(new)
+        with tf.device(self.device):
+            broadcast_variables(list(new.values()), self.root_rank)
 
 
 class MetricAverageCallback(tf.keras.callbacks.Callback):

@@ -9,9 +9,10 @@ from typing import Any
 import tensorflow as tf
 
 from horovod.common import objects
+from horovod.common.basics import basics
 from horovod.common.process_sets import ProcessSet, global_process_set, process_set_id
 from horovod.tensorflow.mpi_ops import broadcast_
-from horovod.tensorflow.util import as_it_is
+from horovod.tensorflow.util import as_it_is, native_variable
 
 
 @as_it_is
@@ -25,8 +26,37 @@ def broadcast_variables(
 
     In a graph it returns the op that does so. `inplace` is accepted: it is always so.
     """
-    done = broadcast_(list(variables), root_rank, process_set=process_set)
+    own = list(variables)
+    if tf.executing_eagerly():
+        _check_like_root(own, root_rank)
+    done = broadcast_(own, root_rank, process_set=process_set)
     return None if tf.executing_eagerly() else tf.group(*done)
+
+
+def _check_like_root(variables: Sequence[Any], root_rank: int) -> None:
+    """Raises on all ranks where one has other variables than the root: what only some ranks submit
+    would wait for ever."""
+    if basics.size() == 1:
+        return
+    native = [native_variable(one) for one in variables]
+    own = [f"{one.dtype.name} of shape {one.shape}" for one in native]
+    roots = objects.broadcast_object(own, root_rank, "broadcast_variables")
+    differences = objects.allgather_object(_difference(own, roots), "broadcast_variables")
+    for rank, difference in enumerate(differences):
+        if difference is not None:
+            raise ValueError(
+                f"broadcast_variables: rank {rank} has other variables than rank {root_rank}, the "
+                f"root: {difference}. Make or load the same model and optimizer on every rank "
+                f"before"
+            )
+
+
+def _difference(own: list[str], roots: list[str]) -> str | None:
+    if len(own) != len(roots):
+        return f"{len(own)} instead of {len(roots)}"
+    places = (place for place, one in enumerate(own) if one != roots[place])
+    first = next(places, None)
+    return None if first is None else f"number {first} is {own[first]} instead of {roots[first]}"
 
 
 @as_it_is

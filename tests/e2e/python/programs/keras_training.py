@@ -248,6 +248,36 @@ def a_saved_model_is_loaded_with_its_optimizer_distributed_again() -> None:
     check_close(loaded, model)
 
 
+@case
+def what_rank_0_loads_alone_all_ranks_go_on_with() -> None:
+    path = folder / f"resumed{hvd.size()}.keras"
+    model = trained(hvd.DistributedOptimizer(sgd()))
+    model.optimizer.learning_rate = 0.05
+    if hvd.rank() == 0:
+        model.save(path)
+    layers = [keras.layers.Dense(16, activation="tanh"), keras.layers.Dense(3)]
+    for make in (make_model, lambda: keras.Sequential(layers)):  # built, and not built yet
+        resumed = hvd.load_model(str(path)) if hvd.rank() == 0 else make()
+        if hvd.rank() != 0:
+            resumed.compile(hvd.DistributedOptimizer(sgd()), make_loss(), metrics=["accuracy"])
+        callback = hvd.callbacks.BroadcastGlobalVariablesCallback(0)
+        fit(resumed, data_of(hvd.rank()), BATCH, callbacks=[callback])
+        check_same_everywhere(resumed)
+        assert int(resumed.optimizer.iterations) == 6
+        assert abs(float(resumed.optimizer.learning_rate) - 0.05) < 1e-6
+
+
+@case
+def ranks_that_train_other_models_get_a_sentence() -> None:
+    if hvd.size() == 1:
+        return
+    model = make_model()
+    if hvd.rank() > 0:
+        model.add(keras.layers.Dense(3))
+    message = raises(ValueError, lambda: trained(hvd.DistributedOptimizer(sgd()), model=model))
+    assert "rank 1 has other variables than rank 0" in message, message
+
+
 if __name__ == "__main__":
     hvd.init()
     run()

@@ -6,6 +6,7 @@ TensorFlow has one thread to run ops with here: a collective that blocked it wou
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -166,6 +167,20 @@ def variables_take_the_values_of_the_root() -> None:
     variables[0].assign(hvd.rank() + 5.0)
     in_a_graph()
     same(variables[0], 5)
+
+
+@case
+def ranks_with_other_variables_get_a_sentence() -> None:
+    if hvd.size() == 1:
+        return
+    for values, how in (
+        ([1.0], "1 instead of 2"),
+        ([1.0, 2], "number 1 is int32 of shape () instead of float32 of shape ()"),
+        ([[1.0], 2.0], "number 0 is float32 of shape (1,) instead of float32 of shape ()"),
+    ):
+        own = [tf.Variable(one) for one in (values if hvd.rank() == 1 else [1.0, 2.0])]
+        message = raises(ValueError, functools.partial(hvd.broadcast_variables, own, 0))
+        assert f"rank 1 has other variables than rank 0, the root: {how}. " in message, message
 
 
 @case
