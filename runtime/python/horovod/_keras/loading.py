@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from horovod._keras.optimizer import Distribution, distribute_in_place, is_distributed, wire_name
+from horovod._keras.optimizer import Distribution, distribute_in_place, is_distributed
 from horovod.tensorflow.compression import Compression, Compressor
 from horovod.tensorflow.gradient_reducer import ReducerSettings
 
@@ -28,7 +28,9 @@ def load_model(
     model = tf.keras.models.load_model(filepath, custom_objects={**known, **(custom_objects or {})})
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and not is_distributed(optimizer):
-        settings = ReducerSettings(wire_name(None), is_wire_name=True, compression=compression)
+        settings = ReducerSettings(
+            "DistributedOptimizer", is_wire_name=True, compression=compression
+        )
         distribute_in_place(optimizer, Distribution(settings, passes=1, average_passes=False))
         model.jit_compile = False
         model.make_train_function(force=True)

@@ -8,7 +8,6 @@ is saved with a model names the base class, so any Keras reads it, with or witho
 from __future__ import annotations
 
 import copy
-import itertools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,13 +22,6 @@ from horovod.tensorflow.gradient_reducer import Gradient, GradientReducer, Reduc
 from horovod.tensorflow.util import as_it_is
 
 _AND = reduce_op(Min)  # of booleans
-
-# Wrapped optimizers are numbered, so that two in one program never share a name on the wire.
-_numbers = itertools.count()
-
-
-def wire_name(name: str | None) -> str:
-    return f"{name or 'DistributedOptimizer'}.{next(_numbers)}"
 
 
 class Distribution:
@@ -46,7 +38,7 @@ class Distribution:
         """True where `own` is true on all ranks."""
         if basics.size() == 1:
             return own
-        name = f"{self.reducer.settings.name}_finite"
+        name = f"{self.reducer.name}_finite"
         return ops.allreduce(tf.cast(own, tf.bool), ops.Call(wire_name=name, reduce_op=_AND))
 
     def make_aggregation(self) -> LocalGradientAggregation | None:

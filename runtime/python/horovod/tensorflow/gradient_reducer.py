@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +27,8 @@ Gradient = tf.Tensor | tf.IndexedSlices | None
 class ReducerSettings:
     """What the arguments of DistributedOptimizer and DistributedGradientTape say in common.
 
-    `name` begins the names of the operations: with `is_wire_name` it is the name on every rank as
-    it is, otherwise graphs add the place of the node.
+    `name` begins the names of the operations: with `is_wire_name` it is, with a number, the name on
+    every rank, otherwise graphs add the place of the node.
     """
 
     name: str
@@ -56,11 +58,23 @@ class ReducerSettings:
         process_set_id(self.process_set)
 
 
+_numbers = itertools.count()
+
+
 class GradientReducer:
-    """Reduces gradients by the settings. Has no state: safe in graphs and in eager code."""
+    """Reduces gradients by the settings. Has no state but its name: safe in graphs and in eager
+    code."""
 
     def __init__(self, settings: ReducerSettings) -> None:
         self.settings = settings
+
+    @functools.cached_property
+    def name(self) -> str:
+        """What begins the names of the operations. Two optimizers never share one on the wire: they
+        are numbered when they first reduce, which all ranks do in the same order, while one rank
+        may make and load optimizers for itself."""
+        name = self.settings.name
+        return f"{name}.{next(_numbers)}" if self.settings.is_wire_name else name
 
     def reduce(self, gradients: Sequence[Gradient], variables: Sequence[Any]) -> list[Gradient]:
         """Each gradient over all ranks; None stays None. All that is dense travels as one group,
@@ -80,7 +94,7 @@ class GradientReducer:
             [results[i] for i in sparse],
             self.settings.op,
             1.0,
-            f"{self.settings.name}_sparse",
+            f"{self.name}_sparse",
             self.settings.process_set,
         )
         for i, slices in zip(sparse, gathered, strict=True):
@@ -104,7 +118,7 @@ class GradientReducer:
     def _reduce_group(self, tensors: list[tf.Tensor], label: str) -> list[tf.Tensor]:
         settings = self.settings
         packed = [settings.compression.compress(tensor) for tensor in tensors]
-        name = f"{settings.name}_{label}"
+        name = f"{self.name}_{label}"
         reduced = ops.grouped_allreduce(
             [tensor for tensor, _ in packed],
             ops.Call(

@@ -268,6 +268,13 @@ def what_rank_0_loads_alone_all_ranks_go_on_with() -> None:
 
 
 @case
+def one_rank_may_wrap_an_optimizer_for_itself() -> None:
+    if hvd.rank() == 0:
+        hvd.DistributedOptimizer(sgd())
+    check_same_everywhere(trained(hvd.DistributedOptimizer(sgd())))
+
+
+@case
 def ranks_that_train_other_models_get_a_sentence() -> None:
     if hvd.size() == 1:
         return

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from horovod._keras.loading import load_model
-from horovod._keras.optimizer import Distribution, distributed, wire_name
+from horovod._keras.optimizer import Distribution, distributed
 from horovod._keras.values import allgather, allreduce, broadcast, reducescatter
 from horovod.common.process_sets import (
     ProcessSet,
@@ -138,7 +138,7 @@ def DistributedOptimizer(
     device_dense, device_sparse: accepted; operations run where the tensors are.
     """
     settings = ReducerSettings(
-        name=wire_name(name),
+        name=name or "DistributedOptimizer",
         is_wire_name=True,
         compression=compression,
         sparse_as_dense=sparse_as_dense,
