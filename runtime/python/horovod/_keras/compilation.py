@@ -21,6 +21,9 @@ logger = logging.getLogger("horovod.keras")
 
 _MARK = "_hvd_original"
 
+# The original's examples pass it; Keras 3 has dropped it.
+_DROPPED = "experimental_run_tf_function"
+
 
 def watch(kind: type) -> None:
     """Teaches Model.compile of the Keras that an optimizer class belongs to."""
@@ -41,12 +44,15 @@ def _teach(model: type) -> None:
 
 def _taught(original: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.signature(original)
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    dropped = set() if inspect.Parameter.VAR_KEYWORD in kinds else {_DROPPED}
 
     @functools.wraps(original)
     def compile(self: Any, *args: Any, **kwargs: Any) -> None:
         from horovod._keras.optimizer import agree_on_finite, is_distributed
 
-        call = signature.bind(self, *args, **kwargs)
+        known = {key: value for key, value in kwargs.items() if key not in dropped}
+        call = signature.bind(self, *args, **known)
         if not is_distributed(call.arguments.get("optimizer")):
             original(self, *args, **kwargs)
             return

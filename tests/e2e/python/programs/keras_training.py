@@ -186,6 +186,17 @@ def xla_is_left_out_or_refused() -> None:
 
 
 @case
+def a_keyword_of_old_scripts_is_accepted() -> None:
+    model = make_model()
+    wrapped = hvd.DistributedOptimizer(sgd())
+    model.compile(wrapped, loss=make_loss(), experimental_run_tf_function=False)
+    assert not model.jit_compile
+    raises(TypeError, lambda: model.compile(wrapped, experimental_run_tf_functions=False))
+    if is_keras_3:
+        raises(TypeError, lambda: model.compile(sgd(), experimental_run_tf_function=False))
+
+
+@case
 def a_wrapped_optimizer_is_its_base_to_the_world() -> None:
     wrapped = hvd.DistributedOptimizer(sgd(nesterov=True))
     assert isinstance(wrapped, keras.optimizers.SGD)
