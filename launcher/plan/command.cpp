@@ -22,15 +22,51 @@ std::string in_quotes(std::string_view word) {
     return "'" + std::string(word) + "'";
 }
 
-/// "/usr/bin/env" of a file that begins with "#!/usr/bin/env python".
+/// "/usr/bin/env" of a file that begins with "#!/usr/bin/env python". As the kernel reads it, so a
+/// CR that ends the line belongs to it.
 std::optional<std::string> interpreter_of(const fs::path& file) {
     constexpr std::size_t kMaxScriptBytes = std::size_t{16} << 20;
     const auto text = read_file(file, kMaxScriptBytes);
     if (!text || !text->starts_with("#!")) {
         return std::nullopt;
     }
-    const auto line = trim(split(*text, '\n').front().substr(2));
-    return std::string(line.substr(0, line.find_first_of(" \t")));
+    constexpr std::string_view kBlank = " \t";
+    auto line = split(*text, '\n').front().substr(2);
+    line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
+    return std::string(line.substr(0, line.find_first_of(kBlank)));
+}
+
+/// Of a file that is there and yet could not be found.
+std::string explain_missing_loader(const std::string& command, const fs::path& file) {
+    const auto interpreter = interpreter_of(file);
+    const auto text = in_quotes(command) + " is there, but ";
+    if (!interpreter) {
+        return text + "the loader it needs is not";
+    }
+    if (!interpreter->ends_with('\r')) {
+        return text + "the program in its first line, " + in_quotes(*interpreter) + ", is not";
+    }
+    return text + "its lines end in CR LF, as on Windows, and no program is called " +
+           in_quotes(interpreter->substr(0, interpreter->size() - 1) + "\\r") +
+           "; write sed -i 's/\\r$//' " + quote_word(command);
+}
+
+/// What a shell would have made of the word; nothing where it may be a program.
+std::optional<std::string> explain_shell_word(const std::string& command) {
+    const auto is_of_name = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+    };
+    const auto text = "there is no program " + in_quotes(command) + "; ";
+    const auto name = command.substr(0, command.find('='));
+    if (!name.empty() && name != command && std::ranges::all_of(name, is_of_name)) {
+        return text + "set a variable of the ranks with --env " + quote_word(command) +
+               " before the command";
+    }
+    if (command.find(' ') == std::string::npos) {
+        return std::nullopt;
+    }
+    return text + "leave the quotes out: " + command + ", or let a shell read the line: sh -c " +
+           quote_word(command);
 }
 
 std::string explain_not_in_path(std::string_view command,
@@ -109,16 +145,17 @@ std::string explain_missing_command(std::string_view command,
     if (command.empty()) {
         return "the command is an empty word";
     }
+    std::error_code error;
+    const bool is_there = fs::exists(file, error);
+    const auto shell_word = explain_shell_word(std::string(command));
+    if (error_number == ENOENT && !is_there && shell_word) {
+        return *shell_word;
+    }
     if (error_number == ENOENT && !has_slash) {
         return explain_not_in_path(command, environment, where);
     }
-    std::error_code error;
-    if (error_number == ENOENT && fs::exists(file, error)) {
-        const auto interpreter = interpreter_of(file);
-        return in_quotes(command) + " is there, but " +
-               (interpreter ? "the program in its first line, " + in_quotes(*interpreter) + ","
-                            : "the loader it needs") +
-               " is not";
+    if (error_number == ENOENT && is_there) {
+        return explain_missing_loader(std::string(command), file);
     }
     if (error_number == EACCES && fs::is_directory(file, error)) {
         return in_quotes(command) + " is a directory";

@@ -56,6 +56,38 @@ TEST_CASE("without PATH the remedy is to pass it on") {
           "--env-pass PATH");
 }
 
+TEST_CASE("a whole line in one word is to be written in words") {
+    const auto* line = GENERATE("python s.py", "python /nowhere/s.py -x");
+    const std::string text(line);
+
+    CHECK(explain_missing_command(text, ENOENT, {{"PATH", "/nowhere"}}, "/") ==
+          "there is no program '" + text + "'; leave the quotes out: " + text +
+              ", or let a shell read the line: sh -c '" + text + "'");
+}
+
+TEST_CASE("a variable in front of the command is set by a flag") {
+    const Environment path{{"PATH", "/nowhere"}};
+
+    CHECK(explain_missing_command("FOO=/a b", ENOENT, path, "/") ==
+          "there is no program 'FOO=/a b'; set a variable of the ranks with --env 'FOO=/a b' "
+          "before the command");
+    CHECK(explain_missing_command("a.b=1", ENOENT, path, "/") ==
+          "'a.b=1' was not found in PATH (/nowhere)");
+}
+
+TEST_CASE("a script from Windows is told from one whose shell is missing") {
+    const TempDir folder;
+    const auto here = folder.path().string();
+    write_file(folder.path() / "crlf.sh", "#!/bin/sh\r\necho\r\n", true);
+    write_file(folder.path() / "both.sh", "#!/nowhere/sh -e\r\n", true);
+
+    CHECK(explain_missing_command("./crlf.sh", ENOENT, {}, here) ==
+          "'./crlf.sh' is there, but its lines end in CR LF, as on Windows, and no program is "
+          "called '/bin/sh\\r'; write sed -i 's/\\r$//' ./crlf.sh");
+    CHECK(explain_missing_command("./both.sh", ENOENT, {}, here) ==
+          "'./both.sh' is there, but the program in its first line, '/nowhere/sh', is not");
+}
+
 TEST_CASE("a file that is there but cannot be executed is told from one that is not") {
     const TempDir folder;
     const auto here = folder.path().string();
