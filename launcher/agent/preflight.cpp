@@ -29,12 +29,11 @@ std::optional<wire::Problem> check_directory(const std::string& path) {
                                  "; start from a folder that every host has"};
 }
 
-std::optional<wire::Problem> check_program(const Environment& shared, const ProcessSpec& rank) {
-    auto environment = rank.env;
-    environment.insert(shared.begin(), shared.end());
+std::optional<wire::Problem> check_program(const std::string& name,
+                                           const std::string& cwd,
+                                           const Environment& environment) {
     const auto path = find(environment, "PATH");
-    const auto& name = rank.argv.front();
-    const auto found = find_command(name, path, rank.cwd);
+    const auto found = find_command(name, path, cwd);
     const auto* error = std::get_if<int>(&found);
     if (error == nullptr) {
         return std::nullopt;
@@ -44,7 +43,7 @@ std::optional<wire::Problem> check_program(const Environment& shared, const Proc
             .exit_code = kCannotExecute,
             .text = system_error(name, *error).message + "; make it executable there"};
     }
-    const auto python3 = find_command("python3", path, rank.cwd);
+    const auto python3 = find_command("python3", path, cwd);
     const bool is_renamed = name == "python" && std::holds_alternative<std::string>(python3);
     const bool is_searched = name.find('/') == std::string::npos;
     return wire::Problem{
@@ -67,9 +66,13 @@ std::vector<wire::Problem> find_problems(const JobPlan& job, const HostPlan& pla
         return problems;
     }
     const auto& rank = plan.ranks.front();  // all have the same command and directory
-    note(check_directory(rank.cwd));
-    if (problems.empty() && !rank.argv.empty()) {
-        note(check_program(whole_environment(common_environment(job, plan), plan), rank));
+    const auto& cwd = cwd_of(job, rank);
+    const auto& argv = argv_of(job, rank);
+    note(check_directory(cwd));
+    if (problems.empty() && !argv.empty()) {
+        auto environment = rank.env;
+        environment.merge(whole_environment(common_environment(job, plan), plan));
+        note(check_program(argv.front(), cwd, environment));
     }
     return problems;
 }

@@ -30,10 +30,12 @@ Environment whole_environment(Environment common, const HostPlan& host) {
 }
 
 Ranks::Ranks(const Environment& shared,
+             JobPlan job,
              HostPlan plan,
              const Inheritance& given,
              Surroundings surroundings)
-    : plan_(std::move(plan)),
+    : job_(std::move(job)),
+      plan_(std::move(plan)),
       to_(surroundings),
       spawner_(given, surroundings.cgroup),
       shared_environment_(shared),
@@ -58,7 +60,8 @@ void Ranks::start(Rank& rank) {
                                            .error_number = error_number,
                                            .time_ns = steady_clock_ns()});
     };
-    if (spec.argv.empty()) {
+    const auto& argv = argv_of(job_, spec);
+    if (argv.empty()) {
         fail("execve of an empty command", ENOENT);
         return;
     }
@@ -66,7 +69,7 @@ void Ranks::start(Rank& rank) {
     const auto environment = shared_environment_.with(own);
     const auto program = find_program(spec, own);
     if (const auto* error = std::get_if<int>(&program)) {
-        fail("execve " + spec.argv.front(), *error);
+        fail("execve " + argv.front(), *error);
         return;
     }
     auto ends = to_.output.open(spec.rank);
@@ -75,9 +78,9 @@ void Ranks::start(Rank& rank) {
         return;
     }
     const auto input = to_.input.take_read_end(spec.rank);
-    SpawnOrder order{.argv = spec.argv,
+    SpawnOrder order{.argv = argv,
                      .cpus = spec.cpus,
-                     .cwd = spec.cwd,
+                     .cwd = cwd_of(job_, spec),
                      .in = input ? input.get() : null_input_.get(),
                      .out = ends->out.get(),
                      .err = ends->err.get()};
@@ -99,10 +102,11 @@ std::variant<std::string, int> Ranks::find_program(const ProcessSpec& spec,
     if (!path) {
         path = shared_environment_.find("PATH");
     }
-    auto wanted = std::tuple(spec.argv.front(), std::move(path), spec.cwd);
+    const auto& cwd = cwd_of(job_, spec);
+    auto wanted = std::tuple(argv_of(job_, spec).front(), std::move(path), cwd);
     if (wanted != looked_up_ || looked_up_ == decltype(looked_up_){}) {
         looked_up_ = std::move(wanted);
-        found_ = find_command(std::get<0>(looked_up_), std::get<1>(looked_up_), spec.cwd);
+        found_ = find_command(std::get<0>(looked_up_), std::get<1>(looked_up_), cwd);
     }
     return found_;
 }

@@ -36,8 +36,9 @@ public:
         RankSocket& socket;
     };
 
-    /// `shared` is what all ranks of the host have in common.
+    /// `shared` is the environment that all ranks of the host have in common.
     Ranks(const Environment& shared,
+          JobPlan job,
           HostPlan plan,
           const Inheritance& given,
           Surroundings surroundings);
@@ -78,6 +79,7 @@ private:
     [[nodiscard]] std::variant<std::string, int> find_program(const ProcessSpec& spec,
                                                               const EnvironmentBlock& environment);
 
+    JobPlan job_;
     HostPlan plan_;
     Surroundings to_;
     Spawner spawner_;

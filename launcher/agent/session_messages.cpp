@@ -51,7 +51,7 @@ void Session::on(wire::Start& start) {
     has_first_rank_ = !plan.ranks.empty() && plan.ranks.front().rank == 0;
     chores_at_ = std::chrono::steady_clock::now() + kChoresAfter;
     const auto shared = whole_environment(take_common_environment(start.job, plan), plan);
-    ranks_.emplace(shared, std::move(plan), setup_.given,
+    ranks_.emplace(shared, std::move(start.job), std::move(plan), setup_.given,
                    Ranks::Surroundings{.cgroup = cgroup_ ? cgroup_->folder() : -1,
                                        .control = control_,
                                        .output = output_,

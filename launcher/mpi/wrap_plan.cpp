@@ -118,8 +118,8 @@ Result<LaunchPlan> wrap_plan(LaunchPlan plan, const WrapRequest& request) {
         line.is_oversubscribed =
             line.is_oversubscribed || static_cast<int>(host.ranks.size()) > host.slots;
         if (directory.empty()) {
-            directory = host.ranks.front().cwd;
-            const auto& command = host.ranks.front().argv;
+            directory = cwd_of(plan.job, host.ranks.front());
+            const auto& command = argv_of(plan.job, host.ranks.front());
             line.command.insert(line.command.end(), command.begin(), command.end());
         }
     }

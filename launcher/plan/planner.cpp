@@ -90,7 +90,11 @@ public:
 
 private:
     JobPlan plan_job() {
-        JobPlan job{.id = request_.job_id, .env = {}, .ranks_env = {}};
+        JobPlan job{.id = request_.job_id,
+                    .env = {},
+                    .ranks_env = {},
+                    .cwd = request_.cwd,
+                    .argv = request_.command};
         if (!is_all_here_) {
             job.env = portable_environment(request_, shared_);
             only_here_ = shared_;
@@ -164,8 +168,8 @@ private:
                  .gpus = std::move(gpus[local].gpus),
                  .cpus = request_.pin_cpus ? std::move(cpus[local]) : std::vector<int>(),
                  .env = rank_variables(request_, shared_, std::move(settings)),
-                 .cwd = request_.cwd,
-                 .argv = request_.command});
+                 .cwd = {},
+                 .argv = {}});
             if (topology.rank == request_.stdin_rank) {
                 host.stdin_rank = topology.rank;
             }

@@ -121,8 +121,9 @@ std::string describe_command(const LaunchPlan& plan,
         text += values == Values::hidden ? "\n" : ":\n" + indent(plan.launcher_file->text);
     }
     const auto& first = *places.front().rank;
-    text += "command: " + print_command(first.argv, values);
-    return text + "\ndirectory: " + first.cwd + "\n" + describe_environment(plan, places, values);
+    text += "command: " + print_command(argv_of(plan.job, first), values);
+    return text + "\ndirectory: " + cwd_of(plan.job, first) + "\n" +
+           describe_environment(plan, places, values);
 }
 
 std::string describe_agents(std::span<const AgentWay> agents) {
@@ -192,8 +193,8 @@ std::string print_json(const LaunchPlan& plan, std::span<const AgentWay> agents)
                                          {"gpus", std::move(gpus)},
                                          {"cpus", rank.cpus},
                                          {"env", added_environment(plan.job, host, rank)},
-                                         {"cwd", rank.cwd},
-                                         {"argv", rank.argv}});
+                                         {"cwd", cwd_of(plan.job, rank)},
+                                         {"argv", argv_of(plan.job, rank)}});
         }
     }
     for (const auto& agent : agents) {

@@ -23,6 +23,14 @@ Environment take_common_environment(JobPlan& job, HostPlan& host) {
     return environment;
 }
 
+const std::string& cwd_of(const JobPlan& job, const ProcessSpec& rank) noexcept {
+    return rank.cwd.empty() ? job.cwd : rank.cwd;
+}
+
+const std::vector<std::string>& argv_of(const JobPlan& job, const ProcessSpec& rank) noexcept {
+    return rank.argv.empty() ? job.argv : rank.argv;
+}
+
 Environment added_environment(const JobPlan& job, const HostPlan& host, const ProcessSpec& rank) {
     Environment environment = rank.env;
     environment.insert(host.ranks_env.begin(), host.ranks_env.end());

@@ -47,11 +47,11 @@ struct ProcessSpec {
     int local_size = 1;
     int cross_rank = 0;
     int cross_size = 1;
-    std::vector<Gpu> gpus;  // the rank's own; empty without GPUs or with --gpu-bind none
-    std::vector<int> cpus;  // to pin to; empty leaves the affinity alone
-    Environment env;        // set for this rank alone
-    std::string cwd;
-    std::vector<std::string> argv;
+    std::vector<Gpu> gpus;          // the rank's own; empty without GPUs or with --gpu-bind none
+    std::vector<int> cpus;          // to pin to; empty leaves the affinity alone
+    Environment env;                // set for this rank alone
+    std::string cwd;                // empty: the job's
+    std::vector<std::string> argv;  // empty: the job's
 
     friend bool operator==(const ProcessSpec&, const ProcessSpec&) = default;
 };
@@ -64,6 +64,8 @@ struct JobPlan {
     std::string id;         // 32 hexadecimal digits
     Environment env;        // of horovodrun, that every host gets
     Environment ranks_env;  // set for all ranks
+    std::string cwd{};      // of all ranks
+    std::vector<std::string> argv{};
 
     friend bool operator==(const JobPlan&, const JobPlan&) = default;
 };
@@ -115,6 +117,11 @@ struct LaunchPlan {
 
 /// The same, made of theirs, which are left without.
 [[nodiscard]] Environment take_common_environment(JobPlan& job, HostPlan& host);
+
+/// Where a rank runs, and what.
+[[nodiscard]] const std::string& cwd_of(const JobPlan& job, const ProcessSpec& rank) noexcept;
+[[nodiscard]] const std::vector<std::string>& argv_of(const JobPlan& job,
+                                                      const ProcessSpec& rank) noexcept;
 
 /// What a rank has on top of horovodrun's environment, or of its host's.
 [[nodiscard]] Environment added_environment(const JobPlan& job,

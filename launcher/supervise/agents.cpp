@@ -59,11 +59,16 @@ void Agents::start(IoThread& io, Starter& starter, const std::vector<Host>& host
 }
 
 void Agents::send(std::size_t host, const wire::ToAgent& message) {
+    if (!links_[host]->has_ended) {
+        send_frame(host, wire::encode(message));
+    }
+}
+
+void Agents::send_frame(std::size_t host, std::vector<std::byte> frame) {
     auto& link = *links_[host];
     if (link.has_ended) {
         return;
     }
-    auto frame = wire::encode(message);
     if (!std::exchange(link.has_greeted, true)) {
         const auto* magic = reinterpret_cast<const std::byte*>(wire::kMagic.data());
         frame.insert(frame.begin(), magic, magic + wire::kMagic.size());

@@ -33,6 +33,7 @@ public:
     void start(IoThread& io, Starter& starter, const std::vector<Host>& hosts);
 
     void send(std::size_t host, const wire::ToAgent& message);
+    void send_frame(std::size_t host, std::vector<std::byte> frame);
     void send_all(const wire::ToAgent& message);
 
     /// As of AgentChannel.

@@ -56,8 +56,9 @@ std::string explain_exec(const LaunchPlan& plan, const RankRecord& culprit) {
             if (spec.rank == culprit.rank) {
                 auto environment = spec.env;
                 environment.merge(common_environment(plan.job, host));
-                return explain_missing_command(
-                    spec.argv.front(), culprit.start_failed->error_number, environment, spec.cwd);
+                return explain_missing_command(argv_of(plan.job, spec).front(),
+                                               culprit.start_failed->error_number, environment,
+                                               cwd_of(plan.job, spec));
             }
         }
     }

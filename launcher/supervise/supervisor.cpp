@@ -47,6 +47,7 @@ Supervisor::Supervisor(IoThread& io, const BlockedSignals& signals, SuperviseOpt
 // ---- running ----
 
 Result<Supervised> Supervisor::run(const LaunchPlan& plan) {
+    HVD_TRY(auto starts, encode_starts(plan));
     plan_ = &plan;
     HVD_TRY_STATUS(open_output());
     machine_.emplace(plan, options_.on_failure);
@@ -59,7 +60,7 @@ Result<Supervised> Supervisor::run(const LaunchPlan& plan) {
     if (options_.trace != nullptr) {
         options_.trace->enter("start", io_.now());
     }
-    start_ranks();
+    start_ranks(std::move(starts));
     starter_->say_through([this](const std::string& sentence) { output_->say(sentence); });
     io_.run();
     starter_->say_through({});
@@ -87,12 +88,12 @@ Status Supervisor::open_output() {
     return ok();
 }
 
-void Supervisor::start_ranks() {
+void Supervisor::start_ranks(std::vector<Frame> starts) {
     started_at_ = io_.now();
     std::vector<std::size_t> readers;
     for (std::size_t host = 0; host < plan_->hosts.size(); ++host) {
         const auto& host_plan = plan_->hosts[host];
-        agents_.send(host, wire::Start{.job = plan_->job, .plan = host_plan});
+        agents_.send_frame(host, std::move(starts[host]));
         if (host_plan.stdin_all || host_plan.stdin_rank != -1) {  // a rank, or kLauncherRank
             readers.push_back(host);
         }

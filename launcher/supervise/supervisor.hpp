@@ -16,6 +16,7 @@
 #include "launcher/supervise/launch_trace.hpp"
 #include "launcher/supervise/obituary.hpp"
 #include "launcher/supervise/output_flow.hpp"
+#include "launcher/supervise/plan_frames.hpp"
 #include "launcher/supervise/pulse.hpp"
 #include "launcher/supervise/signals.hpp"
 #include "launcher/supervise/stderr_tail.hpp"
@@ -167,7 +168,7 @@ private:
     void on(std::size_t /*host*/, const wire::LinkMeasured& /*unused*/) {}
 
     Status open_output();
-    void start_ranks();
+    void start_ranks(std::vector<Frame> starts);
     void perform(JobAction action);
     void end_trace();
     void tell_ranks(const std::optional<wire::PeerLost>& lost);

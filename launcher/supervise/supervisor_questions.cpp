@@ -59,11 +59,12 @@ Result<std::vector<HostProblem>> Supervisor::check(const LaunchPlan& plan) {
     if (options_.trace != nullptr) {
         options_.trace->enter("preflight", io_.now());
     }
+    HVD_TRY(auto checks, encode_checks(plan));
     check_sent_ns_ = wall_clock_ns();
     problems_.assign(plan.hosts.size(), {});
     is_awaited_.assign(plan.hosts.size(), true);
     for (std::size_t host = 0; host < plan.hosts.size(); ++host) {
-        agents_.send(host, wire::Check{.job = plan.job, .plan = plan.hosts[host], .np = plan.np});
+        agents_.send_frame(host, std::move(checks[host]));
     }
     wait_for_agents();
     if (link_error_) {

@@ -99,7 +99,10 @@ def test_hosts_without_np_run_a_rank_in_every_slot(launcher, tmp_path):
     [
         (["true"], "say how many ranks to start: -np N"),
         (["-np", "2"], "there is no command"),
-        (["-np", "2", "--env", "HOROVOD_CYCLE_TIME=-1", "true"], "HOROVOD_CYCLE_TIME=-1: '-1' must"),
+        (
+            ["-np", "2", "--env", "HOROVOD_CYCLE_TIME=-1", "true"],
+            "HOROVOD_CYCLE_TIME=-1: '-1' must",
+        ),
         (["python", "s.py", "-np", "2"], "-np stands behind the command 'python'"),
         (["-np", "zwei", "true"], "-np zwei: must be a whole number from 1 to 1048576"),
         (["-np", "2", "--gpu-bin", "env", "true"], "did you mean --gpu-bind?"),
@@ -196,3 +199,13 @@ def test_more_ranks_than_cpus_are_a_warning(launcher):
         "horovodrun: 3 ranks on the 1 CPU of localhost will be slow: "
         + "they share them, none is pinned"
     ]
+
+
+def test_a_long_command_line_reaches_many_ranks(launcher):
+    script = "[ $# = 11 ] && echo ${#11}"
+    long = ["x" * 100_000] * 11
+
+    job = launcher.run("-np", 64, "--bind-to", "none", "bash", "-c", script, "bash", *long)
+
+    assert (job.code, len(job.lines)) == (0, 64)
+    assert all(line.endswith(":100000") for line in job.lines)

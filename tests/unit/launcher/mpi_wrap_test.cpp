@@ -19,8 +19,8 @@ ProcessSpec rank_of(int rank) {
             .gpus = {},
             .cpus = {rank},
             .env = {{"HOROVOD_RANK", std::to_string(rank)}},
-            .cwd = "/data",
-            .argv = {"./train"}};
+            .cwd = {},
+            .argv = {}};
 }
 
 HostPlan host_of(const std::string& name, int slots, std::vector<ProcessSpec> ranks) {
@@ -36,7 +36,11 @@ HostPlan host_of(const std::string& name, int slots, std::vector<ProcessSpec> ra
 LaunchPlan native() {
     return {.mode = "native",
             .np = 3,
-            .job = {.id = kId, .env = {{"PATH", "/bin"}}, .ranks_env = {{"SECRET", "x y"}}},
+            .job = {.id = kId,
+                    .env = {{"PATH", "/bin"}},
+                    .ranks_env = {{"SECRET", "x y"}},
+                    .cwd = "/data",
+                    .argv = {"./train"}},
             .hosts = {host_of("a", 2, {rank_of(0), rank_of(1)}), host_of("idle", 1, {}),
                       host_of("b", 1, {rank_of(2)})}};
 }

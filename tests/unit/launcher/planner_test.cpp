@@ -92,8 +92,9 @@ TEST_CASE("flag -np 2 of four written slots starts two ranks") {
     CHECK(host.agent_socket == "horovod-" + std::string(kJob) + "-0");
     REQUIRE(host.ranks.size() == 2);
     CHECK(host.ranks[1].cpus == std::vector{4, 5, 6, 7});
-    CHECK(host.ranks[1].cwd == "/data");
-    CHECK(host.ranks[1].argv == std::vector<std::string>{"python3", "train.py"});
+    const auto& job = planned->plan.job;
+    CHECK(cwd_of(job, host.ranks[1]) == "/data");
+    CHECK(argv_of(job, host.ranks[1]) == std::vector<std::string>{"python3", "train.py"});
     CHECK(planned->warnings.empty());
 }
 

@@ -27,8 +27,8 @@ LaunchPlan plan() {
         .gpus = {{.index = 1, .uuid = "GPU-b", .name = "", .memory_bytes = 0, .cpus = {}}},
         .cpus = {0, 1, 4},
         .env = {{"HOROVOD_RANK", "0"}},
-        .cwd = "/data",
-        .argv = {"python3", "train.py", "a b"}};
+        .cwd = {},
+        .argv = {}};
     ProcessSpec second = first;
     second.rank = 1;
     second.local_rank = 1;
@@ -46,7 +46,9 @@ LaunchPlan plan() {
     plan.np = 2;
     plan.job = {.id = "j",
                 .env = {{"HOME", "/root"}},
-                .ranks_env = {{"HOROVOD_SIZE", "2"}, {"NOTE", "weaker"}}};
+                .ranks_env = {{"HOROVOD_SIZE", "2"}, {"NOTE", "weaker"}},
+                .cwd = "/data",
+                .argv = {"python3", "train.py", "a b"}};
     plan.hosts = {host};
     return plan;
 }
@@ -184,7 +186,7 @@ TEST_CASE("both forms of the plan say how the agents were started") {
 
 TEST_CASE("bytes that are no UTF-8 do not stop the plan from being printed") {
     auto odd = plan();
-    odd.hosts[0].ranks[0].argv[2] = "\xff";
+    odd.job.argv[2] = "\xff";
 
     CHECK_THAT(print_json(odd), Catch::Contains("\"\xEF\xBF\xBD\""));
 }

@@ -17,7 +17,11 @@ std::vector<std::byte> bytes_of(std::string_view text) {
 }
 
 JobPlan job() {
-    return {.id = "j", .env = {{"HOME_OF_DATA", "/d"}}, .ranks_env = {{"HOROVOD_SIZE", "9"}}};
+    return {.id = "j",
+            .env = {{"HOME_OF_DATA", "/d"}},
+            .ranks_env = {{"HOROVOD_SIZE", "9"}},
+            .cwd = "/data",
+            .argv = {"python", "", "a b"}};
 }
 
 HostPlan plan() {

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/plan_frames.hpp"
+
+#include "launcher/plan/planner.hpp"
+#include "launcher/wire/frames.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <vector>
+
+namespace hvd::launch {
+namespace {
+
+LaunchPlan plan_for(int ranks, std::string argument) {
+    PlanRequest request;
+    request.processes = ranks;
+    request.hosts = {{"node7", {}}};
+    request.starters = {"ssh"};
+    request.command = {"train", std::move(argument)};
+    HostFacts facts;
+    facts.cpus.resize(static_cast<std::size_t>(ranks));
+    return make_plan(request, std::vector{facts}).value().plan;
+}
+
+TEST_CASE("a command travels once to each host, not once for each of its ranks") {
+    const std::string argument(1'000'000, 'x');
+    const auto plan = plan_for(64, argument);
+
+    for (const auto& frames : {encode_checks(plan), encode_starts(plan)}) {
+        REQUIRE(frames);
+        REQUIRE(frames->size() == 1);
+        CHECK(frames->front().size() < 2 * argument.size());
+    }
+}
+
+TEST_CASE("a plan that is longer than agents take is refused") {
+    const auto plan = plan_for(2, std::string(wire::kMaxFrame, 'x'));
+
+    for (const auto& frames : {encode_checks(plan), encode_starts(plan)}) {
+        REQUIRE_FALSE(frames);
+        CHECK(frames.error().code == Errc::invalid_argument);
+        CHECK(frames.error().message ==
+              "host node7: the plan of its 2 ranks has 64 MiB, and its agent takes 64; start fewer "
+              "ranks there, or leave long arguments and variables in a file");
+    }
+}
+
+}  // namespace
+}  // namespace hvd::launch
