@@ -60,6 +60,15 @@ def test_rank_0_says_once_that_xla_is_left_out(job_of, keras: str, ranks: int) -
     assert [line.split(":")[0] for line in lines] == ["[0]<stderr>"] * (keras == "keras"), lines
 
 
+@pytest.mark.parametrize(("keras", "ranks"), JOBS)
+def test_rank_0_tells_of_rates(job_of, keras: str, ranks: int) -> None:
+    job = job_of(keras, ranks)
+    assert sum("multiplier=0.5 " in line for line in job.stderr.splitlines()) == 1, job
+    for rank in range(ranks):
+        ends = [line for line in job.lines(rank) if "finished gradual learning rate" in line]
+        assert len(ends) == (rank == 0), job
+
+
 def run_python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
 

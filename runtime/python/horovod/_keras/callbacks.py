@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from horovod._keras.compilation import say_once
 from horovod._keras.values import average_numbers
 from horovod.common.basics import basics
 from horovod.tensorflow.functions import allgather_object, broadcast_variables
@@ -104,11 +105,12 @@ class LearningRateScheduleCallback(tf.keras.callbacks.Callback):
     """Sets the learning rate to `initial_lr * multiplier(epoch)` from `start_epoch` to before
     `end_epoch`.
 
-    `multiplier` is a number or a function of the epoch. With `staircase` the rate changes once an
-    epoch; without it at every batch, the epoch being a fraction, for which `steps_per_epoch` is
-    needed where Keras does not know it. Without `initial_lr` it is the rate that the optimizer has
-    when training begins. `momentum_correction` scales what SGD has gathered in its momentum with
-    the rate, so that a change takes effect at once.
+    A number as `multiplier` is an exponential decay, `multiplier ** (epoch - start_epoch)`, as in
+    the original since 0.23; a constant factor is `lambda epoch: 0.1`. With `staircase` the rate
+    changes once an epoch; without it at every batch, the epoch being a fraction, for which
+    `steps_per_epoch` is needed where Keras does not know it. Without `initial_lr` it is the rate
+    that the optimizer has when training begins. `momentum_correction` scales what SGD has gathered
+    in its momentum with the rate, so that a change takes effect at once.
     """
 
     def __init__(
@@ -127,12 +129,10 @@ class LearningRateScheduleCallback(tf.keras.callbacks.Callback):
         self.initial_lr = initial_lr
         self.start_epoch = start_epoch
         self.end_epoch = end_epoch
-        self.staircase = staircase or not callable(multiplier)
+        self.staircase = staircase
         self.momentum_correction = momentum_correction
         self.steps_per_epoch = steps_per_epoch
-        self.multiplier: Multiplier = (
-            multiplier if callable(multiplier) else lambda epoch: float(multiplier)
-        )
+        self.multiplier = multiplier if callable(multiplier) else _decay(multiplier, start_epoch)
         self.current_epoch = 0
 
     def on_train_begin(self, logs: Logs = None) -> None:
@@ -181,6 +181,15 @@ class LearningRateScheduleCallback(tf.keras.callbacks.Callback):
             _scale_momentum(optimizer, after / before)
 
 
+def _decay(base: float, start_epoch: int) -> Multiplier:
+    if base != 1:  # until 0.22 of the original, and in its ImageNet example, it is a constant
+        say_once(
+            f"LearningRateScheduleCallback: multiplier={base} means initial_lr * {base} ** (epoch "
+            f"- start_epoch); for a constant factor pass lambda epoch: {base}"
+        )
+    return lambda epoch: base ** (epoch - start_epoch)
+
+
 def _scale_momentum(optimizer: Any, factor: float) -> None:
     """The sums of past steps hold the rates of those steps: multiplying them once by the ratio is
     the correction of Goyal et al. (2017), which multiplies the momentum for one step."""
@@ -198,7 +207,7 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
     `warmup_epochs` epochs, batch by batch.
 
     `initial_lr` is the rate already scaled for all ranks; without it the optimizer's rate when
-    training begins. `verbose` above 0 prints a line at the end of the warm-up.
+    training begins. `verbose` above 0 prints a line of rank 0 at the end.
     """
 
     def __init__(
@@ -227,7 +236,8 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         super().on_epoch_end(epoch, logs)
-        if self.end_epoch is not None and epoch == self.end_epoch - 1 and self.verbose > 0:
+        is_last = self.end_epoch is not None and epoch == self.end_epoch - 1
+        if is_last and self.verbose > 0 and basics.rank() == 0:
             print(
                 f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to "
                 f"{self._learning_rate():g}."

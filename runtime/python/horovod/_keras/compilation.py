@@ -65,7 +65,7 @@ def _taught(original: Callable[..., None]) -> Callable[..., None]:
 
 
 @functools.cache
-def _say_once(sentence: str) -> None:
+def say_once(sentence: str) -> None:
     """One line of rank 0, also where nobody has set up logging, which shows warnings only."""
     if basics.is_initialized() and basics.rank() != 0:
         logger.debug(sentence)
@@ -87,6 +87,6 @@ def _without_xla(jit_compile: bool | str | None) -> bool | None:
             "collectives. Leave jit_compile out, or pass jit_compile=False, in model.compile()"
         )
     if jit_compile == "auto":
-        _say_once('jit_compile="auto" is False: XLA cannot compile collectives')
+        say_once('jit_compile="auto" is False: XLA cannot compile collectives')
         return False
     return None if jit_compile is None else bool(jit_compile)

@@ -82,7 +82,7 @@ def the_schedule_sets_the_rate_and_corrects_the_momentum() -> None:
     model = make_model(seed=0)
     model.compile(hvd.DistributedOptimizer(sgd()), loss=make_loss())
     steps = [
-        callbacks.LearningRateScheduleCallback(0.1, multiplier=0.5, start_epoch=1, end_epoch=2),
+        callbacks.LearningRateScheduleCallback(0.1, 0.5, end_epoch=2),
         callbacks.LearningRateScheduleCallback(
             initial_lr=0.1,
             multiplier=lambda epoch: epoch,
@@ -96,6 +96,13 @@ def the_schedule_sets_the_rate_and_corrects_the_momentum() -> None:
     expected = [0.1] * 3 + [0.05] * 3 + [0.2, 0.1 * (2 + 1 / 3), 0.1 * (2 + 2 / 3)]
     np.testing.assert_allclose(seen.rates, expected, rtol=1e-5)
 
+    seen = Seen()
+    model = make_model(seed=0)
+    model.compile(hvd.DistributedOptimizer(sgd()), loss=make_loss())
+    decay = callbacks.LearningRateScheduleCallback(0.1, 0.5, start_epoch=1, staircase=False)
+    fit(model, data_of(hvd.rank()), BATCH, epochs=2, callbacks=[decay, seen])
+    np.testing.assert_allclose(seen.rates[2:], 0.1 * 0.5 ** np.array([0, 0, 1 / 3, 2 / 3]), 1e-5)
+
     model = make_model(seed=0)
     model.compile(hvd.DistributedOptimizer(sgd()), loss=make_loss())
     fit(model, data_of(hvd.rank()), BATCH)
@@ -103,7 +110,7 @@ def the_schedule_sets_the_rate_and_corrects_the_momentum() -> None:
     half = callbacks.LearningRateScheduleCallback(multiplier=0.5)
     half.set_model(model)
     half.on_train_begin()
-    half.on_epoch_begin(0)
+    half.on_epoch_begin(1)
     half.on_train_batch_begin(0)
     np.testing.assert_allclose(np.asarray(model.optimizer.momentums[0]), momentum / 2, rtol=1e-6)
     assert "multiplier" in raises(ValueError, callbacks.LearningRateScheduleCallback)
