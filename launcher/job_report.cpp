@@ -125,7 +125,8 @@ int JobReport::write(JobResult result) {
         return result.exit_code;
     }
     log(describe_end(result.exit_code, seconds_of(result)));
-    auto file = SummaryFile::reserve(folder_ / kSummaryName, std::string(kFlag));
+    constexpr mode_t kOwnerOnly = 0600;  // as the log: it has the line that started the ranks
+    auto file = SummaryFile::reserve(folder_ / kSummaryName, std::string(kFlag), kOwnerOnly);
     const auto written = file ? file->write(result) : Status(file.error());
     if (!written && !is_loss_known_) {
         say(written.error().message);

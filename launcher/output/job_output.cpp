@@ -101,13 +101,17 @@ void JobOutput::rank_ended(int rank) {
     }
 }
 
-void JobOutput::say(std::string_view text) {
-    Chunk words{.kind = Chunk::Kind::notice, .stream = OutputStream::err, .bytes = to_bytes(text)};
+void JobOutput::say(std::string_view text, std::string_view logged) {
+    const auto notice = [](std::string_view words) {
+        return Chunk{.kind = Chunk::Kind::notice,
+                     .stream = OutputStream::err,
+                     .time_ns = wall_clock_ns(),
+                     .bytes = to_bytes(words)};
+    };
     if (has_log_) {
-        words.time_ns = wall_clock_ns();
-        files_.push(words);
+        files_.push(notice(logged));
     }
-    console_for(OutputStream::err).push(std::move(words));
+    console_for(OutputStream::err).push(notice(text));
 }
 
 std::size_t JobOutput::pending_bytes() const noexcept {

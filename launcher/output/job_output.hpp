@@ -50,8 +50,9 @@ public:
     /// Its last lines are over.
     void rank_ended(int rank);
 
-    /// A whole line, or several, of horovodrun itself, on standard error after what came before.
-    void say(std::string_view text);
+    /// A whole line, or several, of horovodrun itself, on standard error after what came before,
+    /// and `logged` in the log.
+    void say(std::string_view text, std::string_view logged);
 
     /// Output that was submitted and not yet written where it is slowest: what the agents must not
     /// send on top of. Bounded by what they were allowed to send.

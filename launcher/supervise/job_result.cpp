@@ -89,9 +89,9 @@ std::string describe_end(const RankResult& process) {
     return process.exit_code ? "exit " + std::to_string(*process.exit_code) : "no status";
 }
 
-void add_launcher(std::string& text, const JobResult& result) {
-    const auto& [line, process] = *result.launcher;
-    add_line(text, "started by: " + line);
+void add_launcher(std::string& text, const JobResult& result, Values values) {
+    const auto& [line, hidden_line, process] = *result.launcher;
+    add_line(text, "started by: " + (values == Values::hidden ? hidden_line : line));
     add_line(text, "it ended with " + describe_end(process) + " (pid " +
                        std::to_string(process.pid) + ")");
     const auto has_come = [](const RankResult& rank) { return rank.pid != 0; };
@@ -136,7 +136,7 @@ std::string signal_name(int number) {
     return name == nullptr ? "number " + std::to_string(number) : "SIG" + std::string(name);
 }
 
-std::string format_last_words(const JobResult& result) {
+std::string format_last_words(const JobResult& result, Values values) {
     std::string text;
     if (!result.sentence.empty()) {
         add_line(text, result.sentence);
@@ -159,7 +159,7 @@ std::string format_last_words(const JobResult& result) {
         add_ranks(text, "lost a peer", result.ranks, is_lost(true));
         add_ranks(text, "lost with their host", result.ranks, is_lost(false));
         if (result.launcher) {
-            add_launcher(text, result);
+            add_launcher(text, result, values);
         }
     }
     for (const auto& [host, process] : result.survivors) {

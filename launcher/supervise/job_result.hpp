@@ -3,6 +3,7 @@
 // How a job ended: what horovodrun prints last, writes to --summary and exits with.
 #pragma once
 
+#include "launcher/plan/print.hpp"
 #include "launcher/wire/messages.hpp"
 
 #include <chrono>
@@ -67,6 +68,7 @@ struct Culprit {
 /// The program that has started the ranks.
 struct LauncherResult {
     std::string line;
+    std::string hidden_line;  // without arguments and variables, which may be secrets
     RankResult process;
 };
 
@@ -107,7 +109,7 @@ struct JobResult {
 };
 
 /// The last words for people, each line with "horovodrun: " in front; empty after a success.
-[[nodiscard]] std::string format_last_words(const JobResult& result);
+[[nodiscard]] std::string format_last_words(const JobResult& result, Values values = Values::shown);
 
 /// The content of --summary, one JSON object (launcher/README.md).
 [[nodiscard]] std::string format_summary(const JobResult& result);

@@ -261,6 +261,7 @@ JobResult make_result(Seen seen) {
     }
     if (const auto* launcher = find_launcher(seen.plan)) {
         result.launcher = {.line = quote_line(launcher->env, launcher->argv),
+                           .hidden_line = print_command(launcher->argv, Values::hidden),
                            .process = rank_result(*seen.record.launcher, RankClass::ok)};
     }
     result.sentence = sentence_for(seen, result, verdict);

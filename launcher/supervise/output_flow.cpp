@@ -108,8 +108,8 @@ void OutputFlow::say(std::string_view sentence) {
     say_as_is("horovodrun: " + std::string(sentence) + "\n");
 }
 
-void OutputFlow::say_as_is(std::string_view text) {
-    output_->say(text);
+void OutputFlow::say_as_is(std::string_view text, std::string_view logged) {
+    output_->say(text, logged);
 }
 
 bool OutputFlow::is_idle() {

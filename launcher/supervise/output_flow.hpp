@@ -46,8 +46,9 @@ public:
     /// A line of horovodrun's own; its prefix and line end are added.
     void say(std::string_view sentence);
 
-    /// Whole lines, as they are.
-    void say_as_is(std::string_view text);
+    /// Whole lines, as they are; `logged` instead where they are kept.
+    void say_as_is(std::string_view text) { say_as_is(text, text); }
+    void say_as_is(std::string_view text, std::string_view logged);
 
     /// Whether everything was written. If not, `on_progress` follows.
     [[nodiscard]] bool is_idle();

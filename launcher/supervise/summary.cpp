@@ -170,9 +170,12 @@ std::string format_summary(const JobResult& result) {
     return json.dump(kIndent, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Result<SummaryFile> SummaryFile::reserve(std::filesystem::path path, std::string flag) {
+Result<SummaryFile> SummaryFile::reserve(std::filesystem::path path,
+                                         std::string flag,
+                                         mode_t mode) {
     SummaryFile file;
     file.flag_ = std::move(flag);
+    file.mode_ = mode;
     file.path_ = std::move(path);
     if (is_written_in_place(file.path_)) {
         const UniqueFd fd(::open(file.path_.c_str(), kInPlace | O_NONBLOCK));
@@ -217,11 +220,10 @@ Status SummaryFile::write_text(std::string_view text) {
     if (temporary_.empty()) {
         return ok();
     }
-    // mkostemp made it private; a summary is as public as other files of the user.
+    // mkostemp made it private; a summary that the user names is as public as other files.
     const auto mask = ::umask(0);
     (void)::umask(mask);
-    constexpr mode_t kMode = 0666;
-    (void)::fchmod(fd.get(), kMode & ~mask);
+    (void)::fchmod(fd.get(), mode_ & ~mask);
     if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
         return cannot_write(flag_, path_, errno);
     }

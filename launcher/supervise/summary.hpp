@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include <sys/types.h>
+
 namespace hvd::launch {
 
 /// The file of --summary or --launch-trace. It appears whole or not at all; a job that is killed
@@ -16,12 +18,15 @@ namespace hvd::launch {
 class SummaryFile final {
 public:
     /// Makes a temporary file beside `path`, so that a place that cannot be written is known before
-    /// the job starts. `flag` is named in errors. Errors: invalid_argument.
+    /// the job starts. `flag` is named in errors, `mode` is what the umask leaves of it. Errors:
+    /// invalid_argument.
     [[nodiscard]] static Result<SummaryFile> reserve(std::filesystem::path path,
-                                                     std::string flag = "--summary");
+                                                     std::string flag = "--summary",
+                                                     mode_t mode = 0666);
 
     SummaryFile(SummaryFile&& other) noexcept
         : flag_(std::move(other.flag_)),
+          mode_(other.mode_),
           path_(std::move(other.path_)),
           target_(std::move(other.target_)),
           temporary_(std::exchange(other.temporary_, {})) {}
@@ -37,6 +42,7 @@ private:
     SummaryFile() = default;
 
     std::string flag_;
+    mode_t mode_ = 0;
     std::filesystem::path path_;       // as the user wrote it
     std::filesystem::path target_;     // the same behind links
     std::filesystem::path temporary_;  // empty: written in place, such as a pipe

@@ -256,7 +256,7 @@ void Supervisor::continue_draining() {
         result_ = make_result();
         const auto words = format_last_words(*result_);
         if (!words.empty()) {
-            output_->say_as_is(words);
+            output_->say_as_is(words, format_last_words(*result_, Values::hidden));
             if (!output_->is_idle()) {
                 return;
             }

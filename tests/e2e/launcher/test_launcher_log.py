@@ -30,6 +30,34 @@ def test_a_log_holds_no_secret_and_is_its_owners_only(launcher, tmp_path):
     assert log.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_log_has_no_arguments_of_the_program_that_starts_the_ranks(launcher, tmp_path):
+    mpirun, out = tmp_path / "mpirun", tmp_path / "out"
+    mpirun.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && exec echo "mpirun (Open MPI) 4.1.4"\nexit 3\n'
+    )
+    mpirun.chmod(0o755)
+
+    job = launcher.run(
+        *("--mpi", "-np", 1, "--output-filename", out, "--summary", tmp_path / "summary"),
+        *("sh", "-c", "true", "--password", "s3cret"),
+        env={"HOROVOD_MPIRUN": str(mpirun)},
+    )
+
+    assert job.code == 3
+    assert b"exec -- sh -c true --password s3cret" in job.err  # the console is the user's
+    log = (out / "launcher.log").read_text()
+    assert "s3cret" not in log
+    assert re.search(rf"Z horovodrun: started by: {mpirun} \(with \d+ arguments\)\n", log)
+    assert (out / "summary.json").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "summary").stat().st_mode & 0o777 == 0o666 & ~own_umask()
+
+
+def own_umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 def test_the_summary_of_an_earlier_job_is_gone_once_the_next_has_started(launcher, tmp_path):
     summary = tmp_path / "summary.json"
     assert launcher.run("-np", 1, "--output-filename", tmp_path, "true").code == 0
