@@ -96,6 +96,20 @@ std::string one_line(std::string_view text, std::size_t max_characters) {
     return joined;
 }
 
+std::string escape_controls(std::string_view text) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string shown;
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte >= ' ' && c != '\x7f') {
+            shown += c;
+        } else {
+            shown.append("\\x").append({kDigits[byte / 16], kDigits[byte % 16]});
+        }
+    }
+    return shown;
+}
+
 std::optional<std::string_view> nearest(std::string_view word,
                                         std::span<const std::string_view> candidates) {
     std::optional<std::string_view> best;

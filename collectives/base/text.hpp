@@ -41,6 +41,9 @@ requires std::integral<T> || std::floating_point<T>
 /// Text of several lines as one printable line: its last `max_characters`.
 [[nodiscard]] std::string one_line(std::string_view text, std::size_t max_characters);
 
+/// Control characters as "\x00", so that a person sees them and a terminal does not obey them.
+[[nodiscard]] std::string escape_controls(std::string_view text);
+
 /// The candidate with the fewest edits from `word`, when it is close enough to be a typing error;
 /// none for words of one or two letters.
 [[nodiscard]] std::optional<std::string_view> nearest(std::string_view word,

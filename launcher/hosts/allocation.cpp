@@ -110,17 +110,17 @@ Hosts slurm_group(const Environment& environment, const std::string& suffix) {
 
 Hosts slurm_hosts(const Environment& environment) {
     HVD_TRY(auto components, slurm_components(environment));
-    std::vector<Host> hosts;
+    UniqueHosts hosts;
     for (auto& component : components) {
-        HVD_TRY_STATUS(add_hosts(hosts, std::move(component)));
+        HVD_TRY_STATUS(hosts.add(std::move(component)));
     }
-    return hosts;
+    return hosts.take();
 }
 
 /// "a 4 b 2" → a with 4 slots, b with 2.
 Hosts read_pairs(std::string_view variable, std::string_view text) {
     const auto all = words(text);
-    std::vector<Host> hosts;
+    UniqueHosts hosts;
     for (std::size_t at = 0; at + 1 < all.size(); at += 2) {
         const auto slots = slots_in(all[at + 1]);
         if (!slots) {
@@ -128,29 +128,36 @@ Hosts read_pairs(std::string_view variable, std::string_view text) {
                          "'" + std::string(all[at + 1]) + "' is no number of slots");
         }
         HVD_TRY(auto host, named(all[at], slots));
-        HVD_TRY_STATUS(add_host(hosts, std::move(host)));
+        HVD_TRY_STATUS(hosts.add(std::move(host)));
     }
-    if (hosts.empty() || all.size() % 2 != 0) {
+    if (all.empty() || all.size() % 2 != 0) {
         return wrong(variable, text, "it must have pairs of a host and its slots");
     }
-    return hosts;
+    return hosts.take();
 }
 
 /// A slot for each name; names come again.
 Hosts count_names(std::string_view variable, std::string_view value, std::string_view text) {
-    std::vector<Host> hosts;
-    for (const auto name : words(text)) {
-        if (!hosts.empty() && hosts.back().name == name) {  // the usual case needs no search
-            ++*hosts.back().slots;
-            continue;
-        }
+    const auto names = words(text);
+    UniqueHosts hosts;
+    for (const auto name : names) {
         HVD_TRY(auto host, named(name, 1));
-        HVD_TRY_STATUS(add_host(hosts, std::move(host)));
+        HVD_TRY_STATUS(hosts.add(std::move(host)));
     }
-    if (hosts.empty()) {
+    if (names.empty()) {
         return wrong(variable, value, "no host is in it");
     }
-    return hosts;
+    return hosts.take();
+}
+
+/// The text of the file that a variable of the batch system names.
+Result<std::string> read_list(std::string_view variable, const std::string& path) {
+    auto text = read_file(path, kMaxFileBytes);
+    if (text) {
+        return text;
+    }
+    return Error{text.error().code, std::string(variable) + "=" + text.error().message +
+                                        "; write the hosts with -H or -hostfile"};
 }
 
 Hosts lsf_hosts(const Environment& environment) {
@@ -158,7 +165,7 @@ Hosts lsf_hosts(const Environment& environment) {
     if (const auto pairs = find(environment, "LSB_MCPU_HOSTS")) {
         hosts = read_pairs("LSB_MCPU_HOSTS", *pairs);
     } else if (const auto path = find(environment, "LSB_DJOB_HOSTFILE")) {
-        HVD_TRY(const auto text, read_file(*path, kMaxFileBytes));
+        HVD_TRY(const auto text, read_list("LSB_DJOB_HOSTFILE", *path));
         hosts = count_names("LSB_DJOB_HOSTFILE", *path, text);
     } else {
         const auto names = find(environment, "LSB_HOSTS").value_or("");
@@ -172,13 +179,13 @@ Hosts lsf_hosts(const Environment& environment) {
 
 Hosts pbs_hosts(const Environment& environment) {
     const auto path = find(environment, "PBS_NODEFILE").value_or("");
-    HVD_TRY(const auto text, read_file(path, kMaxFileBytes));
+    HVD_TRY(const auto text, read_list("PBS_NODEFILE", path));
     return count_names("PBS_NODEFILE", path, text);
 }
 
 Hosts sge_hosts(const Environment& environment) {
     const auto path = find(environment, "PE_HOSTFILE").value_or("");
-    HVD_TRY(const auto text, read_file(path, kMaxFileBytes));
+    HVD_TRY(const auto text, read_list("PE_HOSTFILE", path));
     std::string pairs;
     for (const auto line : split(text, '\n')) {
         const auto columns = words(line);

@@ -12,7 +12,8 @@ namespace hvd::launch {
 namespace {
 
 Error refuse(std::string_view item, std::string_view why) {
-    return {Errc::invalid_argument, "host '" + std::string(item) + "': " + std::string(why)};
+    return {Errc::invalid_argument,
+            "host '" + escape_controls(item) + "': " + escape_controls(why)};
 }
 
 char lower(char c) noexcept {
@@ -162,8 +163,11 @@ Status read_uri_tail(std::string_view item, std::string_view rest, Host& host) {
     return ok();
 }
 
-bool is_same_place(const Host& a, const Host& b) noexcept {
-    return same_name(a.name, b.name) && a.port == b.port;
+/// Equal for what is one host.
+std::string place_of(const Host& host) {
+    std::string place = host.name + ":" + std::to_string(host.port.value_or(0));
+    std::ranges::transform(place, place.begin(), lower);
+    return place;
 }
 
 }  // namespace
@@ -198,26 +202,36 @@ Result<std::vector<std::string>> parse_excluded(std::string_view item) {
     return read_names(item, name);
 }
 
-Status add_host(std::vector<Host>& hosts, Host host) {
-    const auto known =
-        std::ranges::find_if(hosts, [&](const Host& other) { return is_same_place(other, host); });
-    if (known == hosts.end()) {
-        hosts.push_back(std::move(host));
-        return ok();
+Status add_slots(Host& known, const Host& again) {
+    if (known.user != again.user) {
+        return refuse(known.name, "it is written with two users, " + known.user.value_or("none") +
+                                      " and " + again.user.value_or("none"));
     }
-    if (known->user != host.user) {
-        return refuse(host.name, "it is written with two users, " + known->user.value_or("none") +
-                                     " and " + host.user.value_or("none"));
+    if (known.slots.has_value() != again.slots.has_value()) {
+        return refuse(known.name, "it is written once with and once without a number of slots");
     }
-    if (known->slots.has_value() != host.slots.has_value()) {
-        return refuse(host.name, "it is written once with and once without a number of slots");
-    }
-    if (host.slots) {
-        if (*known->slots > kMaxSlots - *host.slots) {
-            return refuse(host.name,
+    if (again.slots) {
+        if (*known.slots > kMaxSlots - *again.slots) {
+            return refuse(known.name,
                           "its slots together are more than " + std::to_string(kMaxSlots));
         }
-        *known->slots += *host.slots;
+        *known.slots += *again.slots;
+    }
+    return ok();
+}
+
+Status UniqueHosts::add(Host host) {
+    const auto [place, is_new] = places_.emplace(place_of(host), hosts_.size());
+    if (!is_new) {
+        return add_slots(hosts_[place->second], host);
+    }
+    hosts_.push_back(std::move(host));
+    return ok();
+}
+
+Status UniqueHosts::add(std::vector<Host> hosts) {
+    for (auto& host : hosts) {
+        HVD_TRY_STATUS(add(std::move(host)));
     }
     return ok();
 }
@@ -235,15 +249,9 @@ Status exclude_hosts(std::vector<Host>& hosts, const std::vector<std::string>& e
     return ok();
 }
 
-Status add_hosts(std::vector<Host>& hosts, std::vector<Host> more) {
-    for (auto& host : more) {
-        HVD_TRY_STATUS(add_host(hosts, std::move(host)));
-    }
-    return ok();
-}
-
 Result<HostList> parse_host_list(std::string_view text) {
     HostList list;
+    UniqueHosts hosts;
     for (const auto part : split_host_list(text)) {
         const auto item = trim(part);
         if (item.empty()) {
@@ -255,9 +263,10 @@ Result<HostList> parse_host_list(std::string_view text) {
             list.excluded.insert(list.excluded.end(), names.begin(), names.end());
             continue;
         }
-        HVD_TRY(auto hosts, parse_item(item));
-        HVD_TRY_STATUS(add_hosts(list.hosts, std::move(hosts)));
+        HVD_TRY(auto named, parse_item(item));
+        HVD_TRY_STATUS(hosts.add(std::move(named)));
     }
+    list.hosts = hosts.take();
     return list;
 }
 

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace hvd::launch {
@@ -51,12 +53,23 @@ struct HostList {
 /// The names that an item behind '^' stands for. Errors as above.
 [[nodiscard]] Result<std::vector<std::string>> parse_excluded(std::string_view item);
 
-/// Adds a host to a list in which each name and port stands once. Errors: too many slots together,
-/// a name that is written once with and once without a number, or with two users.
-[[nodiscard]] Status add_host(std::vector<Host>& hosts, Host host);
+/// Gives `known` the slots of the same host, written once more. Errors: too many slots together, a
+/// name that is written once with and once without a number, or with two users.
+[[nodiscard]] Status add_slots(Host& known, const Host& again);
 
-/// The same for each of `more`, in their order.
-[[nodiscard]] Status add_hosts(std::vector<Host>& hosts, std::vector<Host> more);
+/// Hosts in their order; each name (in whatever case) and port stands once.
+class UniqueHosts final {
+public:
+    /// Errors: as of add_slots.
+    [[nodiscard]] Status add(Host host);
+    [[nodiscard]] Status add(std::vector<Host> hosts);
+
+    [[nodiscard]] std::vector<Host> take() noexcept { return std::move(hosts_); }
+
+private:
+    std::vector<Host> hosts_;
+    std::unordered_map<std::string, std::size_t> places_;  // of name and port
+};
 
 /// Takes hosts out of a list. Errors: a name that is not in it, and an empty rest.
 [[nodiscard]] Status exclude_hosts(std::vector<Host>& hosts,

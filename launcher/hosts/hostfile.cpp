@@ -26,7 +26,7 @@ struct Place {
     [[nodiscard]] Error error(std::string_view at, std::string_view why) const {
         const auto column = static_cast<std::size_t>(at.data() - text.data()) + 1;
         return {Errc::invalid_argument, std::string(file) + ":" + std::to_string(line) + ":" +
-                                            std::to_string(column) + ": " + std::string(why)};
+                                            std::to_string(column) + ": " + escape_controls(why)};
     }
 };
 
@@ -131,16 +131,16 @@ Result<Exclusion> parse_exclusion(const Place& place, std::string_view content) 
     return Exclusion{.place = place, .item = item, .names = std::move(names).value()};
 }
 
-Status add_line(const Place& place, std::string_view content, std::vector<Host>& hosts) {
+Status add_line(const Place& place, std::string_view content, UniqueHosts& hosts) {
     HVD_TRY(auto parsed, parse_line(place, content));
-    auto added = add_hosts(hosts, std::move(parsed));
+    auto added = hosts.add(std::move(parsed));
     return added ? ok() : place.error(content, added.error().message);
 }
 
 /// One that names hosts to leave out, or hosts to take.
 Status take_line(const Place& place,
                  std::string_view content,
-                 std::vector<Host>& hosts,
+                 UniqueHosts& hosts,
                  std::vector<Exclusion>& exclusions) {
     if (trim(content).front() != '^') {
         return add_line(place, content, hosts);
@@ -153,7 +153,7 @@ Status take_line(const Place& place,
 }  // namespace
 
 Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view file) {
-    std::vector<Host> hosts;
+    UniqueHosts written;
     std::vector<Exclusion> exclusions;  // from hosts before and after them
     Place place{.file = file, .line = 0, .text = {}};
     for (const auto line : split(text, '\n')) {
@@ -161,9 +161,10 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
         place.text = line;
         const auto content = line.substr(0, line.find('#'));
         if (!trim(content).empty()) {
-            HVD_TRY_STATUS(take_line(place, content, hosts, exclusions));
+            HVD_TRY_STATUS(take_line(place, content, written, exclusions));
         }
     }
+    auto hosts = written.take();
     for (const auto& exclusion : exclusions) {
         if (const auto excluded = exclude_hosts(hosts, exclusion.names); !excluded) {
             return exclusion.place.error(exclusion.item, excluded.error().message);

@@ -135,22 +135,16 @@ Result<std::vector<PlacedHost>> place_hosts(const std::vector<Host>& hosts,
         return std::vector{PlacedHost{.host = {.name = "localhost"}, .is_here = true}};
     }
     std::vector<PlacedHost> placed;
-    std::vector<Host> here;  // none, or one
-    std::size_t position = 0;
+    std::optional<std::size_t> here;
     for (const auto& host : hosts) {
         if (host.user || host.port || !is_this_machine(host.name, machine)) {
             placed.push_back({.host = host});
-            continue;
+        } else if (here) {
+            HVD_TRY_STATUS(add_slots(placed[*here].host, host));
+        } else {
+            here = placed.size();
+            placed.push_back({.host = host, .is_here = true});
         }
-        if (here.empty()) {
-            position = placed.size();
-            placed.push_back({.host = {}, .is_here = true});
-        }
-        const auto& name = here.empty() ? host.name : here.front().name;
-        HVD_TRY_STATUS(add_host(here, {.name = name, .slots = host.slots}));
-    }
-    if (!here.empty()) {
-        placed[position].host = std::move(here.front());
     }
     return placed;
 }

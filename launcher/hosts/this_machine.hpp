@@ -38,7 +38,7 @@ struct PlacedHost {
 
 /// Tells which hosts are this machine; those are one, under the name that was written first, with
 /// their slots summed. A host written with a user or a port is reached as such, even here. An empty
-/// list gives "localhost". Errors: as of add_host.
+/// list gives "localhost". Errors: as of add_slots.
 [[nodiscard]] Result<std::vector<PlacedHost>> place_hosts(const std::vector<Host>& hosts,
                                                           const ThisMachine& machine);
 

@@ -63,6 +63,11 @@ TEST_CASE("a typing error finds its nearest name, nonsense finds none") {
     CHECK_FALSE(hvd::nearest("zzzzzz", kNames));
 }
 
+TEST_CASE("control characters are shown, and what people write in is kept") {
+    CHECK(hvd::escape_controls(std::string_view("a\0\x1b[\x7f\t", 6)) == "a\\x00\\x1b[\\x7f\\x09");
+    CHECK(hvd::escape_controls("größe '\\'") == "größe '\\'");
+}
+
 TEST_CASE("a short word has no nearest name by accident") {
     constexpr std::array<std::string_view, 2> kNames{"cb", "np"};
     const auto* word = GENERATE("n", "nq", "mca");

@@ -122,7 +122,10 @@ TEST_CASE("an impossible allocation is refused with its variable, and not replac
         {{{"SLURM_HET_SIZE", "two"}}, "SLURM_HET_SIZE='two'"},
         {{{"LSB_MCPU_HOSTS", "a 4 b"}}, "LSB_MCPU_HOSTS='a 4 b': it must have pairs"},
         {{{"LSB_MCPU_HOSTS", "a four"}}, "'four' is no number of slots"},
-        {{{"PBS_NODEFILE", "/no/such/file"}}, "/no/such/file"},
+        {{{"PBS_NODEFILE", "/no/file"}},
+         "PBS_NODEFILE=/no/file: No such file or directory; write the hosts with -H or -hostfile"},
+        {{{"PE_HOSTFILE", "/no/file"}}, "PE_HOSTFILE=/no/file: No such"},
+        {{{"LSB_DJOB_HOSTFILE", "/no/file"}}, "LSB_DJOB_HOSTFILE=/no/file: No such"},
         {{{"LSB_HOSTS", "a:4"}}, "'a:4' is not the name of one host"},
     }));
     CAPTURE(example.environment);

@@ -59,6 +59,13 @@ TEST_CASE("a host that is written twice counts once, with its slots summed") {
     CHECK(*counted == std::vector<Host>{{"a", std::nullopt}, {"b", std::nullopt}});
 }
 
+TEST_CASE("one name with two ports is two hosts") {
+    const auto hosts = parse_hosts("ssh://a:22/1,ssh://a:23/1,ssh://A:22/1,a:4");
+
+    REQUIRE(hosts);
+    CHECK(*hosts == std::vector<Host>{{"a", 2, {}, 22}, {"a", 1, {}, 23}, {"a", 4}});
+}
+
 TEST_CASE("parse_hosts refuses what it cannot read, and names it") {
     const auto* text =
         GENERATE("", ":4", "a:", "a:0", "a:-1", "a:+1", "a:4x", "a:99999999999", "a:65537",
@@ -82,6 +89,8 @@ TEST_CASE("errors about hosts say what to write") {
           "host 'fe80::1': an IPv6 address needs brackets, such as [fe80::1]:4");
     CHECK(parse_hosts("a,b:x").error().message ==
           "host 'b:x': the number of slots is 'x', but it must be from 1 to 65536");
+    CHECK(parse_hosts(std::string_view("a\0b", 3)).error().message ==
+          "host 'a\\x00b': a name has letters, digits, '.', '-' and '_', but no '\\x00'");
     CHECK(parse_hosts("a:2,a").error().message ==
           "host 'a': it is written once with and once without a number of slots");
 }

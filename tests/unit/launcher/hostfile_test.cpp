@@ -53,6 +53,8 @@ TEST_CASE("errors in a host file begin with file, line and column") {
         {"a gpu_kind=4",
          "hosts.txt:1:3: unknown key 'gpu_kind'; a host has slots=N, max_slots=N and port=N"},
         {"a 4", "hosts.txt:1:3: '4' is not understood after a host; write slots=N"},
+        {std::string("a \0", 3),
+         "hosts.txt:1:3: '\\x00' is not understood after a host; write slots=N"},
         {"a =4", "hosts.txt:1:3: '' is not understood after a host; write slots=N"},
         {"a slots=1 slots=2", "hosts.txt:1:11: slots is written twice"},
         {"a:4 slots=4", "hosts.txt:1:5: slots is written twice"},
@@ -85,4 +87,18 @@ TEST_CASE("a host file that cannot be read is named with the cause") {
     CHECK(read_hostfile("/nowhere/hosts").error().message ==
           "/nowhere/hosts: No such file or directory");
     CHECK(read_hostfile("/").error().message == "/: Is a directory");
+}
+
+TEST_CASE("the time to read many hosts grows as their number") {
+    constexpr int kMany = 30'000;  // too many to compare each with each
+    std::string text;
+    for (int host = 0; host < kMany; ++host) {
+        text += "node" + std::to_string(host) + " slots=1\n";
+    }
+
+    const auto hosts = parse_hostfile(text + text, "hosts.txt");
+
+    REQUIRE(hosts);
+    CHECK(hosts->size() == kMany);
+    CHECK(hosts->back() == Host{.name = "node29999", .slots = 2});
 }
