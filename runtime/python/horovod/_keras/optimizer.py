@@ -19,7 +19,7 @@ from horovod.common.basics import Min, basics, reduce_op
 from horovod.tensorflow import ops
 from horovod.tensorflow.gradient_aggregation import LocalGradientAggregation
 from horovod.tensorflow.gradient_reducer import Gradient, GradientReducer, ReducerSettings
-from horovod.tensorflow.util import as_it_is
+from horovod.tensorflow.util import as_it_is, native_variable
 
 _AND = reduce_op(Min)  # of booleans
 
@@ -288,17 +288,60 @@ def distribute_in_place(optimizer: Any, distribution: Distribution) -> None:
     compilation.watch(type(optimizer))
 
 
+def _scheduled_rate(optimizer: Any) -> Any:
+    """The function or schedule that its learning rate comes from; None where it is a number."""
+    fields = vars(optimizer)
+    rate = fields.get("_learning_rate", fields.get("_hyper", {}).get("learning_rate"))
+    return rate if callable(rate) and not hasattr(rate, "assign") else None
+
+
+def _config_of(optimizer: Any) -> dict[str, Any]:
+    """Its config without the schedule and the inner optimizer: not all that a program has made can
+    be written down in a config, and be made from it again."""
+    plain = object.__new__(type(optimizer))
+    fields = vars(plain)
+    fields.update(vars(optimizer))
+    if _scheduled_rate(optimizer) is not None:
+        if "_hyper" in fields:
+            fields["_hyper"] = {**fields["_hyper"], "learning_rate": 0.0}
+        else:
+            fields["_learning_rate"] = 0.0
+    if "inner_optimizer" in fields:
+        fields["inner_optimizer"] = None
+    config: dict[str, Any] = plain.get_config()
+    return config
+
+
+def _made_like(optimizer: Any) -> Any:
+    """A new optimizer of the same class and settings."""
+    kind = type(optimizer)
+    config = _config_of(optimizer)
+    if "inner_optimizer" in vars(optimizer):
+        del config["inner_optimizer"]
+        return kind(_copied(optimizer.inner_optimizer), **config)
+    made = kind.from_config(config)
+    rate = _scheduled_rate(optimizer)
+    if rate is not None and hasattr(made, "_build_learning_rate"):  # tf_keras, but not its legacy
+        made._learning_rate = made._build_learning_rate(rate)
+    elif rate is not None:
+        made.learning_rate = rate
+    for name, value in vars(optimizer).items():
+        # What a class of one's own has and what methods set is in no config.
+        is_setting = not name.startswith("_") or name.startswith("_exclude_from_weight_decay")
+        if is_setting and name != "built" and not _has_variables(value):
+            setattr(made, name, value)
+    return made
+
+
+def _has_variables(value: Any) -> bool:
+    if isinstance(value, (dict, list, tuple)):
+        return any(map(_has_variables, value.values() if isinstance(value, dict) else value))
+    return isinstance(native_variable(value), tf.Variable)
+
+
 def _copied(optimizer: Any) -> Any:
     """A new optimizer of the same class, settings and state."""
-    config = optimizer.get_config()
-    rate = getattr(optimizer, "_learning_rate", None)
-    # Keras 3 takes a function or schedule as it is; from a config a lambda could not be rebuilt.
-    is_shared = _is_keras_3(optimizer) and callable(rate) and not hasattr(rate, "assign")
-    if is_shared:
-        config["learning_rate"] = 0.0
-    copied = type(optimizer).from_config(config)
-    if is_shared:
-        copied.learning_rate = rate
+    copied = _made_like(optimizer)
     variables = _variables_of(optimizer)
     if len(variables) > len(_variables_of(copied)):  # it was used
         if not _is_keras_3(optimizer):  # it does not know for which variables: the state is shared

@@ -12,6 +12,7 @@ from typing import Any
 
 import keras_callbacks  # noqa: F401  (its cases)
 import numpy as np
+import tensorflow as tf
 from cases import case, raises, run
 from keras_support import (
     BATCH,
@@ -217,6 +218,40 @@ def a_wrapped_optimizer_is_its_base_to_the_world() -> None:
     )
     assert "hvd.Average" in message
     raises(NotImplementedError, hvd.PartialDistributedOptimizer)
+
+
+class HalvingRate(keras.optimizers.schedules.LearningRateSchedule):
+    """As people write them: without a config."""
+
+    def __call__(self, step: Any) -> Any:
+        return 0.1 * 0.5 ** tf.cast(step, tf.float32)
+
+
+class SpecialSGD(keras.optimizers.SGD):
+    def __init__(self, *args: Any, special: object = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.special = special
+
+
+@case
+def what_the_config_does_not_tell_is_kept() -> None:
+    special = object()
+    optimizer = SpecialSGD(HalvingRate(), special=special, weight_decay=0.1)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    wrapped = hvd.DistributedOptimizer(optimizer)
+    assert wrapped.special is special
+    for name in ("weight", "bias"):
+        assert wrapped._use_weight_decay(tf.Variable(1.0, name=name)) == (name == "weight")
+    makers = [lambda: keras.optimizers.SGD(HalvingRate())]
+    if is_keras_3:
+        scaled = keras.mixed_precision.LossScaleOptimizer
+        makers.append(lambda: scaled(SpecialSGD(HalvingRate(), special=special)))
+    else:
+        makers.append(lambda: keras.optimizers.legacy.SGD(HalvingRate()))
+    for make in makers:
+        model = trained(hvd.DistributedOptimizer(make()))
+        check_same_everywhere(model)
+        check_close(model, alone(keras.optimizers.SGD(HalvingRate())))
 
 
 @case
