@@ -142,11 +142,11 @@ Result<LaunchPlan> MpiProgram::wrap(LaunchPlan plan, std::span<const HostFacts> 
     }
     HVD_TRY(const auto kind, find_kind());
     HVD_TRY(auto shim, find_agent_file(context_));
-    auto args = mpi::split_words(request_.mpi.args);
+    auto args = split_shell_words(request_.mpi.args);
     if (!args) {
         return std::move(args).error().context("--mpi-args");
     }
-    auto binding = mpi::split_words(request_.mpi.binding_args);
+    auto binding = split_shell_words(request_.mpi.binding_args);
     if (!binding) {
         return std::move(binding).error().context("--binding-args");
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/base/result.hpp"
+
 #include <charconv>
 #include <concepts>
 #include <cstddef>
@@ -27,6 +29,10 @@ requires std::integral<T> || std::floating_point<T>
 
 /// "a,,b" → {"a", "", "b"}; "" → {""}.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+
+/// Words as sh reads them, without expanding anything. Errors: invalid_argument for a quote that is
+/// not closed.
+[[nodiscard]] Result<std::vector<std::string>> split_shell_words(std::string_view text);
 
 /// Without blanks, tabs and line ends at both sides.
 [[nodiscard]] std::string_view trim(std::string_view text) noexcept;

@@ -22,6 +22,7 @@ Status set_text(std::string& field, std::string_view value) {
     if (trim(value).empty()) {
         return wrong("a command is missing");
     }
+    HVD_TRY_STATUS(split_shell_words(value));
     field = value;
     return ok();
 }

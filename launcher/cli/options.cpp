@@ -142,6 +142,11 @@ Result<Words> split_words(const FlagTable& table, const std::vector<std::string>
             return missing_value(spelled, *flag);
         }
         words.spellings.emplace_back(spelled);
+        if (has_value && spelled.size() == 2) {  // of one letter, after which '=' is a value's
+            words.flags.emplace_back(spelled);
+            words.flags.push_back(next++->substr(spelled.size() + 1));
+            continue;
+        }
         words.flags.push_back(*next++);
         if (has_value || flag->value_name.empty()) {
             continue;

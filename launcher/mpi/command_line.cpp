@@ -198,39 +198,4 @@ Result<Line> make_line(const LineRequest& request) {
     return is_hydra(request.kind) ? hydra_line(request) : open_mpi_line(request);
 }
 
-Result<std::vector<std::string>> split_words(std::string_view text) {
-    std::vector<std::string> words;
-    std::string word;
-    bool is_in_word = false;
-    char quote = '\0';
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        const char c = text[at];
-        const bool has_next = at + 1 < text.size();
-        if (c == quote && quote != '\0') {
-            quote = '\0';
-        } else if (quote == '\0' && (c == '\'' || c == '"')) {
-            quote = c;
-            is_in_word = true;
-        } else if (c == '\\' && quote != '\'' && has_next) {
-            word += text[++at];
-            is_in_word = true;
-        } else if (quote == '\0' && (c == ' ' || c == '\t' || c == '\n')) {
-            if (std::exchange(is_in_word, false)) {
-                words.push_back(std::exchange(word, {}));
-            }
-        } else {
-            word += c;
-            is_in_word = true;
-        }
-    }
-    if (quote != '\0') {
-        return Error{Errc::invalid_argument,
-                     "a quote is not closed in '" + std::string(text) + "'"};
-    }
-    if (is_in_word) {
-        words.push_back(std::move(word));
-    }
-    return words;
-}
-
 }  // namespace hvd::launch::mpi

@@ -67,8 +67,4 @@ struct Line {
 /// this MPI cannot be told what was asked.
 [[nodiscard]] Result<Line> make_line(const LineRequest& request);
 
-/// Takes `text` apart into words as sh does, without expanding anything. Errors: invalid_argument
-/// for a quote that is not closed.
-[[nodiscard]] Result<std::vector<std::string>> split_words(std::string_view text);
-
 }  // namespace hvd::launch::mpi

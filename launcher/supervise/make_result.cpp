@@ -158,6 +158,12 @@ std::string missing_ranks(const JobRecord& record) {
     return format_ranges(missing);
 }
 
+std::string explain_start_limit(const JobRecord& record) {
+    const auto missing = missing_ranks(record);
+    return "not every rank had started within --start-timeout" +
+           (missing.empty() ? "; all have since" : ": missing ranks " + missing);
+}
+
 /// "rank 0 had ended, but not within --exit-timeout after it: ranks 4-7".
 std::string explain_exit_limit(const JobRecord& record) {
     const RankRecord* first = nullptr;
@@ -207,9 +213,7 @@ std::string sentence_for(const Seen& seen, const JobResult& result, const Verdic
         case Cause::Kind::interrupted:
             return result.is_success() ? "" : "stopped by " + signal_name(cause.signal);
         case Cause::Kind::time_limit: return seen.time_limit;
-        case Cause::Kind::start_limit:
-            return "not every rank had started within --start-timeout: missing ranks " +
-                   missing_ranks(seen.record);
+        case Cause::Kind::start_limit: return explain_start_limit(seen.record);
         case Cause::Kind::exit_limit: return explain_exit_limit(seen.record);
         case Cause::Kind::console_closed:
             return "standard output was closed: there is nobody to print for";

@@ -63,6 +63,22 @@ TEST_CASE("a typing error finds its nearest name, nonsense finds none") {
     CHECK_FALSE(hvd::nearest("zzzzzz", kNames));
 }
 
+TEST_CASE("words are taken apart as sh does") {
+    const auto [text, words] = GENERATE(table<std::string, std::vector<std::string>>({
+        {"", {}},
+        {"  --mca  pml ucx ", {"--mca", "pml", "ucx"}},
+        {"-x 'a b' \"c'd\" e\\ f ''", {"-x", "a b", "c'd", "e f", ""}},
+        {"a'b c'd", {"ab cd"}},
+    }));
+    CAPTURE(text);
+
+    const auto split = hvd::split_shell_words(text);
+
+    REQUIRE(split);
+    CHECK(*split == words);
+    CHECK_FALSE(hvd::split_shell_words("it's"));
+}
+
 TEST_CASE("control characters are shown, and what people write in is kept") {
     CHECK(hvd::escape_controls(std::string_view("a\0\x1b[\x7f\t", 6)) == "a\\x00\\x1b[\\x7f\\x09");
     CHECK(hvd::escape_controls("größe '\\'") == "größe '\\'");

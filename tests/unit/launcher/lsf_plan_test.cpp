@@ -128,8 +128,8 @@ hvd::Result<LaunchPlan> plan_of(const Example& example, const LaunchRequest& req
             std::ranges::transform(host.gpus, std::back_inserter(gpus.emplace_back()), &Gpu::index);
         }
     }
-    HVD_TRY(auto args, mpi::split_words(request.mpi.args));
-    HVD_TRY(auto binding, mpi::split_words(request.mpi.binding_args));
+    HVD_TRY(auto args, hvd::split_shell_words(request.mpi.args));
+    HVD_TRY(auto binding, hvd::split_shell_words(request.mpi.binding_args));
     return mpi::wrap_plan(std::move(planned.plan), {.kind = mpi::Kind::jsrun,
                                                     .program = request.mpi.program,
                                                     .shim = "/opt/hvd-agent",

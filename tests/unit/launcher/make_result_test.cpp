@@ -40,6 +40,30 @@ TEST_CASE("ranks that succeed make no success where something of the job is left
     CHECK(unknown.sentence == "the ranks have succeeded, but processes of the job may be left");
 }
 
+TEST_CASE("a missed start limit names the ranks that have not started, if any is left") {
+    const LaunchPlan plan;
+    const std::vector<StderrTail> tails;
+    JobRecord record;
+    record.cause.kind = Cause::Kind::start_limit;
+    record.ranks.resize(2);
+    record.ranks[1].rank = 1;
+    record.ranks[0].started.emplace();
+    const auto sentence = [&] {
+        return make_result({.plan = plan,
+                            .record = record,
+                            .tails = tails,
+                            .hosts = {},
+                            .survivors = {},
+                            .unswept = {},
+                            .warnings = {}})
+            .sentence;
+    };
+
+    CHECK(sentence() == "not every rank had started within --start-timeout: missing ranks 1");
+    record.ranks[1].started.emplace();
+    CHECK(sentence() == "not every rank had started within --start-timeout; all have since");
+}
+
 /// How a rank ended, what it wrote to standard error, and the exception that it reported.
 struct End {
     int wait_status = 0;

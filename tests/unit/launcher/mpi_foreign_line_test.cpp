@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/mpi/command_line.hpp"
+#include "collectives/base/text.hpp"
 #include "launcher/mpi/foreign_line.hpp"
 
 #include <catch2/catch.hpp>
@@ -11,7 +11,7 @@ using namespace hvd::launch::mpi;
 namespace {
 
 std::string inserted(const std::string& line) {
-    const auto result = insert_shim(*split_words(line), "SHIM");
+    const auto result = insert_shim(*hvd::split_shell_words(line), "SHIM");
     if (!result) {
         return result.error().message;
     }

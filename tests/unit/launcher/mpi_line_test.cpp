@@ -220,19 +220,3 @@ TEST_CASE("standard input goes where it was asked to, or the line is refused") {
           "MPICH cannot give standard input to another rank than 0; use --stdin 0, or leave --mpi "
           "out");
 }
-
-TEST_CASE("words are taken apart as sh does") {
-    const auto [text, words] = GENERATE(table<std::string, std::vector<std::string>>({
-        {"", {}},
-        {"  --mca  pml ucx ", {"--mca", "pml", "ucx"}},
-        {"-x 'a b' \"c'd\" e\\ f ''", {"-x", "a b", "c'd", "e f", ""}},
-        {"a'b c'd", {"ab cd"}},
-    }));
-    CAPTURE(text);
-
-    const auto split = split_words(text);
-
-    REQUIRE(split);
-    CHECK(*split == words);
-    CHECK_FALSE(split_words("it's"));
-}

@@ -53,6 +53,13 @@ TEST_CASE("the number of ranks has three names, and a value after '=' or a blank
     CHECK(request(text).processes == 4);
 }
 
+TEST_CASE("a flag of one letter takes its value after '=' too") {
+    CHECK(request("-H=localhost:2 -p=22 -n=2 a").hosts == std::vector<Host>{{"localhost", 2}});
+    CHECK(request("-H localhost:2 -p=22 -n=2 a").remote.port == 22);
+    CHECK(error("-n=-2 a") == "-n -2: must be a whole number from 1 to 1048576");
+    CHECK(error("-H= a") == "-H: its value is missing; write -H HOST[:SLOTS],...");
+}
+
 TEST_CASE("the command begins at the first word that is no flag, and is left untouched") {
     CHECK(request("-np 2 python train.py --epochs 3 -np 8 --help -x --").command ==
           Words{"python", "train.py", "--epochs", "3", "-np", "8", "--help", "-x", "--"});
@@ -213,6 +220,8 @@ TEST_CASE("a command line that cannot be right is refused with flag, value and r
         {"-np 2 --network-interfaces eth0,, a",
          "--network-interfaces eth0,,: must be names, patterns or networks, such as "
          "eth0,ib*,10.0.0.0/8"},
+        {"-np 2 --wrap it's a", "--wrap it's: a quote is not closed in 'it's'"},
+        {"-np 2 --remote-shell \" a", "--remote-shell \": a quote is not closed in '\"'"},
         {"-np 2 --lease 0 a", "--lease 0: must be a number of seconds from 1 to 31536000"},
         {"-np 2 --on-failure x a",
          "--on-failure x: must be stop (the first failure ends the job) or wait (the others go "
