@@ -8,6 +8,7 @@ backward ever waits here, so ranks may do other operations between backward and 
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from ctypes import c_uint64
@@ -26,6 +27,12 @@ _BATCH_BYTES = 1 << 20
 _TOO_MANY_BACKWARDS = (
     "Gradients were computed more than backward_passes_per_step times before call to step(). "
     "Increase backward_passes_per_step to accumulate gradients locally."
+)
+
+_CHANGED_ON_THE_WAY = (
+    "Gradients were changed between loss.backward() and optimizer.step(), while they were combined "
+    "with those of other ranks: the ranks may now differ. Call optimizer.synchronize() before you "
+    "clip or unscale gradients, and then optimizer.step() within optimizer.skip_synchronize()."
 )
 
 
@@ -62,6 +69,7 @@ class GradientSlot:
         self._reduction = reduction
         self._travelling: torch.Tensor | None = None  # whose memory the library uses
         self._context: torch.dtype | None = None
+        self._version = 0  # of the gradient that was loaded: how often it had been written to
         self._dtype: torch.dtype | None = None
         self._strides = _dense_strides(parameter)
         self._tensor = operations.make_tensor(0, parameter.shape, 0, self._strides)
@@ -82,6 +90,7 @@ class GradientSlot:
             gradient = self.parameter.grad = gradient.to_dense()
         if gradient.requires_grad:  # of a backward that can be differentiated again
             gradient = gradient.detach()
+        self._version = gradient._version
         travelling, self._context = self._reduction.compression.compress(gradient)
         if travelling.dtype is not self._dtype or not travelling.is_cpu:
             check_supported(travelling, f"gradient of {self._name}")
@@ -102,14 +111,17 @@ class GradientSlot:
             return tensor.is_contiguous()
         return tensor.stride() == self._strides
 
-    def store(self) -> None:
-        """Puts the result where the optimizer reads it."""
+    def store(self) -> bool:
+        """Puts the result where the optimizer reads it. False where the program has written there
+        in the meantime."""
         gradient = self.parameter.grad
         if gradient is None or self._travelling is None:
-            return
+            return True
+        is_as_loaded = gradient._version == self._version
         result = self._reduction.compression.decompress(self._travelling, self._context)
         if result.data_ptr() != gradient.data_ptr():
             gradient.copy_(result)
+        return is_as_loaded
 
     def clear(self) -> None:
         self.ticket = 0
@@ -125,6 +137,7 @@ class GradientQueue:
         self._queued_bytes = 0
         self._in_flight: list[GradientSlot] = []
         self._flushes_at_end = False  # of the backward that is running
+        self._has_warned = False
 
     def has_outstanding(self) -> bool:
         return bool(self._queued or self._in_flight)
@@ -182,16 +195,20 @@ class GradientQueue:
         if not self._in_flight:
             return
         errors = []
+        is_changed = False
         for slot in self._in_flight:
             error = operations.wait(slot.ticket)
             if error is not None:
                 errors.append(error)
-            elif store:
-                slot.store()
+            elif store and not slot.store():
+                is_changed = True
         in_flight, self._in_flight = self._in_flight, []
         for slot in in_flight:
             operations.release(slot.ticket)
             slot.clear()
+        if is_changed and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(_CHANGED_ON_THE_WAY, stacklevel=2)
         if errors:
             raise errors[0]
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import inspect
@@ -330,6 +331,25 @@ def clipping_between_synchronize_and_step() -> None:
         optimizer.step()
     weights = hvd.allgather(model[0].weight.detach().flatten().unsqueeze(0))
     assert torch.equal(weights, weights[:1].expand_as(weights))
+
+
+@case
+def clipping_gradients_on_their_way_warns_once() -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    counts = []
+    for synchronizes in (True, False, False):
+        (1000 * loss_of(model, own_batch(0))).backward()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if synchronizes:
+                optimizer.synchronize()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            with optimizer.skip_synchronize() if synchronizes else contextlib.nullcontext():
+                optimizer.step()
+        counts.append(len(caught))
+        optimizer.zero_grad()
+    assert counts == [0, hvd.size() > 1, 0], counts
 
 
 def optimizer_classes() -> list[type[torch.optim.Optimizer]]:
