@@ -162,7 +162,8 @@ int check_hosts(Supervisor& supervisor, const LaunchPlan& plan, JobReport& repor
 /// Where a start has come to once all agents are linked.
 struct Linked {
     std::vector<Host> hosts;
-    bool is_here;  // all of them are this machine
+    bool is_here;      // all of them are this machine
+    bool needs_check;  // else the first rank that cannot run says why
     std::vector<HostFacts> facts;
     PlanRequest wishes;
     MpiProgram& mpirun;
@@ -204,7 +205,7 @@ std::variant<LaunchPlan, int> prepare(Supervisor& supervisor,
         supervisor.dismiss(kExitUsage);  // what agents still have to say comes first
         return fail(linked.report, kExitUsage, plan.error());
     }
-    if (!linked.is_here) {
+    if (linked.needs_check) {
         if (const int exit_code = check_hosts(supervisor, *plan, linked.report); exit_code != 0) {
             supervisor.dismiss(exit_code);
             return exit_code;
@@ -298,14 +299,15 @@ int run_on(const std::vector<PlacedHost>& placed,
         return fail_link(report, supervisor, facts.error());
     }
     wishes->starters = (*starters)->names();
-    const auto prepared =
-        prepare(supervisor, request.ports, trace->get(),
-                {.hosts = std::move(hosts),
-                 .is_here = std::ranges::all_of(gathered->placed, &PlacedHost::is_here),
-                 .facts = std::move(*facts),
-                 .wishes = std::move(*wishes),
-                 .mpirun = mpirun,
-                 .report = report});
+    const bool is_here = std::ranges::all_of(gathered->placed, &PlacedHost::is_here);
+    const auto prepared = prepare(supervisor, request.ports, trace->get(),
+                                  {.hosts = std::move(hosts),
+                                   .is_here = is_here,
+                                   .needs_check = !is_here || request.dry_run,
+                                   .facts = std::move(*facts),
+                                   .wishes = std::move(*wishes),
+                                   .mpirun = mpirun,
+                                   .report = report});
     if (const auto* exit_code = std::get_if<int>(&prepared)) {
         return *exit_code;
     }

@@ -28,6 +28,19 @@ def plan(launcher, *arguments, **options):
     return json.loads(job.out)
 
 
+@pytest.mark.parametrize("hosts", [(), ("-H", "localhost:1,elsewhere:1")])
+def test_a_command_that_no_rank_could_run_has_no_plan(launcher, tmp_path, hosts):
+    shell = tmp_path / "shell"
+    shell.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')
+    shell.chmod(0o755)
+    flags = (*hosts, "--remote-shell", shell) if hosts else ("-np", 1)
+
+    job = launcher.run("--dry-run", *flags, "nosuch", env={"XDG_CACHE_HOME": str(tmp_path)})
+
+    assert (job.code, job.out) == (127, b"")
+    assert any(line.startswith("horovodrun: localhost: nosuch: not found") for line in job.said)
+
+
 def without_job(variables: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in variables.items() if name not in PER_JOB}
 
