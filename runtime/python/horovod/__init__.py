@@ -3,6 +3,12 @@
 
 from __future__ import annotations
 
+from typing import Any, NoReturn
+
+
+def run(*args: Any, **kwargs: Any) -> NoReturn:
+    raise NotImplementedError("horovod.run is not supported yet: start the program with horovodrun")
+
 
 def __getattr__(name: str) -> str:
     # The version has one place, the library, which is loaded only when somebody asks.

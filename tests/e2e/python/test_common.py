@@ -78,6 +78,13 @@ def test_the_version_is_the_librarys(root: Path) -> None:
         _ = horovod.no_such_name
 
 
+def test_launching_from_python_names_the_launcher() -> None:
+    import horovod
+
+    with pytest.raises(NotImplementedError, match="horovodrun"):
+        horovod.run(print, np=2)
+
+
 def test_an_unknown_enumerator_is_a_version_mismatch() -> None:
     with pytest.raises(HorovodVersionMismatchError, match="HVD_NO_SUCH_THING"):
         library.library.enum("HVD_NO_SUCH_THING")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from keras_support import (
     check_same_everywhere,
     data_of,
     fit,
+    is_keras_3,
     keras,
     make_loss,
     make_model,
@@ -114,6 +116,18 @@ def the_schedule_sets_the_rate_and_corrects_the_momentum() -> None:
     half.on_train_batch_begin(0)
     np.testing.assert_allclose(np.asarray(model.optimizer.momentums[0]), momentum / 2, rtol=1e-6)
     assert "multiplier" in raises(ValueError, callbacks.LearningRateScheduleCallback)
+
+
+@case
+def callbacks_say_what_they_cannot() -> None:
+    other = "tf_keras" if is_keras_3 else "keras"
+    if importlib.util.find_spec(other) is not None:
+        model = importlib.import_module(other).Sequential()
+        average = hvd.callbacks.MetricAverageCallback()
+        message = raises(ValueError, lambda: average.set_model(model))
+        assert "TF_USE_LEGACY_KERAS" in message and f"model is of {other}" in message, message
+    for callbacks in (hvd.callbacks, tensorflow_hvd.callbacks):
+        assert "ModelCheckpoint(" in raises(NotImplementedError, callbacks.BestModelCheckpoint)
 
 
 @case

@@ -2,6 +2,7 @@
 """The callbacks of this front end."""
 
 from horovod._keras.callbacks import (
+    BestModelCheckpoint,
     BroadcastGlobalVariablesCallback,
     LearningRateScheduleCallback,
     LearningRateWarmupCallback,
@@ -10,6 +11,7 @@ from horovod._keras.callbacks import (
 )
 
 __all__ = [
+    "BestModelCheckpoint",
     "BroadcastGlobalVariablesCallback",
     "LRWarmupCallback",
     "LearningRateScheduleCallback",
