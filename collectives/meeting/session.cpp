@@ -119,7 +119,7 @@ Status Session::feed(std::span<const std::byte> bytes) {
         const std::size_t size = head.number<std::uint32_t>();
         const auto type = head.number<Frame>();
         if (size > (is_ready() ? kMaxMessage : kMaxGreeting)) {
-            return fail({Errc::invalid_argument, "it does not speak our protocol"});
+            return fail(stranger());
         }
         if (in_.size() - used < kHeadBytes + size) {
             break;
@@ -132,6 +132,12 @@ Status Session::feed(std::span<const std::byte> bytes) {
     }
     in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(used));
     return ok();
+}
+
+/// Who comes has called at a wrong door, and another one may be right.
+Error Session::stranger() const {
+    return {side_ == Side::comes ? Errc::unavailable : Errc::invalid_argument,
+            "it does not speak our protocol"};
 }
 
 Status Session::take(Frame type, std::span<const std::byte> body) {
@@ -151,7 +157,7 @@ Status Session::take(Frame type, std::span<const std::byte> body) {
         messages_.emplace_back(body.begin(), body.end());
         return ok();
     }
-    return Error{Errc::invalid_argument, "it does not speak our protocol"};
+    return stranger();
 }
 
 Status Session::take_hello(std::span<const std::byte> body) {
@@ -162,7 +168,7 @@ Status Session::take_hello(std::span<const std::byte> body) {
     const auto guest = reader.raw(kKeyBytes);
     const auto job = reader.text();
     if (!std::ranges::equal(magic, bytes_of(kMagic)) || !reader.finish("hello")) {
-        return Error{Errc::invalid_argument, "it does not speak our protocol"};
+        return stranger();
     }
     if (version != kVersion) {
         return Error{Errc::unsupported, "it speaks version " + std::to_string(version) +
@@ -192,7 +198,7 @@ Status Session::take_hello(std::span<const std::byte> body) {
 
 Status Session::take_answer(std::span<const std::byte> body) {
     if (body.size() < kKeyBytes) {
-        return Error{Errc::invalid_argument, "it does not speak our protocol"};
+        return stranger();
     }
     std::ranges::copy(body.first(kKeyBytes), host_.begin());
     HVD_TRY_STATUS(derive_keys(body.first(kKeyBytes)));

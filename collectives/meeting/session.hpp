@@ -37,8 +37,8 @@ public:
     [[nodiscard]] std::vector<std::byte> take_output();
 
     /// Takes what came. Errors: invalid_argument (a stranger, who is to be told `refusal`),
-    /// unavailable (another job's point), unsupported; the connection is then to be closed after
-    /// what is to be sent.
+    /// unavailable (another job's point, or no point at all), unsupported; the connection is then
+    /// to be closed after what is to be sent.
     [[nodiscard]] Status feed(std::span<const std::byte> bytes);
 
     /// Both ends have shown who they are.
@@ -64,6 +64,7 @@ private:
     [[nodiscard]] std::vector<std::byte> statement(Side speaker) const;
     void put(Frame type, std::span<const std::byte> body);
     [[nodiscard]] Error fail(Error error);
+    [[nodiscard]] Error stranger() const;
 
     Side side_;
     Prover& prover_;

@@ -192,9 +192,11 @@ struct Attempts {
         return std::unique_ptr<Visit>(std::move(visit));
     }
 
-    /// One at each port of each address. The last error, or the first that no later attempt mends.
+    /// One at each port of each address: at some a stranger may listen, who says anything. The last
+    /// error, or the first of those that do not mend with time.
     [[nodiscard]] Result<std::unique_ptr<Visit>> make_all(Deadline deadline) const {
         Error last{Errc::unavailable, "it has no address"};
+        std::optional<Error> lasting;
         for (std::size_t each = 0; each < where.ports.size() * where.ips.size(); ++each) {
             const auto port = where.ports[each / where.ips.size()];
             const auto& ip = where.ips[each % where.ips.size()];
@@ -204,11 +206,11 @@ struct Attempts {
             }
             const net::Endpoint at{.at = {.interface = {}, .ip = ip}, .port = port};
             last = std::move(visit).error().context(to_string(at));
-            if (is_final(last)) {
-                break;
+            if (is_final(last) && !lasting) {
+                lasting = last;
             }
         }
-        return last;
+        return lasting.value_or(last);
     }
 
     [[nodiscard]] static bool is_final(const Error& error) noexcept {

@@ -3,6 +3,7 @@
 // Ranks that are threads come to a real meeting point on the loopback interface.
 #include "collectives/meeting/point.hpp"
 
+#include "collectives/base/unique_fd.hpp"
 #include "tests/integration/meeting/munge_daemon.hpp"
 
 #include <catch2/catch.hpp>
@@ -219,6 +220,25 @@ TEST_CASE("of several ports the one of the own job is found, also when it opens 
     const auto me = visit(where, 0, 1, {});
 
     later.join();
+    REQUIRE(me);
+    CHECK((*me)->roll(Deadline::in(5s)));
+}
+
+TEST_CASE("a stranger at an earlier port, who speaks another protocol, is passed over") {
+    const std::uint16_t any = 0;
+    const auto stranger = open_door(loopback(), std::span(&any, 1));
+    REQUIRE(stranger);
+    const std::jthread talks([&] {
+        const hvd::UniqueFd guest(::accept(stranger->socket.get(), nullptr, nullptr));
+        constexpr std::string_view kWords = "HTTP/1.1 400 Bad Request\r\n\r\n";
+        (void)::send(guest.get(), kWords.data(), kWords.size(), MSG_NOSIGNAL);
+    });
+    auto kept = keep(1, {}, "job");
+    PointAddress where{
+        .ips = {loopback()}, .ports = {stranger->port, kept.address.ports[0]}, .name = "here"};
+
+    const auto me = visit(where, 0, 1, {});
+
     REQUIRE(me);
     CHECK((*me)->roll(Deadline::in(5s)));
 }
