@@ -12,6 +12,7 @@ struct Topology {
     int local_size = 1;
     int cross_rank = 0;
     int cross_size = 1;
+    bool is_homogeneous = true;  // every host has as many ranks
 
     friend bool operator==(const Topology&, const Topology&) = default;
 };

@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <chrono>
 #include <iterator>
+#include <map>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include <sys/random.h>
@@ -85,7 +87,18 @@ Result<std::unique_ptr<Mesh>> Meeting::run(Store& store) {
                                            .reactor = std::move(reactor_),
                                            .maker = std::move(maker_),
                                            .peers = std::move(peers),
-                                           .host_ways = host_ways()}));
+                                           .host_ways = host_ways(),
+                                           .is_homogeneous = is_homogeneous()}));
+}
+
+bool Meeting::is_homogeneous() const {
+    std::map<std::string_view, std::size_t> ranks_of;
+    for (const auto& record : records_) {
+        ++ranks_of[record.home];
+    }
+    return std::ranges::all_of(ranks_of, [&](const auto& entry) {
+        return entry.second * ranks_of.size() == records_.size();
+    });
 }
 
 Result<std::vector<Mesh::Peer>> Meeting::make_peers() {

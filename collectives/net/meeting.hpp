@@ -39,6 +39,7 @@ private:
     [[nodiscard]] const Way* way_to(int rank) const;
     [[nodiscard]] std::vector<Endpoint> ways_to(int rank) const;
     [[nodiscard]] std::vector<HostWay> host_ways() const;
+    [[nodiscard]] bool is_homogeneous() const;
     [[nodiscard]] int own_scout() const;
     [[nodiscard]] bool is_scout() const { return own_scout() == options_.rank; }
 

@@ -38,6 +38,7 @@ Mesh::Mesh(Parts parts)
       reactor_(std::move(parts.reactor)),
       peers_(std::move(parts.peers)),
       host_ways_(std::move(parts.host_ways)),
+      is_homogeneous_(parts.is_homogeneous),
       maker_(std::move(parts.maker)) {
     for (auto& each : peers_) {
         for (Link* link : {&each.control, &each.data}) {

@@ -107,6 +107,9 @@ public:
     /// "rank 3 (pid 812 on host node2)".
     [[nodiscard]] std::string describe(int rank) const;
 
+    /// Whether every host has as many ranks.
+    [[nodiscard]] bool is_homogeneous() const noexcept { return is_homogeneous_; }
+
     /// To every other host.
     [[nodiscard]] const std::vector<HostWay>& host_ways() const noexcept { return host_ways_; }
 
@@ -127,6 +130,7 @@ private:
         std::unique_ptr<LinkMaker> maker;
         std::vector<Peer> peers;
         std::vector<HostWay> host_ways;
+        bool is_homogeneous = true;
     };
     explicit Mesh(Parts parts);
 
@@ -146,6 +150,7 @@ private:
     std::unique_ptr<Reactor> reactor_;
     std::vector<Peer> peers_;  // by rank; the own entry has no links
     std::vector<HostWay> host_ways_;
+    bool is_homogeneous_;
     std::unique_ptr<LinkMaker> maker_;
     bool wants_more_ = true;
 };

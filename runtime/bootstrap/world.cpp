@@ -293,6 +293,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     }
 
     HVD_TRY(auto channel, world->connect(place, config, deadline));
+    world->topology_.is_homogeneous = !world->mesh_ || world->mesh_->is_homogeneous();
     HVD_TRY(auto communicator,
             world->use_mpi(std::move(search.mpi), place, options.environment, config, deadline));
     std::optional<Coordinator> coordinator;

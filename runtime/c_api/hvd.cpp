@@ -115,7 +115,7 @@ hvd_status hvd_topology_of(hvd_context* context, hvd_topology* topology) {
         topology->local_size = known.local_size;
         topology->cross_rank = known.cross_rank;
         topology->cross_size = known.cross_size;
-        topology->is_homogeneous = 1;
+        topology->is_homogeneous = known.is_homogeneous ? 1 : 0;
         return HVD_OK;
     });
 }

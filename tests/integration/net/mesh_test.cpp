@@ -220,6 +220,29 @@ TEST_CASE(
     CHECK(failed == "");
 }
 
+TEST_CASE("a world is homogeneous where every host has as many ranks") {
+    struct World {
+        std::vector<std::string> homes;  // of the ranks
+        bool is_homogeneous;
+    };
+    const auto world = GENERATE(World{{"a", "a", "a"}, true}, World{{"a", "b", "a", "b"}, true},
+                                World{{"a", "a", "b"}, false});
+    CAPTURE(world.homes);
+    MemoryStore store;
+    const auto size = static_cast<int>(world.homes.size());
+
+    const auto failed = run_thread_ranks(size, [&](int rank) {
+        auto options = options_of(rank, size);
+        options.home = world.homes[static_cast<std::size_t>(rank)];
+        const auto mesh = meet(store, options);
+        require(mesh.has_value(), mesh ? "" : mesh.error().message);
+        require((*mesh)->is_homogeneous() == world.is_homogeneous, "is not told");
+        return 0;
+    });
+
+    CHECK(failed == "");
+}
+
 TEST_CASE("garbage, silence and half a handshake at a listening socket harm nobody") {
     MemoryStore store;
 
