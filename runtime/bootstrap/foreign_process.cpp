@@ -42,7 +42,11 @@ constexpr std::size_t kStartTime = 19;
 Result<ProcessId> find_launcher(std::string_view mark) {
     pid_t pid = ::getpid();
     while (true) {
-        HVD_TRY(const auto stat, read_stat(pid));
+        const auto found = read_stat(pid);
+        if (!found && pid != ::getpid()) {
+            return ProcessId{.pid = pid, .start_time = {}};  // hidden (hidepid): of another user
+        }
+        HVD_TRY(const auto stat, found);
         if (stat.size() <= kStartTime) {
             return Error{Errc::unavailable, proc_path(pid, "stat") + " cannot be read"};
         }

@@ -13,7 +13,7 @@ namespace hvd::rt {
 /// A process and the moment of its start, which together are never used twice.
 struct ProcessId {
     pid_t pid = 0;
-    std::string start_time;  // as in /proc/PID/stat
+    std::string start_time;  // as in /proc/PID/stat; empty where that is hidden
 };
 
 /// The nearest ancestor of this process whose environment lacks `mark`: wrappers such as a shell
