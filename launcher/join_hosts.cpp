@@ -12,6 +12,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -49,6 +50,11 @@ Result<JoinWishes> wishes_of(const LaunchRequest& request, const std::vector<Pla
 Result<JoinToken> take_token(const LaunchRequest& request) {
     return request.join_token_file ? JoinToken::read(*request.join_token_file)
                                    : JoinToken::make(current_environment());
+}
+
+Error stopped_by(int signal) {
+    return {Errc::aborted,
+            "stopped by " + signal_name(signal) + " while waiting for hosts to join"};
 }
 
 std::string whom(const JoinWishes& wishes) {
@@ -99,32 +105,39 @@ Result<Gathered> gather_hosts(IoThread& io,
     HVD_TRY(auto wishes, wishes_of(request, placed));
     const auto awaited = whom(wishes);
     const auto& at = *request.listen;
+    std::unique_ptr<JoinDoor> door;
+    const SignalSource source(io, signals, [&](int number) {
+        if (number == SIGTSTP) {
+            stop_self();
+        } else if (is_stop_request(number)) {
+            stop_signal = number;
+            if (door) {
+                door->give_up(stopped_by(number));
+            } else {
+                io.stop();
+            }
+        }
+    });
     auto addresses = resolve(io, at.host, at.port, signals.original_mask(), deadline);
+    if (stop_signal != 0) {
+        return stopped_by(stop_signal);
+    }
     if (!addresses) {
         return std::move(addresses).error().context("--listen");
     }
     HVD_TRY(const auto token, take_token(request));
-    HVD_TRY(auto door, JoinDoor::open(io, {.address = {.storage = addresses->front().storage,
-                                                       .size = addresses->front().size},
-                                           .ports = request.ports,
-                                           .wishes = std::move(wishes),
-                                           .token = token.key(),
-                                           .build_id = std::string(wire::build_id()),
-                                           .say = say}));
+    HVD_TRY(door, JoinDoor::open(io, {.address = {.storage = addresses->front().storage,
+                                                  .size = addresses->front().size},
+                                      .ports = request.ports,
+                                      .wishes = std::move(wishes),
+                                      .token = token.key(),
+                                      .build_id = std::string(wire::build_id()),
+                                      .say = say}));
     std::error_code unknown;  // then it is shown as it was written
     const auto file = std::filesystem::absolute(token.file(), unknown);
     say("waiting for " + awaited + " at " + to_string(door->address()) +
         "; on each: horovodrun --join " + to_string(door->address()) + " --join-token-file FILE, " +
         "with a copy of " + (unknown ? token.file() : file).string());
-    const SignalSource source(io, signals, [&](int number) {
-        if (is_stop_request(number)) {
-            stop_signal = number;
-            door->give_up({Errc::aborted, "stopped by " + signal_name(number) +
-                                              " while waiting for hosts to join"});
-        } else if (number == SIGTSTP) {
-            stop_self();
-        }
-    });
     HVD_TRY(auto joined, door->gather(deadline));
     return Gathered{.placed = place(request, placed, std::move(joined.hosts)),
                     .starter = std::move(joined.starter)};

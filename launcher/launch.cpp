@@ -139,6 +139,12 @@ int choose_master_port(Supervisor& supervisor,
     return 0;
 }
 
+/// --mpi: which one that is. Returns 0 or the exit code.
+int learn_mpirun(Supervisor& supervisor, IoThread& io, MpiProgram& mpirun, JobReport& report) {
+    const auto learned = mpirun.learn(io, supervisor);
+    return learned ? 0 : fail_link(report, supervisor, learned.error());
+}
+
 /// Asks every host whether its ranks could run, so that none starts where others cannot. Returns 0
 /// or the exit code.
 int check_hosts(Supervisor& supervisor, const LaunchPlan& plan, JobReport& report) {
@@ -166,6 +172,7 @@ struct Linked {
     bool needs_check;  // else the first rank that cannot run says why
     std::vector<HostFacts> facts;
     PlanRequest wishes;
+    IoThread& io;
     MpiProgram& mpirun;
     JobReport& report;
 };
@@ -192,6 +199,11 @@ std::variant<LaunchPlan, int> prepare(Supervisor& supervisor,
     }
     if (const int exit_code =
             choose_master_port(supervisor, ports, linked.facts.front(), linked.report);
+        exit_code != 0) {
+        supervisor.dismiss(exit_code);
+        return exit_code;
+    }
+    if (const int exit_code = learn_mpirun(supervisor, linked.io, linked.mpirun, linked.report);
         exit_code != 0) {
         supervisor.dismiss(exit_code);
         return exit_code;
@@ -306,6 +318,7 @@ int run_on(const std::vector<PlacedHost>& placed,
                                    .needs_check = !is_here || request.dry_run,
                                    .facts = std::move(*facts),
                                    .wishes = std::move(*wishes),
+                                   .io = io,
                                    .mpirun = mpirun,
                                    .report = report});
     if (const auto* exit_code = std::get_if<int>(&prepared)) {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/mpi_program.hpp"
 
-#include "collectives/base/deadline.hpp"
 #include "collectives/base/env.hpp"
 #include "collectives/base/text.hpp"
 #include "launcher/mpi/command_line.hpp"
 #include "launcher/mpi/wrap_plan.hpp"
+#include "launcher/net/descriptors.hpp"
+#include "launcher/net/io_thread.hpp"
 #include "launcher/remote/agent_file.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <iterator>
 #include <utility>
 #include <vector>
 
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,43 +92,39 @@ MpiProgram::~MpiProgram() {
     }
 }
 
-Result<std::string> MpiProgram::read_version() {
-    const auto deadline = Deadline::in(request_.start_timeout);
-    std::string text;
-    while (child_.output && text.size() < kMaxText) {
-        std::array<pollfd, 2> ready{{{.fd = child_.output.get(), .events = POLLIN, .revents = 0},
-                                     {.fd = child_.errors.get(), .events = POLLIN, .revents = 0}}};
-        const int count = ::poll(ready.data(), ready.size(), deadline.poll_timeout_ms());
-        if (count == 0) {
-            return Error{Errc::timed_out, request_.mpi.program +
-                                              " --version does not answer; name another program "
-                                              "in HOROVOD_MPIRUN"};
-        }
-        for (auto* stream : {&child_.output, &child_.errors}) {
-            const auto& is_ready = ready.at(stream == &child_.output ? 0 : 1);
-            if (count < 0 || is_ready.revents == 0) {
-                continue;
-            }
-            std::array<char, 4096> bytes{};
-            const auto size = ::read(stream->get(), bytes.data(), bytes.size());
-            if (size > 0) {
-                text.append(bytes.data(), static_cast<std::size_t>(size));
-            } else if (size == 0) {
-                stream->reset();
-            }
-        }
+Status MpiProgram::learn(IoThread& io, Supervisor& supervisor) {
+    if (!child_.output) {
+        return ok();
     }
-    return text;
+    bool is_over = false;
+    const auto take = [&](std::span<const std::byte> bytes) {
+        version_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        if (version_.size() >= kMaxText) {
+            is_over = true;
+            io.stop();
+        }
+    };
+    const auto end = [&](const std::optional<Error>& /*error*/) {
+        is_over = true;
+        io.stop();
+    };
+    PipeReader output(io, std::move(child_.output));
+    PipeReader errors(io, std::move(child_.errors));
+    output.start({.on_bytes = take, .on_end = end});
+    errors.start({.on_bytes = take, .on_end = [](const std::optional<Error>& /*error*/) {}});
+    return supervisor.wait_until([&] { return is_over; },
+                                 request_.mpi.program +
+                                     " --version does not answer within --start-timeout; name "
+                                     "another program in HOROVOD_MPIRUN");
 }
 
 Result<mpi::Kind> MpiProgram::find_kind() {
     if (known_) {
         return *known_;
     }
-    HVD_TRY(const auto version, read_version());
-    auto kind = mpi::detect_kind(version, request_.mpi.program);
+    auto kind = mpi::detect_kind(version_, request_.mpi.program);
     if (kind) {
-        memory_->keep(version);
+        memory_->keep(version_);
     }
     return kind;
 }

@@ -11,6 +11,7 @@
 #include "launcher/plan/process_spec.hpp"
 #include "launcher/remote/command/child_process.hpp"
 #include "launcher/remote/factory.hpp"
+#include "launcher/supervise/supervisor.hpp"
 
 #include <optional>
 #include <span>
@@ -28,12 +29,15 @@ public:
     MpiProgram& operator=(const MpiProgram&) = delete;
     ~MpiProgram();
 
+    /// Waits until mpirun has said which one it is, where that must be asked. Comes before `wrap`.
+    /// Errors: as of Supervisor::wait_until.
+    [[nodiscard]] Status learn(IoThread& io, Supervisor& supervisor);
+
     /// The plan with its ranks started by mpirun or jsrun. `facts` are those of its hosts. Errors:
-    /// unavailable (there is no mpirun), unsupported, timed_out, invalid_argument.
+    /// unavailable (there is no mpirun), unsupported, invalid_argument.
     [[nodiscard]] Result<LaunchPlan> wrap(LaunchPlan plan, std::span<const HostFacts> facts);
 
 private:
-    [[nodiscard]] Result<std::string> read_version();
     [[nodiscard]] Result<mpi::Kind> find_kind();
 
     const LaunchRequest& request_;
@@ -41,7 +45,8 @@ private:
     std::optional<MpiMemory> memory_;
     std::optional<mpi::Kind> known_;  // from what it said the last time
     std::optional<Error> error_;
-    ChildProcess child_;  // `mpirun --version`
+    ChildProcess child_;   // `mpirun --version`
+    std::string version_;  // what it has said
 };
 
 }  // namespace hvd::launch

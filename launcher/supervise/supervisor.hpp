@@ -100,6 +100,10 @@ public:
     /// as of `link`.
     [[nodiscard]] Result<std::vector<HostProblem>> check(const LaunchPlan& plan);
 
+    /// Runs the loop until somebody stops it and `is_done`, for what else a start waits. Errors: as
+    /// of `link`, with `late` when the time is over.
+    [[nodiscard]] Status wait_until(const std::function<bool()>& is_done, const std::string& late);
+
     /// Runs the job to its end. Errors: invalid_argument, before any rank has started.
     [[nodiscard]] Result<Supervised> run(const LaunchPlan& plan);
 

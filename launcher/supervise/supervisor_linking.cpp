@@ -69,6 +69,15 @@ void Supervisor::wait_for_agents() {
     }
 }
 
+Status Supervisor::wait_until(const std::function<bool()>& is_done, const std::string& late) {
+    start_timer_.set(start_deadline_, [&] { fail_link({Errc::timed_out, late}); });
+    while (!is_done() && !link_error_) {
+        io_.run();
+    }
+    start_timer_.cancel();
+    return link_error_ ? Status(*std::move(link_error_)) : ok();
+}
+
 void Supervisor::give_up_missing() {
     has_missed_start_ = true;
     const auto missing = missing_hosts();

@@ -37,6 +37,24 @@ def stack():
         yield made
 
 
+@pytest.fixture
+def hanging(tmp_path):
+    """Makes programs that neither read nor end."""
+
+    class Hanging:
+        def __init__(self, name: str) -> None:
+            self.file, self.mark = tmp_path / name, tmp_path / (name + ".called")
+            self.file.write_text(f"#!/bin/sh\n: > {self.mark}\nexec sleep 60\n")
+            self.file.chmod(0o755)
+
+        def wait_for_call(self, job) -> None:
+            while not self.mark.exists():
+                assert job.process.poll() is None
+                time.sleep(0.02)
+
+    return Hanging
+
+
 @pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT"])
 def test_ranks_that_end_well_when_asked_make_it_a_success(launcher, stack, name):
     job = start_ready(launcher, stack, *trapping("echo got NAME; exit 0"))
@@ -193,14 +211,11 @@ def test_a_terminal_stop_stops_all_and_continues_all(launcher, stack):
     assert job.end().code == 143
 
 
-def test_a_terminal_stop_that_is_called_off_in_time_stops_nothing(launcher, tmp_path):
-    shell, is_there = tmp_path / "shell", tmp_path / "is-there"
-    shell.write_text(f"#!/bin/sh\ntouch {is_there}\nexec sleep 60\n")  # it never reads
-    shell.chmod(0o755)
-    with launcher.start("-np", 1, "-H", "elsewhere:1", "--remote-shell", shell, "true") as job:
-        while not is_there.exists():
-            assert job.process.poll() is None
-            time.sleep(0.02)
+def test_a_terminal_stop_that_is_called_off_in_time_stops_nothing(launcher, hanging):
+    shell = hanging("shell")
+    flags = ("-np", 1, "-H", "elsewhere:1", "--remote-shell", shell.file)
+    with launcher.start(*flags, "true") as job:
+        shell.wait_for_call(job)
 
         job.signal(signal.SIGTSTP)
         time.sleep(0.3)
@@ -208,6 +223,50 @@ def test_a_terminal_stop_that_is_called_off_in_time_stops_nothing(launcher, tmp_
 
         time.sleep(1.2)  # after which it would have stopped
         assert state_of(job.process.pid) != "T"
+        job.signal(signal.SIGINT)
+        assert job.end().code == 130
+
+
+@pytest.mark.parametrize("name, number", [("INT", 2), ("TERM", 15)])
+def test_a_look_up_of_a_name_to_listen_at_can_be_left(launcher, hanging, tmp_path, name, number):
+    getent = hanging("getent")
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    flags = ("-np", 1, "--listen", "head.invalid:0", "--join-hosts", 1)
+    with launcher.start(*flags, "true", env=env) as job:
+        getent.wait_for_call(job)
+        job.signal(number)
+        ended = job.end()
+
+    assert ended.code == 128 + number
+    assert ended.said == [f"horovodrun: stopped by SIG{name} while waiting for hosts to join"]
+
+
+@pytest.mark.parametrize("name, number", [("INT", 2), ("TERM", 15)])
+def test_an_mpirun_that_does_not_say_its_version_can_be_left(launcher, hanging, name, number):
+    mpirun = hanging("mpirun")
+    env = {"HOROVOD_MPIRUN": str(mpirun.file)}
+    with launcher.start("--mpi", "-np", 1, "true", env=env) as job:
+        mpirun.wait_for_call(job)
+        job.signal(number)
+        ended = job.end()
+
+    assert ended.code == 128 + number
+    assert ended.said == [f"horovodrun: stopped by SIG{name}"]
+
+
+def test_an_mpirun_that_does_not_say_its_version_is_a_time_limit(launcher, hanging):
+    mpirun = hanging("mpirun")
+
+    ended = launcher.run(
+        *("--mpi", "-np", 1, "--start-timeout", 1, "true"),
+        env={"HOROVOD_MPIRUN": str(mpirun.file)},
+    )
+
+    assert ended.code == 124
+    assert ended.said == [
+        f"horovodrun: {mpirun.file} --version does not answer within --start-timeout; name another "
+        "program in HOROVOD_MPIRUN"
+    ]
 
 
 def test_ctrl_c_at_a_terminal_reaches_each_rank_once(launcher, tmp_path):
