@@ -63,4 +63,13 @@ Result<ProcessId> find_launcher(std::string_view mark) {
     }
 }
 
+bool is_started_by(std::string_view mark, std::string_view outer_mark) {
+    const auto launcher = find_launcher(mark);
+    if (!launcher) {
+        return false;
+    }
+    const auto environment = read_file(proc_path(launcher->pid, "environ"), kMaxProcFile);
+    return environment && has_entry(*environment, outer_mark);
+}
+
 }  // namespace hvd::rt

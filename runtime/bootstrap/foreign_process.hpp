@@ -20,4 +20,8 @@ struct ProcessId {
 /// inherit it, the launcher itself does not have it. Errors: unavailable.
 [[nodiscard]] Result<ProcessId> find_launcher(std::string_view mark);
 
+/// Of two launchers whose marks this process has, whether the first was started by the second: its
+/// own environment has the other's mark.
+[[nodiscard]] bool is_started_by(std::string_view mark, std::string_view outer_mark);
+
 }  // namespace hvd::rt

@@ -7,6 +7,7 @@
 #include "runtime/bootstrap/foreign_board.hpp"
 #include "runtime/bootstrap/foreign_launch.hpp"
 #include "runtime/bootstrap/foreign_place.hpp"
+#include "runtime/bootstrap/foreign_process.hpp"
 #include "runtime/bootstrap/mpi_board.hpp"
 #include "runtime/bootstrap/mpi_world.hpp"
 #include "runtime/bootstrap/world_place.hpp"
@@ -96,9 +97,25 @@ Result<int> ask_for_size(const Environment& environment, Deadline deadline) {
     return *size;
 }
 
+/// Where mpirun starts torchrun, the ranks have the same variables as where torchrun starts mpirun,
+/// and would be alone as mpirun sees it.
+bool is_torchrun_inside(const Environment& environment, const ForeignLaunch& launch) {
+    const bool is_mpi = launch.launcher == Launcher::ompi || launch.launcher == Launcher::pmix ||
+                        launch.launcher == Launcher::pmi;
+    const bool is_asked_for =
+        find(environment, "HOROVOD_LAUNCHER") || find(environment, "HOROVOD_CONTROLLER");
+    return is_mpi && !is_asked_for && find(environment, "TORCHELASTIC_RUN_ID") &&
+           is_started_by("TORCHELASTIC_RUN_ID=", launch.mark);
+}
+
 /// Whoever started this process, with its rank and size.
 Result<ForeignLaunch> find_launch(const Environment& environment, Deadline deadline) {
     HVD_TRY(auto launch, decode_foreign_launch(environment));
+    if (is_torchrun_inside(environment, launch)) {
+        auto own = environment;
+        own.insert_or_assign("HOROVOD_LAUNCHER", "torchrun");
+        HVD_TRY(launch, decode_foreign_launch(own));
+    }
     if (launch.launcher == Launcher::horovodrun) {
         HVD_TRY(const auto contract, coll::decode_launch_contract(environment));
         launch.rank = contract.topology.rank;

@@ -107,6 +107,27 @@ def test_ranks_meet_where_proc_hides_who_started_them() -> None:
     check_one_host(ended.world(), 2)
 
 
+@pytest.mark.parametrize(
+    "launcher", [MPIRUN, ("mpiexec.hydra", "-np")], ids=["ompi", "mpich"]
+)
+def test_torchrun_inside_of_mpirun(launcher: tuple[str, ...]) -> None:
+    torchrun = (TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python")
+
+    ended = run(*launcher, "1", *torchrun, *ROLL_CALL)
+
+    check_one_host(ended.world(), 2)
+    assert ended.stderr.count("as the variables of torchrun say") == 2
+
+
+def test_mpirun_inside_of_torchrun() -> None:
+    torchrun = (TORCHRUN, "--standalone", "--nproc-per-node", "1", "--no-python")
+
+    ended = run(*torchrun, *MPIRUN, "2", *ROLL_CALL)
+
+    check_one_host(ended.world(), 2)
+    assert ended.stderr.count("as the variables of Open MPI's mpirun say") == 2
+
+
 def test_an_mpi_that_has_started_alone_is_not_the_launcher() -> None:
     """It leaves variables of a server of its own in the environment of each rank."""
     line = (
