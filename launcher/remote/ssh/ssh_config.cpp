@@ -272,7 +272,9 @@ private:
         if (field == fields.end()) {
             return false;
         }
-        set_once(*field->second, keyword.ends_with("authentication") ? lower(value) : value);
+        const bool is_word =
+            keyword.ends_with("authentication") || keyword == "stricthostkeychecking";
+        set_once(*field->second, is_word ? lower(value) : value);
         return true;
     }
 

@@ -305,10 +305,12 @@ bool SshTransport::check_host_key() {
                                                 target_.known_hosts_file});
             return false;
         case HostKeyVerdict::changed:
-            if (!std::ranges::all_of(target_.known_keys, [&](const KnownKey& known) {
+            if (target_.accepts_changed_key ||
+                !std::ranges::all_of(target_.known_keys, [&](const KnownKey& known) {
                     return known.type == key_type(key);
                 })) {
-                // ssh may ask for another of the types that are known, and find that one right.
+                // ssh may ask for another of the types that are known, and find that one right, or
+                // warn and go on.
                 fail(Errc::unsupported, "its " + shown + " is not the known one");
                 return false;
             }

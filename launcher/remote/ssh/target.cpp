@@ -243,6 +243,7 @@ std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
     if (!is_known && strict != "ask" && strict != "yes") {
         return UseSystemSsh{"of StrictHostKeyChecking " + strict};
     }
+    target.accepts_changed_key = strict == "no" || strict == "off";
     return target;
 }
 

@@ -40,6 +40,7 @@ struct SshTarget {
     std::string known_hosts_name{};
     std::string known_hosts_file{};  // where a key is to be added
     std::string host_key_algorithms{};
+    bool accepts_changed_key = false;  // as ssh then does, with a warning
     std::chrono::milliseconds connect_timeout{};
     std::chrono::milliseconds answer_timeout{};  // to sign in, where somebody may have to act
 };

@@ -196,6 +196,18 @@ TEST_CASE("what our own ssh cannot do, the system's does, and it is said once") 
         REQUIRE(linked.notes.size() == 1);
         CHECK_THAT(linked.notes.front(), Contains("only ssh can use"));
     }
+    SECTION("another host key, where the settings let it pass") {
+        sshd.run("echo \"[127.0.0.1]:" + std::to_string(sshd.port()) +
+                 " $(cut -d' ' -f1,2 key.pub)\" > known_hosts");
+        const auto* word = GENERATE("no", "Off");
+
+        const auto linked = link(hosts, sshd.options("StrictHostKeyChecking " + std::string(word)));
+
+        CAPTURE(words(linked));
+        CHECK(linked.hosts[0].has_reported);
+        REQUIRE(linked.notes.size() == 1);
+        CHECK_THAT(linked.notes.front(), Contains("is not the known one"));
+    }
     SECTION("an RSA host key alone is known") {
         sshd.run("echo \"[127.0.0.1]:" + std::to_string(sshd.port()) +
                  " $(cat host_rsa.pub)\" > known_hosts");
@@ -255,7 +267,8 @@ TEST_CASE("failures are told precisely") {
     }
     SECTION("another host key") {
         sshd.run("echo \"[127.0.0.1]:" + port + " $(cut -d' ' -f1,2 key.pub)\" > known_hosts");
-        const auto linked = link(hosts, sshd.options());
+        const auto* settings = GENERATE("", "StrictHostKeyChecking accept-new");
+        const auto linked = link(hosts, sshd.options(settings));
         CHECK_THAT(words(linked),
                    Contains("ITS HOST KEY IS NOT THE KNOWN ONE") && Contains("known_hosts:1"));
     }
