@@ -47,11 +47,11 @@ std::optional<std::string> variable_of_ranks(const Draft& draft, std::string_vie
 
 Status check_variables(const Draft& draft) {
     for (const auto& tunable : tunables()) {
-        if (!tunable.is_idle) {
-            HVD_TRY_STATUS(check(draft, tunable.variable, [&](std::string_view value) {
-                return check_exported(tunable, value);
-            }));
+        if (tunable.is_idle) {
+            continue;
         }
+        const auto checker = [&](std::string_view value) { return check_exported(tunable, value); };
+        HVD_TRY_STATUS(check(draft, tunable.variable, checker));
     }
     HVD_TRY_STATUS(check(draft, kNetworkInterfaces, check_interfaces));
     return check(draft, kStartTimeout, check_start_timeout);

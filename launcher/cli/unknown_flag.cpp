@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <iterator>
 #include <string>
 
 namespace hvd::launch {
@@ -95,21 +96,22 @@ std::vector<std::string> completions(const std::vector<FlagSection>& sections,
 /// What `spelled` may have been meant to be: never a flag that says the opposite.
 std::optional<std::string_view> nearest_flag(const std::vector<FlagSection>& sections,
                                              std::string_view spelled) {
+    const auto is_alike = [&](std::string_view each) {
+        return is_negation(each) == is_negation(spelled);
+    };
     std::vector<std::string_view> spellings;
-    std::vector<std::string_view> names;
     for (const auto& section : sections) {
         for (const auto& flag : section.flags) {
-            for (const auto each : flag.names) {
-                if (is_negation(each) == is_negation(spelled)) {
-                    spellings.push_back(each);
-                    names.push_back(bare(each));
-                }
-            }
+            std::ranges::copy_if(flag.names, std::back_inserter(spellings), is_alike);
         }
     }
+    std::vector<std::string_view> names;
+    std::ranges::transform(spellings, std::back_inserter(names), bare);
     const auto name = nearest(bare(spelled), names);
-    return name ? std::optional(spellings[std::ranges::find(names, *name) - names.begin()])
-                : std::nullopt;
+    if (!name) {
+        return std::nullopt;
+    }
+    return *std::ranges::find(spellings, *name, bare);
 }
 
 std::string advise(const std::vector<FlagSection>& sections,

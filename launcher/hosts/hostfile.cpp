@@ -160,9 +160,10 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
         ++place.line;
         place.text = line;
         const auto content = line.substr(0, line.find('#'));
-        if (!trim(content).empty()) {
-            HVD_TRY_STATUS(take_line(place, content, written, exclusions));
+        if (trim(content).empty()) {
+            continue;
         }
+        HVD_TRY_STATUS(take_line(place, content, written, exclusions));
     }
     auto hosts = written.take();
     for (const auto& exclusion : exclusions) {

@@ -139,12 +139,14 @@ Result<std::vector<PlacedHost>> place_hosts(const std::vector<Host>& hosts,
     for (const auto& host : hosts) {
         if (host.user || host.port || !is_this_machine(host.name, machine)) {
             placed.push_back({.host = host});
-        } else if (here) {
-            HVD_TRY_STATUS(add_slots(placed[*here].host, host));
-        } else {
+            continue;
+        }
+        if (!here) {
             here = placed.size();
             placed.push_back({.host = host, .is_here = true});
+            continue;
         }
+        HVD_TRY_STATUS(add_slots(placed[*here].host, host));
     }
     return placed;
 }
