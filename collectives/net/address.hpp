@@ -51,6 +51,10 @@ struct HostAddress {
 /// host. Errors: unavailable.
 [[nodiscard]] Result<std::vector<HostAddress>> host_addresses();
 
+/// What only those have in common who see the same loopback interface; empty where the kernel does
+/// not tell.
+[[nodiscard]] std::string network_identity();
+
 /// What the user allows: HOROVOD_NETWORK_INTERFACES, a list of names, shell patterns of names,
 /// addresses and networks ("eth0,ib*,10.0.0.0/8"). Empty: everything.
 struct InterfaceFilter {

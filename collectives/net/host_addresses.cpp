@@ -11,6 +11,7 @@
 
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <sys/stat.h>
 
 namespace hvd::coll::net {
 namespace {
@@ -67,6 +68,15 @@ Result<std::vector<HostAddress>> host_addresses() {
         }
     }
     return addresses;
+}
+
+std::string network_identity() {
+    const auto boot = read_file("/proc/sys/kernel/random/boot_id", 64);
+    struct stat name {};
+    if (!boot || ::stat("/proc/self/ns/net", &name) != 0) {
+        return {};
+    }
+    return std::string(trim(*boot)) + "/" + std::to_string(name.st_ino);
 }
 
 }  // namespace hvd::coll::net

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/net/meeting.hpp"
 
-#include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
 
 #include <algorithm>
@@ -14,7 +13,6 @@
 #include <utility>
 
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace hvd::coll::net {
@@ -34,16 +32,6 @@ Status fill_random(std::array<std::byte, kSize>& bytes) {
         return system_error("getrandom", errno);
     }
     return ok();
-}
-
-/// What only those have in common who see the same loopback interface.
-std::string network_identity() {
-    const auto boot = read_file("/proc/sys/kernel/random/boot_id", 64);
-    struct stat name {};
-    if (!boot || ::stat("/proc/self/ns/net", &name) != 0) {
-        return {};
-    }
-    return std::string(trim(*boot)) + "/" + std::to_string(name.st_ino);
 }
 
 }  // namespace

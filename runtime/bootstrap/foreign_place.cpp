@@ -2,6 +2,7 @@
 #include "runtime/bootstrap/foreign_place.hpp"
 
 #include "collectives/base/random_id.hpp"
+#include "collectives/net/address.hpp"
 #include "collectives/net/port_holder.hpp"
 #include "runtime/bootstrap/foreign_board.hpp"
 #include "runtime/bootstrap/foreign_credentials.hpp"
@@ -106,7 +107,8 @@ Guest introduce(const ForeignLaunch& launch, const std::string& host) {
             .local_size = launch.local_size.value_or(-1),
             .pid = static_cast<std::int32_t>(::getpid()),
             .host = host,
-            .node = launch.node ? "node " + std::to_string(*launch.node) : host};
+            .node = launch.node ? "node " + std::to_string(*launch.node)
+                                : host + " " + coll::net::network_identity()};
 }
 
 /// Where and how this rank meets the others.

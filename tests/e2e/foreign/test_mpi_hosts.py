@@ -87,6 +87,17 @@ def test_ranks_of_two_hosts_meet(start: Start, launcher: tuple[str, ...]) -> Non
 
 
 @pytest.mark.parametrize("launcher", [MPIRUN, MPIEXEC], ids=["openmpi", "mpich"])
+def test_hosts_of_one_name_are_two(start: Start, launcher: tuple[str, ...]) -> None:
+    rename = ("unshare", "--uts", "sh", "-c", 'hostname same; exec "$@"', "sh")
+
+    ended = start(launcher, *rename, *ROLL_CALL)
+
+    world = ended.world()
+    assert [rank["host"] for rank in world] == ["same"] * 4
+    assert [rank["local"] for rank in world] == [[0, 2], [1, 2], [0, 2], [1, 2]]
+
+
+@pytest.mark.parametrize("launcher", [MPIRUN, MPIEXEC], ids=["openmpi", "mpich"])
 def test_the_next_world_of_the_processes_meets_too(start: Start, launcher: tuple[str, ...]) -> None:
     ended = start(launcher, *TWO_WORLDS)
 
