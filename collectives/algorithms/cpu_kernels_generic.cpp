@@ -131,13 +131,13 @@ void reduce_blocks(const ReduceArgs& args) {
         combine_block<Policy>(args, start, size, sum);
         for (int target = 0; target < args.output_count; ++target) {
             auto* output = reinterpret_cast<Stored*>(args.outputs[target]) + start;
-            if (target == 0) {
-                for (std::size_t index = 0; index < size; ++index) {
-                    output[index] = Policy::store(args, sum[index]);
-                }
-            } else {
+            if (target != 0) {
                 std::memcpy(output, args.outputs[0] + start * sizeof(Stored),
                             size * sizeof(Stored));
+                continue;
+            }
+            for (std::size_t index = 0; index < size; ++index) {
+                output[index] = Policy::store(args, sum[index]);
             }
         }
     }

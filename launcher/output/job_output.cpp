@@ -16,7 +16,7 @@ std::vector<std::byte> to_bytes(std::string_view text) {
 
 }  // namespace
 
-void JobOutput::Place::push(Chunk chunk) {
+void JobOutput::Place::push(Chunk chunk) const {
     if (writer && !is_abandoned) {
         writer->push(std::move(chunk));
     }

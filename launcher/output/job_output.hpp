@@ -82,7 +82,7 @@ private:
         std::unique_ptr<WriterThread> writer;  // empty: nothing is written here
         bool is_abandoned = false;
 
-        void push(Chunk chunk);
+        void push(Chunk chunk) const;
         [[nodiscard]] std::size_t pending_bytes() const noexcept;
         [[nodiscard]] bool is_idle() const;
         [[nodiscard]] bool abandon_if_stuck();

@@ -12,11 +12,7 @@
 #include <cstddef>
 #include <utility>
 
-using hvd::Errc;
-using hvd::Error;
 using hvd::Result;
-using hvd::rt::Context;
-using hvd::rt::Operation;
 using hvd::rt::TicketTable;
 using namespace hvd::rt::abi;  // NOLINT(google-build-using-namespace): the other half of this file
 

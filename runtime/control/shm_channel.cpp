@@ -21,7 +21,10 @@ constexpr std::uint64_t background_tag(std::uint64_t round) noexcept {
 
 // A log entry: in the upper half how often the ring had been filled, plus one, so that an entry of
 // the last lap is not taken for a new one; below it kind, end of the batch and id.
-enum Kind : std::uint32_t { kDecision = 0, kInvalidation = 1, kReady = 2 };
+using Kind = std::uint32_t;
+constexpr Kind kDecision = 0;
+constexpr Kind kInvalidation = 1;
+constexpr Kind kReady = 2;
 constexpr std::uint32_t kKindShift = 30;
 constexpr std::uint32_t kMore = std::uint32_t{1} << 29;
 constexpr std::uint32_t kIdMask = kMore - 1;
@@ -30,7 +33,7 @@ constexpr std::uint32_t kIdMask = kMore - 1;
 constexpr std::size_t kLongestBatch = kLogEntries / 4;
 
 constexpr std::uint32_t entry(Kind kind, std::uint32_t id, bool more) noexcept {
-    return (static_cast<std::uint32_t>(kind) << kKindShift) | (more ? kMore : 0) | (id & kIdMask);
+    return (kind << kKindShift) | (more ? kMore : 0) | (id & kIdMask);
 }
 
 std::uint64_t lap_of(std::uint64_t position) noexcept {

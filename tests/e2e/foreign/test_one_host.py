@@ -33,9 +33,7 @@ def test_mpiexec_of_mpich() -> None:
     assert ended.stderr.count("as the variables of mpiexec (PMI) say") == 3
 
 
-@pytest.mark.parametrize(
-    "launcher", [MPIRUN, ("mpiexec.hydra", "-np")], ids=["ompi", "mpich"]
-)
+@pytest.mark.parametrize("launcher", [MPIRUN, ("mpiexec.hydra", "-np")], ids=["ompi", "mpich"])
 def test_jobs_of_the_same_second_never_meet(launcher: tuple[str, ...]) -> None:
     jobs = [str(number) for number in range(3)]
 
@@ -60,24 +58,17 @@ def test_a_launcher_that_speaks_pmix_alone() -> None:
     assert ended.stderr.count("as the variables of a launcher with PMIx say") == 2
 
 
-@pytest.mark.parametrize(
-    "more", [{}, {"PMIX_NAMESPACE": "gone@1"}], ids=["alone", "gone"]
-)
+@pytest.mark.parametrize("more", [{}, {"PMIX_NAMESPACE": "gone@1"}], ids=["alone", "gone"])
 def test_a_pmix_that_cannot_be_asked_is_no_world_of_one(more: dict[str, str]) -> None:
     ended = run(*ROLL_CALL, env=environment(PMIX_RANK="0", **more))
 
     assert ended.exit_code != 0, ended
-    assert (
-        "PMIX_NAMESPACE is not set" in ended.stderr
-        or "not of how many ranks" in ended.stderr
-    )
+    assert "PMIX_NAMESPACE is not set" in ended.stderr or "not of how many ranks" in ended.stderr
     assert "HOROVOD_LAUNCHER names another launcher" in ended.stderr
 
 
 def test_torchrun() -> None:
-    ended = run(
-        TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python", *ROLL_CALL
-    )
+    ended = run(TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python", *ROLL_CALL)
 
     check_one_host(ended.world(), 2)
     assert ended.stderr.count("as the variables of torchrun say") == 2
@@ -95,9 +86,7 @@ sys.exit(max([rank.wait() for rank in [start(0), start(1)]]))
 """
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0, reason="another user's processes are hidden by root"
-)
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's processes are hidden by root")
 def test_ranks_meet_where_proc_hides_who_started_them() -> None:
     hide = 'mount -t proc -o hidepid=2,gid=65533 proc /proc && exec "$@"'
     step = (sys.executable, "-c", HIDDEN_STEP, *ROLL_CALL)
@@ -107,9 +96,7 @@ def test_ranks_meet_where_proc_hides_who_started_them() -> None:
     check_one_host(ended.world(), 2)
 
 
-@pytest.mark.parametrize(
-    "launcher", [MPIRUN, ("mpiexec.hydra", "-np")], ids=["ompi", "mpich"]
-)
+@pytest.mark.parametrize("launcher", [MPIRUN, ("mpiexec.hydra", "-np")], ids=["ompi", "mpich"])
 def test_torchrun_inside_of_mpirun(launcher: tuple[str, ...]) -> None:
     torchrun = (TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python")
 
@@ -144,9 +131,7 @@ def test_an_mpi_that_has_started_alone_is_not_the_launcher() -> None:
 
     check_one_host(ended.world(), 2)
     assert refused.exit_code != 0, refused
-    assert "of 2 by torchrun, but MPI_COMM_WORLD has one rank" in refused.stderr, (
-        refused.stderr
-    )
+    assert "of 2 by torchrun, but MPI_COMM_WORLD has one rank" in refused.stderr, refused.stderr
 
 
 def test_horovodrun_as_one_task_of_torchrun(horovodrun: Path) -> None:

@@ -289,7 +289,7 @@ TEST_CASE("a rank that shuts down with something pending fails it for the others
         ::usleep(300'000);
         const auto start = Clock::now();
         const auto error = failure_of(*self, {allreduce("x", data)});
-        require(Clock::now() - start < std::chrono::seconds(1), "too late");
+        require(Clock::now() - start < std::chrono::seconds(5), "too late");
         require(error.code == Errc::aborted && error.message.ends_with("has shut down"),
                 error.message);
         return 0;
