@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -120,6 +121,32 @@ std::vector<std::string> exchange(int size, const Credentials& credentials) {
     return complaints;
 }
 
+/// The point of a world of one, at a port where nobody listens for a while.
+class LatePoint {
+public:
+    LatePoint() {
+        const std::uint16_t any = 0;
+        auto door = open_door(loopback(), std::span(&any, 1));
+        REQUIRE(door);
+        port_ = door->port;
+        opens_ = std::jthread([this] {
+            std::this_thread::sleep_for(100ms);
+            auto late = open_door(loopback(), std::span(&port_, 1));
+            if (late) {
+                auto opened = Point::open(std::move(*late), 1, "job", {});
+                point_ = opened ? std::move(*opened) : nullptr;
+            }
+        });
+    }
+
+    [[nodiscard]] std::uint16_t port() const { return port_; }
+
+private:
+    std::uint16_t port_ = 0;
+    std::unique_ptr<Point> point_;
+    std::jthread opens_;
+};
+
 }  // namespace
 
 TEST_CASE("ranks meet and exchange values, with a key and without") {
@@ -200,26 +227,12 @@ TEST_CASE("a rank that is there already, and one of a world of another size, are
 
 TEST_CASE("of several ports the one of the own job is found, also when it opens late") {
     const auto other = keep(2, {}, "another job");
-    const std::uint16_t any = 0;
-    auto door = open_door(loopback(), std::span(&any, 1));
-    REQUIRE(door);
-    PointAddress where{
-        .ips = {loopback()}, .ports = {other.address.ports[0], door->port}, .name = "here"};
-    const auto port = door->port;
-    door->socket.reset();  // nobody listens there yet
-    std::unique_ptr<Point> point;
-    std::jthread later([&] {
-        std::this_thread::sleep_for(100ms);
-        auto late = open_door(loopback(), std::span(&port, 1));
-        if (late) {
-            auto opened = Point::open(std::move(*late), 1, "job", {});
-            point = opened ? std::move(*opened) : nullptr;
-        }
-    });
+    const LatePoint point;
+    const PointAddress where{
+        .ips = {loopback()}, .ports = {other.address.ports[0], point.port()}, .name = "here"};
 
     const auto me = visit(where, 0, 1, {});
 
-    later.join();
     REQUIRE(me);
     CHECK((*me)->roll(Deadline::in(5s)));
 }
@@ -228,14 +241,18 @@ TEST_CASE("a stranger at an earlier port, who speaks another protocol, is passed
     const std::uint16_t any = 0;
     const auto stranger = open_door(loopback(), std::span(&any, 1));
     REQUIRE(stranger);
-    const std::jthread talks([&] {
-        const hvd::UniqueFd guest(::accept(stranger->socket.get(), nullptr, nullptr));
-        constexpr std::string_view kWords = "HTTP/1.1 400 Bad Request\r\n\r\n";
-        (void)::send(guest.get(), kWords.data(), kWords.size(), MSG_NOSIGNAL);
+    const std::jthread talks([&](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+            pollfd called{.fd = stranger->socket.get(), .events = POLLIN, .revents = 0};
+            (void)::poll(&called, 1, 20);
+            const hvd::UniqueFd guest(::accept(stranger->socket.get(), nullptr, nullptr));
+            constexpr std::string_view kWords = "HTTP/1.1 400 Bad Request\r\n\r\n";
+            (void)::send(guest.get(), kWords.data(), kWords.size(), MSG_NOSIGNAL);
+        }
     });
-    auto kept = keep(1, {}, "job");
-    PointAddress where{
-        .ips = {loopback()}, .ports = {stranger->port, kept.address.ports[0]}, .name = "here"};
+    const LatePoint point;
+    const PointAddress where{
+        .ips = {loopback()}, .ports = {stranger->port, point.port()}, .name = "here"};
 
     const auto me = visit(where, 0, 1, {});
 
