@@ -262,7 +262,7 @@ void plans() {
         const int ranks = world.size() * (world.size() + 1) / 2;
         require(sum.back() == static_cast<float>(step * ranks), "wrong sum");
         require(hvd_plan_result(context, plan, 1, &rows) == HVD_OK && rows.ndim == 1 &&
-                    rows.shape[0] == 3 * world.size(),
+                    rows.shape[0] == std::int64_t{3} * world.size(),
                 "the rows of all ranks");
         const std::span all(static_cast<const float*>(rows.data),
                             static_cast<std::size_t>(rows.shape[0]));

@@ -14,7 +14,7 @@ constexpr std::chrono::seconds kLimit{20};
 
 }  // namespace
 
-std::vector<rt::Operation*> EngineRank::submit(std::vector<rt::Request> requests) {
+std::vector<rt::Operation*> EngineRank::submit(std::vector<rt::Request> requests) const {
     return value_or_throw(engine->submit(requests));
 }
 
@@ -66,7 +66,7 @@ void start_engine(EngineRank& self,
             .on_peer_lost = [&self](int peer, std::string_view) { self.lost_peer = peer; },
             .force_hand_over = traits.force_hand_over},
         self.tickets);
-}
+}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the engine owns the reactor
 
 rt::Request allreduce(std::string name, std::span<float> data, coll::ReduceOp op) {
     rt::Request request;

@@ -45,7 +45,7 @@ struct EngineRank {
     /// Waits up to 20 s and releases; throws how it failed.
     void finish(std::span<rt::Operation* const> operations);
 
-    [[nodiscard]] std::vector<rt::Operation*> submit(std::vector<rt::Request> requests);
+    [[nodiscard]] std::vector<rt::Operation*> submit(std::vector<rt::Request> requests) const;
 };
 
 /// Gives the rank, with its group or its mesh, an engine on the channel.

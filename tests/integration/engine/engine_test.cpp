@@ -19,13 +19,10 @@
 using hvd::Deadline;
 using hvd::Errc;
 using hvd::coll::Op;
-using hvd::coll::ReduceOp;
 using hvd::rt::Operation;
-using hvd::rt::Outcome;
 using hvd::rt::Request;
 using hvd::test::allreduce;
 using hvd::test::EngineRank;
-using hvd::test::EngineTraits;
 using hvd::test::failures;
 using hvd::test::join_world;
 using hvd::test::require;
@@ -342,6 +339,7 @@ TEST_CASE("several threads of a rank submit and wait at once") {
         auto& self = *world[static_cast<std::size_t>(rank)];
         std::atomic<int> wrong{0};
         std::vector<std::jthread> threads;
+        threads.reserve(kThreads);
         for (int thread = 0; thread < kThreads; ++thread) {
             threads.emplace_back([&, thread] {
                 std::vector<float> data(100);
