@@ -72,9 +72,11 @@ def test_a_task_has_the_contract_of_the_ranks(horovodrun: Path, line: list[str])
 def test_a_task_is_pinned_to_its_share(horovodrun: Path, line: list[str]) -> None:
     """CPUs, and GPUs of a library that stands for the driver's."""
     fake = tool().with_name("fake_nvml.so")
+    # In one write: mpirun mixes those of two ranks.
     script = (
-        "import os; print('on', len(os.sched_getaffinity(0)), os.environ['CUDA_VISIBLE_DEVICES'],"
-        " 'end\\n', end='', flush=True); import time; time.sleep(0.1)"
+        "import os, time; cpus = len(os.sched_getaffinity(0));"
+        "print(f'on {cpus} {os.environ[\"CUDA_VISIBLE_DEVICES\"]} end\\n', end='', flush=True);"
+        "time.sleep(0.1)"
     )
     env = {"HOROVOD_NVML_LIBRARY": str(fake), "FAKE_NVML": "gpus"}
 

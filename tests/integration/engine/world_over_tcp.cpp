@@ -23,12 +23,12 @@ constexpr std::chrono::seconds kLimit{20};
 const coll::net::Mesh* mesh_of_process = nullptr;
 
 void close_links_in_children(const coll::net::Mesh& mesh) {
-    static const int kRegistered = ::pthread_atfork(nullptr, nullptr, [] {
+    static const int registered = ::pthread_atfork(nullptr, nullptr, [] {
         if (mesh_of_process != nullptr) {
             mesh_of_process->close_in_child();
         }
     });
-    (void)kRegistered;
+    (void)registered;
     mesh_of_process = &mesh;
 }
 
@@ -74,6 +74,7 @@ std::vector<std::unique_ptr<EngineRank>> thread_world(int size, const EngineTrai
     std::vector<std::unique_ptr<EngineRank>> ranks(static_cast<std::size_t>(size));
     coll::MemoryStore store;
     std::vector<std::jthread> threads;
+    threads.reserve(ranks.size());
     for (int rank = 0; rank < size; ++rank) {
         threads.emplace_back([&, rank] {
             ranks[static_cast<std::size_t>(rank)] = start_rank(rank, size, store, traits);
