@@ -25,9 +25,9 @@ std::vector<std::string> order(const RankRecord& own,
 }
 
 const std::vector<HostAddress>& two_interfaces() {
-    static const std::vector<HostAddress> kAddresses{
+    static const std::vector<HostAddress> addresses{
         at("lo", "127.0.0.1", 8), at("eth0", "10.0.0.5", 24), at("ib0", "fd00::5", 64)};
-    return kAddresses;
+    return addresses;
 }
 
 std::vector<std::string> allowed(std::string_view filter) {
