@@ -24,6 +24,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     return row[b.size()];
 }
 
+bool is_control(char c) noexcept {
+    return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+}
+
 /// How far a typing error leads. A short word is soon another one.
 std::size_t most_edits(std::size_t letters) {
     constexpr std::size_t kSwap = 2;  // two letters in the wrong order
@@ -118,8 +122,7 @@ std::string one_line(std::string_view text, std::size_t max_characters) {
     std::vector<std::string> lines;
     for (const auto line : split(text, '\n')) {
         std::string shown(trim(line));
-        std::ranges::replace_if(
-            shown, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
+        std::ranges::replace_if(shown, is_control, '?');
         if (!shown.empty()) {
             lines.push_back(std::move(shown));
         }
@@ -135,10 +138,10 @@ std::string escape_controls(std::string_view text) {
     constexpr std::string_view kDigits = "0123456789abcdef";
     std::string shown;
     for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (byte >= ' ' && c != '\x7f') {
+        if (!is_control(c)) {
             shown += c;
         } else {
+            const auto byte = static_cast<unsigned char>(c);
             shown.append("\\x").append({kDigits[byte / 16], kDigits[byte % 16]});
         }
     }

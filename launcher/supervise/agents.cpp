@@ -59,9 +59,7 @@ void Agents::start(IoThread& io, Starter& starter, const std::vector<Host>& host
 }
 
 void Agents::send(std::size_t host, const wire::ToAgent& message) {
-    if (!links_[host]->has_ended) {
-        send_frame(host, wire::encode(message));
-    }
+    send_frame(host, wire::encode(message));
 }
 
 void Agents::send_frame(std::size_t host, std::vector<std::byte> frame) {
