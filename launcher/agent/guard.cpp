@@ -156,9 +156,6 @@ int run_guarded_agent(int from_launcher,
                       std::optional<wire::Seals> joined,
                       bool is_slurm_step) {
     const auto given = take_over();
-    if (!joined) {
-        (void)::setsid();  // fails only where we lead one already
-    }
     (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
     const pid_t guard_pid = ::getpid();
     const auto cgroup_name = JobCgroup::new_name();
@@ -166,6 +163,11 @@ int run_guarded_agent(int from_launcher,
     const pid_t agent = ::fork();
     if (agent < 0) {
         return kCannotStart;
+    }
+    if (!joined) {
+        // Each its own, and after the fork: a new session is a new scheduling group
+        // (sched_autogroup), and whoever enters one waits behind horovodrun on its CPU.
+        (void)::setsid();  // fails only where we lead one already
     }
     if (agent > 0) {
         // Where it was put behind us on this CPU, it goes first: somebody waits for it.

@@ -11,12 +11,12 @@ namespace hvd::launch::agent {
 /// its exit code when nothing of the job is left. Call it first in a program without threads.
 /// Returns the exit code where no agent could be started, and in an agent that failed.
 ///
-/// The guard is a subreaper and the leader of a session of its own (so that what a terminal sends
-/// reaches horovodrun alone), closes the standard streams and only waits. When the agent dies, all
-/// that lived below it becomes the guard's and is killed.
+/// The guard is a subreaper, closes the standard streams and only waits. When the agent dies, all
+/// that lived below it becomes the guard's and is killed. Guard and agent lead a session each, so
+/// that what a terminal sends reaches horovodrun alone.
 ///
 /// An agent that has `joined` by itself, with the seals of its stream, belongs to the terminal or
-/// container that started it: no session of its own, and standard error stays open for its last
+/// container that started it: no new session, and standard error stays open for its last
 /// words. In a Slurm step the ranks get what Slurm sends without our help.
 [[nodiscard]] int run_guarded_agent(int from_launcher,
                                     int to_launcher,

@@ -43,9 +43,11 @@ Status nothing(Draft& /*draft*/, std::string_view /*value*/) {
 }
 
 std::vector<FlagSection> all_sections() {
-    std::vector<FlagSection> sections{job_flags(),    host_flags(),      remote_flags(),
-                                      join_flags(),   placement_flags(), environment_flags(),
-                                      output_flags(), time_flags(),      failure_flags()};
+    std::vector<FlagSection> sections;
+    for (auto* const make : {job_flags, host_flags, remote_flags, join_flags, placement_flags,
+                             environment_flags, output_flags, time_flags, failure_flags}) {
+        sections.push_back(make());
+    }
     for (auto& section : tunable_flags()) {
         sections.push_back(std::move(section));
     }

@@ -71,8 +71,7 @@ Result<AgentProcess> fork_agent(std::span<char> command_line) {
         return system_error("fork", errno);
     }
     if (pid == 0) {
-        // As for an agent that is executed: a session of its own, see vfork_child.cpp.
-        if (::setsid() < 0 || ::dup2(pipes.to_agent.read.get(), STDIN_FILENO) < 0 ||
+        if (::dup2(pipes.to_agent.read.get(), STDIN_FILENO) < 0 ||
             ::dup2(pipes.from_agent.write.get(), STDOUT_FILENO) < 0) {
             ::_exit(1);
         }
