@@ -3,6 +3,7 @@
 
 #include "collectives/base/wall_clock.hpp"
 #include "launcher/launch.hpp"
+#include "launcher/output/output_file.hpp"
 #include "launcher/output/write_all.hpp"
 #include "launcher/plan/print.hpp"
 #include "launcher/say.hpp"
@@ -19,6 +20,8 @@ namespace {
 
 constexpr std::string_view kFlag = "--output-filename";
 constexpr std::string_view kSummaryName = "summary.json";
+constexpr std::string_view kEnvironmentsName = "env.json";
+constexpr mode_t kOwnerOnly = 0600;
 
 std::string own_hostname() {
     std::array<char, 256> name{};
@@ -31,15 +34,19 @@ std::string describe_end(int exit_code, double seconds) {
     return text.data();
 }
 
-/// What an earlier job left would be taken for the end of this one, should that be killed. A link
-/// stays, and so does what is no file; what cannot be removed cannot be written later, which is
-/// said then.
-void remove_old_summary(const std::filesystem::path& path) {
+/// What an earlier job left would be taken for this one's, should that be killed. A link stays, and
+/// so does what is no file; what cannot be removed cannot be written later, which is said then.
+void remove_old(const std::filesystem::path& path) {
     std::error_code unknown;
     const auto real = std::filesystem::canonical(path, unknown);
     if (!unknown && std::filesystem::is_regular_file(real, unknown)) {
         std::filesystem::remove(real, unknown);
     }
+}
+
+/// Else the ranks have no place there either, for which the job is refused.
+bool can_write_into(const std::filesystem::path& folder) {
+    return ::access(folder.c_str(), W_OK) == 0;
 }
 
 }  // namespace
@@ -67,12 +74,12 @@ void JobReport::open_log(const LaunchRequest& request) {
     std::error_code unknown;  // then it is shown as it was written
     const auto folder = std::filesystem::absolute(*request.output_filename, unknown);
     folder_ = unknown ? *request.output_filename : folder;
-    remove_old_summary(folder_ / kSummaryName);
+    remove_old(folder_ / kSummaryName);
+    remove_old(folder_ / kEnvironmentsName);
     auto opened = LauncherLog::create(folder_);
     if (!opened) {
-        // Else the ranks have no place there either, for which the job is refused.
-        const bool goes_on = ::access(folder_.c_str(), W_OK) == 0;
-        say(opened.error().message + (goes_on ? "; the job goes on without it" : ""));
+        say(opened.error().message +
+            (can_write_into(folder_) ? "; the job goes on without it" : ""));
         return;
     }
     log_ = std::move(*opened);
@@ -88,6 +95,19 @@ void JobReport::say(const std::string& sentence) {
 void JobReport::say_plan(const LaunchPlan& plan) {
     (void)write_all(STDERR_FILENO, print_text(plan));
     log_lines(print_text(plan, {}, Values::hidden));
+}
+
+void JobReport::write_environments(const LaunchPlan& plan) {
+    if (folder_.empty() || !can_write_into(folder_)) {
+        return;
+    }
+    const auto path = folder_ / kEnvironmentsName;
+    const auto fd = open_output_file(path, 0, kOwnerOnly);
+    const int error =
+        fd ? write_all(fd->get(), print_environments(plan, current_environment())) : 0;
+    if (!fd || error != 0) {
+        say((fd ? cannot_write(path, error) : fd.error()).message + "; the job goes on without it");
+    }
 }
 
 void JobReport::log(const std::string& sentence) {
@@ -125,7 +145,7 @@ int JobReport::write(JobResult result) {
         return result.exit_code;
     }
     log(describe_end(result.exit_code, seconds_of(result)));
-    constexpr mode_t kOwnerOnly = 0600;  // as the log: it has the line that started the ranks
+    // As the log: it has the line that started the ranks.
     auto file = SummaryFile::reserve(folder_ / kSummaryName, std::string(kFlag), kOwnerOnly);
     const auto written = file ? file->write(result) : Status(file.error());
     if (!written && !is_loss_known_) {

@@ -17,9 +17,9 @@
 
 namespace hvd::launch {
 
-/// Where horovodrun itself speaks: standard error, --summary, and launcher.log and summary.json
-/// beside the files of the ranks. What cannot be written there is said once and harms no job.
-/// Thread: io.
+/// Where horovodrun itself speaks: standard error, --summary, and launcher.log, env.json
+/// and summary.json beside the files of the ranks. What cannot be written there is said once and
+/// harms no job. Thread: io.
 class JobReport final {
 public:
     explicit JobReport(const LaunchRequest& request);
@@ -37,6 +37,9 @@ public:
     /// The whole plan for people, in the log without what may be secret.
     void say_plan(const LaunchPlan& plan);
 
+    /// With what the ranks run, to env.json.
+    void write_environments(const LaunchPlan& plan);
+
     /// Writes nothing more to the folder, which may take nothing for good.
     void leave_folder() noexcept { folder_.clear(); }
 
@@ -47,7 +50,7 @@ public:
     /// Whom the job's output tells what it says itself; null: nobody.
     [[nodiscard]] LauncherLog* log() noexcept { return log_.get(); }
 
-    /// The folder of launcher.log and summary.json; empty: there is none.
+    /// The folder of launcher.log, env.json and summary.json; empty: there is none.
     [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
 
 private:

@@ -233,6 +233,7 @@ int run_plan(Supervisor& supervisor, const LaunchPlan& plan, JobReport& report) 
         supervisor.dismiss(kExitLauncherFailure);
         return fail(report, kExitLauncherFailure, file.error());
     }
+    report.write_environments(plan);
     auto supervised = supervisor.run(plan);
     file->reset();
     if (!supervised) {
@@ -262,7 +263,7 @@ int use_plan(Supervisor& supervisor,
     if (request.verbose) {
         report.say_plan(plan);
         if (!report.folder().empty()) {
-            report.say("what the ranks print, launcher.log and summary.json are in " +
+            report.say("what the ranks print, launcher.log, env.json and summary.json are in " +
                        report.folder().string());
         }
     }

@@ -71,7 +71,8 @@ FlagSection output_flags() {
             {{{"--output-filename"},
               "DIR",
               "also write what each rank prints to DIR/rank.N/stdout and DIR/rank.N/stderr, what "
-              "horovodrun says to DIR/launcher.log, and how the job ended to DIR/summary.json",
+              "horovodrun says to DIR/launcher.log, the environments of the ranks to DIR/env.json "
+              "(without what may be secret), and how the job ended to DIR/summary.json",
               set_path(&LaunchRequest::output_filename, "a directory is missing")},
              {{"-prefix-timestamp", "--prefix-output-with-timestamp"},
               "",

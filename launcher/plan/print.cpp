@@ -134,6 +134,40 @@ std::string describe_agents(std::span<const AgentWay> agents) {
     return text;
 }
 
+/// Whether a value of the name can be written to a file: everything else may be a secret.
+bool is_harmless(std::string_view name) {
+    static constexpr std::array kNames{
+        "CONDA_PREFIX", "HOSTNAME",    "LANG",        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",   "LOCAL_RANK",  "MASTER_ADDR", "MASTER_PORT",
+        "PATH",         "PWD",         "RANK",        "TMPDIR",
+        "TZ",           "VIRTUAL_ENV", "WORLD_SIZE"};
+    static constexpr std::array kStarts{
+        "CUDA_",        "FI_",   "GOMP_",  "HOROVOD_", "KERAS_",    "KMP_", "LC_",
+        "LOCAL_WORLD_", "MKL_",  "NCCL_",  "NVIDIA_",  "OMPI_MCA_", "OMP_", "OPENBLAS_",
+        "PYTHON",       "ROCR_", "SLURM_", "TF_",      "TORCH_",    "UCX_", "XLA_"};
+    static constexpr std::array kSecrets{"AUTH", "CREDENTIAL", "JWT",  "KEY",
+                                         "PASS", "SECRET",     "TOKEN"};
+    const auto starts = [name](std::string_view start) { return name.starts_with(start); };
+    const auto holds = [name](std::string_view part) {
+        return name.find(part) != std::string_view::npos;
+    };
+    const bool is_setting =
+        std::ranges::find(kNames, name) != kNames.end() || std::ranges::any_of(kStarts, starts);
+    return is_setting && std::ranges::none_of(kSecrets, holds);
+}
+
+Json to_json(const Environment& environment) {
+    auto json = Json::object();
+    for (const auto& [name, value] : environment) {
+        json[name] = is_harmless(name) ? Json(value) : Json(nullptr);
+    }
+    return json;
+}
+
+std::string dump(const Json& document) {
+    return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 std::string print_command(const std::vector<std::string>& words, Values values) {
@@ -200,7 +234,26 @@ std::string print_json(const LaunchPlan& plan, std::span<const AgentWay> agents)
     for (const auto& agent : agents) {
         document["agents"].push_back({{"host", agent.host}, {"way", agent.way}});
     }
-    return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return dump(document);
+}
+
+std::string print_environments(const LaunchPlan& plan, const Environment& own) {
+    Json document{{"version", kFormatVersion},
+                  {"job_id", plan.job.id},
+                  {"hosts", Json::array()},
+                  {"ranks", Json::array()}};
+    for (const auto& host : plan.hosts) {
+        auto common = common_environment(plan.job, host);
+        if (host.inherits_env) {
+            common.insert(own.begin(), own.end());  // keeps what is there
+        }
+        document["hosts"].push_back({{"host", host.host}, {"env", to_json(common)}});
+        for (const auto& rank : host.ranks) {
+            document["ranks"].push_back(
+                {{"rank", rank.rank}, {"host", host.host}, {"env", to_json(rank.env)}});
+        }
+    }
+    return dump(document);
 }
 
 }  // namespace hvd::launch

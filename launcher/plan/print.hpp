@@ -43,4 +43,14 @@ enum class Values : std::uint8_t { shown, hidden };
 /// as U+FFFD. Fields are only ever added.
 [[nodiscard]] std::string print_json(const LaunchPlan& plan, std::span<const AgentWay> agents = {});
 
+/// The whole environment of every rank, for who asks later with what a job ran:
+///
+///     {version: 1, job_id, hosts: [{host, env: {name: value}}],
+///      ranks: [{rank, host, env: {name: value}}]}
+///
+/// A rank has what its host has, and over it what is its own. `own` is horovodrun's environment,
+/// which ranks beside it inherit. A value that may be a secret is null: shown is that of names
+/// that hold settings of the launcher, of libraries and of the interpreter, and look like no key.
+[[nodiscard]] std::string print_environments(const LaunchPlan& plan, const Environment& own);
+
 }  // namespace hvd::launch

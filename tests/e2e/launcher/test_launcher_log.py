@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DIR/launcher.log and DIR/summary.json of --output-filename, beside the files of the ranks."""
+"""DIR/launcher.log, env.json and summary.json of --output-filename, beside the ranks' files."""
 
 from __future__ import annotations
 
@@ -28,6 +28,46 @@ def test_a_log_holds_no_secret_and_is_its_owners_only(launcher, tmp_path):
     assert "Z   KEY\n" in said
     assert "Z command: sh (with 4 arguments)\n" in said
     assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_ranks_had_in_their_environments_is_kept_without_secrets(launcher, tmp_path):
+    out = tmp_path / "out"
+    show = ("sh", "-c", "cat /proc/$$/environ")
+
+    job = launcher.run(
+        *("-np", 2, "--output-filename", out, "--env", "NCCL_DEBUG=INFO", "--env", "MINE=s3cret"),
+        *show,
+        env={"WANDB_API_KEY": "s3cret"},
+    )
+
+    assert job.code == 0
+    file = out / "env.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "s3cret" not in file.read_text()
+    told = json.loads(file.read_text())
+    (host,) = told["hosts"]
+    for rank in told["ranks"]:
+        has = dict(
+            line.split("=", 1)
+            for line in (out / f"rank.{rank['rank']}" / "stdout").read_text().split("\0")[:-1]
+        )
+        tells = host["env"] | rank["env"]
+        assert tells["NCCL_DEBUG"] == "INFO" and tells["HOROVOD_RANK"] == str(rank["rank"])
+        assert tells["MINE"] is None and tells["WANDB_API_KEY"] is None
+        assert tells.keys() == has.keys()
+        assert all(has[name] == value for name, value in tells.items() if value is not None)
+
+
+def test_environments_that_cannot_be_kept_are_one_warning(launcher, tmp_path):
+    os.mkfifo(tmp_path / "env.json")
+
+    job = launcher.run("-np", 1, "--output-filename", tmp_path, "echo", "a")
+
+    assert (job.code, job.out) == (0, b"[0]<stdout>:a\n")
+    assert job.said == [
+        f"horovodrun: --output-filename: cannot write {tmp_path}/env.json: it is no regular file; "
+        "remove it; the job goes on without it"
+    ]
 
 
 def test_a_log_has_no_arguments_of_the_program_that_starts_the_ranks(launcher, tmp_path):

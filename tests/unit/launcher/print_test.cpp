@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 using hvd::launch::AgentWay;
 using hvd::launch::HostPlan;
 using hvd::launch::LaunchPlan;
 using hvd::launch::print_command;
+using hvd::launch::print_environments;
 using hvd::launch::print_json;
 using hvd::launch::print_text;
 using hvd::launch::ProcessSpec;
@@ -182,6 +185,26 @@ TEST_CASE("both forms of the plan say how the agents were started") {
   ]
 }
 )"));
+}
+
+TEST_CASE("the environments of ranks are told without what may be a secret") {
+    auto job = plan();
+    job.job.env = {{"NCCL_DEBUG", "INFO"}, {"HOROVOD_JOIN_TOKEN", "s3cret"}, {"LC_ALL", "C"}};
+    job.hosts.front().ranks_env = {{"LC_ALL", "en"}, {"PATHS", "s3cret"}};
+    job.hosts.front().inherits_env = true;
+
+    const auto told = nlohmann::json::parse(
+        print_environments(job, {{"LC_ALL", "de"}, {"PATH", "/bin"}, {"WANDB_API_KEY", "s3cret"}}));
+
+    CHECK(told == nlohmann::json::parse(R"({
+        "version": 1,
+        "job_id": "j",
+        "hosts": [{"host": "localhost",
+                   "env": {"HOROVOD_JOIN_TOKEN": null, "HOROVOD_SIZE": "2", "LC_ALL": "en",
+                           "NCCL_DEBUG": "INFO", "NOTE": null, "PATH": "/bin", "PATHS": null,
+                           "WANDB_API_KEY": null}}],
+        "ranks": [{"rank": 0, "host": "localhost", "env": {"HOROVOD_RANK": "0"}},
+                  {"rank": 1, "host": "localhost", "env": {"HOROVOD_RANK": "1"}}]})"));
 }
 
 TEST_CASE("bytes that are no UTF-8 do not stop the plan from being printed") {
