@@ -157,7 +157,7 @@ std::vector<Process> find_job(const JobMarks& marks) {
     job.insert(job.end(), from_guard.begin(), from_guard.end());
     std::set<pid_t> known{marks.guard, marks.agent};
     for (const auto& process : processes) {
-        if (process.session == marks.guard || is_marked(process.pid, marks.job_id)) {
+        if (known.contains(process.session) || is_marked(process.pid, marks.job_id)) {
             job.push_back(process);
         }
     }
