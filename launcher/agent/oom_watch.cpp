@@ -3,6 +3,7 @@
 
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
+#include "launcher/agent/group_memory.hpp"
 
 #include <algorithm>
 #include <array>
@@ -38,14 +39,6 @@ std::optional<std::uint64_t> read_count(const UniqueFd& file) {
         return std::nullopt;
     }
     return parse_oom_count({text.data(), static_cast<std::size_t>(size)});
-}
-
-/// "512 MiB", "511.9 MiB".
-std::string in_mebibytes(std::uint64_t bytes) {
-    constexpr std::uint64_t kTenths = 10;
-    const auto tenth = bytes % kMebibyte * kTenths / kMebibyte;
-    return std::to_string(bytes / kMebibyte) + (tenth == 0 ? "" : "." + std::to_string(tenth)) +
-           " MiB";
 }
 
 }  // namespace

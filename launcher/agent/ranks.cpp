@@ -3,11 +3,13 @@
 
 #include "launcher/agent/clock.hpp"
 #include "launcher/agent/command_path.hpp"
+#include "launcher/agent/group_memory.hpp"
 #include "launcher/agent/group_signals.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <map>
 #include <utility>
 
 #include <fcntl.h>
@@ -138,14 +140,33 @@ bool Ranks::reap(const std::function<void(pid_t pid, int wait_status)>& on_other
         to_.output.rank_ended(number);
         to_.socket.rank_ended(number);
         const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-        to_.control.send(
-            wire::Exited{.rank = number,
-                         .time_ns = steady_clock_ns(),
-                         .wait_status = status,
-                         .induced = found->is_induced,
-                         .oom = was_killed && !found->is_induced ? to_.oom.take_kill(pid) : "",
-                         .max_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * kRssUnit});
+        const auto max_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * kRssUnit;
+        to_.control.send(wire::Exited{
+            .rank = number,
+            .time_ns = steady_clock_ns(),
+            .wait_status = status,
+            .induced = found->is_induced,
+            .oom = was_killed && !found->is_induced ? explain_kill(pid, max_rss_bytes) : "",
+            .max_rss_bytes = max_rss_bytes});
     }
+}
+
+/// Why we say that memory ran out, if we do, and who holds it now: often not the rank that was
+/// killed, but its loaders or another rank.
+std::string Ranks::explain_kill(pid_t pid, std::uint64_t max_rss_bytes) {
+    auto why = to_.oom.take_kill(pid);
+    if (why.empty()) {
+        return why;
+    }
+    std::map<pid_t, int> groups;
+    for (const auto& rank : ranks_) {
+        if (rank.pid) {
+            groups.emplace(*rank.pid, plan_.ranks[rank.spec].rank);
+        }
+    }
+    const auto left = describe_memory(measure_groups(groups));
+    return why + "; it had used " + in_mebibytes(max_rss_bytes) +
+           (left.empty() ? "" : "; left then: " + left);
 }
 
 void Ranks::signal(int number) {

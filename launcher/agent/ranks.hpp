@@ -9,6 +9,7 @@
 #include "launcher/plan/process_spec.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -76,6 +77,7 @@ private:
     };
 
     void start(Rank& rank);
+    [[nodiscard]] std::string explain_kill(pid_t pid, std::uint64_t max_rss_bytes);
     [[nodiscard]] std::variant<std::string, int> find_program(const ProcessSpec& spec,
                                                               const EnvironmentBlock& environment);
 

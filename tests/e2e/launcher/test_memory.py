@@ -20,6 +20,11 @@ RANK = f"""
 import os, time
 print(os.getpid(), flush=True)
 if os.environ["HOROVOD_RANK"] == "1":
+    if os.fork() == 0:
+        y = bytearray(20 << 20)
+        for page in range(0, len(y), 4096): y[page] = 1
+        time.sleep(60)
+        os._exit(0)
     time.sleep(0.5)  # the agent turns to the kernel's log soon after the start, not before it
     {EAT}
     for page in range(0, len(x), 4096): x[page] = 1
@@ -66,6 +71,9 @@ def test_a_rank_that_ran_out_of_memory_is_told_with_its_cgroups_counter(launcher
         pid = json.loads(summary.read_text())["culprit"]["pid"]
         words = rf"; the kernel's log: Killed process {pid} \(\S+\) total-vm:\d+kB, anon-rss:\d+kB"
         assert re.search(words, job.said[0])
+    size = r"\d+(\.\d)? MiB"
+    left = rf"; it had used {size}; left then: rank 1 2\d(\.\d)? MiB \(1 process\), rank 0 {size}"
+    assert re.search(left + r" \(1 process\)$", job.said[0])
     assert job.said[0].startswith("horovodrun: culprit: rank 1 ")
     assert json.loads(summary.read_text())["reason"] == "oom"
 
