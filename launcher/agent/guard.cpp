@@ -159,14 +159,17 @@ int run_guarded_agent(int from_launcher,
     const pid_t guard_pid = ::getpid();
     const auto cgroup_name = JobCgroup::new_name();
     LeaseBoard lease;
+    // Where we were started as the leader of a session, our agent stays in it: who kills its
+    // process group, as horovodrun does with a remote shell, kills both.
+    const bool needs_session = !joined && ::getsid(0) != guard_pid;
     const pid_t agent = ::fork();
     if (agent < 0) {
         return kCannotStart;
     }
-    if (!joined) {
+    if (needs_session) {
         // Each its own, and after the fork: a new session is a new scheduling group
         // (sched_autogroup), and whoever enters one waits behind horovodrun on its CPU.
-        (void)::setsid();  // fails only where we lead one already
+        (void)::setsid();
     }
     if (agent > 0) {
         // Where it was put behind us on this CPU, it goes first: somebody waits for it.

@@ -12,8 +12,8 @@ namespace hvd::launch::agent {
 /// Returns the exit code where no agent could be started, and in an agent that failed.
 ///
 /// The guard is a subreaper, closes the standard streams and only waits. When the agent dies, all
-/// that lived below it becomes the guard's and is killed. Guard and agent lead a session each, so
-/// that what a terminal sends reaches horovodrun alone.
+/// that lived below it becomes the guard's and is killed. What a terminal sends reaches horovodrun
+/// alone: both are of the session that the program leads already, or each leads one of its own.
 ///
 /// An agent that has `joined` by itself, with the seals of its stream, belongs to the terminal or
 /// container that started it: no new session, and standard error stays open for its last

@@ -51,8 +51,8 @@ void send_signal(const Process& process, int number);
 
 /// Names a job by what its processes cannot shed all at once.
 struct JobMarks {
-    pid_t guard = 0;     // leader of a session, and their ancestor once the agent has gone
-    pid_t agent = 0;     // leader of theirs, and their ancestor
+    pid_t guard = 0;     // leader of their session, or
+    pid_t agent = 0;     // this is; their ancestor
     std::string job_id;  // in their environment; empty before a job has begun
 };
 
