@@ -239,6 +239,24 @@ bool is_wanted(const Environment& environment, const Dialect& dialect, Controlle
     return controller == Controller::automatic || is_mpi == (controller == Controller::mpi);
 }
 
+/// An error unless it has started this process alone.
+Status check_left_out(const Environment& environment,
+                      const Dialect& dialect,
+                      Controller controller) {
+    const auto launch = read(environment, dialect);
+    if (!launch || launch->size == 1) {
+        return ok();
+    }
+    return Error{
+        Errc::invalid_argument,
+        std::string("HOROVOD_CONTROLLER=") + (controller == Controller::mpi ? "mpi" : "gloo") +
+            " leaves out " + std::string(describe(launch->launcher)) +
+            ", which has started this process as rank " + std::to_string(launch->rank) +
+            (launch->size == 0 ? "" : " of " + std::to_string(launch->size)) +
+            ", and no other launcher is there: unset it, or set HOROVOD_LAUNCHER=none for a world "
+            "of one"};
+}
+
 Result<ForeignLaunch> read_named(const Environment& environment, std::string_view word) {
     const auto* const dialect = std::ranges::find(kDialects, word, &Dialect::word);
     return dialect == kDialects.end() ? ForeignLaunch{} : read(environment, *dialect);
@@ -270,12 +288,20 @@ Result<ForeignLaunch> decode_foreign_launch(const Environment& environment) {
         return ForeignLaunch{.launcher = Launcher::horovodrun};
     }
     HVD_TRY(const auto controller, read_controller(environment));
+    const Dialect* left_out = nullptr;
     for (const auto& dialect : kDialects) {
-        if (!first_of(environment, dialect.signs) || !is_wanted(environment, dialect, controller) ||
-            is_of_another(environment, dialect.launcher)) {
+        if (!first_of(environment, dialect.signs) || is_of_another(environment, dialect.launcher)) {
             continue;
         }
-        return read(environment, dialect);
+        if (is_wanted(environment, dialect, controller)) {
+            return read(environment, dialect);
+        }
+        if (left_out == nullptr) {
+            left_out = &dialect;
+        }
+    }
+    if (left_out != nullptr) {
+        HVD_TRY_STATUS(check_left_out(environment, *left_out, controller));
     }
     return ForeignLaunch{};
 }

@@ -267,14 +267,28 @@ TEST_CASE("HOROVOD_CONTROLLER leaves the launchers of MPI programs, or the other
     CHECK(launcher_of(with(both, "HOROVOD_CONTROLLER", "auto")) == Launcher::ompi);
     CHECK(launcher_of(with(both, "HOROVOD_CONTROLLER", "MPI")) == Launcher::ompi);
     CHECK(launcher_of(with(both, "HOROVOD_CONTROLLER", "gloo")) == Launcher::torchrun);
-    CHECK(launcher_of(with(open_mpi(), "HOROVOD_CONTROLLER", "gloo")) == Launcher::none);
-    CHECK(launcher_of(with(torchrun(), "HOROVOD_CONTROLLER", "mpi")) == Launcher::none);
-    CHECK(launcher_of(with(slurm(), "HOROVOD_CONTROLLER", "mpi")) == Launcher::none);
     CHECK(launcher_of(with(srun_pmi, "HOROVOD_CONTROLLER", "mpi")) == Launcher::slurm);
     CHECK(launcher_of({{"HOROVOD_RANK", "0"}, {"HOROVOD_CONTROLLER", "mpi"}}) ==
           Launcher::horovodrun);
     CHECK(refusal_of({{"HOROVOD_CONTROLLER", "nccl"}}) ==
           "HOROVOD_CONTROLLER='nccl': expected mpi, gloo or auto");
+}
+
+TEST_CASE("HOROVOD_CONTROLLER does not make worlds of one of the ranks of a larger one") {
+    CHECK(refusal_of(with(open_mpi(), "HOROVOD_CONTROLLER", "gloo")) ==
+          "HOROVOD_CONTROLLER=gloo leaves out Open MPI's mpirun, which has started this process as "
+          "rank 1 of 4, and no other launcher is there: unset it, or set HOROVOD_LAUNCHER=none for "
+          "a world of one");
+    CHECK(
+        contains(refusal_of(with(torchrun(), "HOROVOD_CONTROLLER", "mpi")), "leaves out torchrun"));
+    CHECK(contains(refusal_of(with(slurm(), "HOROVOD_CONTROLLER", "mpi")), "leaves out srun"));
+
+    auto alone = with(open_mpi(), "HOROVOD_CONTROLLER", "gloo");
+    alone["OMPI_COMM_WORLD_RANK"] = alone["OMPI_COMM_WORLD_LOCAL_RANK"] = "0";
+    alone["OMPI_COMM_WORLD_SIZE"] = alone["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";
+    CHECK(launcher_of(alone) == Launcher::none);
+    CHECK(launcher_of(with(with(open_mpi(), "HOROVOD_CONTROLLER", "gloo"), "HOROVOD_LAUNCHER",
+                           "none")) == Launcher::none);
 }
 
 TEST_CASE("what is missing or impossible is named, with all values") {
