@@ -121,7 +121,7 @@ def test_files_are_padded_and_hold_what_the_console_does_not_show(launcher, tmp_
     assert job.out == b"[3]<stdout>:3\n"
     names = sorted(entry.name for entry in tmp_path.iterdir())
     ranks = [f"rank.{rank:02}" for rank in range(11)]
-    assert names == ["launcher.log", *ranks, "summary.json"]
+    assert names == ["env.json", "launcher.log", *ranks, "summary.json"]
     for rank in range(11):
         assert written(Path(f"rank.{rank:02}/stdout"), tmp_path) == f"{rank}\n".encode()
         assert written(Path(f"rank.{rank:02}/stderr"), tmp_path) == b"e\n"
@@ -145,7 +145,7 @@ def test_what_the_launcher_said_and_the_summary_are_beside_the_files(launcher, t
     assert re.fullmatch(r"horovodrun: exit code 3 after \d+\.\d s", said.pop())
     assert [line for line in said if line.startswith("horovodrun: ")] == job.said
     assert "command: sh (with 2 arguments)" in said
-    assert f"horovodrun: what the ranks print, launcher.log and summary.json are in {out}" in said
+    assert f"horovodrun: what the ranks print, launcher.log, env.json and summary.json are in {out}" in said
 
 
 def test_a_job_that_could_not_start_has_a_log_too(launcher, tmp_path):
