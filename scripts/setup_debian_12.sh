@@ -7,7 +7,7 @@ set -euo pipefail
 packages=(
     # Compilers and tools.
     build-essential ccache cmake ninja-build pkg-config git
-    clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev llvm-14
+    clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev lld llvm-14
     # Libraries, all but the shared-memory ones linked statically or used by their headers.
     libboost1.81-dev libboost-program-options1.81-dev libfmt-dev libhwy-dev libspdlog-dev
     libsodium-dev libssh2-1-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev

@@ -8,7 +8,6 @@
 # install(TARGETS) stands beside each target; here is what belongs to none.
 include(CMakePackageConfigHelpers)
 
-find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(HVD_PYTHON_DIR "${CMAKE_INSTALL_LIBDIR}/python${Python3_VERSION_MAJOR}.${Python3_VERSION_MINOR}/site-packages"
   CACHE STRING "Where the Python package is installed, below the prefix")
 

@@ -52,8 +52,10 @@ hvd_part(MPI "collectives over MPI (headers only)" MpiHeaders)
 hvd_part(CUDA "GPU tensors (headers only)" CUDAToolkit)
 hvd_part(NCCL "GPU collectives (headers only)" NCCL)
 hvd_part(SSH "starting agents on other hosts" Libssh2)
+hvd_part(LLD "a horovodrun whose start touches few pages" Lld)
 
 find_package(Threads REQUIRED)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(Boost_USE_STATIC_LIBS ON)  # a wheel needs nothing from the system
 find_package(Boost 1.81 REQUIRED COMPONENTS program_options)
 find_package(spdlog REQUIRED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HVD_WITH_MPI, _CUDA, _NCCL and _SSH: AUTO takes what there is, ON insists, OFF leaves out."""
+"""HVD_WITH_MPI and its like: AUTO takes what there is, ON insists, OFF leaves out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def configure(root: Path, folder: Path, *definitions: str) -> subprocess.Complet
 
 
 def test_what_is_off_is_left_out_of_the_summary(root, tmp_path):
-    parts = ("MPI", "CUDA", "NCCL", "SSH")
+    parts = ("MPI", "CUDA", "NCCL", "SSH", "LLD")
 
     made = configure(root, tmp_path, *(f"-DHVD_WITH_{part}=OFF" for part in parts))
 

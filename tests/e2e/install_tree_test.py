@@ -85,6 +85,22 @@ def test_launcher_and_agent_are_static_files_for_every_distribution(prefix, name
     assert dynamic_entries(prefix / name, "NEEDED") == set()
 
 
+def test_the_functions_of_a_start_are_side_by_side(prefix, root, tmp_path):
+    program, order = prefix / "bin/horovodrun", tmp_path / "order"
+    output(root / "scripts/startup_order.py", order, program, "-np", "2", "true")
+
+    called = set(order.read_text().splitlines())
+    symbols = [line.split() for line in output("readelf", "--syms", "--wide", program).splitlines()]
+    starts = [
+        int(symbol[1], 16)
+        for symbol in symbols
+        if len(symbol) == 8 and symbol[3] in ("FUNC", "IFUNC") and symbol[7] in called
+    ]
+
+    assert len(starts) > 1000
+    assert len({start >> 16 for start in starts}) < 24  # 44 in the linker's own order
+
+
 def test_plugins_for_both_abis_of_mpi_have_their_folder(prefix):
     plugins = {file.name for file in (prefix / "lib/horovod").iterdir()}
 

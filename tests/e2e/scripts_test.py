@@ -135,6 +135,55 @@ def test_a_missing_result_file_is_a_failure(root, tmp_path):
     )
 
 
+CALLS = """
+#include <sys/wait.h>
+#include <unistd.h>
+void never(void) {}
+void first(void) {}
+void by_child(void) {}
+void by_parent(void) {}
+int main(int argc, char** argv) {
+    first();
+    if (vfork() == 0) execl("/bin/true", "true", (char*)0), _exit(127);
+    if (fork() == 0) { by_child(); first(); _exit(0); }
+    wait(0), wait(0);
+    by_parent();
+    return argc > 1 ? never(), write(1, "no more", 7) : 0;
+}"""
+
+
+@pytest.fixture
+def calls(tmp_path) -> Path:
+    (tmp_path / "calls.c").write_text(CALLS)
+    assert run("cc", "-static", "-o", tmp_path / "calls", tmp_path / "calls.c").returncode == 0
+    return tmp_path / "calls"
+
+
+def test_the_functions_of_a_start_are_listed_in_the_order_of_their_first_calls(
+    root, tmp_path, calls
+):
+    made = run(root / "scripts/startup_order.py", tmp_path / "order", calls)
+
+    assert (made.returncode, made.stdout) == (0, "")
+    names = (tmp_path / "order").read_text().splitlines()
+    ours = {"_start", "main", "first", "by_child", "by_parent", "never"}
+    assert [name for name in names if name in ours] == [
+        *("_start", "main", "first", "by_child", "by_parent"),
+    ]
+
+
+def test_a_list_of_a_start_that_fails_is_none(root, tmp_path, calls):
+    made = run(root / "scripts/startup_order.py", tmp_path / "order", calls, "fail")
+
+    assert made.returncode == 1
+    assert made.stdout == f"startup order: none for {calls}: {calls} fail ended with 7: no more\n"
+    assert not (tmp_path / "order").exists()
+
+    made = run(root / "scripts/startup_order.py", "--optional", tmp_path / "order", calls, "fail")
+
+    assert (made.returncode, (tmp_path / "order").read_text()) == (0, "")
+
+
 def test_set_up_is_skipped_when_nothing_changed(root):
     begin = time.monotonic()
 

@@ -145,7 +145,10 @@ def test_what_the_launcher_said_and_the_summary_are_beside_the_files(launcher, t
     assert re.fullmatch(r"horovodrun: exit code 3 after \d+\.\d s", said.pop())
     assert [line for line in said if line.startswith("horovodrun: ")] == job.said
     assert "command: sh (with 2 arguments)" in said
-    assert f"horovodrun: what the ranks print, launcher.log, env.json and summary.json are in {out}" in said
+    assert (
+        f"horovodrun: what the ranks print, launcher.log, env.json and summary.json are in {out}"
+        in said
+    )
 
 
 def test_a_job_that_could_not_start_has_a_log_too(launcher, tmp_path):
