@@ -158,6 +158,8 @@ def main() -> None:
     if engine == "ddp":
         distributed.barrier()  # a rank whose store has gone may wait forever in the next line
         distributed.destroy_process_group()
+        # PyTorch's Gloo threads may outlive this, and abort a Python that ends in order.
+        os._exit(0)
 
 
 if __name__ == "__main__":
