@@ -3,19 +3,22 @@
 
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
-#include "launcher/agent/process_table.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 #include <unistd.h>
 
 namespace hvd::launch::agent {
 namespace {
 
-constexpr std::size_t kMaxText = 4096;
+constexpr std::size_t kMaxText = std::size_t{64} << 10;
 constexpr std::size_t kMostGroups = 3;
+constexpr auto kMostTime = std::chrono::milliseconds(100);
 
 /// 0 for one that has ended.
 std::uint64_t resident_bytes(pid_t pid) {
@@ -25,13 +28,36 @@ std::uint64_t resident_bytes(pid_t pid) {
     return pages.value_or(0) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
+/// Of all its threads.
+void add_children(pid_t pid, std::vector<pid_t>& to) {
+    std::error_code has_ended;
+    const std::filesystem::path threads("/proc/" + std::to_string(pid) + "/task");
+    for (std::filesystem::directory_iterator thread(threads, has_ended), end; thread != end;
+         thread.increment(has_ended)) {
+        const auto text = read_file((thread->path() / "children").string(), kMaxText);
+        for (const auto word : split(text ? std::string_view(*text) : "", ' ')) {
+            if (const auto child = parse_number<pid_t>(word)) {
+                to.push_back(*child);
+            }
+        }
+    }
+}
+
 }  // namespace
 
 std::vector<GroupMemory> measure_groups(const std::map<pid_t, int>& rank_of_group) {
+    const auto give_up_at = std::chrono::steady_clock::now() + kMostTime;
     std::map<pid_t, GroupMemory> found;
-    for (const auto& process : list_processes()) {
-        const auto group = rank_of_group.find(::getpgid(process.pid));
-        const auto bytes = group == rank_of_group.end() ? 0 : resident_bytes(process.pid);
+    std::vector<pid_t> to_visit{::getpid()};
+    while (!to_visit.empty()) {
+        const pid_t pid = to_visit.back();
+        to_visit.pop_back();
+        add_children(pid, to_visit);
+        if (std::chrono::steady_clock::now() > give_up_at) {
+            return {};
+        }
+        const auto group = rank_of_group.find(::getpgid(pid));
+        const auto bytes = group == rank_of_group.end() ? 0 : resident_bytes(pid);
         if (bytes > 0) {
             auto& entry = found[group->first];
             entry.rank = group->second;

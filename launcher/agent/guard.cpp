@@ -117,8 +117,9 @@ bool has_children() {
     return reaped == 0;
 }
 
-/// Kills and reaps everything that the agent left to us. False when something withstands.
-bool end_orphans(pid_t agent, const std::optional<JobCgroup>& cgroup) {
+/// Kills and reaps everything that the agent left to us: it has been reaped, so that all of them
+/// are ours by now, and its number may be another's. False when something withstands.
+bool end_orphans(const std::optional<JobCgroup>& cgroup) {
     const auto give_up_at = std::chrono::steady_clock::now() + Ending::kKillTime;
     while (has_children()) {
         if (std::chrono::steady_clock::now() >= give_up_at) {
@@ -127,7 +128,8 @@ bool end_orphans(pid_t agent, const std::optional<JobCgroup>& cgroup) {
         if (cgroup) {
             (void)cgroup->kill();
         }
-        for (const auto& process : find_job({.guard = ::getpid(), .agent = agent, .job_id = {}})) {
+        for (const auto& process :
+             find_job({.guard = ::getpid(), .agent = ::getpid(), .job_id = {}})) {
             send_signal(process, SIGKILL);
         }
         (void)await_news(std::chrono::steady_clock::now() + Ending::kKillAgain);
@@ -140,7 +142,7 @@ int guard(pid_t agent, const LeaseBoard& lease, Signals signals, std::string_vie
     // An agent that ends in order removes the cgroup, unless somebody withstands.
     const bool is_over = status == 0 && !has_children();
     const auto cgroup = is_over ? std::nullopt : JobCgroup::find(JobCgroup::path_of(cgroup_name));
-    const bool is_clean = end_orphans(agent, cgroup);
+    const bool is_clean = end_orphans(cgroup);
     if (WIFSIGNALED(status)) {
         complain("the agent was killed by signal " + std::to_string(WTERMSIG(status)));
         return kSignalBase + WTERMSIG(status);

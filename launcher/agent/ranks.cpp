@@ -152,21 +152,26 @@ bool Ranks::reap(const std::function<void(pid_t pid, int wait_status)>& on_other
 }
 
 /// Why we say that memory ran out, if we do, and who holds it now: often not the rank that was
-/// killed, but its loaders or another rank.
+/// killed, but its loaders or another rank. That is told of the first alone: it takes a look at
+/// every process, while others have to be ended.
 std::string Ranks::explain_kill(pid_t pid, std::uint64_t max_rss_bytes) {
     auto why = to_.oom.take_kill(pid);
     if (why.empty()) {
         return why;
     }
+    why += "; it had used " + in_mebibytes(max_rss_bytes);
+    if (std::exchange(has_told_memory_, true)) {
+        return why;
+    }
     std::map<pid_t, int> groups;
     for (const auto& rank : ranks_) {
-        if (rank.pid) {
-            groups.emplace(*rank.pid, plan_.ranks[rank.spec].rank);
+        const int number = plan_.ranks[rank.spec].rank;
+        if (rank.pid && number != kLauncherRank) {
+            groups.emplace(*rank.pid, number);
         }
     }
     const auto left = describe_memory(measure_groups(groups));
-    return why + "; it had used " + in_mebibytes(max_rss_bytes) +
-           (left.empty() ? "" : "; left then: " + left);
+    return left.empty() ? why : why + "; left then: " + left;
 }
 
 void Ranks::signal(int number) {

@@ -90,6 +90,7 @@ private:
     std::vector<Rank> ranks_;
     std::size_t next_ = 0;
     std::size_t running_ = 0;
+    bool has_told_memory_ = false;
 
     // The last look-up: all ranks of a job mostly run the same program.
     std::tuple<std::string, std::optional<std::string>, std::string> looked_up_;
