@@ -98,11 +98,11 @@ void JobReport::say_plan(const LaunchPlan& plan) {
 }
 
 void JobReport::write_environments(const LaunchPlan& plan) {
-    if (folder_.empty() || !can_write_into(folder_)) {
+    if (folder_.empty() || (!log_ && !can_write_into(folder_))) {
         return;
     }
     const auto path = folder_ / kEnvironmentsName;
-    const auto fd = open_output_file(path, 0, kOwnerOnly);
+    const auto fd = open_private_output_file(path, 0);
     const int error =
         fd ? write_all(fd->get(), print_environments(plan, current_environment())) : 0;
     if (!fd || error != 0) {

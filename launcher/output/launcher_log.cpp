@@ -10,18 +10,12 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 namespace hvd::launch {
 
 Result<std::unique_ptr<LauncherLog>> LauncherLog::create(const std::filesystem::path& folder) {
     auto path = folder / "launcher.log";
-    constexpr mode_t kMode = 0600;
-    HVD_TRY(auto fd, open_output_file(path, O_APPEND, kMode));
-    struct stat found {};
-    if (::fstat(fd.get(), &found) == 0 && S_ISREG(found.st_mode)) {
-        (void)::fchmod(fd.get(), kMode);  // an earlier job's; fails where it is another user's
-    }
+    HVD_TRY(auto fd, open_private_output_file(path, O_APPEND));
     return std::unique_ptr<LauncherLog>(new LauncherLog(std::move(path), std::move(fd)));
 }
 

@@ -44,4 +44,14 @@ Result<UniqueFd> open_output_file(const std::filesystem::path& path, int flags, 
     return fd;
 }
 
+Result<UniqueFd> open_private_output_file(const std::filesystem::path& path, int flags) {
+    constexpr mode_t kMode = 0600;
+    HVD_TRY(auto fd, open_output_file(path, flags, kMode));
+    struct stat found {};
+    if (::fstat(fd.get(), &found) == 0 && S_ISREG(found.st_mode)) {
+        (void)::fchmod(fd.get(), kMode);  // an earlier job's
+    }
+    return fd;
+}
+
 }  // namespace hvd::launch

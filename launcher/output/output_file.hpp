@@ -16,6 +16,10 @@ namespace hvd::launch {
                                                 int flags,
                                                 mode_t mode);
 
+/// The same, for its owner's eyes only. One that is another user's keeps its mode.
+[[nodiscard]] Result<UniqueFd> open_private_output_file(const std::filesystem::path& path,
+                                                        int flags);
+
 /// Errc::invalid_argument.
 [[nodiscard]] Error cannot_write(const std::filesystem::path& path, int error_number);
 

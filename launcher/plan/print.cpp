@@ -134,32 +134,51 @@ std::string describe_agents(std::span<const AgentWay> agents) {
     return text;
 }
 
-/// Whether a value of the name can be written to a file: everything else may be a secret.
-bool is_harmless(std::string_view name) {
+std::string in_upper_case(std::string_view text) {
+    std::string upper(text);
+    std::ranges::transform(upper, upper.begin(), [](char c) {
+        return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    });
+    return upper;
+}
+
+/// Whether the name looks like one of a secret. `name` is in upper case.
+bool is_alarming(std::string_view name) {
+    static constexpr std::array kParts{"AUTH", "CRED", "DSN",    "JWT",  "KEY",
+                                       "PASS", "PWD",  "SECRET", "TOKEN"};
+    return name.ends_with("_PAT") || std::ranges::any_of(kParts, [name](std::string_view part) {
+               return name.find(part) != std::string_view::npos;
+           });
+}
+
+/// Whether the value can be written to a file: everything else may be a secret.
+bool is_harmless(std::string_view name, std::string_view value) {
     static constexpr std::array kNames{
-        "CONDA_PREFIX", "HOSTNAME",    "LANG",        "LD_LIBRARY_PATH",
-        "LD_PRELOAD",   "LOCAL_RANK",  "MASTER_ADDR", "MASTER_PORT",
-        "PATH",         "PWD",         "RANK",        "TMPDIR",
-        "TZ",           "VIRTUAL_ENV", "WORLD_SIZE"};
+        "CONDA_PREFIX", "HOSTNAME",        "LANG",       "LC_ALL",      "LC_CTYPE",
+        "LC_NUMERIC",   "LD_LIBRARY_PATH", "LD_PRELOAD", "LOCAL_RANK",  "LOCAL_WORLD_SIZE",
+        "MASTER_ADDR",  "MASTER_PORT",     "PATH",       "PWD",         "RANK",
+        "TF_CONFIG",    "TMPDIR",          "TZ",         "VIRTUAL_ENV", "WORLD_SIZE"};
+    // Whoever names a variable of his own does not begin it so. TF_ alone is Terraform's, too.
     static constexpr std::array kStarts{
-        "CUDA_",        "FI_",   "GOMP_",  "HOROVOD_", "KERAS_",    "KMP_", "LC_",
-        "LOCAL_WORLD_", "MKL_",  "NCCL_",  "NVIDIA_",  "OMPI_MCA_", "OMP_", "OPENBLAS_",
-        "PYTHON",       "ROCR_", "SLURM_", "TF_",      "TORCH_",    "UCX_", "XLA_"};
-    static constexpr std::array kSecrets{"AUTH", "CREDENTIAL", "JWT",  "KEY",
-                                         "PASS", "SECRET",     "TOKEN"};
+        "CUDA_",   "FI_",     "GOMP_",     "HOROVOD_",   "KERAS_",    "KMP_",    "MKL_",
+        "NCCL_",   "NVIDIA_", "OMP_",      "OMPI_MCA_",  "OPENBLAS_", "PYTHON",  "ROCR_",
+        "SLURM_",  "TF_CPP_", "TF_CUDNN_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_", "TF_NUM_",
+        "TF_USE_", "TF_XLA_", "TORCH_",    "UCX_",       "XLA_"};
     const auto starts = [name](std::string_view start) { return name.starts_with(start); };
-    const auto holds = [name](std::string_view part) {
-        return name.find(part) != std::string_view::npos;
-    };
+    const bool is_known = std::ranges::find(kNames, name) != kNames.end();
     const bool is_setting =
-        std::ranges::find(kNames, name) != kNames.end() || std::ranges::any_of(kStarts, starts);
-    return is_setting && std::ranges::none_of(kSecrets, holds);
+        is_known || (std::ranges::any_of(kStarts, starts) && !name.starts_with("PYTHON_") &&
+                     !is_alarming(in_upper_case(name)));
+    const auto login = value.find("://");
+    const bool has_login =
+        login != std::string_view::npos && value.find('@', login) != std::string_view::npos;
+    return is_setting && !has_login;
 }
 
 Json to_json(const Environment& environment) {
     auto json = Json::object();
     for (const auto& [name, value] : environment) {
-        json[name] = is_harmless(name) ? Json(value) : Json(nullptr);
+        json[name] = is_harmless(name, value) ? Json(value) : Json(nullptr);
     }
     return json;
 }

@@ -43,7 +43,8 @@ enum class Values : std::uint8_t { shown, hidden };
 /// as U+FFFD. Fields are only ever added.
 [[nodiscard]] std::string print_json(const LaunchPlan& plan, std::span<const AgentWay> agents = {});
 
-/// The whole environment of every rank, for who asks later with what a job ran:
+/// What every rank finds in its environment, but for what mpirun or jsrun adds, for who asks later
+/// with what a job ran:
 ///
 ///     {version: 1, job_id, hosts: [{host, env: {name: value}}],
 ///      ranks: [{rank, host, env: {name: value}}]}

@@ -171,6 +171,37 @@ def test_a_folder_that_cannot_be_written_is_not_said_to_harm_nobody(launcher, tm
     assert not any("goes on" in said for said in job.said), job.said
 
 
+def test_files_of_an_earlier_job_are_written_anew_in_a_folder_that_cannot_be(launcher, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("mounting a read-only file system needs root")
+    folder, files = tmp_path / "folder", tmp_path / "files"
+    folder.mkdir()
+    files.mkdir()
+    names = ("env.json", "launcher.log")
+    for name in names:
+        (files / name).write_text("of an earlier job")
+        (files / name).chmod(0o644)
+    mounts = [f"mount -t tmpfs none {folder}", f"mkdir {folder}/rank.0"]
+    mounts += [f"mount -t tmpfs none {folder}/rank.0"]
+    for name in names:
+        mounts += [f"touch {folder}/{name}", f"mount --bind {files}/{name} {folder}/{name}"]
+    script = "; ".join(["set -e", *mounts, f"mount -o remount,ro {folder}", 'exec "$@"'])
+    prefix = ("unshare", "--mount", "sh", "-c", script, "sh")
+
+    job = launcher.run(
+        *("-np", 1, "--output-filename", folder, "--env", "NCCL_DEBUG=INFO", "true"), prefix=prefix
+    )
+
+    if b"mount:" in job.err:
+        pytest.skip("no tmpfs can be mounted here")
+    assert job.code == 0
+    assert [f"{folder}/summary.json: Read-only" in said for said in job.said] == [True]
+    assert json.loads((files / "env.json").read_text())["hosts"][0]["env"]["NCCL_DEBUG"] == "INFO"
+    assert "Z horovodrun: exit code 0 after " in (files / "launcher.log").read_text()
+    for name in names:
+        assert (files / name).stat().st_mode & 0o777 == 0o600, name
+
+
 def test_the_end_of_a_start_that_failed_has_its_time(launcher, tmp_path):
     shell = tmp_path / "shell"
     shell.write_text("#!/bin/sh\nexec sleep 30\n")

@@ -189,7 +189,15 @@ TEST_CASE("both forms of the plan say how the agents were started") {
 
 TEST_CASE("the environments of ranks are told without what may be a secret") {
     auto job = plan();
-    job.job.env = {{"NCCL_DEBUG", "INFO"}, {"HOROVOD_JOIN_TOKEN", "s3cret"}, {"LC_ALL", "C"}};
+    job.job.env = {{"NCCL_DEBUG", "INFO"},
+                   {"HOROVOD_JOIN_TOKEN", "s3cret"},
+                   {"LC_ALL", "C"},
+                   {"LC_GITHUB_PAT", "s3cret"},
+                   {"PWD", "/home"},
+                   {"PYTHON_DB_DSN", "s3cret"},
+                   {"SLURM_db_password", "s3cret"},
+                   {"TF_VAR_db", "s3cret"},
+                   {"UCX_URL", "https://me:s3cret@there"}};
     job.hosts.front().ranks_env = {{"LC_ALL", "en"}, {"PATHS", "s3cret"}};
     job.hosts.front().inherits_env = true;
 
@@ -201,7 +209,9 @@ TEST_CASE("the environments of ranks are told without what may be a secret") {
         "job_id": "j",
         "hosts": [{"host": "localhost",
                    "env": {"HOROVOD_JOIN_TOKEN": null, "HOROVOD_SIZE": "2", "LC_ALL": "en",
-                           "NCCL_DEBUG": "INFO", "NOTE": null, "PATH": "/bin", "PATHS": null,
+                           "LC_GITHUB_PAT": null, "NCCL_DEBUG": "INFO", "NOTE": null,
+                           "PATH": "/bin", "PATHS": null, "PWD": "/home", "PYTHON_DB_DSN": null,
+                           "SLURM_db_password": null, "TF_VAR_db": null, "UCX_URL": null,
                            "WANDB_API_KEY": null}}],
         "ranks": [{"rank": 0, "host": "localhost", "env": {"HOROVOD_RANK": "0"}},
                   {"rank": 1, "host": "localhost", "env": {"HOROVOD_RANK": "1"}}]})"));
