@@ -239,20 +239,20 @@ bool is_wanted(const Environment& environment, const Dialect& dialect, Controlle
     return controller == Controller::automatic || is_mpi == (controller == Controller::mpi);
 }
 
-/// An error unless it has started this process alone.
+/// An error unless it is known to have started this process alone.
 Status check_left_out(const Environment& environment,
                       const Dialect& dialect,
                       Controller controller) {
-    const auto launch = read(environment, dialect);
-    if (!launch || launch->size == 1) {
+    HVD_TRY(const auto launch, read(environment, dialect));
+    if (launch.size == 1) {
         return ok();
     }
     return Error{
         Errc::invalid_argument,
         std::string("HOROVOD_CONTROLLER=") + (controller == Controller::mpi ? "mpi" : "gloo") +
-            " leaves out " + std::string(describe(launch->launcher)) +
-            ", which has started this process as rank " + std::to_string(launch->rank) +
-            (launch->size == 0 ? "" : " of " + std::to_string(launch->size)) +
+            " leaves out " + std::string(describe(launch.launcher)) +
+            ", which has started this process as rank " + std::to_string(launch.rank) +
+            (launch.size == 0 ? "" : " of " + std::to_string(launch.size)) +
             ", and no other launcher is there: unset it, or set HOROVOD_LAUNCHER=none for a world "
             "of one"};
 }

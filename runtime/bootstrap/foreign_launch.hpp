@@ -38,7 +38,7 @@ struct ForeignLaunch {
 /// Pure. HOROVOD_LAUNCHER names the launcher instead; HOROVOD_CONTROLLER=mpi leaves only those that
 /// start MPI programs, gloo only the others.
 /// Errors: invalid_argument for an incomplete or impossible set of variables, with all of them, and
-/// where HOROVOD_CONTROLLER leaves nobody but has left out who started more ranks than this.
+/// where HOROVOD_CONTROLLER leaves nobody but has left out who may have started more ranks.
 [[nodiscard]] Result<ForeignLaunch> decode_foreign_launch(const Environment& environment);
 
 /// What the innermost launcher of MPI programs says, whoever else says something too. Pure. Nothing

@@ -282,6 +282,9 @@ TEST_CASE("HOROVOD_CONTROLLER does not make worlds of one of the ranks of a larg
     CHECK(
         contains(refusal_of(with(torchrun(), "HOROVOD_CONTROLLER", "mpi")), "leaves out torchrun"));
     CHECK(contains(refusal_of(with(slurm(), "HOROVOD_CONTROLLER", "mpi")), "leaves out srun"));
+    CHECK(contains(
+        refusal_of(with(without(open_mpi(), "OMPI_COMM_WORLD_RANK"), "HOROVOD_CONTROLLER", "gloo")),
+        "OMPI_COMM_WORLD_RANK is not set"));
 
     auto alone = with(open_mpi(), "HOROVOD_CONTROLLER", "gloo");
     alone["OMPI_COMM_WORLD_RANK"] = alone["OMPI_COMM_WORLD_LOCAL_RANK"] = "0";
