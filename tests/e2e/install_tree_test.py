@@ -87,7 +87,13 @@ def test_launcher_and_agent_are_static_files_for_every_distribution(prefix, name
 
 def test_the_functions_of_a_start_are_side_by_side(prefix, root, tmp_path):
     program, order = prefix / "bin/horovodrun", tmp_path / "order"
-    output(root / "scripts/startup_order.py", order, program, "-np", "2", "true")
+    if "LLD" not in output("readelf", "--string-dump", ".comment", program):
+        pytest.skip("this build is without lld (HVD_WITH_LLD)")
+    said = output(
+        root / "scripts/startup_order.py", "--optional", order, program, "-np", "2", "true"
+    )
+    if not order.read_text():
+        pytest.skip(said)
 
     called = set(order.read_text().splitlines())
     symbols = [line.split() for line in output("readelf", "--syms", "--wide", program).splitlines()]

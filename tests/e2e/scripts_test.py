@@ -184,6 +184,15 @@ def test_a_list_of_a_start_that_fails_is_none(root, tmp_path, calls):
     assert (made.returncode, (tmp_path / "order").read_text()) == (0, "")
 
 
+def test_a_list_for_what_is_no_program_is_none(root, tmp_path):
+    made = run(
+        root / "scripts/startup_order.py", "--optional", tmp_path / "order", root / "README.md"
+    )
+
+    assert (made.returncode, (tmp_path / "order").read_text()) == (0, "")
+    assert made.stdout.startswith(f"startup order: none for {root / 'README.md'}: ")
+
+
 def test_set_up_is_skipped_when_nothing_changed(root):
     begin = time.monotonic()
 
