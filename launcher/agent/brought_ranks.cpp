@@ -36,6 +36,12 @@ constexpr std::size_t kFirstBytes = std::size_t{16} << 10;
 /// Connections of processes that are no rank; the oldest makes place for a new one.
 constexpr std::size_t kMaxGuests = 4096;
 
+/// mpirun's daemon takes in the end of a rank at once, unless it hangs or is being killed.
+constexpr auto kStatusTime = std::chrono::seconds(2);
+
+/// Before Linux 6.15 nothing tells that it has been taken in.
+constexpr auto kLookAgain = std::chrono::milliseconds(20);
+
 }  // namespace
 
 BroughtRanks::BroughtRanks(JobPlan job, HostPlan plan, Surroundings surroundings)
@@ -306,6 +312,16 @@ bool BroughtRanks::is_any_running() const noexcept {
 
 bool BroughtRanks::is_whole_job_over() const noexcept {
     return is_whole_job_ && have_all_come() && !is_any_running();
+}
+
+bool BroughtRanks::awaits_status(std::chrono::steady_clock::time_point now) {
+    const auto oldest = steady_clock_ns() - std::chrono::nanoseconds(kStatusTime).count();
+    const bool awaits = std::ranges::any_of(ranks_, [oldest](const Rank& rank) {
+        return !rank.is_over && rank.ended_ns > oldest && rank.pidfd &&
+               send_signal_by(rank.pidfd.get(), *rank.pid, 0);
+    });
+    look_again_at_ = awaits ? std::optional(now + kLookAgain) : std::nullopt;
+    return awaits;
 }
 
 void BroughtRanks::reaped(pid_t pid, int wait_status) {

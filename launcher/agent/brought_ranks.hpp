@@ -11,6 +11,7 @@
 #include "launcher/agent/shim_protocol.hpp"
 #include "launcher/plan/process_spec.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -60,6 +61,13 @@ public:
 
     /// Whether all ranks of the job were planned here, have come and have ended, reaped or not.
     [[nodiscard]] bool is_whole_job_over() const noexcept;
+
+    /// Whether a rank has ended whose parent is still to take its status, which the kernel may tell
+    /// us then; for a while, since that parent may hang. Look again at `deadline`.
+    [[nodiscard]] bool awaits_status(std::chrono::steady_clock::time_point now);
+    [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> deadline() const noexcept {
+        return look_again_at_;
+    }
 
     /// A child that became ours has ended, such as a rank that mpirun left behind unreaped.
     void reaped(pid_t pid, int wait_status);
@@ -116,6 +124,7 @@ private:
     std::map<pid_t, std::uint64_t> starters_;  // of strangers, and their start times
     std::vector<Rank> ranks_;
     bool is_whole_job_ = false;
+    std::optional<std::chrono::steady_clock::time_point> look_again_at_;
     std::map<GuestId, Guest> guests_;
     GuestId next_guest_ = 0;
 };

@@ -108,13 +108,16 @@ int await_agent(pid_t agent, const LeaseBoard& lease, Signals signals) {
     }
 }
 
-/// Reaps who has ended. Whether a child is left.
+/// Reaps who has ended: not all, where somebody forks as fast. Whether a child is left.
 bool has_children() {
-    pid_t reaped = 0;
+    const auto until = std::chrono::steady_clock::now() + Ending::kKillAgain;
     do {
-        reaped = ::waitpid(-1, nullptr, WNOHANG);
-    } while (reaped > 0 || (reaped < 0 && errno == EINTR));
-    return reaped == 0;
+        const pid_t reaped = ::waitpid(-1, nullptr, WNOHANG);
+        if (reaped == 0 || (reaped < 0 && errno != EINTR)) {
+            return reaped == 0;
+        }
+    } while (std::chrono::steady_clock::now() < until);
+    return true;
 }
 
 /// Kills and reaps everything that the agent left to us: it has been reaped, so that all of them

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <map>
 #include <utility>
@@ -20,6 +21,7 @@ namespace hvd::launch::agent {
 namespace {
 
 constexpr int kStartsPerRound = 8;
+constexpr auto kReapTime = std::chrono::milliseconds(20);
 constexpr std::uint64_t kRssUnit = 1024;  // ru_maxrss is in KiB
 
 }  // namespace
@@ -113,19 +115,20 @@ std::variant<std::string, int> Ranks::find_program(const ProcessSpec& spec,
     return found_;
 }
 
-bool Ranks::reap(const std::function<void(pid_t pid, int wait_status)>& on_other) {
-    while (true) {
+Ranks::Children Ranks::reap(const std::function<void(pid_t pid, int wait_status)>& on_other) {
+    const auto until = std::chrono::steady_clock::now() + kReapTime;
+    do {
         int status = 0;
         rusage usage{};
         const pid_t pid = ::wait4(-1, &status, WNOHANG, &usage);
         if (pid == 0) {
-            return true;
+            return Children::alive;
         }
         if (pid < 0) {
             if (errno == EINTR) {
                 continue;
             }
-            return false;
+            return Children::none;
         }
         const auto found = std::ranges::find_if(
             ranks_, [pid](const Rank& rank) { return rank.is_running && rank.pid == pid; });
@@ -148,7 +151,8 @@ bool Ranks::reap(const std::function<void(pid_t pid, int wait_status)>& on_other
             .induced = found->is_induced,
             .oom = was_killed && !found->is_induced ? explain_kill(pid, max_rss_bytes) : "",
             .max_rss_bytes = max_rss_bytes});
-    }
+    } while (std::chrono::steady_clock::now() < until);
+    return Children::ended;
 }
 
 /// Why we say that memory ran out, if we do, and who holds it now: often not the rank that was

@@ -52,9 +52,12 @@ public:
     /// What has not been started stays so.
     void cancel_starts() noexcept { next_ = ranks_.size(); }
 
-    /// Takes in the end of every child that has ended, and tells those of ranks; those of others go
-    /// to `on_other`. False when this process has no child left at all.
-    bool reap(const std::function<void(pid_t pid, int wait_status)>& on_other);
+    /// Which children this process has after a look at those that ended.
+    enum class Children { none, alive, ended };
+
+    /// Takes in the ends of children, and tells those of ranks; those of others go to `on_other`.
+    /// For 20 ms at most, since somebody may fork as fast: the kernel has the oldest child first.
+    Children reap(const std::function<void(pid_t pid, int wait_status)>& on_other);
 
     [[nodiscard]] bool is_any_running() const noexcept { return running_ > 0; }
 

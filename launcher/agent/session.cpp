@@ -117,7 +117,7 @@ int Session::run() {
             cgroup_.reset();
             return exit_code();
         }
-        const bool is_busy = ranks_ && ranks_->has_to_start();
+        const bool is_busy = ranks_ && (ranks_->has_to_start() || is_child_change_);
         loop_.run_once(is_busy ? Deadline::in({}) : next_deadline());
     }
 }
@@ -145,8 +145,9 @@ int Session::exit_code() const {
 Deadline Session::next_deadline() const {
     const auto lease = control_.has_ended() ? std::nullopt : lease_.end();
     std::optional<std::chrono::steady_clock::time_point> next;
-    for (const auto& end : {lease, ending_.deadline(), launcher_watch_.deadline(),
-                            answers_.deadline(), step_signals_.deadline(), chores_at_}) {
+    for (const auto& end :
+         {lease, ending_.deadline(), launcher_watch_.deadline(), answers_.deadline(),
+          step_signals_.deadline(), chores_at_, brought_ ? brought_->deadline() : std::nullopt}) {
         if (end && (!next || *end < *next)) {
             next = end;
         }
@@ -244,7 +245,7 @@ void Session::settle() {
     }
     perform(ending_.time_passed(std::chrono::steady_clock::now()));
     watch_launcher();
-    if (!all_gone_ && !ranks_->has_to_start() && !is_any_running()) {
+    if (!all_gone_ && !ranks_->has_to_start() && !is_any_running() && !awaits_status()) {
         settle_ending();
     }
     if (all_gone_ && !has_told_all_gone_) {
@@ -272,11 +273,13 @@ void Session::watch_launcher() {
 }
 
 void Session::reap() {
-    has_children_ = ranks_->reap([this](pid_t pid, int wait_status) {
+    const auto left = ranks_->reap([this](pid_t pid, int wait_status) {
         if (brought_) {
             brought_->reaped(pid, wait_status);
         }
     });
+    has_children_ = left != Ranks::Children::none;
+    is_child_change_ = is_child_change_ || left == Ranks::Children::ended;
 }
 
 /// Ranks that mpirun starts are over with it; on a host without it, once all have come and gone.
@@ -285,6 +288,11 @@ bool Session::is_any_running() const {
         return ranks_->is_any_running();
     }
     return brought_->is_any_running() || (!brought_->have_all_come() && !ending_.is_stopping());
+}
+
+/// Of a rank that mpirun's daemon on this host started. Where mpirun itself is, it ends later.
+bool Session::awaits_status() {
+    return brought_ && !has_launcher_ && brought_->awaits_status(std::chrono::steady_clock::now());
 }
 
 void Session::settle_ending() {

@@ -52,6 +52,7 @@ private:
     void bring(wire::Start& start);
     void signal_ranks(int number);
     [[nodiscard]] bool is_any_running() const;
+    [[nodiscard]] bool awaits_status();
     void perform(Ending::Action action);
     void watch_launcher();
     void reap();

@@ -47,6 +47,21 @@ def test_a_rank_that_fails_on_the_other_node_ends_the_batch(
 
 
 @pytest.mark.parametrize("mpirun", MPIRUNS)
+def test_the_only_rank_of_another_node_is_named_when_it_fails(
+    slurm: Slurm, horovodrun: Path, mpirun: str
+) -> None:
+    script = "[ $HOROVOD_RANK = 1 ] || sleep 60; sleep 0.3; exit 7"
+    batch = slurm.sbatch(
+        f"HOROVOD_MPIRUN={mpirun} exec {horovodrun} --mpi --grace 1 sh -c '{script}'", "-N2", "-n2"
+    )
+    batch.wait()
+
+    assert batch.exit_code() == "7:0", batch.output()
+    assert "horovodrun: culprit: rank 1 " in batch.output()
+    wait_until_nothing_is_left(slurm)
+
+
+@pytest.mark.parametrize("mpirun", MPIRUNS)
 def test_nothing_outlives_an_mpirun_that_is_killed(
     slurm: Slurm, horovodrun: Path, mpirun: str
 ) -> None:
