@@ -13,6 +13,7 @@ namespace {
 
 /// A console that takes nothing for this long is said to be stuck.
 constexpr auto kConsolePatience = std::chrono::seconds(10);
+constexpr auto kConsoleLook = std::chrono::seconds(1);
 
 /// When all that came was written, an agent has credit: what a rank wrote before its end is here
 /// after this time.
@@ -157,13 +158,20 @@ void OutputFlow::watch_console() {
         return;
     }
     is_watching_ = true;
-    console_timer_.set(io_.in(kConsolePatience), [this, before = output_->stdout_writes()] {
-        is_watching_ = false;
-        if (output_->stdout_pending_bytes() != 0 && output_->stdout_writes() == before) {
+    await_console(output_->stdout_writes(), {});
+}
+
+void OutputFlow::await_console(std::uint64_t writes, std::chrono::seconds stuck) {
+    console_timer_.set(io_.in(kConsoleLook), [this, writes, stuck] {
+        const auto now = output_->stdout_writes();
+        const auto stuck_now = now == writes ? stuck + kConsoleLook : std::chrono::seconds(0);
+        is_watching_ = output_->stdout_pending_bytes() != 0 && stuck_now < kConsolePatience;
+        if (is_watching_) {
+            await_console(now, stuck_now);
+        } else if (stuck_now >= kConsolePatience) {
+            // Said once: whoever reads again will see where it stopped.
             say("standard output is not being read; the ranks wait once 4 MiB are on their way");
-            return;  // said once: whoever reads again will see where it stopped
         }
-        watch_console();
     });
 }
 

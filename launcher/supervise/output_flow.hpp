@@ -7,6 +7,7 @@
 #include "launcher/output/job_output.hpp"
 #include "launcher/supervise/agents.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -73,6 +74,7 @@ private:
     void progress();
     void give_credit();
     void watch_console();
+    void await_console(std::uint64_t writes, std::chrono::seconds stuck);
     void end_lines();
     void console_failed(OutputStream stream, int error_number);
     void file_failed(const std::string& text);
