@@ -31,11 +31,22 @@ sigset_t handled_signals() {
     return set;
 }
 
+bool is_ignored(int number) {
+    struct sigaction now {};
+    return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 UniqueFd open_signalfd(const BlockedSignals& blocked) {
-    // A signal that our parent had blocked would not have reached a plain program either.
+    // A signal that our parent had blocked, or ignored, would not have reached a plain program
+    // either; while it is blocked, the kernel queues it all the same.
     auto set = handled_signals();
     for (const int number : kStopRequests) {
-        if (sigismember(&blocked.original_mask(), number) == 1) {
+        if (sigismember(&blocked.original_mask(), number) == 1 || is_ignored(number)) {
+            sigdelset(&set, number);
+        }
+    }
+    for (const int number : kPassedOn) {
+        if (is_ignored(number)) {
             sigdelset(&set, number);
         }
     }
