@@ -5,6 +5,7 @@
 #include "collectives/rendezvous/mpi_job.hpp"
 #include "collectives/rendezvous/unix_socket.hpp"
 #include "launcher/agent/clock.hpp"
+#include "launcher/agent/first_process.hpp"
 #include "launcher/agent/group_signals.hpp"
 #include "launcher/agent/pidfd.hpp"
 #include "launcher/agent/process_table.hpp"
@@ -338,6 +339,7 @@ void BroughtRanks::signal(int number) {
             continue;
         }
         rank.is_induced = rank.is_induced || number == SIGTERM || number == SIGKILL;
+        rank.was_asked = rank.was_asked || is_stop_signal(number);
         const bool leads_group = ::getpgid(*rank.pid) == *rank.pid;
         if (leads_group && is_for_group(number)) {
             (void)::kill(-*rank.pid, number);
@@ -347,9 +349,15 @@ void BroughtRanks::signal(int number) {
     }
 }
 
+bool BroughtRanks::was_asked(pid_t group) const noexcept {
+    return std::ranges::any_of(
+        ranks_, [group](const Rank& rank) { return rank.pid == group && rank.was_asked; });
+}
+
 void BroughtRanks::mark_induced() noexcept {
     for (auto& rank : ranks_) {
         rank.is_induced = true;
+        rank.was_asked = rank.was_asked || rank.ended_ns == 0;
     }
 }
 

@@ -58,6 +58,8 @@ public:
     /// To every rank that runs; see Ranks::signal.
     void signal(int number);
     void mark_induced() noexcept;
+    /// See Ranks::was_asked.
+    [[nodiscard]] bool was_asked(pid_t group) const noexcept;
 
     /// Whether all ranks of the job were planned here, have come and have ended, reaped or not.
     [[nodiscard]] bool is_whole_job_over() const noexcept;
@@ -86,6 +88,7 @@ private:
         std::int64_t ended_ns = 0;  // 0: it runs
         bool is_started = false;    // told so
         bool is_over = false;       // its end was told
+        bool was_asked = false;     // to end, with its group
         bool is_induced = false;
     };
 

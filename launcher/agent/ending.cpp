@@ -19,17 +19,24 @@ Ending::Action Ending::stop(std::chrono::milliseconds grace, TimePoint now) {
     return is_first ? Action::term_ranks : Action::none;
 }
 
+void Ending::ask(std::chrono::milliseconds grace, TimePoint now) noexcept {
+    asked_until_ = std::min(asked_until_.value_or(TimePoint::max()), now + grace);
+}
+
 Ending::Action Ending::leftovers(std::chrono::milliseconds grace, TimePoint now) {
     if (state_ == State::killing || asked_leftovers_) {
         return Action::none;
     }
     asked_leftovers_ = true;
+    if (is_wanted_) {
+        return Action::term_leftovers;
+    }
     if (grace.count() <= 0) {
         return start_killing(now);
     }
     state_ = State::asked;
     const auto end = now + std::min(grace, std::chrono::milliseconds(kLeftoverGrace));
-    deadline_ = std::min(deadline_.value_or(TimePoint::max()), end);
+    deadline_ = asked_until_.value_or(end);
     return Action::term_leftovers;
 }
 

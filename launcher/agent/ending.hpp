@@ -21,8 +21,8 @@ public:
         give_up,         // KILL had its time; what is left is reported
     };
 
-    /// What ranks leave behind is asked to end when the last of them has ended, and killed after
-    /// this time, or after the plan's grace where that is shorter.
+    /// What ranks leave behind that end by themselves is asked to end when the last of them has
+    /// ended, and killed after this time, or after the plan's grace where that is shorter.
     static constexpr auto kLeftoverGrace = std::chrono::milliseconds(1000);
 
     /// How long KILL is repeated: a process that forks faster than we look is met again.
@@ -33,7 +33,11 @@ public:
     /// call can only bring the KILL forward.
     [[nodiscard]] Action stop(std::chrono::milliseconds grace, TimePoint now);
 
-    /// Every rank has ended and was reaped, and others of the job still live.
+    /// The ranks were sent a signal that asks them to end; a KILL comes only from others.
+    void ask(std::chrono::milliseconds grace, TimePoint now) noexcept;
+
+    /// Every rank has ended and was reaped, and others of the job still live. Where the end was
+    /// asked for they have the rest of its grace: a rank may be a shell around its program.
     [[nodiscard]] Action leftovers(std::chrono::milliseconds grace, TimePoint now);
 
     /// `deadline` has passed.
@@ -53,6 +57,7 @@ private:
     State state_ = State::idle;
     bool is_wanted_ = false;
     bool asked_leftovers_ = false;
+    std::optional<TimePoint> asked_until_;
     std::optional<TimePoint> deadline_;  // of the grace, then of the next KILL
     TimePoint give_up_at_{};
 };

@@ -3,6 +3,7 @@
 
 #include "launcher/agent/clock.hpp"
 #include "launcher/agent/command_path.hpp"
+#include "launcher/agent/first_process.hpp"
 #include "launcher/agent/group_memory.hpp"
 #include "launcher/agent/group_signals.hpp"
 
@@ -184,6 +185,7 @@ void Ranks::signal(int number) {
             continue;
         }
         rank.is_induced = rank.is_induced || number == SIGTERM || number == SIGKILL;
+        rank.was_asked = rank.was_asked || is_stop_signal(number);
         // The rank has not been reaped, so its number is still its own; it may have left its group.
         if (!is_for_group(number) || ::kill(-*rank.pid, number) != 0) {
             (void)::kill(*rank.pid, number);
@@ -191,9 +193,15 @@ void Ranks::signal(int number) {
     }
 }
 
+bool Ranks::was_asked(pid_t group) const noexcept {
+    return std::ranges::any_of(
+        ranks_, [group](const Rank& rank) { return rank.pid == group && rank.was_asked; });
+}
+
 void Ranks::mark_induced() noexcept {
     for (auto& rank : ranks_) {
         rank.is_induced = true;
+        rank.was_asked = rank.was_asked || rank.is_running;
     }
 }
 

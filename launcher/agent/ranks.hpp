@@ -65,6 +65,9 @@ public:
     /// the terminal does; others, which programs use between each other, to the rank alone.
     void signal(int number);
 
+    /// Whether the process group of this number is that of a rank, and was asked to end with it.
+    [[nodiscard]] bool was_asked(pid_t group) const noexcept;
+
     /// What ends from now on was ended by us.
     void mark_induced() noexcept;
 
@@ -76,6 +79,7 @@ private:
         std::size_t spec = 0;  // in plan_.ranks
         std::optional<pid_t> pid;
         bool is_running = false;
+        bool was_asked = false;  // to end, with its group
         bool is_induced = false;
     };
 

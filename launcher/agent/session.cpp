@@ -342,7 +342,10 @@ void Session::perform(Ending::Action action) {
             return;
         case Ending::Action::term_leftovers:
             for (const auto& process : others()) {
-                send_signal(process, SIGTERM);
+                const pid_t group = ::getpgid(process.pid);
+                if (!ranks_->was_asked(group) && !(brought_ && brought_->was_asked(group))) {
+                    send_signal(process, SIGTERM);
+                }
                 send_signal(process, SIGCONT);
             }
             return;

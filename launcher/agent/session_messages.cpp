@@ -83,6 +83,7 @@ void Session::bring(wire::Start& start) {
 void Session::on(const wire::Signal& signal) {
     if (ranks_ && is_stop_signal(signal.number)) {
         ranks_->cancel_starts();  // they would not hear it, and run until they are killed
+        ending_.ask(grace_, std::chrono::steady_clock::now());
     }
     if (ranks_ && setup_.is_slurm_step) {
         step_signals_.ask(signal.number, std::chrono::steady_clock::now(), grace_);

@@ -9,6 +9,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -160,21 +161,46 @@ def test_user_signals_are_passed_on_and_stop_nothing(launcher, stack, name):
     assert ended.code == 0
 
 
-def test_ignored_signals_stay_ignored(launcher, stack):
-    job = start_ready(
-        launcher,
-        stack,
-        "sh",
-        "-c",
-        "echo ready; sleep 1; echo done",
-        prefix=("nohup",),
-        ranks=1,
-    )
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGUSR1])
+def test_ignored_signals_stay_ignored(launcher, stack, number):
+    ignore = ("sh", "-c", f'trap "" {number.name.removeprefix("SIG")}; exec "$@"', "sh")
+    script = "import signal, time; signal.signal(signal.SIGUSR1, print); "
+    script += "print('ready', flush=True); time.sleep(1); print('done')"
 
-    job.signal(signal.SIGHUP)
-    ended = job.end()
+    with launcher.start(
+        *("-np", 1, "--grace", 0.2, sys.executable, "-S", "-E", "-c", script), prefix=ignore
+    ) as job:
+        job.wait_for(b"ready")
+        job.signal(number)
+        ended = job.end()
 
     assert (ended.code, ended.lines) == (0, ["[0]<stdout>:ready", "[0]<stdout>:done"])
+    assert ended.said == []
+
+
+SAVES_ON_TERM = """
+import signal, sys, time
+def save(*_):
+    print("asked", flush=True)
+    time.sleep(1.5)
+    print("saved", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_program_in_a_shell_has_the_grace_too(launcher):
+    python = f"{sys.executable} -S -E -c '{SAVES_ON_TERM}'"
+
+    with launcher.start("-np", 1, "sh", "-c", f"{python}; true") as job:
+        job.wait_for(b"ready")
+        job.signal(signal.SIGTERM)
+        ended = job.end()
+
+    assert ended.code == 143
+    assert ended.lines == [f"[0]<stdout>:{word}" for word in ("ready", "asked", "saved")]
 
 
 def state_of(pid: int) -> str:

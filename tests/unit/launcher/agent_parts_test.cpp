@@ -67,13 +67,24 @@ TEST_CASE("leftovers are asked once, for a short time") {
     CHECK(ending.time_passed(kStart + Ending::kLeftoverGrace) == Action::kill);
 }
 
-TEST_CASE("leftovers never outlive the grace time of a stop") {
+TEST_CASE("leftovers have the grace time of a stop") {
+    const auto grace = GENERATE(500ms, 20s);
     Ending ending;
-    CHECK(ending.stop(500ms, kStart) == Action::term_ranks);
+    CHECK(ending.stop(grace, kStart) == Action::term_ranks);
 
     CHECK(ending.leftovers(10s, kStart + 100ms) == Action::term_leftovers);
-    CHECK(ending.deadline() == kStart + 500ms);
+    CHECK(ending.leftovers(10s, kStart + 200ms) == Action::none);
+    CHECK(ending.deadline() == kStart + grace);
     CHECK(Ending().leftovers(0ms, kStart) == Action::kill);
+}
+
+TEST_CASE("leftovers have the grace time of a signal that asks") {
+    Ending ending;
+    ending.ask(20s, kStart);
+    CHECK_FALSE(ending.is_stopping());
+
+    CHECK(ending.leftovers(10s, kStart + 100ms) == Action::term_leftovers);
+    CHECK(ending.deadline() == kStart + 20s);
 }
 
 // ---- processes ----
