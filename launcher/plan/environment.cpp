@@ -20,7 +20,7 @@ constexpr std::array kContract{
 };
 
 /// Of this machine, this login, or of a task of an outer launcher. Globs.
-constexpr std::array<std::string_view, 31> kStaysHere{
+constexpr std::array<std::string_view, 27> kStaysHere{
     "HOME",
     "USER",
     "LOGNAME",
@@ -37,10 +37,6 @@ constexpr std::array<std::string_view, 31> kStaysHere{
     "BASH_FUNC_*",
     "*VISIBLE_DEVICES",
     "_",
-    "MAIL",
-    "TMUX*",
-    "STY",
-    "LS_COLORS",
     "OMPI_*",
     "PMIX_*",
     "PMI_*",
@@ -54,10 +50,18 @@ constexpr std::array<std::string_view, 31> kStaysHere{
     "ZE_AFFINITY_MASK",
 };
 
-bool stays_here(std::string_view name) noexcept {
+/// The user's; mpirun gives its tasks such ones, too.
+bool is_mpi_setting(std::string_view name, const Environment& environment) {
+    const bool is_of_mca = name.starts_with("OMPI_MCA_") || name.starts_with("PRTE_MCA_");
+    return is_of_mca && !environment.contains("OMPI_COMM_WORLD_RANK") &&
+           !environment.contains("PMIX_RANK");
+}
+
+bool stays_here(std::string_view name, const Environment& environment) {
     return is_of_slurm_task(name) || is_of_slurm_node(name) ||
-           std::ranges::any_of(kStaysHere,
-                               [&](std::string_view glob) { return matches_glob(name, glob); });
+           (!is_mpi_setting(name, environment) &&
+            std::ranges::any_of(kStaysHere,
+                                [&](std::string_view glob) { return matches_glob(name, glob); }));
 }
 
 bool is_contract(std::string_view name) noexcept {
@@ -106,7 +110,7 @@ Environment portable_environment(const PlanRequest& request, const Environment& 
     Environment portable = shared;
     std::erase_if(portable, [&](const auto& entry) {
         const auto matches = [&](std::string_view glob) { return matches_glob(entry.first, glob); };
-        return stays_here(entry.first) && std::ranges::none_of(request.env_pass, matches);
+        return stays_here(entry.first, shared) && std::ranges::none_of(request.env_pass, matches);
     });
     return portable;
 }

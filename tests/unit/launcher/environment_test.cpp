@@ -145,3 +145,17 @@ TEST_CASE("another machine gets the caller's variables but those of this login a
                                                                {"HOME_OF_DATA", "/d"},
                                                                {"XDG_CONFIG_HOME", "/c"}});
 }
+
+TEST_CASE("settings of MPI travel to other hosts, but not those of an mpirun's task") {
+    const auto portable = [](Environment environment) {
+        return portable_environment({}, environment);
+    };
+    const Environment settings{{"OMPI_MCA_btl", "tcp"}, {"PRTE_MCA_rmaps", "ppr"}};
+
+    CHECK(portable(settings) == settings);
+    for (const auto* task : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"}) {
+        auto inside = settings;
+        inside.emplace(task, "0");
+        CHECK(portable(inside).empty());
+    }
+}
