@@ -105,6 +105,17 @@ public:
         return loss;
     }
 
+    [[nodiscard]] std::optional<PeerLoss> first_loss(Deadline deadline) override {
+        while (!first_loss_) {
+            auto message = receive(deadline);
+            if (!message) {
+                return std::nullopt;
+            }
+            (void)remember_loss(*message);
+        }
+        return first_loss_;
+    }
+
     [[nodiscard]] Status report(ReportKind kind, int peer, std::string_view text) override {
         // The end of a traceback says what happened.
         if (text.size() > kMaxReportText) {
@@ -173,6 +184,7 @@ private:
         const auto* lost = std::get_if<agent_message::Lost>(&message);
         if (lost != nullptr) {
             losses_.push_back({.rank = lost->rank, .why = lost->why});
+            first_loss_ = first_loss_.value_or(losses_.back());
         }
         return lost != nullptr;
     }
@@ -210,6 +222,7 @@ private:
     std::string where_;
     FrameReader<AgentMessage> reader_;
     std::deque<PeerLoss> losses_;  // not asked for yet
+    std::optional<PeerLoss> first_loss_;
     std::uint32_t next_request_ = 1;
 
     // The door for `report`, which any thread may call.

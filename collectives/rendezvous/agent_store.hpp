@@ -10,6 +10,7 @@
 #include "collectives/rendezvous/store.hpp"
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 namespace hvd::coll {
@@ -24,6 +25,10 @@ public:
     /// Sends and does not wait for an answer. Of `text`, the last 64 KiB go. Never raises SIGPIPE,
     /// takes at most a second. Thread: any.
     [[nodiscard]] virtual Status report(ReportKind kind, int peer, std::string_view text) = 0;
+
+    /// The first rank of the job that is gone, also where `next_loss` has told it. Waits for word
+    /// of one.
+    [[nodiscard]] virtual std::optional<PeerLoss> first_loss(Deadline deadline) = 0;
 };
 
 }  // namespace hvd::coll

@@ -62,6 +62,18 @@ Result<UniqueFd> open_pidfd(pid_t pid) {
     return fd;
 }
 
+Status hear(PeerNews*& news) {
+    if (news == nullptr) {
+        return ok();
+    }
+    const auto loss = news->next_loss();
+    if (!loss) {
+        news = nullptr;
+        return ok();
+    }
+    return *loss ? Status(Error{Errc::unavailable, (*loss)->why}) : ok();
+}
+
 Result<std::unique_ptr<LocalGroup>> LocalGroup::meet(const LocalMeeting& meeting,
                                                      Deadline deadline) {
     if (meeting.local_size < 1 || meeting.local_rank < 0 ||

@@ -7,6 +7,7 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/base/unique_fd.hpp"
+#include "collectives/rendezvous/peer_news.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -38,6 +39,9 @@ struct LocalMeeting {
 
     /// Bytes of each shared segment; the same on all ranks.
     std::vector<std::size_t> segments{};
+
+    /// Where there is somebody who knows of ranks that will not come.
+    PeerNews* news = nullptr;
 };
 
 /// Thread: baton, but for `notify`, which any thread may call. In a forked child nothing works and
@@ -46,7 +50,7 @@ class LocalGroup {
 public:
     /// Meets the others. Errors: timed_out with the local ranks that are missing; invalid_argument
     /// when a rank came twice (both pids) or a process of another job or user came; unavailable
-    /// when shared memory cannot be had (with the remedy).
+    /// when shared memory cannot be had (with the remedy), or a rank is gone (as the news say it).
     [[nodiscard]] static Result<std::unique_ptr<LocalGroup>> meet(const LocalMeeting& meeting,
                                                                   Deadline deadline);
 

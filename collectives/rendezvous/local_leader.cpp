@@ -64,7 +64,7 @@ struct Member {
 class Leader {
 public:
     Leader(const LocalMeeting& meeting, Deadline deadline)
-        : meeting_(meeting), deadline_(deadline) {
+        : meeting_(meeting), deadline_(deadline), news_(meeting.news) {
         members_.resize(static_cast<std::size_t>(meeting.local_size));
     }
 
@@ -132,6 +132,7 @@ private:
 
     /// Waits for something to happen and handles it.
     [[nodiscard]] Status admit_some() {
+        HVD_TRY_STATUS(coll::hear(news_));
         std::vector<pollfd> ready{{listener_.get(), POLLIN, 0}};
         auto deadline = deadline_;
         for (const auto& guest : guests_) {
@@ -142,6 +143,9 @@ private:
         }
         for (const auto& member : members_) {
             ready.push_back({member && member->socket ? member->socket.get() : -1, POLLIN, 0});
+        }
+        if (news_ != nullptr) {
+            ready.push_back({news_->news_descriptor(), POLLIN, 0});
         }
         (void)::poll(ready.data(), ready.size(), deadline.poll_timeout_ms());
         if (deadline_.has_passed()) {
@@ -330,6 +334,7 @@ private:
 
     const LocalMeeting& meeting_;
     Deadline deadline_;
+    PeerNews* news_;
     UniqueFd listener_;
     UniqueFd memory_fd_;
     std::optional<SharedMemory> memory_;

@@ -43,6 +43,7 @@ public:
     MemberSide(const LocalMeeting& meeting, Deadline deadline)
         : meeting_(meeting),
           deadline_(deadline),
+          news_(meeting.news),
           last_word_(deadline.is_never() ? deadline : Deadline(*deadline.end() + kLastWord)) {
         members_.resize(static_cast<std::size_t>(meeting.local_size));
     }
@@ -62,6 +63,7 @@ public:
                                  " ranks already (was local rank " +
                                  std::to_string(meeting_.local_rank) + " started twice?)"};
             }
+            HVD_TRY_STATUS(hear(news_));
             std::this_thread::sleep_for(pause);
             pause = std::min(pause * 2, kLongestPause);
         }
@@ -164,6 +166,7 @@ private:
 
     const LocalMeeting& meeting_;
     Deadline deadline_;
+    PeerNews* news_;
     Deadline last_word_;
     UniqueFd bell_;
     UniqueFd socket_;

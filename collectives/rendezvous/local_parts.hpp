@@ -32,6 +32,9 @@ struct LocalGroupParts {
 /// Errors: unavailable.
 [[nodiscard]] Result<UniqueFd> open_pidfd(pid_t pid);
 
+/// Forgets the news when nothing more will come. Errors: unavailable when a rank is gone.
+[[nodiscard]] Status hear(PeerNews*& news);
+
 /// The two sides of LocalGroup::meet: local rank 0, and every other one.
 [[nodiscard]] Result<std::unique_ptr<LocalGroupParts>> meet_as_leader(const LocalMeeting& meeting,
                                                                       Deadline deadline);

@@ -3,6 +3,7 @@
 
 #include "collectives/base/bytes.hpp"
 
+#include <charconv>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -174,7 +175,24 @@ template <class Message, std::size_t kIndex = 0>
     }
 }
 
+constexpr std::string_view kWorlds = "world/";
+
 }  // namespace
+
+std::string world_prefix(int world) {
+    return std::string(kWorlds) + std::to_string(world) + "/";
+}
+
+std::optional<int> world_of(std::string_view key) {
+    if (!key.starts_with(kWorlds)) {
+        return std::nullopt;
+    }
+    key.remove_prefix(kWorlds.size());
+    int world = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), world);
+    const bool is_number = error == std::errc() && world >= 0 && end != key.data() + key.size();
+    return is_number && *end == '/' ? std::optional(world) : std::nullopt;
+}
 
 std::vector<std::byte> encode(const RankMessage& message) {
     return encode_any(message);

@@ -21,6 +21,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -99,6 +100,11 @@ using AgentMessage = std::variant<agent_message::Welcome,
                                   agent_message::Value,
                                   agent_message::Failed,
                                   agent_message::Lost>;
+
+/// What the keys of a world begin with, "world/0/"; and of which world a key is, if of any. The
+/// ranks of a job count their worlds alike.
+[[nodiscard]] std::string world_prefix(int world);
+[[nodiscard]] std::optional<int> world_of(std::string_view key);
 
 /// A whole frame, ready to send.
 [[nodiscard]] std::vector<std::byte> encode(const RankMessage& message);

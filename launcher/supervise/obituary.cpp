@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/obituary.hpp"
 
+#include "collectives/rendezvous/protocol.hpp"
 #include "launcher/supervise/job_result.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -25,9 +27,34 @@ std::string end_of(int wait_status) {
 
 }  // namespace
 
-void Obituary::on_put(int rank) {
+std::optional<wire::PeerLost> Obituary::on_put(int rank, std::string_view key) {
     inside_.insert(rank);
     finished_.erase(rank);
+    return on_get(rank, key);
+}
+
+std::optional<wire::PeerLost> Obituary::on_get(int rank, std::string_view key) {
+    const auto world = coll::world_of(key);
+    if (!world) {
+        return std::nullopt;
+    }
+    auto& worlds = worlds_[rank];
+    worlds = std::max(worlds, *world + 1);
+    if (worlds <= most_worlds_) {
+        return std::nullopt;
+    }
+    most_worlds_ = worlds;
+    return missed_leaver();
+}
+
+std::optional<wire::PeerLost> Obituary::missed_leaver() {
+    const auto leaver = std::ranges::find_if(
+        leavers_, [&](const Leaver& each) { return worlds_[each.rank] < most_worlds_; });
+    if (has_told_ || leaver == leavers_.end()) {
+        return std::nullopt;
+    }
+    has_told_ = true;
+    return wire::PeerLost{.rank = leaver->rank, .why = leaver->why};
 }
 
 void Obituary::on_report(const wire::RankReport& event) {
@@ -41,8 +68,15 @@ std::optional<wire::PeerLost> Obituary::on_exited(const RankRecord& record) {
     const auto& exited = *record.exited;
     const bool is_missed = inside_.contains(record.rank) ||
                            (exited.wait_status != 0 && !finished_.contains(record.rank));
-    if (has_told_ || exited.induced || record.peer_lost || !is_missed) {
+    if (has_told_ || exited.induced || record.peer_lost) {
         return std::nullopt;
+    }
+    if (!is_missed) {
+        leavers_.push_back({.rank = record.rank,
+                            .why = name_of(record) + " has ended without " +
+                                   (worlds_[record.rank] == 0 ? "a" : "another") +
+                                   " call of hvd.init(): " + end_of(exited.wait_status)});
+        return missed_leaver();
     }
     has_told_ = true;
     return wire::PeerLost{

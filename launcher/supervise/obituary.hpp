@@ -7,9 +7,12 @@
 #include "launcher/supervise/job_record.hpp"
 #include "launcher/wire/messages.hpp"
 
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace hvd::launch {
 
@@ -17,13 +20,17 @@ namespace hvd::launch {
 /// children hold these open or its host fell silent. The agents know better.
 ///
 /// The first loss is told and no other: a world that lacks a rank is at its end, and those who fail
-/// because of it need no word.
+/// because of it need no word. Who ends in order, or before its first world, is a loss once another
+/// rank enters a world that needs it.
 class Obituary final {
 public:
-    /// A rank has left something in the store, which is how it enters a world, and what it
-    /// reported.
-    void on_put(int rank);
+    /// What a rank reported.
     void on_report(const wire::RankReport& event);
+
+    /// A rank leaves something in the store, or asks for it, which is how it enters a world. What
+    /// is to be told, if anything: the world may lack a rank that has ended.
+    [[nodiscard]] std::optional<wire::PeerLost> on_put(int rank, std::string_view key);
+    [[nodiscard]] std::optional<wire::PeerLost> on_get(int rank, std::string_view key);
 
     /// What is to be told, if anything. `record` knows of the end already.
     [[nodiscard]] std::optional<wire::PeerLost> on_exited(const RankRecord& record);
@@ -32,8 +39,18 @@ public:
                                                              std::string_view why);
 
 private:
-    std::set<int> inside_;    // of a world
-    std::set<int> finished_;  // have left their last world in order
+    struct Leaver {
+        int rank = 0;
+        std::string why;
+    };
+
+    [[nodiscard]] std::optional<wire::PeerLost> missed_leaver();
+
+    std::set<int> inside_;         // of a world
+    std::set<int> finished_;       // have left their last world in order
+    std::map<int, int> worlds_;    // how many a rank has entered
+    int most_worlds_ = 0;          // that any rank has entered
+    std::vector<Leaver> leavers_;  // have ended where nobody missed them
     bool has_told_ = false;
 };
 

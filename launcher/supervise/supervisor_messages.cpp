@@ -195,7 +195,7 @@ void Supervisor::on(std::size_t host, wire::Exited event) {
 }
 
 void Supervisor::on(std::size_t host, wire::Put& event) {
-    obituary_.on_put(event.rank);
+    tell_ranks(obituary_.on_put(event.rank, event.key));
     const auto value = event.value;
     auto stored = keys_.put(event.key, std::move(event.value));
     agents_.send(
@@ -208,6 +208,7 @@ void Supervisor::on(std::size_t host, wire::Put& event) {
 }
 
 void Supervisor::on(std::size_t host, const wire::Get& event) {
+    tell_ranks(obituary_.on_get(event.rank, event.key));
     const auto* value =
         keys_.get(event.key, {.host = host, .rank = event.rank, .request = event.request});
     if (value != nullptr) {

@@ -34,6 +34,9 @@ constexpr std::size_t kBackendSegment = 1;
 
 constexpr std::chrono::seconds kReporterLimit{1};  // the world does without it
 
+// Another rank may have heard of the loss, and told us, before the agent's word came to this one.
+constexpr std::chrono::milliseconds kLossLimit{200};
+
 constexpr const char* kNcclInterfaces = "NCCL_SOCKET_IFNAME";
 
 using Place = WorldPlace;
@@ -46,6 +49,17 @@ struct Search {
     std::optional<MpiWorld> mpi{};                         // of a communicator of the user's
     std::unique_ptr<coll::mpi::Session> started_for_it{};  // where nothing else would do
 };
+
+/// Where the ranks cannot meet because one is gone, the launcher is told that this one only fails
+/// for its sake.
+Error report_loss(coll::AgentStore& agent, Error error) {
+    if (error.code == Errc::unavailable) {
+        if (const auto loss = agent.first_loss(Deadline::in(kLossLimit))) {
+            (void)agent.report(coll::ReportKind::peer_lost, loss->rank, loss->why);
+        }
+    }
+    return error;
+}
 
 /// Under our launcher: the ranks of one host share memory, and local rank 0 leaves the key for it
 /// in the agent's store; those of several hosts find each other through the store.
@@ -61,7 +75,7 @@ Result<Place> place_by_agent(const Search& search, Deadline deadline) {
         return place;
     }
     place.home = contract.agent_socket;
-    place.prefix = "world/" + generation + "/";
+    place.prefix = coll::world_prefix(search.generation);
     place.is_connected = place.topology.local_size != place.topology.size ||
                          search.config.cpu_operations == CpuOperations::tcp;
     if (place.is_connected) {
@@ -73,7 +87,11 @@ Result<Place> place_by_agent(const Search& search, Deadline deadline) {
         HVD_TRY_STATUS(place.agent->put(key_name, key));
         place.meeting.key = key;
     } else {
-        HVD_TRY(place.meeting.key, place.agent->get(key_name, deadline));
+        auto key = place.agent->get(key_name, deadline);
+        if (!key) {
+            return report_loss(*place.agent, std::move(key).error());
+        }
+        place.meeting.key = std::move(key).value();
     }
     // The key is what authenticates; the name must only be nobody else's.
     place.meeting.socket = "horovod/" + contract.job_id + "/" + generation;
@@ -277,6 +295,7 @@ Result<std::unique_ptr<Channel>> World::connect(WorldPlace& place,
     } else {
         place.meeting.local_rank = place.topology.local_rank;
         place.meeting.local_size = place.topology.local_size;
+        place.meeting.news = agent_.get();
         place.meeting.segments = {ShmChannel::segment_bytes(place.topology.local_size),
                                   coll::local_segment_bytes(place.topology)};
         HVD_TRY(group_, coll::LocalGroup::meet(place.meeting, deadline));
@@ -309,7 +328,11 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
         }
     }
 
-    HVD_TRY(auto channel, world->connect(place, config, deadline));
+    auto channel = world->connect(place, config, deadline);
+    if (!channel) {
+        auto error = std::move(channel).error();
+        return world->agent_ ? report_loss(*world->agent_, std::move(error)) : error;
+    }
     world->topology_.is_homogeneous = !world->mesh_ || world->mesh_->is_homogeneous();
     HVD_TRY(auto communicator,
             world->use_mpi(std::move(search.mpi), place, options.environment, config, deadline));
@@ -327,7 +350,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     world->engine_ = std::make_unique<Engine>(
         Engine::Setup{
             .reactor = std::move(reactor),
-            .channel = std::move(channel),
+            .channel = std::move(channel).value(),
             .coordinator = std::move(coordinator),
             .executor = {.backends = coll::create_backends({.topology = place.topology,
                                                             .local_group = world->group_.get(),

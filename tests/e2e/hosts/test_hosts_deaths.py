@@ -140,3 +140,35 @@ def test_a_rank_that_exits_with_0_while_others_wait_for_it_is_the_culprit(cluste
     assert summary["reason"] == "left_early"
     assert [rank["class"] for rank in summary["ranks"]] == ["lost", "culprit", "lost", "lost"]
     hosts.wait_until_clean(2)
+
+
+ABSENT = """
+import os
+from horovod.common.basics import HorovodBasics
+
+if os.environ["HOROVOD_RANK"] == "1":
+    raise SystemExit(0)
+HorovodBasics().init()
+"""
+
+
+@pytest.mark.parametrize("ranks", ["h1:3", "h1:1,h2:1,h3:1"], ids=["one-host", "three-hosts"])
+def test_a_rank_that_exits_before_init_while_others_wait_for_it_is_the_culprit(cluster, ranks):
+    hosts = cluster(3)
+    hosts.head.path("/root/absent.py").write_text(ABSENT)
+    flags = ("-np", 3, "-H", ranks, "--summary", "/root/summary.json", "--grace", 2)
+    env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+
+    job = hosts.run(*flags, sys.executable, "/root/absent.py", env=env)
+
+    assert job.code == 1, job.err
+    assert job.seconds < 15  # HOROVOD_START_TIMEOUT is 30
+    assert "culprit: rank 1 (host" in "\n".join(job.said)
+    assert b"has ended without a call of hvd.init(): exit 0" in job.err
+    summary = summary_of(hosts)
+    assert summary["reason"] == "left_early"
+    waiting = {summary["ranks"][rank]["class"] for rank in (0, 2)}
+    # The first of them ends the job, perhaps before the other has come to its init().
+    assert summary["ranks"][1]["class"] == "culprit"
+    assert "lost" in waiting and waiting <= {"lost", "stopped"}
+    hosts.wait_until_clean(2)

@@ -193,6 +193,7 @@ TEST_CASE("word of ranks that are gone comes whenever it is asked for, until the
     const auto first = store->next_loss();
     const auto second = store->next_loss();
     const auto third = store->next_loss();
+    const auto remembered = store->first_loss(Deadline::in(kLimit));
 
     REQUIRE(before.has_value());
     CHECK_FALSE(before->has_value());
@@ -201,6 +202,26 @@ TEST_CASE("word of ranks that are gone comes whenever it is asked for, until the
     REQUIRE(second.has_value());
     CHECK(*second == PeerLoss{.rank = 1, .why = "rank 1 too"});
     CHECK_FALSE(third.has_value());
+    CHECK(remembered == first.value());
+}
+
+TEST_CASE("the first loss is waited for, and no longer than allowed") {
+    std::promise<void> is_asked;
+    PlayedAgent agent([&](auto& connection) {
+        connection.next();
+        connection.say(Welcome{});
+        is_asked.get_future().wait();
+        connection.say(Lost{.rank = 2, .why = "rank 2 has died"});
+        connection.next();
+    });
+    auto store = connect(agent);
+
+    const auto none = store->first_loss(Deadline::in(20ms));
+    is_asked.set_value();
+    const auto loss = store->first_loss(Deadline::in(kLimit));
+
+    CHECK_FALSE(none);
+    CHECK(loss == PeerLoss{.rank = 2, .why = "rank 2 has died"});
 }
 
 TEST_CASE("what the agent refuses is passed on in its words") {

@@ -11,11 +11,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -174,6 +176,39 @@ TEST_CASE("a rank that dies while others are awaited ends the meeting at once") 
     CHECK(ends[0].exit_code == 0);
     CHECK(ends[0].output == "");
     CHECK(ends[1].signal == SIGKILL);
+}
+
+/// Says after a while that a rank is gone, as an agent does.
+class LateNews final : public PeerNews {
+public:
+    LateNews() : teller_([this] { tell(); }) {}
+
+    [[nodiscard]] int news_descriptor() const noexcept override { return bell_.get(); }
+
+    [[nodiscard]] Result<std::optional<PeerLoss>> next_loss() override {
+        pollfd told{bell_.get(), POLLIN, 0};
+        return ::poll(&told, 1, 0) == 1 ? std::optional(PeerLoss{.rank = 1, .why = "rank 1 left"})
+                                        : std::nullopt;
+    }
+
+private:
+    void tell() const {
+        std::this_thread::sleep_for(50ms);
+        const std::uint64_t one = 1;
+        (void)!::write(bell_.get(), &one, sizeof one);
+    }
+
+    UniqueFd bell_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    std::jthread teller_;
+};
+
+TEST_CASE("word of a rank that is gone ends the meeting at once, on both sides") {
+    const int rank = GENERATE(0, 2);
+    LateNews news;
+    auto lacking = meeting(test::unique_socket_name(), rank, 3);
+    lacking.news = &news;
+
+    CHECK(error_of(lacking, Deadline::in(kLimit), Errc::unavailable) == "rank 1 left");
 }
 
 TEST_CASE("the same ranks can meet again and again under one name") {

@@ -112,6 +112,15 @@ TEST_CASE("unknown types and the other side's messages are refused") {
     CHECK_FALSE(read_one<AgentMessage>(encode(rank_messages().front())).has_value());
 }
 
+TEST_CASE("a key tells the world that it is of") {
+    CHECK(world_prefix(12) == "world/12/");
+    CHECK(world_of(world_prefix(12) + "rank/3") == 12);
+    for (const auto* key : {"", "world", "world/", "world/3", "world//x", "world/-1/x", "world/x/1",
+                            "my/world/1/x", "world/99999999999/x"}) {
+        CHECK_FALSE(world_of(key));
+    }
+}
+
 TEST_CASE("a report of an unknown kind is refused") {
     auto frame = encode(RankMessage{Report{}});
     frame[5] = std::byte{9};

@@ -71,21 +71,52 @@ TEST_CASE("an exit with 0 is a loss only in the middle of a world") {
 
     CHECK_FALSE(obituary.on_exited(ended(0, 0)));  // a program that never was in one
 
-    obituary.on_put(1);
+    CHECK_FALSE(obituary.on_put(1, "key"));
     obituary.on_report(report(1, ReportKind::finished));
     CHECK_FALSE(obituary.on_exited(ended(1, 0)));
 
-    obituary.on_put(2);
+    CHECK_FALSE(obituary.on_put(2, "key"));
     obituary.on_report(report(2, ReportKind::finished));
-    obituary.on_put(2);  // of its second world
+    CHECK_FALSE(obituary.on_put(2, "key"));  // of its second world
     const auto lost = obituary.on_exited(ended(2, 0));
     REQUIRE(lost);
     CHECK(lost->why.ends_with("has died: exit 0, without leaving its world (hvd.shutdown())"));
 }
 
+TEST_CASE("who ended before it came to a world is a loss once another rank enters it") {
+    Obituary entered_later;
+    CHECK_FALSE(entered_later.on_exited(ended(1, 0)));
+    CHECK_FALSE(entered_later.on_put(0, "key"));
+    const auto later = entered_later.on_put(0, "world/0/local");
+
+    Obituary asked_before;
+    CHECK_FALSE(asked_before.on_get(0, "world/0/local"));
+    const auto before = asked_before.on_exited(ended(1, 0));
+
+    REQUIRE(later);
+    CHECK(*later == wire::PeerLost{.rank = 1,
+                                   .why = "rank 1 (pid 101 on host node1) has ended without a "
+                                          "call of hvd.init(): exit 0"});
+    CHECK(before == later);
+    CHECK_FALSE(entered_later.on_get(2, "world/0/local"));
+}
+
+TEST_CASE("who was in the last world and left it is missed only in the next one") {
+    Obituary obituary;
+    CHECK_FALSE(obituary.on_put(0, "world/0/local"));
+    CHECK_FALSE(obituary.on_get(1, "world/0/local"));
+    obituary.on_report(report(1, ReportKind::finished));
+    CHECK_FALSE(obituary.on_exited(ended(1, 0)));
+    CHECK_FALSE(obituary.on_get(2, "world/0/local"));
+
+    const auto lost = obituary.on_get(2, "world/1/local");
+    REQUIRE(lost);
+    CHECK(lost->why.ends_with("has ended without another call of hvd.init(): exit 0"));
+}
+
 TEST_CASE("who left its world in order may fail afterwards") {
     Obituary obituary;
-    obituary.on_put(1);
+    (void)obituary.on_put(1, "key");
     obituary.on_report(report(1, ReportKind::finished));
 
     CHECK_FALSE(obituary.on_exited(ended(1, exit_status(3))));
