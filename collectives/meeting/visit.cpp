@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/meeting/point.hpp"
 #include "collectives/meeting/session.hpp"
+#include "collectives/rendezvous/store.hpp"
 #include "collectives/rendezvous/unix_socket.hpp"
 
 #include <algorithm>
@@ -105,7 +106,7 @@ public:
         return Error{Errc::timed_out, "these ranks have not come: " +
                                           std::string(reinterpret_cast<const char*>(missing.data()),
                                                       missing.size()) +
-                                          "; HOROVOD_START_TIMEOUT gives them more time"};
+                                          std::string(kMoreTime)};
     }
 
 private:

@@ -128,11 +128,14 @@ Status Meeting::exchange_key(Store& store) {
         maker_->use_key(key_);
         return store.put(name, key_);
     }
-    HVD_TRY(const auto key, store.get(name, deadline_));
-    if (key.size() != key_.size()) {
+    const auto key = store.get(name, deadline_);
+    if (!key) {
+        return missing_rank("rank 0", key.error());
+    }
+    if (key->size() != key_.size()) {
         return Error{Errc::internal, "the job's key in the store has a wrong length"};
     }
-    std::ranges::copy(key, key_.begin());
+    std::ranges::copy(*key, key_.begin());
     maker_->use_key(key_);
     return ok();
 }
@@ -156,8 +159,7 @@ Status Meeting::collect_records(Store& store) {
     for (std::size_t rank = 1; rank < size; ++rank) {
         auto bytes = store.get(record_name(rank), deadline_);
         if (!bytes) {
-            return std::move(bytes).error().context("rank " + std::to_string(rank) +
-                                                    " has not come");
+            return missing_rank("rank " + std::to_string(rank), std::move(bytes).error());
         }
         HVD_TRY(auto record, decode_rank_record(*bytes));
         records_.push_back(std::move(record));
@@ -193,7 +195,7 @@ Error Meeting::missing_record(Store& store, std::size_t first, Error late) const
     const auto end = std::min(first + kPage, static_cast<std::size_t>(options_.size));
     for (auto rank = first; late.code == Errc::timed_out && rank < end; ++rank) {
         if (!store.get(record_name(rank), Deadline::in(kLastLook))) {
-            return std::move(late).context("rank " + std::to_string(rank) + " has not come");
+            return missing_rank("rank " + std::to_string(rank), std::move(late));
         }
     }
     return std::move(late).context("rank 0 has not told where the other ranks are");

@@ -6,6 +6,7 @@
 #include "collectives/rendezvous/local_messages.hpp"
 #include "collectives/rendezvous/local_parts.hpp"
 #include "collectives/rendezvous/process_facts.hpp"
+#include "collectives/rendezvous/store.hpp"
 #include "collectives/rendezvous/unix_socket.hpp"
 
 #include <algorithm>
@@ -275,12 +276,12 @@ private:
             }
         }
         auto text = "local ranks " + format_ranges(missing) + " of " +
-                    std::to_string(members_.size()) + " did not come to socket @" +
-                    meeting_.socket + " in time";
+                    std::to_string(members_.size()) + " did not come to hvd.init() (socket @" +
+                    meeting_.socket + ") in time";
         for (const auto& line : notes_) {
             text += "; " + line;
         }
-        return text;
+        return text.append(kMoreTime);
     }
 
     /// Everything to everybody, one rank after the other: descriptors on their way count against a

@@ -5,6 +5,7 @@
 #include "collectives/rendezvous/local_messages.hpp"
 #include "collectives/rendezvous/local_parts.hpp"
 #include "collectives/rendezvous/process_facts.hpp"
+#include "collectives/rendezvous/store.hpp"
 #include "collectives/rendezvous/unix_socket.hpp"
 
 #include <algorithm>
@@ -57,11 +58,12 @@ public:
                 break;
             }
             if (deadline_.has_passed()) {
-                return Error{Errc::timed_out,
-                             "local rank 0 did not come to socket @" + meeting_.socket +
-                                 " in time, or has met " + std::to_string(meeting_.local_size) +
-                                 " ranks already (was local rank " +
-                                 std::to_string(meeting_.local_rank) + " started twice?)"};
+                return Error{Errc::timed_out, "local rank 0 did not come to socket @" +
+                                                  meeting_.socket + " in time, or has met " +
+                                                  std::to_string(meeting_.local_size) +
+                                                  " ranks already (was local rank " +
+                                                  std::to_string(meeting_.local_rank) +
+                                                  " started twice?)" + std::string(kMoreTime)};
             }
             HVD_TRY_STATUS(hear(news_));
             std::this_thread::sleep_for(pause);

@@ -34,4 +34,11 @@ protected:
     Store() = default;
 };
 
+/// What one says who has waited for "rank 2" in vain; `error` tells how. Where that rank may only
+/// be late, with the remedy.
+[[nodiscard]] Error missing_rank(std::string_view who, Error error);
+
+/// Ends what is said of ranks that did not come in time.
+inline constexpr std::string_view kMoreTime = "; HOROVOD_START_TIMEOUT gives more time";
+
 }  // namespace hvd::coll

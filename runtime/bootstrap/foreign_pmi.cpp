@@ -3,6 +3,7 @@
 // PMI-1 as mpiexec.hydra, Intel's mpiexec, Flux and Slurm speak it at the socket PMI_FD: lines of
 // "cmd=NAME key=value ...", one answer to each.
 #include "collectives/base/text.hpp"
+#include "collectives/rendezvous/store.hpp"
 #include "collectives/rendezvous/unix_socket.hpp"
 #include "runtime/bootstrap/foreign_board.hpp"
 
@@ -91,9 +92,8 @@ private:
     [[nodiscard]] Status fence(Deadline deadline) {
         auto answer = ask("barrier_in", "barrier_out", deadline);
         if (!answer && answer.error().code == Errc::timed_out) {
-            return Error{Errc::timed_out,
-                         "not all ranks have come to PMI's barrier in time; "
-                         "HOROVOD_START_TIMEOUT gives them more"};
+            return Error{Errc::timed_out, "not all ranks have come to PMI's barrier in time" +
+                                              std::string(coll::kMoreTime)};
         }
         return answer ? ok() : Status(std::move(answer).error());
     }

@@ -2,6 +2,7 @@
 //
 // PMIx, as mpirun of Open MPI, Slurm's pmix plugin and jsrun offer it, by dlopen and with
 // declarations of our own. The library counts its users: an MPI in this process may use it too.
+#include "collectives/rendezvous/store.hpp"
 #include "runtime/bootstrap/foreign_board.hpp"
 
 #include <algorithm>
@@ -187,8 +188,7 @@ private:
             answer->changed.wait(lock, has_come);
         } else if (!answer->changed.wait_until(lock, *deadline.end(), has_come)) {
             return Error{Errc::timed_out,
-                         "rank 0 has not come to PMIx in time; "
-                         "HOROVOD_START_TIMEOUT gives it more"};
+                         "rank 0 has not come to PMIx in time" + std::string(coll::kMoreTime)};
         }
         last_status_ = *answer->status;
         if (*answer->status != kSuccess) {

@@ -89,7 +89,8 @@ Result<Place> place_by_agent(const Search& search, Deadline deadline) {
     } else {
         auto key = place.agent->get(key_name, deadline);
         if (!key) {
-            return report_loss(*place.agent, std::move(key).error());
+            auto missing = coll::missing_rank("local rank 0", std::move(key).error());
+            return report_loss(*place.agent, std::move(missing));
         }
         place.meeting.key = std::move(key).value();
     }

@@ -372,7 +372,9 @@ TEST_CASE("a rank that does not come is missed by its number, by all, within the
     const auto failed = run_thread_ranks(2, [&](int rank) {
         const auto mesh = meet(store, options_of(rank, 3), Deadline::in(300ms));
         require(!mesh && mesh.error().code == Errc::timed_out, "it did not time out");
-        require(mesh.error().message.starts_with("rank 2 has not come: "), mesh.error().message);
+        require(mesh.error().message.starts_with("rank 2 has not come to hvd.init(): "),
+                mesh.error().message);
+        require(mesh.error().message.ends_with(kMoreTime), mesh.error().message);
         return 0;
     });
 

@@ -143,7 +143,8 @@ TEST_CASE("the time-out names the missing ranks, on all ranks that came") {
     const auto ends = run_ranks(2, [&](int rank) {
         const auto text =
             error_of(meeting(socket, rank == 0 ? 0 : 2, 5), Deadline::in(300ms), Errc::timed_out);
-        expect_contains(text, "local ranks 1,3-4 of 5 did not come to socket @" + socket);
+        expect_contains(text,
+                        "local ranks 1,3-4 of 5 did not come to hvd.init() (socket @" + socket);
         return 0;
     });
 
