@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,6 +52,7 @@ class _DistributedOptimizer(_UserClass):
         self._parameter_names = names
         self._synchronized = False
         self._should_synchronize = True
+        self._is_unscaled = False
         self._is_distributed = basics.size() > 1
         if self._is_distributed:
             self._add_slots()
@@ -76,7 +78,7 @@ class _DistributedOptimizer(_UserClass):
         """Starts again: gradients on their way are awaited and dropped."""
         self._queue.finish(store=False)
         self._reset_passes()
-        self._synchronized = False
+        self._synchronized = self._is_unscaled = False
         self._should_synchronize = True
         with loading_in_place(self):
             super().load_state_dict(*args, **kwargs)
@@ -99,6 +101,13 @@ class _DistributedOptimizer(_UserClass):
         if self._is_distributed:
             self._synchronize()
         self._synchronized = True
+        self._is_unscaled = False
+
+    def _synchronize_to_unscale(self) -> None:
+        """The step, if there is one, does not synchronize again."""
+        if not self._synchronized or self._is_unscaled:
+            self.synchronize()
+            self._is_unscaled = True
 
     @torch.no_grad()
     def _synchronize(self) -> None:
@@ -129,8 +138,9 @@ class _DistributedOptimizer(_UserClass):
         """Combines the gradients, then steps. A closure's gradients are combined each time."""
         if closure is not None and self._is_distributed and self._should_synchronize:
             return super().step(self._synchronizing(closure))
-        if self._should_synchronize:
-            if self._synchronized:
+        is_combined = self._is_unscaled and not self._queue.has_outstanding()
+        if self._should_synchronize and not is_combined:
+            if self._synchronized and not self._is_unscaled:
                 warnings.warn(
                     "optimizer.step() called without optimizer.skip_synchronize() context after "
                     "optimizer.synchronize(). This can cause training slowdown. You may want to "
@@ -139,7 +149,7 @@ class _DistributedOptimizer(_UserClass):
                     stacklevel=2,
                 )
             self.synchronize()
-        self._synchronized = False
+        self._synchronized = self._is_unscaled = False
         return super().step(closure)
 
     def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
@@ -161,6 +171,26 @@ class _DistributedOptimizer(_UserClass):
             )
         super().zero_grad(*args, **kwargs)
 
+
+def _let_scalers_synchronize() -> None:
+    """torch's GradScaler divides gradients where they are, and looks for overflow in them: those of
+    all ranks, not those on their way. Every way of it, also that of fused optimizers, goes through
+    one method."""
+    kind = getattr(torch.amp, "GradScaler", None)  # not in old versions
+    unscale = getattr(kind, "_unscale_grads_", None)
+    if kind is None or unscale is None:
+        return
+
+    @functools.wraps(unscale)
+    def unscale_combined(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(optimizer, _DistributedOptimizer):
+            optimizer._synchronize_to_unscale()
+        return unscale(scaler, optimizer, *args, **kwargs)
+
+    kind._unscale_grads_ = unscale_combined
+
+
+_let_scalers_synchronize()
 
 # The user's step, which ours calls, runs the hooks; torch wraps what is not marked when it loads.
 _DistributedOptimizer.step.hooked = True  # type: ignore[attr-defined]

@@ -333,6 +333,70 @@ def clipping_between_synchronize_and_step() -> None:
     assert torch.equal(weights, weights[:1].expand_as(weights))
 
 
+def clip(model: torch.nn.Module) -> None:
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+
+
+def train_scaled(fused: bool, clips: bool, synchronizes: bool) -> None:
+    """Beside one process, with a step in which one rank's gradients overflow: no rank makes it."""
+    model, single = make_model(), make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=fused)
+    optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+    plain = torch.optim.SGD(single.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    overflowing = 2
+    for step in range(5):
+        optimizer.zero_grad()
+        plain.zero_grad()
+        loss = loss_of(model, own_batch(step))
+        is_bad = step == overflowing and hvd.rank() == hvd.size() - 1
+        scaler.scale(loss * float("inf") if is_bad else loss).backward()
+        if synchronizes:
+            optimizer.synchronize()
+        if clips:
+            scaler.unscale_(optimizer)
+            clip(model)
+        with optimizer.skip_synchronize() if synchronizes else contextlib.nullcontext():
+            scaler.step(optimizer)
+        scaler.update()
+        if step != overflowing:
+            loss_of(single, joined_batch(step)).backward()
+            if clips:
+                clip(single)
+            plain.step()
+        agree(model, single)
+    assert scaler.get_scale() == 512.0, scaler.get_scale()
+
+
+@case
+def gradient_scalers_divide_what_is_combined() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for fused in (False, True):
+            train_scaled(fused, clips=False, synchronizes=False)
+            train_scaled(fused, clips=True, synchronizes=False)
+            train_scaled(fused, clips=False, synchronizes=True)
+            train_scaled(fused, clips=True, synchronizes=True)
+
+
+@case
+def a_step_without_the_scaler_after_one_that_overflowed_is_combined() -> None:
+    model, single = make_model(), make_model()
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    plain = sgd(single)
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(loss_of(model, own_batch(0)) * float("inf")).backward()
+    scaler.step(optimizer)
+    optimizer.zero_grad()
+
+    loss_of(model, own_batch(1)).backward()
+    optimizer.step()
+    loss_of(single, joined_batch(1)).backward()
+    plain.step()
+
+    agree(model, single)
+
+
 @case
 def clipping_gradients_on_their_way_warns_once() -> None:
     model = make_model()
