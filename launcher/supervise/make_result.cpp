@@ -259,6 +259,11 @@ JobResult make_result(Seen seen) {
         if (!seen.is_brief) {
             result.culprit->same_ranks = find_same(seen, result);
         }
+        auto& rank = result.culprit->rank;
+        if (verdict.reason == Reason::exit && (rank.exit_code || rank.signal)) {
+            rank.exit_code = verdict.exit_code;  // of its failure, if we ended its teardown
+            rank.signal.reset();
+        }
     }
     if (verdict.lost) {
         result.lost_host = verdict.lost->host;

@@ -74,8 +74,8 @@ struct End {
 
 constexpr int kExit1 = 1 << 8;
 
-/// Who failed with the last words of rank 0, which was first.
-std::vector<int> same_as_first(const std::vector<End>& ends, std::size_t error_lines = 20) {
+/// Of a job in which rank 0 was first to fail.
+JobResult result_of(const std::vector<End>& ends, std::size_t error_lines = 20) {
     const LaunchPlan plan;
     JobRecord record;
     std::vector<StderrTail> tails;
@@ -95,17 +95,22 @@ std::vector<int> same_as_first(const std::vector<End>& ends, std::size_t error_l
         tails.emplace_back(error_lines).add(end.words);
     }
     record.cause.kind = Cause::Kind::rank_failed;
-    const auto result = make_result({.plan = plan,
-                                     .record = record,
-                                     .tails = tails,
-                                     .hosts = {},
-                                     .survivors = {},
-                                     .unswept = {},
-                                     .warnings = {}});
+    auto result = make_result({.plan = plan,
+                               .record = record,
+                               .tails = tails,
+                               .hosts = {},
+                               .survivors = {},
+                               .unswept = {},
+                               .warnings = {}});
     REQUIRE(result.culprit);
     CHECK(result.culprit->rank.rank == 0);
     CHECK(result.culprit->stderr_tail.size() <= error_lines);
-    return result.culprit->same_ranks;
+    return result;
+}
+
+/// Who failed with the last words of rank 0.
+std::vector<int> same_as_first(const std::vector<End>& ends, std::size_t error_lines = 20) {
+    return result_of(ends, error_lines).culprit->same_ranks;
 }
 
 TEST_CASE("ranks that failed with the culprit's last lines are found") {
@@ -191,6 +196,17 @@ TEST_CASE("a rank that we ended is the same only if it failed by an exception as
                          {kExit1, "b\n", "ValueError: x", true},
                          {kExit1, "a\n", "ValueError: y", true}}) == std::vector{1});
     CHECK(same_as_first({{SIGTERM, "begins\n"}, {SIGTERM, "begins\n", "", true}}).empty());
+}
+
+TEST_CASE("a culprit whose teardown we ended has the exit of its exception") {
+    const int end = GENERATE(SIGTERM, 0);
+
+    const auto result = result_of({{end, "", "ValueError: x", true}, {SIGTERM, "", "", true}});
+
+    CHECK(result.culprit->what == "exit 1");
+    CHECK(result.culprit->rank.exit_code == 1);
+    CHECK_FALSE(result.culprit->rank.signal);
+    CHECK(result.ranks[0].signal.value_or(0) == end);
 }
 
 TEST_CASE("ranks that said nothing have nothing in common") {
