@@ -143,6 +143,7 @@ Ranks::Children Ranks::reap(const std::function<void(pid_t pid, int wait_status)
         to_.input.rank_ended(number);
         to_.output.rank_ended(number);
         to_.socket.rank_ended(number);
+        was_any_killed_ = was_any_killed_ || (WIFSIGNALED(status) && !found->is_induced);
         const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
         const auto max_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * kRssUnit;
         to_.control.send(wire::Exited{

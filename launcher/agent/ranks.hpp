@@ -60,6 +60,8 @@ public:
     Children reap(const std::function<void(pid_t pid, int wait_status)>& on_other);
 
     [[nodiscard]] bool is_any_running() const noexcept { return running_ > 0; }
+    /// Whether a signal that was not ours has ended one.
+    [[nodiscard]] bool was_any_killed() const noexcept { return was_any_killed_; }
 
     /// To every rank that runs: signals that a terminal sends to the process group of the rank, as
     /// the terminal does; others, which programs use between each other, to the rank alone.
@@ -98,6 +100,7 @@ private:
     std::size_t next_ = 0;
     std::size_t running_ = 0;
     bool has_told_memory_ = false;
+    bool was_any_killed_ = false;
 
     // The last look-up: all ranks of a job mostly run the same program.
     std::tuple<std::string, std::optional<std::string>, std::string> looked_up_;

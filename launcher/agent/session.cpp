@@ -14,6 +14,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -26,6 +27,9 @@ namespace {
 
 /// Between TERM and KILL when the launcher has gone.
 constexpr auto kAbandonedGrace = std::chrono::milliseconds(500);
+
+/// In which Slurm has given a signal to all processes of a step on a host.
+constexpr auto kStepSignalTime = std::chrono::milliseconds(50);
 
 /// Slurm sends these to steps too; USR2 has another meaning besides (kGuardDiedSignal).
 constexpr std::array kStepSignals{SIGUSR1, SIGTSTP, SIGCONT};
@@ -210,9 +214,7 @@ void Session::hear_signals() {
 void Session::hear_step_signal(int number) {
     if (step_signals_.hear(number, std::chrono::steady_clock::now()) && has_first_rank_ &&
         number != SIGCONT) {
-        const auto* name = ::sigabbrev_np(number);
-        note("Slurm sent SIG" + std::string(name == nullptr ? "?" : name) +
-             " to all processes of the step");
+        control_.send(wire::StepSignal{.signal = number});
     }
 }
 
@@ -306,6 +308,11 @@ void Session::settle_ending() {
     } else {
         if (brought_) {
             brought_->end_all();
+        }
+        if (setup_.is_slurm_step && ranks_->was_any_killed()) {
+            // It tells one process after the other: what killed the rank may not be here yet.
+            std::this_thread::sleep_for(kStepSignalTime);
+            hear_signals();
         }
         all_gone_.emplace();
     }

@@ -68,6 +68,8 @@ public:
     JobAction on_exited(const wire::Exited& event);
     JobAction on_teardown_over(int number);
     JobAction on_stop_signal(int signal, TimePoint now);
+    /// Whoever is ended by it has not failed.
+    void on_step_signal(int signal) { record_.step_signals.insert(signal); }
     JobAction on_grace_over();
     JobAction on_time_limit();
     JobAction on_start_limit();

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ struct JobRecord {
     std::optional<RankRecord> launcher;  // mpirun, where it starts the ranks
     std::vector<HostLoss> lost_hosts;
     Cause cause;
+    std::set<int> step_signals;  // that Slurm gave to the ranks by itself
 
     friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };

@@ -209,6 +209,9 @@ std::string sentence_for(const Seen& seen, const JobResult& result, const Verdic
     if (verdict.is_launcher) {
         return explain_launcher(seen, verdict);
     }
+    if (verdict.step_signal != 0) {
+        return "stopped by Slurm's " + signal_name(verdict.step_signal);
+    }
     switch (cause.kind) {
         case Cause::Kind::interrupted:
             return result.is_success() ? "" : "stopped by " + signal_name(cause.signal);

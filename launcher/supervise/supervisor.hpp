@@ -163,6 +163,7 @@ private:
     void on(std::size_t host, wire::Put& event);
     void on(std::size_t host, const wire::Get& event);
     void on(std::size_t host, const wire::Note& event);
+    void on(std::size_t host, const wire::StepSignal& event);
     void on(std::size_t host, const wire::AllGone& event);
     void on(std::size_t host, const wire::InputTaken& event);
     void on(std::size_t host, const wire::Pong& event);

@@ -226,6 +226,12 @@ void Supervisor::on(std::size_t host, const wire::Note& event) {
     }
 }
 
+void Supervisor::on(std::size_t host, const wire::StepSignal& event) {
+    machine_->on_step_signal(event.signal);
+    on(host, wire::Note{.text = "Slurm sent " + signal_name(event.signal) +
+                                " to all processes of the step"});
+}
+
 void Supervisor::on(std::size_t host, const wire::AllGone& event) {
     pulse_->remove(host);
     if (agents_.wants_job_end(host)) {

@@ -229,6 +229,16 @@ RankClass classify(const RankRecord& rank, const JobRecord& record) {
     return was_asked ? RankClass::stopped : RankClass::victim;
 }
 
+/// The signal of Slurm's that has ended the rank, as shells tell it too; else 0.
+int step_signal_of(const RankRecord& rank, const JobRecord& record) {
+    if (!rank.exited || !rank.exited->oom.empty()) {
+        return 0;
+    }
+    const int status = rank.exited->wait_status;
+    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - kSignalBase;
+    return record.step_signals.contains(signal) ? signal : 0;
+}
+
 }  // namespace
 
 Verdict judge(const JobRecord& record) {
@@ -270,6 +280,16 @@ Verdict judge(const JobRecord& record) {
         return settle(Reason::host_lost, kLauncherFailure);
     }
     const auto index = static_cast<std::size_t>(*verdict.culprit);
+    verdict.step_signal = step_signal_of(record.ranks[index], record);
+    if (verdict.step_signal != 0) {
+        verdict.culprit.reset();
+        for (std::size_t rank = 0; rank < record.ranks.size(); ++rank) {
+            if (step_signal_of(record.ranks[rank], record) != 0) {
+                verdict.classes[rank] = RankClass::stopped;
+            }
+        }
+        return settle(Reason::interrupted, kSignalBase + verdict.step_signal);
+    }
     verdict.classes[index] = RankClass::culprit;
     const auto [reason, exit_code] = blame(record.ranks[index]);
     return settle(reason, exit_code);

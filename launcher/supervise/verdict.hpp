@@ -18,6 +18,7 @@ struct Verdict {
     std::optional<int> culprit;      // a rank
     std::optional<HostLoss> lost;    // the host that is to blame instead
     bool is_launcher = false;        // mpirun is to blame
+    int step_signal = 0;             // of Slurm, by which the ranks have ended; 0: none
     std::vector<RankClass> classes;  // indexed by rank
 
     friend bool operator==(const Verdict&, const Verdict&) = default;

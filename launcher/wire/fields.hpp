@@ -128,6 +128,10 @@ void fields(auto& io, Is<PortPicked> auto& picked) {
     io(picked.port, picked.taken);
 }
 
+void fields(auto& io, Is<StepSignal> auto& given) {
+    io(given.signal);
+}
+
 // ---- launcher → agent ----
 
 void fields(auto& io, Is<Start> auto& start) {

@@ -107,6 +107,12 @@ struct Note {
     friend bool operator==(const Note&, const Note&) = default;
 };
 
+/// Slurm gave a signal to all processes of the step, the ranks included.
+struct StepSignal {
+    std::int32_t signal = 0;
+    friend bool operator==(const StepSignal&, const StepSignal&) = default;
+};
+
 /// A process that KILL did not end.
 struct Survivor {
     std::int32_t pid = 0;
@@ -319,7 +325,8 @@ using FromAgent = std::variant<Hello,
                                Found,
                                LinkOpen,
                                LinkMeasured,
-                               PortPicked>;
+                               PortPicked,
+                               StepSignal>;
 using ToAgent = std::variant<Start,
                              Signal,
                              Stop,

@@ -159,6 +159,20 @@ def test_scancel_ends_each_rank_once_and_leaves_nothing(
     wait_until_nothing_is_left(slurm)
 
 
+def test_ranks_that_a_signal_of_slurm_ends_have_not_failed(slurm: Slurm, horovodrun: Path) -> None:
+    batch = slurm.sbatch(
+        f"{horovodrun} sh -c 'echo begun; sleep 60'; exit $?", "-N2", "--ntasks-per-node=1"
+    )
+    batch.wait_for("begun", 2)
+    slurm.run("scancel", "--signal=TERM", batch.number)
+    batch.wait()
+
+    assert "stopped by Slurm's SIGTERM" in batch.output()
+    assert "culprit" not in batch.output()
+    assert batch.exit_code() == "143:0"
+    wait_until_nothing_is_left(slurm)
+
+
 def test_a_rank_that_fails_ends_the_batch_with_its_code_and_leaves_nothing(
     slurm: Slurm, horovodrun: Path
 ) -> None:

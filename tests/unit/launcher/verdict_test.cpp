@@ -115,6 +115,30 @@ TEST_CASE("the first rank that fails is the culprit, with its exit code") {
                              .classes = {stopped, culprit, victim, ok}});
 }
 
+TEST_CASE("ranks that Slurm has signalled have not failed by that signal") {
+    auto record = job({Rank(0).lost(1, 14).ends(exit_status(1), 15), Rank(1).ends(SIGTERM, 10),
+                       Rank(2).ends(exit_status(128 + SIGTERM), 11), Rank(3).stopped(SIGTERM, 12)});
+    CHECK(judge(record).reason == Reason::signal);
+    record.step_signals = {SIGUSR1};
+    CHECK(judge(record).reason == Reason::signal);
+    record.step_signals = {SIGUSR1, SIGTERM};
+
+    CHECK(judge(record) == Verdict{.exit_code = 128 + SIGTERM,
+                                   .reason = Reason::interrupted,
+                                   .culprit = {},
+                                   .lost = {},
+                                   .step_signal = SIGTERM,
+                                   .classes = {RankClass::lost, stopped, stopped, stopped}});
+}
+
+TEST_CASE("a rank that fails before Slurm's signal is the culprit") {
+    auto record = job({Rank(0).ends(SIGTERM, 12), Rank(1).ends(exit_status(3), 10)});
+    record.step_signals = {SIGTERM};
+
+    CHECK(judge(record).culprit == 1);
+    CHECK(judge(record).exit_code == 3);
+}
+
 TEST_CASE("a signal gives 128 and its number") {
     const auto verdict = judge(job({Rank(0).ends(SIGSEGV, 1)}));
 

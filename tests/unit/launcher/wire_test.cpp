@@ -81,6 +81,7 @@ std::vector<FromAgent> all_from_agent() {
             Put{.rank = 1, .request = 9, .key = "k", .value = bytes_of("v")},
             Get{.rank = 1, .request = 0xffffffff, .key = "k"},
             Note{.text = "ü"},
+            StepSignal{.signal = 15},
             Found{.marks = {"b"}},
             Checked{.problems = {{.exit_code = 127, .text = "no such program"}}, .wall_ns = 8},
             LinkOpen{.id = 1, .record = bytes_of("r"), .error = "e"},
