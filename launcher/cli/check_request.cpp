@@ -2,13 +2,19 @@
 //
 // Whether what the flags say together makes a job, or something for the doctor.
 #include "collectives/base/text.hpp"
+#include "collectives/base/unique_fd.hpp"
 #include "launcher/cli/flag.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
+
+#include <fcntl.h>
 
 namespace hvd::launch {
 namespace {
@@ -114,6 +120,25 @@ Status check_remote_shell(const LaunchRequest& request) {
         }
     }
     return ok();
+}
+
+Status check_identity(const LaunchRequest& request) {
+    if (!request.remote.identity) {
+        return ok();
+    }
+    const auto& path = *request.remote.identity;
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    int reason = file ? 0 : errno;
+    std::error_code unknown;
+    if (std::filesystem::is_directory(path, unknown)) {
+        reason = EISDIR;
+    }
+    if (reason == 0) {
+        return ok();
+    }
+    return wrong(system_error("-i " + path.string(), reason).message +
+                 "; name the file of a private key, or of the public half of a key that an agent "
+                 "has, or leave -i out for the keys of ~/.ssh/config");
 }
 
 Status check_job(const Draft& draft) {

@@ -80,6 +80,9 @@ inline constexpr std::string_view kDoctor = "doctor";
 /// Refuses ports and keys for SSH where another program reaches the hosts.
 [[nodiscard]] Status check_remote_shell(const LaunchRequest& request);
 
+/// Whether the key that -i names can be read: without it ssh would go on with others.
+[[nodiscard]] Status check_identity(const LaunchRequest& request);
+
 /// Which task of another launcher the command should become: nothing where a job of our own is
 /// asked for. Errors: invalid_argument, also for a job inside of a world of several.
 [[nodiscard]] Result<std::optional<Task>> find_own_task(const Draft& draft);

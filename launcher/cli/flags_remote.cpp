@@ -41,6 +41,13 @@ Status add_interfaces(Draft& draft, std::string_view value) {
     return ok();
 }
 
+/// As ssh takes "~/key": a shell leaves it so in `--ssh-identity-file=~/key`.
+std::string below_home(std::string_view path, const Environment& environment) {
+    const auto home = find(environment, "HOME").value_or("");
+    return path.starts_with("~/") && !home.empty() ? home + std::string(path.substr(1))
+                                                   : std::string(path);
+}
+
 /// "20000-20999", or one port.
 Result<PortSpan> port_span(std::string_view value) {
     const auto dash = value.find('-');
@@ -107,7 +114,7 @@ FlagSection remote_flags() {
               if (value.empty()) {
                   return wrong("a file name is missing");
               }
-              draft.request.remote.identity = value;
+              draft.request.remote.identity = below_home(value, draft.environment);
               return ok();
           }},
          {{"--ssh-concurrency"},

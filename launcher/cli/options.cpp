@@ -291,6 +291,7 @@ Status finish(Draft& draft) {
     HVD_TRY_STATUS(read_config(draft));  // says whether there will be an mpirun
     HVD_TRY_STATUS(read_hosts(draft));
     HVD_TRY_STATUS(check_remote_shell(draft.request));
+    HVD_TRY_STATUS(check_identity(draft.request));
     HVD_TRY_STATUS(read_start_timeout(draft));
     note_idle_env_pass(draft);
     HVD_TRY_STATUS(check_join(draft));

@@ -3,6 +3,7 @@
 
 #include "collectives/base/text.hpp"
 #include "launcher/cli/tunables.hpp"
+#include "tests/support/temp_dir.hpp"
 #include "tests/unit/launcher/command_lines.hpp"
 
 #include <catch2/catch.hpp>
@@ -293,19 +294,40 @@ TEST_CASE("what mpirun cannot do, or is not asked to, is refused") {
 
 TEST_CASE("flags about other hosts are read") {
     const auto one =
-        request("-np 2 -p 2222 -i key --ssh-concurrency 8 --wrap w --remote-shell /o/ssh a");
+        request("-np 2 -p 2222 -i /dev/null --ssh-concurrency 8 --wrap w --remote-shell /o/ssh a");
     const auto network =
         request("-np 2 --network-interface eth0,ib* --network-interfaces 10.0.0.0/8 a");
     const auto rules = request("-np 2 --lease 2.5 --on-failure wait --exit-timeout 0 a");
 
-    CHECK(one.remote ==
-          RemoteRequest{
-              .port = 2222, .identity = "key", .concurrency = 8, .shell = "/o/ssh", .wrap = "w"});
+    CHECK(one.remote == RemoteRequest{.port = 2222,
+                                      .identity = "/dev/null",
+                                      .concurrency = 8,
+                                      .shell = "/o/ssh",
+                                      .wrap = "w"});
     CHECK(network.tunables.at("HOROVOD_NETWORK_INTERFACES") == "eth0,ib*,10.0.0.0/8");
     CHECK(request("-np 2 --port-range 7-9 a").tunables.at("HOROVOD_PORT_RANGE") == "7-9");
     CHECK(rules.lease == milliseconds(2500));
     CHECK(rules.on_failure == FailureRule::wait);
     CHECK(rules.exit_timeout == milliseconds(0));
+}
+
+TEST_CASE("a key file that cannot be read is refused, since ssh would take another key") {
+    const hvd::test::TempDir folder;
+    const auto home = folder.path().string();
+    (void)folder.write("key", "");
+    const Environment caller{{"HOME", home}};
+
+    CHECK(request("-np 2 -i " + home + "/key a").remote.identity == home + "/key");
+    CHECK(request("-np 2 --ssh-identity-file=~/key a", caller).remote.identity == home + "/key");
+    CHECK(error("-np 2 -i " + home + "/gone a") ==
+          "-i " + home +
+              "/gone: No such file or directory; name the file of a private key, or of the public "
+              "half of a key that an agent has, or leave -i out for the keys of ~/.ssh/config");
+    CHECK_THAT(error("-np 2 -i ~/gone a", caller),
+               Catch::StartsWith("-i " + home + "/gone: No such file"));
+    CHECK_THAT(error("-np 2 -i " + home + " a"),
+               Catch::StartsWith("-i " + home + ": Is a directory; name the file"));
+    CHECK_THAT(error("doctor -i " + home + "/gone"), Catch::StartsWith("-i " + home + "/gone: No"));
 }
 
 TEST_CASE("ports to listen at come from wherever the ranks would find them") {
