@@ -160,6 +160,10 @@ private:
             return;
         }
         for (const auto& pattern : patterns) {
+            if (pattern.find("${") != std::string::npos) {
+                obstruct();  // newer versions of ssh replace variables here too
+                continue;
+            }
             for (const auto& file : query_.include(pattern, from)) {
                 read(file, depth + 1);
             }
@@ -296,6 +300,16 @@ std::optional<std::string> expand_tokens(std::string_view text, const ConfigToke
         text.remove_prefix(1);
     }
     for (std::size_t at = 0; at < text.size(); ++at) {
+        if (tokens.environment != nullptr && text.substr(at).starts_with("${")) {
+            const auto end = std::min(text.find('}', at), text.size());
+            const auto value = find(*tokens.environment, text.substr(at + 2, end - at - 2));
+            if (!value || end == text.size()) {
+                return std::nullopt;
+            }
+            result += *value;
+            at = end;
+            continue;
+        }
         if (text[at] != '%') {
             result += text[at];
             continue;

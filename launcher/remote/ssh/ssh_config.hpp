@@ -4,6 +4,8 @@
 // block that matches the host is an obstacle: then the system's ssh, which knows it, is used.
 #pragma once
 
+#include "collectives/base/env.hpp"
+
 #include <functional>
 #include <optional>
 #include <string>
@@ -53,7 +55,8 @@ struct ConfigQuery {
 /// and then for the system's.
 void read_ssh_config(const ConfigFile& file, const ConfigQuery& query, SshConfig& config);
 
-/// Replaces %% %h %p %r %u %n %d %i and a leading ~; nothing, where it has another token.
+/// Replaces %% %h %p %r %u %n %d, a leading ~ and ${NAME}; nothing, where it has another token or a
+/// variable that is not set.
 struct ConfigTokens {
     std::string host{};      // %h: where to connect
     std::string original{};  // %n
@@ -61,6 +64,9 @@ struct ConfigTokens {
     std::string user{};      // %r: there
     std::string local{};     // %u: here
     std::string home{};      // %d, ~
+
+    /// For ${NAME}. Null where the keyword takes no variables, which then stand for themselves.
+    const Environment* environment = nullptr;
 };
 [[nodiscard]] std::optional<std::string> expand_tokens(std::string_view text,
                                                        const ConfigTokens& tokens);

@@ -70,21 +70,25 @@ SshConfig read_config(const Host& host, const SshOptions& options, const LocalUs
     return config;
 }
 
-/// "none", "SSH_AUTH_SOCK", "$NAME" or a path.
-std::optional<std::string> agent_socket(const SshConfig& config,
-                                        const ConfigTokens& tokens,
-                                        const Environment& environment) {
-    const auto written = config.identity_agent.value_or("SSH_AUTH_SOCK");
-    if (written == "none") {
-        return std::nullopt;
-    }
-    const bool is_variable = written == "SSH_AUTH_SOCK" || written.starts_with('$');
-    auto path = is_variable ? find(environment, written.substr(written.starts_with('$') ? 1 : 0))
-                            : expand_tokens(written, tokens);
-    return path && !path->empty() ? path : std::nullopt;
+UseSystemSsh unknown_token(const std::string& keyword) {
+    return {"of an unknown token or an unset variable in " + keyword};
 }
 
-/// Nothing, where a name has a token that we do not know.
+/// "none", "SSH_AUTH_SOCK", "$NAME" or a path. Empty where there is no agent; nothing where the
+/// path has what we cannot replace.
+std::optional<std::string> agent_socket(const SshConfig& config, const ConfigTokens& tokens) {
+    const auto written = config.identity_agent.value_or("SSH_AUTH_SOCK");
+    if (written == "none") {
+        return "";
+    }
+    const bool has_sign = written.starts_with('$') && !written.starts_with("${");
+    if (has_sign || written == "SSH_AUTH_SOCK") {
+        return find(*tokens.environment, written.substr(has_sign ? 1 : 0)).value_or("");
+    }
+    return expand_tokens(written, tokens);
+}
+
+/// Nothing, where a name has what we cannot replace.
 std::optional<std::vector<std::string>> key_files(const SshConfig& config,
                                                   const SshOptions& options,
                                                   const ConfigTokens& tokens) {
@@ -138,28 +142,83 @@ bool has_live_control_path(const SshConfig& config, const ConfigTokens& tokens) 
     return !path || exists(*path);
 }
 
-void load_known_hosts(SshTarget& target,
+/// False, where a name has what we cannot replace.
+bool load_known_hosts(SshTarget& target,
                       const SshConfig& config,
                       const ConfigTokens& tokens,
                       KnownHostsFiles& known_hosts) {
-    auto files = config.user_known_hosts;
-    if (files.empty()) {
-        files = {"~/.ssh/known_hosts", "~/.ssh/known_hosts2"};
+    auto written = config.user_known_hosts;
+    if (written.empty()) {
+        written = {"~/.ssh/known_hosts", "~/.ssh/known_hosts2"};
     }
+    std::vector<std::string> files;
+    for (const auto& name : written) {
+        auto path = expand_tokens(name, tokens);
+        if (!path) {
+            return false;
+        }
+        files.push_back(*std::move(path));
+    }
+    target.known_hosts_file = files.front();
     const auto global =
         config.global_known_hosts.empty()
             ? std::vector<std::string>{"/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"}
             : config.global_known_hosts;
-    files.insert(files.end(), global.begin(), global.end());
-    for (const auto& written : files) {
-        const auto path = expand_tokens(written, tokens).value_or(written);
-        if (target.known_hosts_file.empty()) {
-            target.known_hosts_file = path;
-        }
+    for (const auto& name : global) {
+        files.push_back(expand_tokens(name, tokens).value_or(name));
+    }
+    for (const auto& path : files) {
         auto keys = known_hosts.read(path).find(target.known_hosts_name);
         std::ranges::move(keys, std::back_inserter(target.known_keys));
     }
     target.host_key_algorithms = host_key_algorithms(target.known_keys);
+    return true;
+}
+
+/// Which key the host may have. Gives why only ssh can check it.
+std::optional<UseSystemSsh> read_host_keys(SshTarget& target,
+                                           const SshConfig& config,
+                                           const ConfigTokens& tokens,
+                                           KnownHostsFiles& known_hosts) {
+    target.known_hosts_name =
+        config.host_key_alias.value_or(known_hosts_name(target.name, target.port));
+    if (!load_known_hosts(target, config, tokens, known_hosts)) {
+        return unknown_token("a UserKnownHostsFile");
+    }
+    const auto strict = config.strict_host_key_checking.value_or("ask");
+    const bool is_known = std::ranges::any_of(
+        target.known_keys, [](const auto& key) { return key.marker == KnownKey::Marker::none; });
+    if (target.host_key_algorithms.empty()) {
+        return UseSystemSsh{"its known host key is of a type that only ssh can check"};
+    }
+    if (!is_known && strict != "ask" && strict != "yes") {
+        return UseSystemSsh{"of StrictHostKeyChecking " + strict};
+    }
+    target.accepts_changed_key = strict == "no" || strict == "off";
+    return std::nullopt;
+}
+
+/// How we sign in. Gives why only ssh can.
+std::optional<UseSystemSsh> read_own_keys(SshTarget& target,
+                                          const SshConfig& config,
+                                          const SshOptions& options,
+                                          const ConfigTokens& tokens) {
+    auto files = key_files(config, options, tokens);
+    if (!files) {
+        return unknown_token("an IdentityFile");
+    }
+    if (!is_preferred(config, "publickey")) {
+        return UseSystemSsh{"of PreferredAuthentications without publickey"};
+    }
+    const auto socket = agent_socket(config, tokens);
+    if (!socket) {
+        return unknown_token("an IdentityAgent");
+    }
+    target.key_files = *std::move(files);
+    target.other_methods = other_methods(config);
+    target.identities_only = options.identity || config.identities_only.value_or(false);
+    target.agent_socket = socket->empty() ? std::nullopt : socket;
+    return std::nullopt;
 }
 
 std::optional<int> address_family(const SshConfig& config) {
@@ -213,17 +272,13 @@ std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
     tokens.host = target.name;
     tokens.port = std::to_string(target.port);
     tokens.user = target.user;
-    auto files = key_files(config, options, tokens);
-    if (!files || has_live_control_path(config, tokens)) {
-        return UseSystemSsh{files ? "of a ControlPath" : "of a token in an IdentityFile"};
+    tokens.environment = &environment;
+    if (has_live_control_path(config, tokens)) {
+        return UseSystemSsh{"of a ControlPath"};
     }
-    if (!is_preferred(config, "publickey")) {
-        return UseSystemSsh{"of PreferredAuthentications without publickey"};
+    if (auto obstacle = read_own_keys(target, config, options, tokens)) {
+        return *std::move(obstacle);
     }
-    target.key_files = *std::move(files);
-    target.other_methods = other_methods(config);
-    target.identities_only = options.identity || config.identities_only.value_or(false);
-    target.agent_socket = agent_socket(config, tokens, environment);
     target.address_family = address_family(config);
     target.connect_timeout =
         config.connect_timeout_s
@@ -231,19 +286,9 @@ std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
                                                   options.connect_timeout)
             : options.connect_timeout;
     target.answer_timeout = options.answer_timeout;
-    target.known_hosts_name =
-        config.host_key_alias.value_or(known_hosts_name(target.name, target.port));
-    load_known_hosts(target, config, tokens, known_hosts);
-    const auto strict = config.strict_host_key_checking.value_or("ask");
-    const bool is_known = std::ranges::any_of(
-        target.known_keys, [](const auto& key) { return key.marker == KnownKey::Marker::none; });
-    if (target.host_key_algorithms.empty()) {
-        return UseSystemSsh{"its known host key is of a type that only ssh can check"};
+    if (auto obstacle = read_host_keys(target, config, tokens, known_hosts)) {
+        return *std::move(obstacle);
     }
-    if (!is_known && strict != "ask" && strict != "yes") {
-        return UseSystemSsh{"of StrictHostKeyChecking " + strict};
-    }
-    target.accepts_changed_key = strict == "no" || strict == "off";
     return target;
 }
 

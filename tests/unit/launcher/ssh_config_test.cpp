@@ -102,3 +102,17 @@ TEST_CASE("tokens are replaced, and unknown ones are not guessed") {
     CHECK(expand_tokens("~/%C", tokens) == std::nullopt);
     CHECK(expand_tokens("%", tokens) == std::nullopt);
 }
+
+TEST_CASE("variables are replaced by their values, which stay as they are") {
+    const hvd::Environment environment{{"KEYS", "/k/%h${KEYS}"}, {"NONE", ""}, {"A B", "x"}};
+    const ConfigTokens tokens{.host = "h", .environment = &environment};
+    const ConfigTokens without{.host = "h"};
+
+    CHECK(expand_tokens("${KEYS}/%h${NONE}$KEYS$", tokens) == "/k/%h${KEYS}/h$KEYS$");
+    CHECK(expand_tokens("%%${A B}{}", tokens) == "%x{}");
+    CHECK(expand_tokens("${UNSET}/k", tokens) == std::nullopt);
+    CHECK(expand_tokens("${}", tokens) == std::nullopt);
+    CHECK(expand_tokens("${KEYS", tokens) == std::nullopt);
+    CHECK(expand_tokens("${KEYS}/%h", without) == "${KEYS}/h");
+    CHECK(read("Include ${HOME}/c\n").obstacle == "Include in /c, line 1");
+}
