@@ -161,7 +161,9 @@ KnownHosts& KnownHostsFiles::read(const std::string& path) {
         .first->second;
 }
 
-HostKeyVerdict judge_host_key(const std::vector<KnownKey>& keys, std::string_view blob) {
+HostKeyVerdict judge_host_key(const std::vector<KnownKey>& keys,
+                              std::string_view blob,
+                              const std::vector<KnownKey>& without_port) {
     bool is_known = false;
     bool has_other = false;
     for (const auto& key : keys) {
@@ -176,7 +178,14 @@ HostKeyVerdict judge_host_key(const std::vector<KnownKey>& keys, std::string_vie
     if (is_known) {
         return HostKeyVerdict::known;
     }
-    return has_other ? HostKeyVerdict::changed : HostKeyVerdict::unknown;
+    if (has_other) {
+        return HostKeyVerdict::changed;
+    }
+    if (without_port.empty()) {
+        return HostKeyVerdict::unknown;
+    }
+    const auto verdict = judge_host_key(without_port, blob);
+    return verdict == HostKeyVerdict::changed ? HostKeyVerdict::unknown : verdict;
 }
 
 std::string host_key_algorithms(const std::vector<KnownKey>& keys) {

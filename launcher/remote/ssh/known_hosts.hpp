@@ -80,8 +80,11 @@ private:
 
 enum class HostKeyVerdict { known, unknown, changed, revoked };
 
+/// `without_port`: keys of the host's name alone, which count where `keys`, those of its name and
+/// port, do not tell. As in ssh, another key there changes nothing.
 [[nodiscard]] HostKeyVerdict judge_host_key(const std::vector<KnownKey>& keys,
-                                            std::string_view blob);
+                                            std::string_view blob,
+                                            const std::vector<KnownKey>& without_port = {});
 
 /// The host key algorithms to ask for, those first that a key is known for: "ssh-ed25519,...".
 /// Empty: only keys are known that libssh2 cannot check (RSA, certificate authorities).

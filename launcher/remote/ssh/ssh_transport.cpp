@@ -38,6 +38,12 @@ bool is_about_algorithms(int code) {
     return std::ranges::find(kCodes, code) != kCodes.end();
 }
 
+/// "-p 2222 node1": what leads a person's ssh to the same place.
+std::string to_ssh_words(const SshTarget& target) {
+    return (target.asked_port ? "-p " + std::to_string(*target.asked_port) + " " : "") +
+           target.host;
+}
+
 }  // namespace
 
 SshTransport::SshTransport(IoThread& io,
@@ -294,14 +300,15 @@ bool SshTransport::take_handshake(Step step) {
 bool SshTransport::check_host_key() {
     const auto key = session_->host_key();
     const auto shown = key_type(key) + " " + fingerprint(key);
-    switch (judge_host_key(target_.known_keys, key)) {
+    switch (judge_host_key(target_.known_keys, key, target_.keys_without_port)) {
         case HostKeyVerdict::known:
             enter(State::sign_in);
             sign_in_ = std::make_unique<SignIn>(target_, keys_, [this] { wake(); });
             return true;
         case HostKeyVerdict::unknown:
             finish(Error{Errc::unavailable, "its host key is not known (" + shown + "); run `ssh " +
-                                                target_.host + "` once, or add the key to " +
+                                                to_ssh_words(target_) +
+                                                "` once, or add the key to " +
                                                 target_.known_hosts_file});
             return false;
         case HostKeyVerdict::changed:

@@ -21,6 +21,7 @@ namespace hvd::launch::ssh {
 namespace {
 
 constexpr std::size_t kMaxFile = std::size_t{16} << 20;
+constexpr int kSshPort = 22;
 constexpr std::string_view kSystemConfig = "/etc/ssh/ssh_config";
 
 std::string read_or_empty(const std::string& path) {
@@ -167,11 +168,22 @@ bool load_known_hosts(SshTarget& target,
     for (const auto& name : global) {
         files.push_back(expand_tokens(name, tokens).value_or(name));
     }
-    for (const auto& path : files) {
-        auto keys = known_hosts.read(path).find(target.known_hosts_name);
-        std::ranges::move(keys, std::back_inserter(target.known_keys));
+    const auto find_keys = [&](const std::string& name) {
+        std::vector<KnownKey> keys;
+        for (const auto& path : files) {
+            std::ranges::move(known_hosts.read(path).find(name), std::back_inserter(keys));
+        }
+        return keys;
+    };
+    target.known_keys = find_keys(target.known_hosts_name);
+    const bool has_key = std::ranges::any_of(target.known_keys, [](const KnownKey& key) {
+        return key.marker != KnownKey::Marker::revoked;
+    });
+    if (!has_key && target.port != kSshPort && !config.host_key_alias) {
+        target.keys_without_port = find_keys(target.name);
     }
-    target.host_key_algorithms = host_key_algorithms(target.known_keys);
+    target.host_key_algorithms = host_key_algorithms(
+        target.keys_without_port.empty() ? target.known_keys : target.keys_without_port);
     return true;
 }
 
@@ -252,12 +264,11 @@ std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
                                                   const LocalUser& me,
                                                   const Environment& environment,
                                                   KnownHostsFiles& known_hosts) {
-    constexpr int kSshPort = 22;
     const auto config = read_config(host, options, me);
     if (config.obstacle) {
         return UseSystemSsh{"of " + *config.obstacle};
     }
-    SshTarget target{.host = host.name};
+    SshTarget target{.host = bare_name(host)};
     ConfigTokens tokens{
         .host = bare_name(host), .original = bare_name(host), .local = me.name, .home = me.home};
     const auto name = expand_tokens(config.hostname.value_or(bare_name(host)), tokens);
@@ -266,9 +277,8 @@ std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
         return UseSystemSsh{"it could not be told where, or as whom, to connect"};
     }
     target.name = *name;
-    target.port = host.port      ? *host.port
-                  : options.port ? *options.port
-                                 : config.port.value_or(kSshPort);
+    target.asked_port = host.port ? host.port : options.port;
+    target.port = target.asked_port.value_or(config.port.value_or(kSshPort));
     tokens.host = target.name;
     tokens.port = std::to_string(target.port);
     tokens.user = target.user;

@@ -26,10 +26,11 @@ struct LocalUser {
 [[nodiscard]] LocalUser local_user(const Environment& environment);
 
 struct SshTarget {
-    std::string host{};                    // as the user wrote it
+    std::string host{};                    // as the user wrote it, without brackets
     std::string name{};                    // to be resolved: a name or an address
     std::optional<std::string> address{};  // of the name, where /etc/hosts tells it
     int port = 22;
+    std::optional<int> asked_port{};  // by the host's spec or -p, not by the settings
     std::string user{};
     std::optional<int> address_family{};        // AF_INET, AF_INET6
     std::optional<std::string> agent_socket{};  // of ssh-agent
@@ -37,6 +38,7 @@ struct SshTarget {
     bool identities_only = false;               // of the agent, only keys that the files name
     std::vector<std::string> other_methods{};   // that ssh would try too: "gssapi-with-mic"
     std::vector<KnownKey> known_keys{};
+    std::vector<KnownKey> keys_without_port{};  // where none is known for its port
     std::string known_hosts_name{};
     std::string known_hosts_file{};  // where a key is to be added
     std::string host_key_algorithms{};

@@ -163,6 +163,20 @@ def test_a_host_that_trusts_the_host_of_horovodrun(cluster):
     goes_through_ssh(job, reason, "h2")
 
 
+def test_a_host_known_by_its_name_alone_is_known_at_another_port(cluster):
+    hosts = cluster(2, {2: HostOptions(sshd_config="Port 22\nPort 2222\n")})
+    known = hosts.lab.files.folder / "h1/ssh/ssh_known_hosts"
+    lines = known.read_text()
+
+    goes_by_itself(hosts.run("-H", "ssh://h2:2222/1", "hostname"), "h2")
+    known.write_text(lines.replace("h2", "h3"))
+    job = hosts.run("-H", "ssh://h2:2222/1", "hostname")
+
+    assert job.code == 125
+    assert "its host key is not known" in job.said[0]
+    assert "run `ssh -p 2222 h2` once" in job.said[0]
+
+
 @pytest.mark.parametrize("kind", ["ed25519", "rsa"])
 def test_the_key_that_the_command_line_names_and_no_other(cluster, kind):
     hosts = cluster(3)

@@ -76,6 +76,25 @@ TEST_CASE("a host key is known, changed, unknown or revoked") {
     CHECK(judge("node7 ssh-ed25519\nnode7\n#node7 ssh-ed25519 " + kKey) == HostKeyVerdict::unknown);
 }
 
+TEST_CASE("a key of the name without its port counts where the port has none") {
+    const auto verdict = [](const std::string& file) {
+        KnownHosts hosts(std::string(file), "/k");
+        return judge_host_key(hosts.find("[node7]:2222"), decode_base64(kKey).value_or(""),
+                              hosts.find("node7"));
+    };
+    const auto right = " ssh-ed25519 " + kKey + "\n";
+    const auto wrong = " ssh-ed25519 " + kOther + "\n";
+
+    CHECK(verdict("node7" + right) == HostKeyVerdict::known);
+    CHECK(verdict("node7" + wrong) == HostKeyVerdict::unknown);
+    CHECK(verdict("[node7]:2222" + wrong + "node7" + right) == HostKeyVerdict::changed);
+    CHECK(verdict("[node7]:2222" + right + "node7" + wrong) == HostKeyVerdict::known);
+    CHECK(verdict("@revoked [node7]:2222" + right + "node7" + right) == HostKeyVerdict::revoked);
+    CHECK(verdict("@revoked node7" + right + "node7" + right) == HostKeyVerdict::revoked);
+    CHECK(verdict("@revoked node7" + right) == HostKeyVerdict::revoked);
+    CHECK(verdict("") == HostKeyVerdict::unknown);
+}
+
 TEST_CASE("lines that match a name keep their order, however they spell it") {
     KnownHosts hosts("a,node7,node7 ssh-ed25519 " + kKey + "\n# none\nnode* ssh-ed25519 " + kOther +
                          "\n|1|f/n3Um5hdjRZQ9LKStngr/hCayI=|CTVz03eyQcF5oTKC0TtF0j9+OWc= "

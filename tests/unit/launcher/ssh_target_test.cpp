@@ -24,9 +24,11 @@ const std::string kKey =
 class Home {
 public:
     Home() {
-        (void)folder_.write("known", "node1 " + kKey);
+        know("node1 " + kKey);
         (void)folder_.write("key", "");
     }
+
+    void know(const std::string& lines) const { (void)folder_.write("known", lines); }
 
     [[nodiscard]] std::string path() const { return folder_.path().string(); }
 
@@ -92,4 +94,36 @@ TEST_CASE("an agent is named by its path, by a variable, or not at all") {
     CHECK(home.target("IdentityAgent $KEYS\n").agent_socket == home.path());
     CHECK(home.target("IdentityAgent $GONE\n").agent_socket == std::nullopt);
     CHECK(home.target("IdentityAgent none\n").agent_socket == std::nullopt);
+}
+
+TEST_CASE("a host is known at another port by its name alone, where nothing is known of the port") {
+    const Home home;
+    const Host host{.name = "node1", .port = 2222};
+    const auto target = std::get<SshTarget>(home.make("", host));
+
+    CHECK(target.asked_port == 2222);
+    CHECK(target.known_hosts_name == "[node1]:2222");
+    CHECK(target.known_keys.empty());
+    CHECK(target.keys_without_port.size() == 1);
+    CHECK(target.host_key_algorithms == "ssh-ed25519");
+    CHECK(std::get<SshTarget>(home.make("")).keys_without_port.empty());
+    CHECK(std::get<SshTarget>(home.make("Port 2222\n")).keys_without_port.size() == 1);
+    CHECK(std::get<SshTarget>(home.make("Port 2222\n")).asked_port == std::nullopt);
+    CHECK(std::get<SshTarget>(home.make("HostKeyAlias x\n", host)).keys_without_port.empty());
+    CHECK(std::get<UseSystemSsh>(home.make("StrictHostKeyChecking no\n", host)).reason ==
+          "of StrictHostKeyChecking no");
+}
+
+TEST_CASE("what is known of the port goes before the name alone") {
+    const Home home;
+    const Host host{.name = "node1", .port = 2222};
+    const auto known = [&](const std::string& line) {
+        home.know(line + kKey + "node1 " + kKey);
+        return home.make("", host);
+    };
+
+    CHECK(std::get<SshTarget>(known("[node1]:2222 ")).known_keys.size() == 1);
+    CHECK(std::get<SshTarget>(known("[node1]:2222 ")).keys_without_port.empty());
+    CHECK(std::get<SshTarget>(known("@revoked [node1]:2222 ")).keys_without_port.size() == 1);
+    CHECK(std::holds_alternative<UseSystemSsh>(known("@cert-authority [node1]:2222 ")));
 }
