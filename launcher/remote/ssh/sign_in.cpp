@@ -132,13 +132,16 @@ Step SignIn::step(SshSession& session) {
         }
         const int code = session.last_code();
         add_to(refused_, current.label);
-        if (code != LIBSSH2_ERROR_AUTHENTICATION_FAILED &&
-            code != LIBSSH2_ERROR_PUBLICKEY_UNVERIFIED && code != LIBSSH2_ERROR_FILE) {
+        const auto& farewell = session.farewell();
+        if (farewell ||
+            (code != LIBSSH2_ERROR_AUTHENTICATION_FAILED &&
+             code != LIBSSH2_ERROR_PUBLICKEY_UNVERIFIED && code != LIBSSH2_ERROR_FILE)) {
             // ssh tries certificates first, and so may be let in before it has tried too much.
             const bool is_final = obstacles_.empty() && target_.other_methods.empty();
             error_ = Error{is_final ? Errc::unavailable : Errc::unsupported,
-                           "authentication as " + target_.user + ": " + session.last_error() +
-                               "; tried " + refused_};
+                           "authentication as " + target_.user + ": " +
+                               (farewell ? told_by(*farewell) : session.last_error()) + "; tried " +
+                               refused_};
             return Step::failed;
         }
         if (code == LIBSSH2_ERROR_FILE) {
@@ -148,6 +151,14 @@ Step SignIn::step(SshSession& session) {
         ++next_;
     }
     return give_up(session);
+}
+
+/// sshd lets one try as many keys as MaxAuthTries says.
+std::string SignIn::told_by(const std::string& farewell) const {
+    const auto keys = next_ == 0 ? "1 key" : std::to_string(next_ + 1) + " keys";
+    return "the host hung up after " + keys + " (" + farewell +
+           "); name the right one with -i KEY, or in ~/.ssh/config with IdentityFile and "
+           "IdentitiesOnly yes";
 }
 
 Step SignIn::attempt(SshSession& session, const Attempt& attempt) {

@@ -53,6 +53,7 @@ private:
     [[nodiscard]] Step attempt(SshSession& session, const Attempt& attempt);
     [[nodiscard]] std::optional<Result<std::string>> sign(const std::string& blob,
                                                           std::string_view text);
+    [[nodiscard]] std::string told_by(const std::string& farewell) const;
     [[nodiscard]] Step give_up(SshSession& session);
 
     const SshTarget& target_;        // of the transport that owns this

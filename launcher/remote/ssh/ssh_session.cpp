@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/ssh/ssh_session.hpp"
 
+#include "collectives/base/text.hpp"
 #include "launcher/remote/ssh/encoding.hpp"
 
 #include <algorithm>
@@ -13,6 +14,7 @@ namespace hvd::launch::ssh {
 namespace {
 
 constexpr unsigned kWindow = 2U << 20U;  // bytes that may be under way to us
+constexpr std::size_t kMaxFarewell = 200;
 constexpr std::string_view kSession = "session";
 constexpr std::string_view kExec = "exec";
 
@@ -40,6 +42,20 @@ std::string key_exchanges(LIBSSH2_SESSION* session) {
         ::libssh2_free(session, names);
     }
     return list;
+}
+
+/// Called by libssh2 when the other side takes its leave.
+// NOLINTNEXTLINE(readability-function-size): its parameters are those of libssh2
+void keep_farewell(LIBSSH2_SESSION* /*session*/,
+                   int /*reason*/,
+                   const char* message,
+                   int size,
+                   const char* /*language*/,
+                   int /*language_size*/,
+                   void** abstract) {
+    auto& farewell = *static_cast<std::optional<std::string>*>(*abstract);
+    const std::string_view text(message, message == nullptr ? 0 : static_cast<std::size_t>(size));
+    farewell = one_line(text, kMaxFarewell);
 }
 
 /// Called by libssh2 with what is to be signed. -37 (again) has the same call repeated later.
@@ -78,13 +94,15 @@ int sign_for_libssh2(LIBSSH2_SESSION* /*session*/,
 }  // namespace
 
 SshSession::SshSession(int fd, const std::string& algorithms)
-    : session_(initialise() ? ::libssh2_session_init_ex(nullptr, nullptr, nullptr, nullptr)
+    : session_(initialise() ? ::libssh2_session_init_ex(nullptr, nullptr, nullptr, &farewell_)
                             : nullptr),
       fd_(fd) {
     if (session_ == nullptr) {
         throw Exception({Errc::internal, "libssh2: no session can be made"});
     }
     ::libssh2_session_set_blocking(session_, 0);
+    (void)::libssh2_session_callback_set(session_, LIBSSH2_CALLBACK_DISCONNECT,
+                                         reinterpret_cast<void*>(keep_farewell));
     (void)::libssh2_session_method_pref(session_, LIBSSH2_METHOD_HOSTKEY, algorithms.c_str());
     (void)::libssh2_session_method_pref(session_, LIBSSH2_METHOD_KEX,
                                         key_exchanges(session_).c_str());

@@ -44,6 +44,10 @@ public:
     /// What the host accepts: "publickey,password". Only after something else was refused.
     [[nodiscard]] Step list_methods(const std::string& user, std::string& methods);
 
+    /// Why the host has hung up, in its own words; nothing while it has not. To libssh2 that is
+    /// mostly a refusal like any other.
+    [[nodiscard]] const std::optional<std::string>& farewell() const noexcept { return farewell_; }
+
     [[nodiscard]] Step open_channel();
 
     /// One that has been closed: another may be opened then.
@@ -75,6 +79,7 @@ private:
     LIBSSH2_SESSION* session_ = nullptr;
     LIBSSH2_CHANNEL* channel_ = nullptr;
     int fd_;
+    std::optional<std::string> farewell_;
     Sign sign_;
     void* signer_ = &sign_;  // what libssh2 hands to the signing function
 };

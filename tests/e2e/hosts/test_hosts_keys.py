@@ -104,6 +104,26 @@ def test_an_rsa_key_in_an_agent_goes_through_ssh(keyed):
     assert len(job.said) == 1 and SYSTEM in job.said[0] and "ssh-rsa" in job.said[0]
 
 
+def test_an_agent_with_more_keys_than_the_host_lets_one_try(keyed):
+    hosts = keyed(2, "ed25519")
+    where = start_agent(hosts, "ed25519")
+    env = hosts.head.environment("root", **where)
+    hosts.head.run("ssh-add", "-D", env=env, check=True)
+    for number in range(7):
+        key = f"/root/other{number}"
+        hosts.head.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key, check=True)
+        hosts.head.run("ssh-add", key, env=env, check=True)
+
+    job = hosts.run("-np", 1, "-H", "h2:1", *TELL, env=where)
+    named = hosts.run("-np", 1, "-H", "h2:1", "-i", "/root/.ssh/id_ed25519", *TELL, env=where)
+
+    said = "\n".join(job.said)
+    assert job.code == 125
+    assert "the host hung up after 6 keys (Too many authentication failures)" in said
+    assert "-i KEY" in said and "IdentitiesOnly yes" in said
+    assert named.lines == ["[0]<stdout>:h2"], named.err
+
+
 def test_an_encrypted_key_without_an_agent_is_named(keyed):
     hosts = keyed(2, "ed25519", "secret words")
 
