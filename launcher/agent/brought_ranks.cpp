@@ -128,10 +128,14 @@ bool BroughtRanks::handle(Guest& guest) {
 }
 
 bool BroughtRanks::take_claim(Guest& guest, const ShimClaim& claim) {
-    ShimOrder order{.refusal = reason_to_refuse(claim), .env = {}, .cpus = {}};
+    ShimOrder order{.refusal = reason_to_refuse(claim)};
     auto* rank = order.refusal.empty() ? find(claim.rank) : nullptr;
     if (rank != nullptr) {
         order.env = added_environment(job_, plan_, *rank->spec);
+        order.is_env_clean = job_.is_env_clean;
+        if (order.is_env_clean) {
+            order.env.merge(common_environment(job_, plan_));
+        }
         order.cpus.assign(rank->spec->cpus.begin(), rank->spec->cpus.end());
         rank->pid = guest.pid;
         rank->pidfd = open_pidfd(guest.pid);

@@ -76,6 +76,7 @@ void Session::bring(wire::Start& start) {
     plan.ranks = std::move(plan.launchers);
     has_launcher_ = !plan.ranks.empty();
     if (has_launcher_) {
+        plan.inherits_env = plan.inherits_env || start.job.is_env_clean;  // it needs a PATH, a HOME
         launcher_name_ = plan.ranks.front().argv.front();
     }
 }

@@ -54,6 +54,11 @@ Result<int> read_number(const Environment& environment, std::string_view name, i
     return *number;
 }
 
+bool is_of_mpi(std::string_view name) {
+    return std::ranges::any_of(kMpiVariables,
+                               [&](std::string_view start) { return name.starts_with(start); });
+}
+
 std::string host_name() {
     std::array<char, 256> name{};
     return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
@@ -256,6 +261,9 @@ int run_shim(std::span<char* const> command) {
         agent->report(std::move(step), error_number);  // horovodrun says it
         return exit_code;
     };
+    if (order->is_env_clean) {
+        std::erase_if(environment, [](const auto& entry) { return !is_of_mpi(entry.first); });
+    }
     for (auto& [name, value] : order->env) {
         environment.insert_or_assign(name, std::move(value));
     }

@@ -34,6 +34,7 @@ std::vector<std::byte> encode(const ShimOrder& order) {
     body.text(order.refusal);
     body.list(order.env,
               [&](const auto& entry) { body.text(entry.first + "=" + entry.second + '\0'); });
+    body.number(static_cast<std::uint32_t>(order.is_env_clean ? 1 : 0));
     body.list(order.cpus, [&](std::int32_t cpu) { body.number(cpu); });
     return framed(body);
 }
@@ -68,6 +69,7 @@ Result<ShimOrder> decode_order(std::span<const std::byte> body) {
         order.env.insert_or_assign(entry.substr(0, equals),
                                    entry.substr(equals + 1, entry.size() - equals - 2));
     }
+    order.is_env_clean = reader.number<std::uint32_t>() != 0;
     order.cpus = reader.list<std::int32_t>([&] { return reader.number<std::int32_t>(); });
     HVD_TRY_STATUS(reader.finish("order for a shim"));
     return order;

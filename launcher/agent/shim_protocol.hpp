@@ -31,9 +31,10 @@ struct ShimClaim {
 
 /// Agent → shim: how the rank is to be set up.
 struct ShimOrder {
-    std::string refusal;             // why it is none of ours; empty: it is
-    Environment env;                 // on top of what the shim has
-    std::vector<std::int32_t> cpus;  // to pin to, or none
+    std::string refusal{};             // why it is none of ours; empty: it is
+    Environment env{};                 // on top of what the shim has
+    bool is_env_clean = false;         // of which only what is MPI's own goes on
+    std::vector<std::int32_t> cpus{};  // to pin to, or none
     friend bool operator==(const ShimOrder&, const ShimOrder&) = default;
 };
 

@@ -21,4 +21,8 @@ inline constexpr std::array<TaskNames, 4> kTaskNames{{
     {"a launcher with PMIx", "PMIX_RANK", ""},
 }};
 
+/// How the variables begin by which a task finds its MPI.
+inline constexpr std::array<std::string_view, 10> kMpiVariables{
+    "OMPI_", "OPAL_", "PMIX_", "PRTE_", "PMI_", "HYDRA_", "HYDI_", "MPI_", "I_MPI_", "JSM_"};
+
 }  // namespace hvd::launch::agent

@@ -94,7 +94,8 @@ private:
                     .env = {},
                     .ranks_env = {},
                     .cwd = request_.cwd,
-                    .argv = request_.command};
+                    .argv = request_.command,
+                    .is_env_clean = request_.env_clean};
         if (!is_all_here_) {
             job.env = portable_environment(request_, shared_);
             only_here_ = shared_;

@@ -66,6 +66,7 @@ struct JobPlan {
     Environment ranks_env;  // set for all ranks
     std::string cwd{};      // of all ranks
     std::vector<std::string> argv{};
+    bool is_env_clean = false;  // what mpirun gives the ranks besides is dropped, but MPI's own
 
     friend bool operator==(const JobPlan&, const JobPlan&) = default;
 };

@@ -32,7 +32,7 @@ void fields(auto& io, Is<ProcessSpec> auto& spec) {
 }
 
 void fields(auto& io, Is<JobPlan> auto& job) {
-    io(job.id, job.env, job.ranks_env, job.cwd, job.argv);
+    io(job.id, job.env, job.ranks_env, job.cwd, job.argv, job.is_env_clean);
 }
 
 void fields(auto& io, Is<HostPlan> auto& plan) {

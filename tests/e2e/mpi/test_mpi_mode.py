@@ -72,6 +72,28 @@ def test_the_ranks_have_the_whole_contract(launcher: Launcher, mpirun: dict[str,
     assert got == [f"{rank} 3 {rank} 3 0 1" for rank in range(3)]
 
 
+def test_a_clean_environment_is_that_of_the_ranks_and_not_of_mpirun(
+    launcher: Launcher, mpirun: dict[str, str]
+) -> None:
+    def names(*mode: str) -> set[str]:
+        ended = launcher.run(
+            *mode,
+            *("-np", 2, "--env-clean", "--env", "OWN=1", "--env-pass", "KEPT"),
+            *("sh", "-c", "tr '\\0' '\\n' < /proc/$$/environ | sed 's/^/got /; s/=.*//'"),
+            env={**mpirun, "KEPT": "1", "DROPPED": "1"},
+        )
+        assert ended.code == 0, ended.err
+        return {line.split("got ")[1] for line in ended.lines if "got " in line}
+
+    native, through_mpi = names(), names("--mpi")
+
+    assert {"OWN", "KEPT", "HOROVOD_RANK"} <= native
+    assert "DROPPED" not in native | through_mpi
+    assert native <= through_mpi
+    extra = through_mpi - native - {"HOROVOD_MPI_JOB"}
+    assert all(re.match("OMPI_|PMIX_|PMI_|HYD|MPI_", name) for name in extra), extra
+
+
 def test_a_dry_run_prints_the_line_and_starts_nothing(
     launcher: Launcher, open_mpi: dict[str, str]
 ) -> None:

@@ -69,11 +69,12 @@ class Agent:
         cpus: tuple[int, ...] = (),
         refusal: str = "",
         fds: tuple[int, ...] = (),
+        clean: bool = False,
     ) -> None:
         entries = [f"{name}={value}\0".encode() for name, value in (env or {}).items()]
         body = text(refusal.encode()) + struct.pack("<I", len(entries))
         body += b"".join(text(entry) for entry in entries)
-        body += struct.pack(f"<I{len(cpus)}i", len(cpus), *cpus)
+        body += struct.pack(f"<II{len(cpus)}i", clean, len(cpus), *cpus)
         frame = text(body)
         sent = socket.send_fds(shim, [frame[:100]], fds)
         if frame[sent:]:
@@ -131,6 +132,14 @@ def test_a_rank_has_what_the_agent_ordered(agent: Agent) -> None:
 
     assert said == f"['1', 'new', '=', '2'] [{cpu}] 9 [0, 1, 2, 3]"
     assert process.returncode == 0
+
+
+def test_of_a_clean_environment_only_what_is_of_mpi_goes_on(agent: Agent) -> None:
+    with agent.start("/usr/bin/env", KEPT="1", OMPI_MCA_x="2") as process:
+        agent.order(agent.take_claim(), {"NEW": "3"}, clean=True)
+        out, _ = process.communicate(timeout=20)
+
+    assert sorted(out.split()) == [b"NEW=3", b"OMPI_MCA_x=2", b"PMI_RANK=2", b"PMI_SIZE=4"]
 
 
 def test_a_descriptor_that_was_given_stays_open(agent: Agent) -> None:

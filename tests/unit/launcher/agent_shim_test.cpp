@@ -41,7 +41,8 @@ TEST_CASE("a task that cannot be is refused with the variable") {
 
 TEST_CASE("frames of a shim come whole, however they were cut") {
     const ShimClaim claim{.build_id = "b", .job_id = "j", .rank = 3, .size = 4};
-    const ShimOrder order{.refusal = "", .env = {{"A", "1"}, {"B", ""}}, .cpus = {2, 3}};
+    const ShimOrder order{
+        .refusal = "", .env = {{"A", "1"}, {"B", ""}}, .is_env_clean = true, .cpus = {2, 3}};
     const ShimFailure failure{.step = "execve x", .error_number = 2};
     auto bytes = encode(claim);
     for (const auto& more : {encode(order), encode(failure)}) {
