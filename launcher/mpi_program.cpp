@@ -153,7 +153,7 @@ Result<LaunchPlan> MpiProgram::wrap(LaunchPlan plan, std::span<const HostFacts> 
                                   {.kind = kind,
                                    .program = request_.mpi.program,
                                    .shim = std::move(shim),
-                                   .ssh_port = remote.port,
+                                   .ssh_port = request_.mpi.ssh_port,
                                    .ssh_identity = remote.identity ? remote.identity->string() : "",
                                    .interfaces = interfaces_of(request_),
                                    .binding_args = std::move(*binding),

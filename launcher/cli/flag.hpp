@@ -54,6 +54,9 @@ inline constexpr std::string_view kNetworkInterfaces = "HOROVOD_NETWORK_INTERFAC
 inline constexpr std::string_view kPortRange = "HOROVOD_PORT_RANGE";
 inline constexpr std::string_view kStartTimeout = "HOROVOD_START_TIMEOUT";
 
+/// Where Open MPI has what replaces its ssh.
+inline constexpr std::string_view kRemoteShellVariable = "OMPI_MCA_plm_rsh_agent";
+
 // The sections of --help, in its order.
 [[nodiscard]] FlagSection job_flags();
 [[nodiscard]] FlagSection host_flags();

@@ -29,6 +29,53 @@ bool has_meaning_in_task(std::string_view spelled) {
            });
 }
 
+std::string name_of(const std::optional<std::string>& user) {
+    return user ? "user " + *user : "the user that ssh takes by itself";
+}
+
+/// mpirun runs on the first host and reaches the others by a ssh of its own, which can be told one
+/// port for all of them.
+Status check_mpi_hosts(const Draft& draft, MpiRequest& mpi) {
+    const auto& hosts = draft.request.hosts;
+    const auto& remote = draft.request.remote;
+    mpi.ssh_port = remote.port;
+    if (hosts.size() < 2) {
+        return ok();
+    }
+    const auto refuse = [&](const std::string& what, const std::string& remedy) {
+        return wrong("--mpi: " + what + ", but mpirun reaches the other hosts from " +
+                     hosts.front().name + " by an ssh of its own; " + remedy);
+    };
+    const std::string block = "write it into a Host block of ~/.ssh/config there";
+    const bool knows_shell = find(draft.environment, kRemoteShellVariable) ||
+                             mpi.args.find("_agent") != std::string::npos ||
+                             mpi.args.find("-launcher") != std::string::npos;
+    if (!remote.shell.empty() && remote.shell != "blaunch" && !knows_shell) {
+        return refuse("--remote-shell '" + remote.shell + "' starts the agents",
+                      "tell mpirun too, as by --mpi-args='--mca plm_rsh_agent COMMAND' or "
+                      "'-launcher ssh -launcher-exec COMMAND'");
+    }
+    const auto port_of = [&](const Host& host) { return host.port ? host.port : remote.port; };
+    mpi.ssh_port = port_of(hosts[1]);
+    for (std::size_t index = 1; index < hosts.size(); ++index) {
+        const auto& host = hosts[index];
+        if (host.name.starts_with('[')) {
+            return refuse("host " + host.name + " is an IPv6 address, which mpirun cannot be told",
+                          "give the host a name");
+        }
+        if (host.user != hosts.front().user) {
+            return refuse("host " + host.name + " is for " + name_of(host.user) + " and " +
+                              hosts.front().name + " for " + name_of(hosts.front().user),
+                          block);
+        }
+        if (port_of(host) != mpi.ssh_port) {
+            return refuse("hosts " + hosts[1].name + " and " + host.name + " have different ports",
+                          block);
+        }
+    }
+    return ok();
+}
+
 }  // namespace
 
 FlagSection mpi_flags() {
@@ -94,13 +141,18 @@ Status check_mpi(Draft& draft) {
                    ? ok()
                    : wrong("--mpi-args and --binding-args are for mpirun; add --mpi or --jsrun");
     }
+    if (!request.remote.wrap.empty()) {
+        return wrong("--wrap '" + request.remote.wrap + "' does not work with --" +
+                     (request.mpi.is_jsrun ? "jsrun" : "mpi") +
+                     ", whose program starts the ranks; write it before the command instead");
+    }
     if (request.facts_file && request.mpi.is_jsrun) {
         return wrong("--facts does not work with --jsrun: it needs the LSF job that it runs in");
     }
     if (request.facts_file) {
         return wrong("--facts does not work with --mpi: which mpirun is here must be looked up");
     }
-    return ok();
+    return request.mpi.is_jsrun ? ok() : check_mpi_hosts(draft, request.mpi);
 }
 
 Result<std::optional<Task>> find_own_task(const Draft& draft) {

@@ -29,9 +29,8 @@ using po::command_line_style::unix_style;
 constexpr int kStyle =
     (unix_style & ~allow_guessing & ~allow_sticky & ~short_allow_adjacent) | allow_long_disguise;
 
-/// Where Open MPI has what replaces its ssh. As in the original, only Kubeflow's takes the place of
-/// ours: what else is written there ("ssh : rsh") is meant for mpirun.
-constexpr std::string_view kRemoteShellVariable = "OMPI_MCA_plm_rsh_agent";
+/// As in the original, only Kubeflow's takes the place of our ssh: what else is written there
+/// ("ssh : rsh") is meant for mpirun.
 constexpr std::string_view kKubeflowShell = "/etc/mpi/kubexec.sh";
 
 Error wrong(std::string message) {

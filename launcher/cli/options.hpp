@@ -46,6 +46,7 @@ struct MpiRequest {
     std::string binding_args;        // empty: no binding
     bool is_tcp = false;
     std::vector<Host> allocation{};  // of jsrun: all its hosts in their order, with their slots
+    std::optional<int> ssh_port{};   // for the ssh of mpirun
 
     friend bool operator==(const MpiRequest&, const MpiRequest&) = default;
 };

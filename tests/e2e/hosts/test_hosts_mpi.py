@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from cluster import Cluster, slots
+from support.hosts import HostOptions
 
 WORLD = """
 import horovod.torch as hvd, torch
@@ -40,3 +41,20 @@ def test_an_mpirun_starts_the_ranks_of_two_hosts(
     assert said == [f"6.0 {rank} {rank % 2} {rank // 2} end" for rank in range(4)]
     assert failed.code == 7, failed.err
     hosts.wait_until_clean(2)
+
+
+@pytest.mark.parametrize("mpirun", ["mpirun.openmpi", "mpiexec.hydra"])
+def test_the_port_of_a_host_goes_to_the_ssh_of_mpirun(
+    cluster: Callable[..., Cluster], mpirun: str
+) -> None:
+    if shutil.which(mpirun) is None:
+        pytest.skip(f"{mpirun} is not installed")
+    hosts = cluster(2, {2: HostOptions(sshd_config="Port 22\nPort 2222\n")})
+    where = ("-np", 2, "-H", "h1:1,ssh://h2:2222/1")
+
+    job = hosts.run("--mpi", *where, "hostname", env={"HOROVOD_MPIRUN": mpirun})
+    plan = hosts.run("--mpi", "--dry-run", *where, "hostname", env={"HOROVOD_MPIRUN": mpirun})
+
+    assert job.code == 0, job.err
+    assert sorted(line[-2:] for line in job.lines) == ["h1", "h2"]
+    assert "-p 2222" in plan.out.decode(), plan.out

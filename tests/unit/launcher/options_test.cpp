@@ -272,6 +272,18 @@ TEST_CASE("mode --mpi takes its arguments, and its program from HOROVOD_MPIRUN")
                                                              .is_tcp = true});
 }
 
+TEST_CASE("the ssh of mpirun gets the port of the other hosts") {
+    const auto port = [](const std::string& flags) {
+        return request("-np 2 --mpi " + flags + " a").mpi.ssh_port;
+    };
+
+    CHECK(port("-H a,b") == std::nullopt);
+    CHECK(port("-H a,b -p 2222") == 2222);
+    CHECK(port("-H me@a,ssh://me@b:23/1") == 23);
+    CHECK(port("-H ssh://a:22/1,ssh://b:23/1,c -p 23") == 23);
+    CHECK(port("-H a,b --remote-shell r --mpi-args=-launcher-exec=r") == std::nullopt);
+}
+
 TEST_CASE("what mpirun cannot do, or is not asked to, is refused") {
     const auto [flags, why] = GENERATE(table<std::vector<std::string>, std::string>({
         {{"--mpi-args=-x A"}, "add --mpi or --jsrun"},
@@ -280,6 +292,11 @@ TEST_CASE("what mpirun cannot do, or is not asked to, is refused") {
         {{"--mpi", "--jsrun"}, "--mpi and --jsrun: each is a way to start the ranks; write one"},
         {{"--mpi", "--gloo"}, "--gloo and --mpi: each is a way"},
         {{"--gloo", "--jsrun"}, "--gloo and --jsrun: each is a way"},
+        {{"--mpi", "--wrap", "w"}, "--wrap 'w' does not work with --mpi, whose program starts"},
+        {{"--mpi", "-H", "a,b", "--remote-shell", "r"}, "--mpi: --remote-shell 'r' starts the"},
+        {{"--mpi", "-H", "a,me@b"}, "host b is for user me and a for the user that ssh takes"},
+        {{"--mpi", "-H", "a,ssh://b:22/1,ssh://c:23/1"}, "hosts b and c have different ports"},
+        {{"--mpi", "-H", "a,[fe80::1]"}, "host [fe80::1] is an IPv6 address, which mpirun cannot"},
         {{"--jsrun"}, "inside of an LSF job, and none is here (LSB_MCPU_HOSTS, "},
     }));
     std::vector<std::string> words{"-np", "2"};
