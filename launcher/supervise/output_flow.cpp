@@ -44,25 +44,23 @@ Result<std::unique_ptr<OutputFlow>> OutputFlow::create(IoThread& io,
     auto* self = flow.get();
     HVD_TRY(self->output_,
             JobOutput::create(
-                options, {.on_progress = [self] { self->io_.post([self] { self->progress(); }); },
-                          .on_console_error =
-                              [self](OutputStream stream, int error_number) {
-                                  self->io_.post([self, stream, error_number] {
-                                      self->console_failed(stream, error_number);
-                                  });
-                              },
-                          .files = {.on_error =
-                                        [self](std::string text) {
-                                            self->io_.post([self, text = std::move(text)] {
-                                                self->file_failed(text);
-                                            });
-                                        },
-                                    .on_log_error =
-                                        [self](std::string text) {
-                                            self->io_.post([self, text = std::move(text)] {
-                                                self->say(text);
-                                            });
-                                        }}}));
+                options,
+                {.on_progress = [self] { self->io_.post([self] { self->progress(); }); },
+                 .on_console_error =
+                     [self](OutputStream stream, int error_number) {
+                         self->hear([self, stream, error_number] {
+                             self->console_failed(stream, error_number);
+                         });
+                     },
+                 .files = {.on_error =
+                               [self](std::string text) {
+                                   self->hear(
+                                       [self, text = std::move(text)] { self->file_failed(text); });
+                               },
+                           .on_log_error =
+                               [self](std::string text) {
+                                   self->hear([self, text = std::move(text)] { self->say(text); });
+                               }}}));
     return flow;
 }
 
@@ -114,7 +112,16 @@ void OutputFlow::say_as_is(std::string_view text, std::string_view logged) {
 }
 
 bool OutputFlow::is_idle() {
-    return output_->is_idle();
+    return output_->is_idle() && unheard_ == 0;  // a place counts its failures before its chunks
+}
+
+void OutputFlow::hear(std::function<void()> failure) {
+    ++unheard_;
+    io_.post([this, failure = std::move(failure)] {
+        failure();
+        --unheard_;
+        progress();
+    });
 }
 
 void OutputFlow::limit(Deadline deadline) {

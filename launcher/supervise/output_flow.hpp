@@ -7,6 +7,7 @@
 #include "launcher/output/job_output.hpp"
 #include "launcher/supervise/agents.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -71,6 +72,8 @@ private:
     /// Whether any rank has written anything.
     [[nodiscard]] bool has_begun() const noexcept;
 
+    /// Has a place's failure heard on the thread of `io`. Thread: any.
+    void hear(std::function<void()> failure);
     void progress();
     void give_credit();
     void watch_console();
@@ -87,6 +90,7 @@ private:
     std::vector<std::uint64_t> received_bytes_;  // by host
     std::vector<std::uint64_t> credited_bytes_;
     std::vector<std::string> losses_;
+    std::atomic<int> unheard_ = 0;  // failures on their way here
     std::vector<int> ended_ranks_;  // whose last line may still be open
     bool is_watching_ = false;
     bool is_console_abandoned_ = false;
