@@ -58,7 +58,8 @@ SshTransport::SshTransport(IoThread& io,
       signal_mask_(signal_mask),
       limit_(io),
       soon_(io),
-      dice_(std::random_device{}()) {}
+      dice_(std::random_device{}()),
+      last_words_(io) {}
 
 SshTransport::~SshTransport() = default;
 
@@ -344,6 +345,7 @@ bool SshTransport::try_next_line() {
         return true;
     }
     session_->forget_channel();
+    has_exited_ = is_silent_ = false;
     enter(State::open_channel);
     wake();
     return true;
@@ -384,6 +386,7 @@ void SshTransport::finish(std::optional<Error> error) {
         return;
     }
     limit_.cancel();
+    last_words_.cancel();
     is_line_over_ = !error;
     if (!error && session_) {
         if (const auto words = session_->exit_words()) {

@@ -113,7 +113,10 @@ private:
     std::vector<std::function<void()>> sent_calls_;
     bool is_closing_ = false;
     bool is_end_sent_ = false;
-    std::string errors_;  // last words on the program's standard error
+    Timer last_words_;
+    bool has_exited_ = false;  // the program of the line
+    bool is_silent_ = false;   // for long enough since then
+    std::string errors_;       // last words on the program's standard error
 };
 
 }  // namespace hvd::launch::ssh

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kPiece = 32'000;  // bytes; what one packet takes
 constexpr std::size_t kKeptErrors = 4'096;
+constexpr auto kLastWords = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -55,9 +56,17 @@ bool SshTransport::pump_in() {
             return false;
         }
     }
-    if (!went_on && session_->has_ended()) {
+    if (!went_on && (session_->has_ended() || is_silent_)) {
         enter(State::closing);
         return true;
+    }
+    if (!has_exited_ && session_->exit_words()) {
+        has_exited_ = true;
+        // Something that ~/.bashrc has started may keep its streams open for as long as it lives.
+        last_words_.set(Deadline::in(kLastWords), [this] {
+            is_silent_ = true;
+            drive();
+        });
     }
     return went_on;
 }

@@ -210,3 +210,13 @@ def test_a_dry_run_shows_the_command_that_starts_each_agent(cluster):
     assert lines[2].startswith("  h3: ssh -T -e none -o BatchMode=yes ")
     assert " -p 22 -- h3 '(a line of sh, " in lines[2]
     assert (job.code, len(lines)) == (0, 3)
+
+
+def test_a_program_that_bashrc_leaves_in_the_background_holds_nothing_up(cluster):
+    hosts = cluster(2)
+    hosts.hosts[1].path("/root/.bashrc").write_text("sleep 40 &\n")
+
+    job = hosts.run("-H", "h2:1", "hostname")
+
+    goes_by_itself(job, "h2")
+    assert job.seconds < 20
