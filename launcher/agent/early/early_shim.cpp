@@ -186,17 +186,8 @@ bool receive_order(int socket, Order& order) {
     return order.frame != nullptr && receive(socket, order.frame, order.frame_size, order);
 }
 
-bool is_of_mpi(const char* variable) {
-    for (const auto start : agent::kMpiVariables) {
-        if (starts_with(variable, start)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/// Makes the variables of the rank: the agent's, then those that we have and it does not name; of
-/// them, where it wants a clean environment, what is MPI's own.
+/// Makes the variables of the rank: the agent's, then those that we have and it does not name; in a
+/// clean environment, MPI's own of them.
 /// False where the frame is none of ours or a refusal.
 bool read_order(Order& order, const Given& given) {
     Reader reader(order.frame, order.frame_size);
@@ -222,11 +213,8 @@ bool read_order(Order& order, const Given& given) {
     const bool is_env_clean = reader.u32() != 0;
     *next = nullptr;  // not yet needed by anybody else: memory of the kernel is zero
     for (char** own = given.variables; *own != nullptr; ++own) {
-        std::size_t name_size = 0;
-        while ((*own)[name_size] != '\0' && (*own)[name_size] != '=') {
-            ++name_size;
-        }
-        bool is_new = !is_env_clean || is_of_mpi(*own);
+        const auto name_size = length_of_name(*own);
+        bool is_new = !is_env_clean || starts_with_any(*own, agent::kMpiVariables);
         for (std::size_t index = 0; index < count && is_new; ++index) {
             const char* const other = order.variables[index];
             is_new = !(starts_with(other, {*own, name_size}) && other[name_size] == '=');

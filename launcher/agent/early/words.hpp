@@ -28,6 +28,25 @@ constexpr bool starts_with(const char* text, std::string_view start) noexcept {
     return true;
 }
 
+/// Of a variable: what stands before its `=`.
+constexpr std::size_t length_of_name(const char* variable) noexcept {
+    std::size_t size = 0;
+    while (variable[size] != '\0' && variable[size] != '=') {
+        ++size;
+    }
+    return size;
+}
+
+template <class Starts>
+constexpr bool starts_with_any(const char* text, const Starts& starts) noexcept {
+    for (const std::string_view start : starts) {
+        if (starts_with(text, start)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 constexpr bool equals(const char* text, std::string_view other) noexcept {
     return starts_with(text, other) && text[other.size()] == '\0';
 }

@@ -38,12 +38,6 @@ bool is_about_algorithms(int code) {
     return std::ranges::find(kCodes, code) != kCodes.end();
 }
 
-/// "-p 2222 node1": what leads a person's ssh to the same place.
-std::string to_ssh_words(const SshTarget& target) {
-    return (target.asked_port ? "-p " + std::to_string(*target.asked_port) + " " : "") +
-           target.host;
-}
-
 }  // namespace
 
 SshTransport::SshTransport(IoThread& io,
@@ -308,7 +302,7 @@ bool SshTransport::check_host_key() {
             return true;
         case HostKeyVerdict::unknown:
             finish(Error{Errc::unavailable, "its host key is not known (" + shown + "); run `ssh " +
-                                                to_ssh_words(target_) +
+                                                target_.words_for_ssh +
                                                 "` once, or add the key to " +
                                                 target_.known_hosts_file});
             return false;
@@ -331,24 +325,6 @@ bool SshTransport::check_host_key() {
     }
     finish(Error{Errc::unavailable, "its host key is revoked (" + shown + ")"});
     return false;
-}
-
-/// Over the same connection, if it stands.
-bool SshTransport::try_next_line() {
-    if (state_ != State::over || line_ + 1 >= lines_.size()) {
-        return false;
-    }
-    ++line_;
-    errors_.clear();
-    if (!is_line_over_) {
-        soon_.set(Deadline::in(kNow), [this] { connect(); });
-        return true;
-    }
-    session_->forget_channel();
-    has_exited_ = is_silent_ = false;
-    enter(State::open_channel);
-    wake();
-    return true;
 }
 
 // ---- words ----

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of SshTransport that carries bytes once the line runs.
+// The part of SshTransport that carries bytes once a line runs, and goes on to the next one.
 #include "launcher/remote/ssh/ssh_transport.hpp"
 
 #include <algorithm>
@@ -130,6 +130,24 @@ void SshTransport::close() {
     if (state_ == State::running) {
         wake();
     }
+}
+
+/// Over the same connection, if it stands.
+bool SshTransport::try_next_line() {
+    if (state_ != State::over || line_ + 1 >= lines_.size()) {
+        return false;
+    }
+    ++line_;
+    errors_.clear();
+    if (!is_line_over_) {
+        soon_.set(Deadline::in({}), [this] { connect(); });
+        return true;
+    }
+    session_->forget_channel();
+    has_exited_ = is_silent_ = false;
+    enter(State::open_channel);
+    wake();
+    return true;
 }
 
 }  // namespace hvd::launch::ssh

@@ -268,7 +268,9 @@ std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
     if (config.obstacle) {
         return UseSystemSsh{"of " + *config.obstacle};
     }
-    SshTarget target{.host = bare_name(host)};
+    const auto port = host.port ? host.port : options.port;
+    SshTarget target{.words_for_ssh =
+                         (port ? "-p " + std::to_string(*port) + " " : "") + bare_name(host)};
     ConfigTokens tokens{
         .host = bare_name(host), .original = bare_name(host), .local = me.name, .home = me.home};
     const auto name = expand_tokens(config.hostname.value_or(bare_name(host)), tokens);
@@ -277,8 +279,7 @@ std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
         return UseSystemSsh{"it could not be told where, or as whom, to connect"};
     }
     target.name = *name;
-    target.asked_port = host.port ? host.port : options.port;
-    target.port = target.asked_port.value_or(config.port.value_or(kSshPort));
+    target.port = port.value_or(config.port.value_or(kSshPort));
     tokens.host = target.name;
     tokens.port = std::to_string(target.port);
     tokens.user = target.user;

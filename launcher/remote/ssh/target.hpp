@@ -26,11 +26,10 @@ struct LocalUser {
 [[nodiscard]] LocalUser local_user(const Environment& environment);
 
 struct SshTarget {
-    std::string host{};                    // as the user wrote it, without brackets
+    std::string words_for_ssh{};           // "-p 2222 node1": what leads ssh to the same place
     std::string name{};                    // to be resolved: a name or an address
     std::optional<std::string> address{};  // of the name, where /etc/hosts tells it
     int port = 22;
-    std::optional<int> asked_port{};  // by the host's spec or -p, not by the settings
     std::string user{};
     std::optional<int> address_family{};        // AF_INET, AF_INET6
     std::optional<std::string> agent_socket{};  // of ssh-agent

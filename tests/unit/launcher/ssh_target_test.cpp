@@ -101,14 +101,14 @@ TEST_CASE("a host is known at another port by its name alone, where nothing is k
     const Host host{.name = "node1", .port = 2222};
     const auto target = std::get<SshTarget>(home.make("", host));
 
-    CHECK(target.asked_port == 2222);
+    CHECK(target.words_for_ssh == "-p 2222 node1");
     CHECK(target.known_hosts_name == "[node1]:2222");
     CHECK(target.known_keys.empty());
     CHECK(target.keys_without_port.size() == 1);
     CHECK(target.host_key_algorithms == "ssh-ed25519");
     CHECK(std::get<SshTarget>(home.make("")).keys_without_port.empty());
     CHECK(std::get<SshTarget>(home.make("Port 2222\n")).keys_without_port.size() == 1);
-    CHECK(std::get<SshTarget>(home.make("Port 2222\n")).asked_port == std::nullopt);
+    CHECK(std::get<SshTarget>(home.make("Port 2222\n")).words_for_ssh == "node1");
     CHECK(std::get<SshTarget>(home.make("HostKeyAlias x\n", host)).keys_without_port.empty());
     CHECK(std::get<UseSystemSsh>(home.make("StrictHostKeyChecking no\n", host)).reason ==
           "of StrictHostKeyChecking no");
