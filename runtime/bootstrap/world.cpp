@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bootstrap/world.hpp"
 
-#include "collectives/base/text.hpp"
 #include "collectives/rendezvous/launch_env.hpp"
 #include "collectives/selector/selector.hpp"
 #include "runtime/bootstrap/foreign_board.hpp"
