@@ -127,7 +127,7 @@ Status check_identity(const LaunchRequest& request) {
         return ok();
     }
     const auto& path = *request.remote.identity;
-    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     int reason = file ? 0 : errno;
     std::error_code unknown;
     if (std::filesystem::is_directory(path, unknown)) {
