@@ -48,8 +48,11 @@ public:
                              std::to_string(kAgentProtocolVersion) +
                              "; horovodrun and the horovod package must be of one release"};
         }
+        first_world_ = static_cast<int>(welcome->first_world);
         return ok();
     }
+
+    [[nodiscard]] int first_world() const noexcept override { return first_world_; }
 
     [[nodiscard]] Status put(std::string_view key, std::span<const std::byte> value) override {
         const auto request = next_request_++;
@@ -224,6 +227,7 @@ private:
     std::deque<PeerLoss> losses_;  // not asked for yet
     std::optional<PeerLoss> first_loss_;
     std::uint32_t next_request_ = 1;
+    int first_world_ = 0;
 
     // The door for `report`, which any thread may call.
     std::mutex send_mutex_;

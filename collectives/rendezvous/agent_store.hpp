@@ -26,6 +26,10 @@ public:
     /// takes at most a second. Thread: any.
     [[nodiscard]] virtual Status report(ReportKind kind, int peer, std::string_view text) = 0;
 
+    /// How many worlds earlier processes of this rank have entered, as those of a script that runs
+    /// two programs.
+    [[nodiscard]] virtual int first_world() const noexcept = 0;
+
     /// The first rank of the job that is gone, also where `next_loss` has told it. Waits for word
     /// of one.
     [[nodiscard]] virtual std::optional<PeerLoss> first_loss(Deadline deadline) = 0;

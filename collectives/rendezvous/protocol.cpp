@@ -76,6 +76,7 @@ void write(ByteWriter& writer, const Report& report) {
 }
 void write(ByteWriter& writer, const Welcome& welcome) {
     writer.number(welcome.version);
+    writer.number(welcome.first_world);
 }
 void write(ByteWriter& writer, const Done& done) {
     writer.number(done.request);
@@ -113,7 +114,8 @@ Report read(ByteReader& reader, std::type_identity<Report>) {
             .text = reader.text()};
 }
 Welcome read(ByteReader& reader, std::type_identity<Welcome>) {
-    return {.version = reader.number<std::uint16_t>()};
+    return {.version = reader.number<std::uint16_t>(),
+            .first_world = reader.number<std::uint32_t>()};
 }
 Done read(ByteReader& reader, std::type_identity<Done>) {
     return {.request = reader.number<std::uint32_t>()};

@@ -27,7 +27,7 @@
 
 namespace hvd::coll {
 
-inline constexpr std::uint16_t kAgentProtocolVersion = 3;
+inline constexpr std::uint16_t kAgentProtocolVersion = 4;
 inline constexpr std::size_t kMaxAgentFrame = std::size_t{16}
                                               << 20;  // bytes, a larger one is refused
 
@@ -67,6 +67,7 @@ struct Report {
 };
 struct Welcome {
     std::uint16_t version = kAgentProtocolVersion;
+    std::uint32_t first_world = 0;  // of this process; earlier ones of its rank had those below
     friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 struct Done {

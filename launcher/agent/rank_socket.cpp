@@ -13,6 +13,7 @@
 #include <utility>
 #include <variant>
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -130,7 +131,7 @@ bool RankSocket::handle_messages(ConnectionId id) {
         if (connection.rank) {
             pass_on(id, **message);
         } else if (greet(connection, **message)) {
-            send(id, Welcome{});
+            send(id, Welcome{.first_world = first_world_of(id)});
             for (const auto& lost : lost_) {
                 send(id, lost);
             }
@@ -178,14 +179,41 @@ std::string RankSocket::reason_to_refuse(const Connection& connection, const Hel
     return {};
 }
 
+/// The ranks count their worlds alike, but each process from 0. One that comes while another of its
+/// rank is here is told what that was, and finds its keys taken.
+std::uint32_t RankSocket::first_world_of(ConnectionId id) {
+    const auto& connection = connections_.at(id);
+    auto& worlds = worlds_[*connection.rank];
+    const auto is_here = [&](const auto& entry) {
+        pollfd other{entry.second.fd.get(), POLLRDHUP, 0};
+        return entry.second.rank == connection.rank && entry.second.pid == worlds.pid &&
+               ::poll(&other, 1, 0) == 0;
+    };
+    if (connection.pid != worlds.pid && std::ranges::none_of(connections_, is_here)) {
+        worlds = {.pid = connection.pid, .first = worlds.next, .next = worlds.next};
+    }
+    return worlds.first;
+}
+
+void RankSocket::note_world(const Connection& connection, std::string_view key) {
+    auto& worlds = worlds_[*connection.rank];
+    const auto world = coll::world_of(key);
+    if (world && connection.pid == worlds.pid) {
+        worlds.next = std::max(worlds.next, static_cast<std::uint32_t>(*world) + 1);
+    }
+}
+
 void RankSocket::pass_on(ConnectionId id, coll::RankMessage& message) {
-    const int rank = *connections_.at(id).rank;
+    const auto& connection = connections_.at(id);
+    const int rank = *connection.rank;
     if (auto* put = std::get_if<Put>(&message)) {
+        note_world(connection, put->key);
         control_.send(wire::Put{.rank = rank,
                                 .request = remember(id, put->request),
                                 .key = std::move(put->key),
                                 .value = std::move(put->value)});
     } else if (auto* get = std::get_if<Get>(&message)) {
+        note_world(connection, get->key);
         control_.send(wire::Get{
             .rank = rank, .request = remember(id, get->request), .key = std::move(get->key)});
     } else if (auto* report = std::get_if<Report>(&message)) {

@@ -54,6 +54,13 @@ private:
         bool is_waiting_to_write = false;
     };
 
+    /// Those that the processes of a rank have entered.
+    struct Worlds {
+        pid_t pid = 0;            // of its latest process
+        std::uint32_t first = 0;  // of that
+        std::uint32_t next = 0;   // after all of them
+    };
+
     struct Request {
         ConnectionId connection = 0;
         std::uint32_t number = 0;  // as the rank counts
@@ -68,6 +75,8 @@ private:
     [[nodiscard]] bool greet(Connection& connection, const coll::RankMessage& first);
     [[nodiscard]] std::string reason_to_refuse(const Connection& connection,
                                                const coll::agent_message::Hello& hello) const;
+    [[nodiscard]] std::uint32_t first_world_of(ConnectionId id);
+    void note_world(const Connection& connection, std::string_view key);
     void pass_on(ConnectionId id, coll::RankMessage& message);
     [[nodiscard]] std::uint32_t remember(ConnectionId id, std::uint32_t number);
     void answer(std::uint32_t request, coll::AgentMessage message);
@@ -85,6 +94,7 @@ private:
     std::map<std::uint32_t, Request> requests_;  // sent to the launcher and not answered
     std::uint32_t next_request_ = 0;
     std::vector<coll::agent_message::Lost> lost_;  // of the job
+    std::map<int, Worlds> worlds_;                 // by rank
 };
 
 }  // namespace hvd::launch::agent

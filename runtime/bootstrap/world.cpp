@@ -60,7 +60,6 @@ Error report_loss(coll::AgentStore& agent, Error error) {
 /// in the agent's store; those of several hosts find each other through the store.
 Result<Place> place_by_agent(const Search& search, Deadline deadline) {
     HVD_TRY(const auto contract, coll::decode_launch_contract(search.options.environment));
-    const auto generation = std::to_string(search.generation);
     Place place;
     place.topology = contract.topology;
     place.host = contract.hostname;
@@ -69,8 +68,9 @@ Result<Place> place_by_agent(const Search& search, Deadline deadline) {
     if (place.topology.size == 1) {
         return place;
     }
+    const int world = place.agent->first_world() + search.generation;
     place.home = contract.agent_socket;
-    place.prefix = coll::world_prefix(search.generation);
+    place.prefix = coll::world_prefix(world);
     place.is_connected = place.topology.local_size != place.topology.size ||
                          search.config.cpu_operations == CpuOperations::tcp;
     if (place.is_connected) {
@@ -90,7 +90,7 @@ Result<Place> place_by_agent(const Search& search, Deadline deadline) {
         place.meeting.key = std::move(key).value();
     }
     // The key is what authenticates; the name must only be nobody else's.
-    place.meeting.socket = "horovod/" + contract.job_id + "/" + generation;
+    place.meeting.socket = "horovod/" + contract.job_id + "/" + std::to_string(world);
     return place;
 }
 

@@ -195,6 +195,34 @@ def test_ranks_find_each_other_under_mpirun(launcher: str) -> None:
         assert result.stdout.count(f"ok {case}") == 2, result.stdout
 
 
+WORLDS = """
+from horovod.common.basics import basics
+for _ in range(2):
+    basics.init()
+    print("rank", basics.rank(), "of", basics.size(), flush=True)
+    basics.shutdown()
+"""
+
+
+@pytest.mark.parametrize("transport", ["", "tcp"])
+def test_programs_that_a_rank_runs_one_after_the_other_each_have_worlds(
+    horovodrun: Path, transport: str
+) -> None:
+    script = f'{sys.executable} -c "$0" && {sys.executable} -c "$0"'
+    env = {**os.environ, "HOROVOD_CPU_OPERATIONS": transport}
+
+    ended = subprocess.run(
+        [horovodrun, "-np", "2", "sh", "-c", script, WORLDS],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("rank 0 of 2") == ended.stdout.count("rank 1 of 2") == 4
+
+
 def test_a_script_of_torch_distributed_starts_too(run_ranks: RunRanks) -> None:
     job = run_ranks(2, "torch_distributed.py", env={"OMP_NUM_THREADS": "1"})
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank for the tests of the agent's socket. MODE is exchange, report, hear or ask.
+// A rank for the tests of the agent's socket. MODE is exchange, worlds, report, hear or ask.
 #include "collectives/base/env.hpp"
 #include "collectives/rendezvous/agent_store.hpp"
 
@@ -39,6 +39,26 @@ int exchange(coll::AgentStore& store, const coll::Topology& topology) {
     return 0;
 }
 
+/// Enters two worlds, each over a connection of its own, as hvd.init() does.
+int enter_worlds(std::unique_ptr<coll::AgentStore> store, const coll::LaunchContract& contract) {
+    for (int generation = 0; generation < 2; ++generation) {
+        const int world = store->first_world() + generation;
+        std::cout << "world " << world << '\n';
+        const auto key = coll::world_prefix(world) + std::to_string(contract.topology.rank);
+        if (const auto put = store->put(key, {}); !put) {
+            std::cerr << put.error().message << '\n';
+            return 1;
+        }
+        auto next = coll::AgentStore::connect(contract, Deadline::in(10s));
+        if (!next) {
+            std::cerr << next.error().message << '\n';
+            return 1;
+        }
+        store = std::move(*next);
+    }
+    return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -55,6 +75,9 @@ int main(int argc, char** argv) {
     }
     if (mode == "exchange") {
         return exchange(**store, contract->topology);
+    }
+    if (mode == "worlds") {
+        return enter_worlds(std::move(*store), *contract);
     }
     if (mode == "report") {
         const std::string text(60'000, 't');

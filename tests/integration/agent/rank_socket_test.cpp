@@ -107,6 +107,19 @@ TEST_CASE("keys go through the launcher, from behind a wrapper too") {
     }
 }
 
+TEST_CASE("a process goes on counting worlds where an earlier one of its rank ended") {
+    AgentClient client;
+    client.on_message = Keys(client);
+
+    client.start(plan_with_contract(
+        {shell(HVD_AGENT_RANK " worlds; " HVD_AGENT_RANK " worlds"), {HVD_AGENT_RANK, "worlds"}}));
+    client.read_until_all_gone();
+
+    CHECK(client.ranks[0].err == "");
+    CHECK(client.ranks[0].out == "world 0\nworld 1\nworld 2\nworld 3\n");
+    CHECK(client.ranks[1].out == "world 0\nworld 1\n");
+}
+
 TEST_CASE("a report arrives before the end of its rank, whole") {
     AgentClient client;
     bool is_late = false;

@@ -24,7 +24,7 @@ std::vector<RankMessage> rank_messages() {
 }
 
 std::vector<AgentMessage> agent_messages() {
-    return {Welcome{.version = 1}, Done{.request = 9},
+    return {Welcome{.version = 1, .first_world = 2}, Done{.request = 9},
             Value{.request = 10, .value = bytes_of("bytes")},
             Failed{.request = 11, .why = "no such rank"}, Lost{.rank = 3, .why = "it has died"}};
 }
