@@ -24,8 +24,8 @@ def send(kind, body):
 def text(value):
     return struct.pack("<I", len(value)) + value.encode()
 
-send(1, struct.pack("<H", 3) + text(os.environ["HOROVOD_JOB_ID"]) + struct.pack("<i", rank))
-agent.recv(100)
+send(1, struct.pack("<H", 4) + text(os.environ["HOROVOD_JOB_ID"]) + struct.pack("<i", rank))
+assert agent.recv(100)[4] == 129, "no welcome"
 
 def raised(message):
     send(4, struct.pack("<Bi", 0, -1) + text("Traceback (most recent call last):\\n" + message))
