@@ -206,6 +206,10 @@ bool SshSession::has_ended() const {
     return ::libssh2_channel_eof(channel_) == 1;
 }
 
+bool SshSession::has_unread() const {
+    return ::libssh2_poll_channel_read(channel_, 1) == 1;  // 1: of either stream
+}
+
 Step SshSession::close_channel() {
     const auto closed = step(::libssh2_channel_close(channel_));
     return closed == Step::done ? step(::libssh2_channel_wait_closed(channel_)) : closed;

@@ -62,6 +62,10 @@ public:
     [[nodiscard]] Step write(std::span<const std::byte> bytes, std::size_t& size);
     [[nodiscard]] Step send_end();
     [[nodiscard]] bool has_ended() const;  // the other side will send no more
+
+    /// Whether bytes wait to be read that no socket will announce any more: each call takes from
+    /// the socket what there is, whatever stream it is for.
+    [[nodiscard]] bool has_unread() const;
     [[nodiscard]] Step close_channel();
 
     /// How the program ended; nothing where it was in order.

@@ -223,9 +223,9 @@ void SshTransport::drive() {
     if (state_ < State::handshake || state_ == State::over || !socket_) {
         return;
     }
-    socket_->wait_readable([this] { wake(); });
+    socket_->wait_readable([this] { drive(); });
     if (session_->is_sending()) {
-        socket_->wait_writable([this] { wake(); });
+        socket_->wait_writable([this] { drive(); });
     }
 }
 

@@ -25,6 +25,10 @@ bool SshTransport::pump() {
     if (state_ == State::running && pending_ != Pending::read) {
         went_on = pump_out() || went_on;
     }
+    if (!went_on && state_ == State::running && pending_ == Pending::nothing &&
+        session_->has_unread()) {
+        return pump_in();  // it came while we looked for something else
+    }
     return went_on;
 }
 
@@ -43,6 +47,9 @@ bool SshTransport::pump_in() {
             return went_on;
         }
         if (size == 0) {
+            if (!session_->has_unread()) {
+                break;
+            }
             continue;
         }
         went_on = true;

@@ -32,7 +32,8 @@ std::vector<std::byte> magic() {
 
 class Links {
 public:
-    Links(IoThread& io, std::size_t hosts) : io_(io), sessions_(hosts), left_(hosts) {
+    Links(IoThread& io, std::size_t hosts, int pings)
+        : io_(io), sessions_(hosts), left_(hosts), pings_(pings) {
         linked_.hosts.resize(hosts);
     }
 
@@ -69,9 +70,21 @@ private:
             if (const auto* facts = std::get_if<launch::wire::Facts>(&**message)) {
                 outcome.has_reported = true;
                 outcome.hostname = facts->facts.hostname;
-                session.channel->close();
+                go_on(index);
+            } else if (std::holds_alternative<launch::wire::Pong>(**message)) {
+                ++outcome.pongs;
+                go_on(index);
             }
         }
+    }
+
+    void go_on(std::size_t index) {
+        auto& channel = *sessions_[index].channel;
+        if (linked_.hosts[index].pongs == pings_) {
+            channel.close();
+            return;
+        }
+        channel.send(launch::wire::encode(launch::wire::ToAgent(launch::wire::Ping{})));
     }
 
     void end(std::size_t index, std::optional<Error> error) {
@@ -86,6 +99,7 @@ private:
     IoThread& io_;
     std::vector<Session> sessions_;
     std::size_t left_;
+    const int pings_;
     Linked linked_;
 };
 
@@ -97,10 +111,11 @@ std::string words(const Linked& linked) {
 
 Linked link(const std::vector<launch::Host>& hosts,
             launch::SshOptions options,
-            std::chrono::milliseconds patience) {
+            std::chrono::milliseconds patience,
+            int pings) {
     const auto begin = std::chrono::steady_clock::now();
     IoThread io;
-    Links links(io, hosts.size());
+    Links links(io, hosts.size(), pings);
     options.note = [&](const std::string& host, const std::string& sentence) {
         links.linked().notes.push_back(host + ": " + sentence);
     };

@@ -14,6 +14,7 @@ namespace hvd::test {
 struct Outcome {
     bool has_reported = false;  // the agent's Hello and facts came
     std::string hostname;       // of the agent
+    int pongs = 0;
     bool has_ended = false;
     std::optional<Error> error;
 };
@@ -27,11 +28,12 @@ struct Linked {
 /// What went wrong on the first host, or "".
 [[nodiscard]] std::string words(const Linked& linked);
 
-/// Starts an agent on each host, waits for its facts, ends it, and waits for its end. Whatever has
-/// not ended after `patience` is given up.
+/// Starts an agent on each host, waits for its facts and `pings` answers, one after the other, ends
+/// it, and waits for its end. Whatever has not ended after `patience` is given up.
 [[nodiscard]] Linked link(const std::vector<launch::Host>& hosts,
                           launch::SshOptions options,
-                          std::chrono::milliseconds patience = std::chrono::seconds(20));
+                          std::chrono::milliseconds patience = std::chrono::seconds(20),
+                          int pings = 0);
 
 /// The one host's outcome; `remote_shell` as --remote-shell.
 [[nodiscard]] Outcome link_through(const std::string& remote_shell);

@@ -42,6 +42,20 @@ TEST_CASE("a host is reached by its alias, with the key and the port of the conf
     CHECK(linked.notes.empty());  // so not by the system's ssh
 }
 
+TEST_CASE("an answer is heard whenever it comes") {
+    if (!has_sshd()) {
+        return;
+    }
+    constexpr int kPings = 4000;
+    const PrivateSshd sshd;
+
+    const auto linked = link(kNode1, sshd.options(), std::chrono::seconds(20), kPings);
+
+    CAPTURE(words(linked));
+    CHECK(linked.hosts.front().pongs == kPings);
+    CHECK(linked.hosts.front().has_ended);
+}
+
 TEST_CASE("an agent in the user's own cache is executed at once") {
     if (!has_sshd()) {
         return;
