@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace hvd {
@@ -18,6 +19,12 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t max
         return system_error(path.string(), errno);
     }
     std::string text;
+    // A file that grows is copied, and its pages are touched, once for each doubling. What says no
+    // size (/proc, pipes) is small.
+    struct stat facts {};
+    if (::fstat(file.get(), &facts) == 0 && facts.st_size > 0) {
+        text.reserve(std::min(static_cast<std::size_t>(facts.st_size), max_bytes));
+    }
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): read() fills what is used of it
     std::array<char, 65'536> chunk;
     while (true) {
