@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allreduce. MPI_Allreduce adds up in an order of its own, which may differ from one size or number
-// of ranks to the next; f16 and bf16 would be rounded at every step of it, and integers would wrap
-// where ours are exact. So MPI moves the bytes and the arithmetic is the one of all backends: each
-// rank gets one slice of everybody's elements (MPI_Ialltoallv), adds them up in rank order, and the
-// sums go to everybody (MPI_Iallgatherv). That is 2 (n-1)/n of the bytes for each rank, the least
-// there can be. Large tensors go in rounds; small ones go to everybody at once, and everybody adds
-// up.
+// Allreduce in rank order. MPI_Allreduce adds up in an order of its own, which may differ from one
+// size or number of ranks to the next, and integers would wrap where ours are exact. So MPI moves
+// the bytes and the arithmetic is the one of all backends: each rank gets one slice of everybody's
+// elements (MPI_Ialltoallv), adds them up in rank order, and the sums go to everybody
+// (MPI_Iallgatherv). That is 2 (n-1)/n of the bytes for each rank, the least there can be. Large
+// tensors go in rounds; small ones go to everybody at once, and everybody adds up.
 #include "collectives/algorithms/cpu_reduce.hpp"
 #include "collectives/algorithms/strip.hpp"
 #include "collectives/mpi/works.hpp"

@@ -160,6 +160,13 @@ Status Communicator::broadcast(std::span<std::byte> data, int root) {
         "MPI_Ibcast");
 }
 
+Status Communicator::allreduce(std::span<float> data, ReduceOp op, HvdMpiCombine combine) {
+    HVD_ASSERT(!is_in_flight_, "one collective of a communicator at a time");
+    return begun(table_->allreduce(data.data(), static_cast<int>(data.size()), static_cast<int>(op),
+                                   combine, handle_, &request_),
+                 "MPI_Iallreduce");
+}
+
 Status Communicator::barrier() {
     HVD_ASSERT(!is_in_flight_, "one collective of a communicator at a time");
     return begun(table_->barrier(handle_, &request_), "MPI_Ibarrier");

@@ -6,6 +6,7 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/mpi/loader.hpp"
+#include "collectives/types.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -63,6 +64,9 @@ public:
     /// The own part lies in `out` already.
     [[nodiscard]] Status allgather(std::byte* out, Layout to);
     [[nodiscard]] Status broadcast(std::span<std::byte> data, int root);
+    /// In place. MPI adds up in an order of its own, which is the same on all ranks. `combine` is
+    /// always the same one for an operation.
+    [[nodiscard]] Status allreduce(std::span<float> data, ReduceOp op, HvdMpiCombine combine);
     [[nodiscard]] Status barrier();
 
     /// Lets MPI make progress. True when the collective that was begun is over.

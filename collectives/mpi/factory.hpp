@@ -3,6 +3,7 @@
 
 #include "collectives/backend.hpp"
 #include "collectives/mpi/communicator.hpp"
+#include "collectives/mpi/order.hpp"
 #include "collectives/reactor.hpp"
 
 #include <memory>
@@ -10,7 +11,9 @@
 namespace hvd::coll::mpi {
 
 /// Collectives of the communicator's ranks through MPI. `reactor`, which outlives it, is what a
-/// rank sleeps in.
-[[nodiscard]] std::unique_ptr<Backend> create(Communicator communicator, Reactor& reactor);
+/// rank sleeps in. All ranks give the same order.
+[[nodiscard]] std::unique_ptr<Backend> create(Communicator communicator,
+                                              Reactor& reactor,
+                                              Order order = Order::by_rank);
 
 }  // namespace hvd::coll::mpi

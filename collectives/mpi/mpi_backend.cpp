@@ -16,9 +16,9 @@ constexpr std::size_t kFusionBytes = std::size_t{8} << 20;
 
 class MpiBackend final : public HostBackend {
 public:
-    MpiBackend(Communicator communicator, Reactor& reactor)
+    MpiBackend(Communicator communicator, Reactor& reactor, Order order)
         : HostBackend({.name = "mpi", .score = kScore, .fusion_bytes = kFusionBytes}),
-          state_(std::move(communicator), reactor) {}
+          state_(std::move(communicator), reactor, order) {}
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
@@ -27,7 +27,8 @@ private:
                 if (input_bytes(task) == 0) {
                     return std::make_unique<DoneWork>();
                 }
-                return start_allreduce(state_, task);
+                return is_for_mpi_to_add(state_, task) ? start_half_allreduce(state_, task)
+                                                       : start_allreduce(state_, task);
             case Op::allgather: return start_allgather(state_, task);
             case Op::broadcast: return start_broadcast(state_, task);
             case Op::barrier: return start_barrier(state_);
@@ -82,8 +83,8 @@ Result<Work::Progress> SteppedWork::poll() {
     return Progress::done;
 }
 
-std::unique_ptr<Backend> create(Communicator communicator, Reactor& reactor) {
-    return std::make_unique<MpiBackend>(std::move(communicator), reactor);
+std::unique_ptr<Backend> create(Communicator communicator, Reactor& reactor, Order order) {
+    return std::make_unique<MpiBackend>(std::move(communicator), reactor, order);
 }
 
 }  // namespace hvd::coll::mpi

@@ -24,6 +24,12 @@ struct HvdMpiState {
     int has_full_threads;
 };
 
+/// Combines the floats at `in` with those at `inout`, which keep the result, in either order.
+typedef void (*HvdMpiCombine)(const float* in, float* inout, int count);
+
+/// User operations that a process may have: `HvdMpiTable::allreduce` numbers them from 0.
+enum { kHvdMpiOperations = 8 };
+
 /// Counts and offsets in bytes, one for each rank. They stay valid until the request is done.
 struct HvdMpiLayout {
     const int* counts;
@@ -76,6 +82,14 @@ struct HvdMpiTable {
     int (*broadcast)(void* data,
                      int bytes,
                      int root,
+                     std::uint64_t communicator,
+                     std::uint64_t* request);
+    /// In place, by a user operation of MPI that combines as told: a number stands for one function
+    /// for as long as the process lives.
+    int (*allreduce)(float* data,
+                     int count,
+                     int operation,
+                     HvdMpiCombine combine,
                      std::uint64_t communicator,
                      std::uint64_t* request);
     int (*barrier)(std::uint64_t communicator, std::uint64_t* request);

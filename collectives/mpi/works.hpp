@@ -6,6 +6,7 @@
 #include "collectives/alarm.hpp"
 #include "collectives/backend.hpp"
 #include "collectives/mpi/communicator.hpp"
+#include "collectives/mpi/order.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -35,14 +36,17 @@ inline constexpr std::chrono::microseconds kPollInterval{50};
 
 /// What the tasks of one backend share.
 struct State {
-    State(Communicator the_communicator, Reactor& reactor)
-        : communicator(std::move(the_communicator)), alarm(reactor, kPollInterval) {}
+    State(Communicator the_communicator, Reactor& reactor, Order the_order)
+        : communicator(std::move(the_communicator)),
+          alarm(reactor, kPollInterval),
+          order(the_order) {}
     ~State();
     State(const State&) = delete;
     State& operator=(const State&) = delete;
 
     Communicator communicator;
     Alarm alarm;
+    const Order order;
     Stage first;
     Stage second;
     std::optional<Error> cause;  // aborted
@@ -81,6 +85,10 @@ inline constexpr std::size_t kLeastPart = std::size_t{64} << 10;  // of a rank, 
 
 /// Allreduce of any size but 0.
 [[nodiscard]] std::unique_ptr<Work> start_allreduce(State& state, const Task& task);
+
+/// The same by MPI's own reduction, and whether it is the better way. Pure: all ranks decide alike.
+[[nodiscard]] bool is_for_mpi_to_add(const State& state, const Task& task) noexcept;
+[[nodiscard]] std::unique_ptr<Work> start_half_allreduce(State& state, const Task& task);
 
 /// What only moves bytes.
 [[nodiscard]] std::unique_ptr<Work> start_allgather(State& state, const Task& task);

@@ -17,7 +17,8 @@ std::size_t local_segment_bytes(const Topology& topology) {
 std::vector<std::unique_ptr<Backend>> create_backends(BackendParts parts) {
     std::vector<std::unique_ptr<Backend>> backends;
     if (parts.communicator) {
-        backends.push_back(mpi::create(std::move(*parts.communicator), *parts.reactor));
+        backends.push_back(
+            mpi::create(std::move(*parts.communicator), *parts.reactor, parts.order));
         return backends;  // no other way is taken silently
     }
     const auto& topology = parts.topology;

@@ -6,6 +6,7 @@
 
 #include "collectives/backend.hpp"
 #include "collectives/mpi/communicator.hpp"
+#include "collectives/mpi/order.hpp"
 #include "collectives/net/mesh.hpp"
 #include "collectives/reactor.hpp"
 #include "collectives/rendezvous/local_group.hpp"
@@ -28,6 +29,7 @@ struct BackendParts {
     net::Mesh* mesh = nullptr;          // the ranks of all hosts, where there is one; outlives them
     std::optional<mpi::Communicator> communicator{};  // of all ranks, where MPI was asked for: it
                                                       // then does everything
+    mpi::Order order = mpi::Order::by_rank;           // what it may do with f16 and bf16
     Reactor* reactor = nullptr;  // what the engine sleeps in, for MPI; outlives them
 };
 

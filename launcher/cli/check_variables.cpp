@@ -23,6 +23,11 @@ Status check_start_timeout(std::string_view value) {
     return ok();
 }
 
+Status check_deterministic(std::string_view value) {
+    HVD_TRY_STATUS(whole_number(value, 0, 1));
+    return ok();
+}
+
 template <class Checker>
 Status check(const Draft& draft, std::string_view name, const Checker& checker) {
     const auto value = variable_of_ranks(draft, name);
@@ -54,6 +59,7 @@ Status check_variables(const Draft& draft) {
         HVD_TRY_STATUS(check(draft, tunable.variable, checker));
     }
     HVD_TRY_STATUS(check(draft, kNetworkInterfaces, check_interfaces));
+    HVD_TRY_STATUS(check(draft, "HOROVOD_DETERMINISTIC", check_deterministic));
     return check(draft, kStartTimeout, check_start_timeout);
 }
 

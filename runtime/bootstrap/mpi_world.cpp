@@ -59,6 +59,7 @@ bool is_same(const coll::mpi::Communicator& communicator, const coll::Topology& 
 /// What all ranks say, which all of them call.
 Result<std::vector<std::int32_t>> gather(coll::mpi::Communicator& all,
                                          std::int32_t own,
+                                         std::string_view what,
                                          Deadline deadline) {
     auto said = std::make_unique<std::vector<std::int32_t>>(static_cast<std::size_t>(all.size()));
     (*said)[static_cast<std::size_t>(all.rank())] = own;
@@ -68,7 +69,7 @@ Result<std::vector<std::int32_t>> gather(coll::mpi::Communicator& all,
     }
     HVD_TRY_STATUS(
         all.allgather(std::as_writable_bytes(std::span(*said)).data(), std::move(one_of_each)));
-    if (auto arrived = all.wait(deadline, "MPI_Iallgatherv of who has an agent"); !arrived) {
+    if (auto arrived = all.wait(deadline, "MPI_Iallgatherv of " + std::string(what)); !arrived) {
         (void)said.release();  // MPI may write it whenever it likes
         return std::move(arrived).error();
     }
@@ -179,9 +180,22 @@ Result<std::optional<int>> agree_on_generation(MpiWorld& mpi,
     constexpr std::int32_t kOfAnother = -1;
     const auto contract = coll::decode_launch_contract(environment);
     const bool is_ours = contract && is_same(mpi.communicator, contract->topology);
-    HVD_TRY(const auto said, gather(mpi.communicator, is_ours ? own : kOfAnother, deadline));
+    HVD_TRY(const auto said,
+            gather(mpi.communicator, is_ours ? own : kOfAnother, "who has an agent", deadline));
     const auto [least, most] = std::ranges::minmax(said);
     return least == kOfAnother ? std::nullopt : std::optional<int>(most);
+}
+
+Result<coll::mpi::Order> agree_on_order(coll::mpi::Communicator& all,
+                                        const coll::Topology& topology,
+                                        const EngineConfig& config,
+                                        Deadline deadline) {
+    if (topology.local_size == topology.size) {
+        return coll::mpi::Order::by_rank;
+    }
+    HVD_TRY(const auto said,
+            gather(all, config.is_deterministic ? 1 : 0, "who wants sums in rank order", deadline));
+    return std::ranges::max(said) == 1 ? coll::mpi::Order::by_rank : coll::mpi::Order::any;
 }
 
 Result<WorldPlace> place_by_communicator(MpiWorld& mpi,

@@ -7,6 +7,7 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
+#include "collectives/mpi/order.hpp"
 #include "collectives/mpi/session.hpp"
 #include "collectives/topology.hpp"
 #include "runtime/bootstrap/foreign_launch.hpp"
@@ -39,6 +40,13 @@ struct MpiWorld {
                                         const EngineConfig& config,
                                         const Environment& environment,
                                         Deadline deadline);
+
+/// Whether MPI may add up in an order of its own: where there are several hosts, and no rank wants
+/// HOROVOD_DETERMINISTIC. Blocks until all ranks call it. Errors: timed_out, internal.
+[[nodiscard]] Result<coll::mpi::Order> agree_on_order(coll::mpi::Communicator& all,
+                                                      const coll::Topology& topology,
+                                                      const EngineConfig& config,
+                                                      Deadline deadline);
 
 /// The world of a communicator of the user's (the address of an MPI_Comm), whose ranks all call it.
 [[nodiscard]] Result<MpiWorld> join_communicator(const void* communicator,

@@ -281,6 +281,10 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     world->topology_.is_homogeneous = !world->mesh_ || world->mesh_->is_homogeneous();
     HVD_TRY(auto communicator,
             world->use_mpi(std::move(search.mpi), place, options.environment, config, deadline));
+    auto order = coll::mpi::Order::by_rank;
+    if (communicator) {
+        HVD_TRY(order, agree_on_order(*communicator, place.topology, config, deadline));
+    }
     std::optional<Coordinator> coordinator;
     if (place.topology.rank == 0) {
         if (config.cache_capacity.value_or(0) > kMostCached) {
@@ -302,6 +306,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
                                                             .local_segment = kBackendSegment,
                                                             .mesh = world->mesh_.get(),
                                                             .communicator = std::move(communicator),
+                                                            .order = order,
                                                             .reactor = bed}),
                          .select = coll::select,
                          .rank = place.topology.rank},

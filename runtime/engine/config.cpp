@@ -38,12 +38,17 @@ Status parse_level(std::string_view text, EngineConfig& config) {
     return ok();
 }
 
-Status parse_hide_time(std::string_view text, EngineConfig& config) {
-    const auto hide = parse_number<int>(text);
-    if (!hide || *hide < 0 || *hide > 1) {
+Result<bool> parse_switch(std::string_view text) {
+    const auto number = parse_number<int>(text);
+    if (!number || *number < 0 || *number > 1) {
         return expected("0 or 1");
     }
-    config.log_time = *hide == 0;
+    return *number == 1;
+}
+
+Status parse_hide_time(std::string_view text, EngineConfig& config) {
+    HVD_TRY(const bool hides, parse_switch(text));
+    config.log_time = !hides;
     return ok();
 }
 
@@ -71,11 +76,13 @@ Status parse_cpu_operations(std::string_view text, EngineConfig& config) {
 }
 
 Status parse_mpi_threads(std::string_view text, EngineConfig& config) {
-    const auto disable = parse_number<int>(text);
-    if (!disable || *disable < 0 || *disable > 1) {
-        return expected("0 or 1");
-    }
-    config.mpi_threads = *disable == 0;
+    HVD_TRY(const bool disables, parse_switch(text));
+    config.mpi_threads = !disables;
+    return ok();
+}
+
+Status parse_deterministic(std::string_view text, EngineConfig& config) {
+    HVD_TRY(config.is_deterministic, parse_switch(text));
     return ok();
 }
 
@@ -104,6 +111,9 @@ constexpr auto kVariables = std::to_array<ConfigVariable>({
      "ranks; unset: what suits the hosts"},
     {"HOROVOD_MPI_THREADS_DISABLE", parse_mpi_threads,
      "1: MPI is not asked for MPI_THREAD_MULTIPLE; only where nobody else calls it"},
+    {"HOROVOD_DETERMINISTIC", parse_deterministic,
+     "1, on any rank: MPI adds float16 and bfloat16 of many ranks on several hosts in rank order, "
+     "as all other sums are; unset: in its own"},
     {"HOROVOD_NETWORK_INTERFACES", parse_interfaces,
      "interfaces that connections between ranks may use: names, patterns, networks (eth0,ib*,"
      "10.0.0.0/8); unset: those that work"},
@@ -150,7 +160,6 @@ constexpr auto kOtherVariables = std::to_array<std::string_view>({
     "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
     "HOROVOD_ADASUM_MPI_CHUNK_SIZE",
     "HOROVOD_DYNAMIC_PROCESS_SETS",
-    "HOROVOD_DETERMINISTIC",
     "HOROVOD_NUM_NCCL_STREAMS",
     "HOROVOD_THREAD_AFFINITY",
     "HOROVOD_ELASTIC",

@@ -33,6 +33,7 @@ struct EngineConfig {
     std::chrono::milliseconds start_timeout{30'000};
     CpuOperations cpu_operations = CpuOperations::automatic;
     bool mpi_threads = true;                  // MPI_THREAD_MULTIPLE, where we start MPI
+    bool is_deterministic = false;            // sums in rank order over several hosts, too
     coll::net::InterfaceFilter interfaces{};  // that connections may use
     coll::net::PortRange ports{};             // that ranks may listen on
 

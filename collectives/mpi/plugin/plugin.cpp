@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include <unistd.h>
 
@@ -190,6 +191,54 @@ int broadcast(void* data, int bytes, int root, std::uint64_t communicator, std::
     return code;
 }
 
+// What MPI calls has no room for whose it is, so that each number has a function of its own.
+std::array<HvdMpiCombine, kHvdMpiOperations> combines{};
+
+template <std::size_t kNumber>
+void combine(void* in, void* inout, int* count, MPI_Datatype* /*type*/) {
+    combines[kNumber](static_cast<const float*>(in), static_cast<float*>(inout), *count);
+}
+
+template <std::size_t... kNumbers>
+constexpr std::array<MPI_User_function*, sizeof...(kNumbers)> functions(
+    std::index_sequence<kNumbers...> /*unused*/) {
+    return {&combine<kNumbers>...};
+}
+
+/// Made at first use, and MPI's until the process ends.
+int find_operation(std::size_t number, HvdMpiCombine combine, MPI_Op* operation) {
+    static constexpr auto kFunctions = functions(std::make_index_sequence<kHvdMpiOperations>());
+    static std::array<MPI_Op, kHvdMpiOperations> made{};
+    if (combines.at(number) == nullptr) {
+        constexpr int kIsCommutative = 1;
+        const int code = MPI_Op_create(kFunctions.at(number), kIsCommutative, &made.at(number));
+        if (code != MPI_SUCCESS) {
+            return code;
+        }
+        combines.at(number) = combine;
+    }
+    *operation = made.at(number);
+    return MPI_SUCCESS;
+}
+
+int allreduce(float* data,
+              int count,
+              int operation,
+              HvdMpiCombine combine,
+              std::uint64_t communicator,
+              std::uint64_t* request) {
+    MPI_Op made = MPI_OP_NULL;
+    if (const int code = find_operation(static_cast<std::size_t>(operation), combine, &made);
+        code != MPI_SUCCESS) {
+        return code;
+    }
+    MPI_Request started = MPI_REQUEST_NULL;
+    const int code = MPI_Iallreduce(MPI_IN_PLACE, data, count, MPI_FLOAT, made,
+                                    communicator_of(communicator), &started);
+    *request = to_number(started);
+    return code;
+}
+
 int barrier(std::uint64_t communicator, std::uint64_t* request) {
     MPI_Request started = MPI_REQUEST_NULL;
     const int code = MPI_Ibarrier(communicator_of(communicator), &started);
@@ -252,6 +301,7 @@ const HvdMpiTable hvd_mpi_v1{
     .alltoall = &alltoall,
     .allgather = &allgather,
     .broadcast = &broadcast,
+    .allreduce = &allreduce,
     .barrier = &barrier,
     .test = &test,
     .describe = &describe,

@@ -20,6 +20,7 @@ MPIRUN = (
     *("-H", "h1:2,h2:2", "-x", "HOROVOD_LOG_LEVEL"),
 )
 MPIEXEC = ("mpiexec.hydra", "-np", "4", "-ppn", "2", "-hosts", "h1,h2")
+HALF_SUM = (sys.executable, str(PROGRAMS / "half_sum.py"))
 TWO_WORLDS = (sys.executable, str(PROGRAMS / "two_worlds.py"))
 
 DEBIAN_MPICH = Path("/usr/lib/x86_64-linux-gnu/libmpich.so.12")
@@ -154,6 +155,24 @@ def test_tensors_travel_by_mpi_between_hosts_of_horovodrun_mpi(
     assert ended.exit_code == 0, ended
     said = [line for line in ended.stdout.splitlines() if line.startswith("[0]<stdout>:[")]
     check_tensors_by_mpi(json.loads(said[0].removeprefix("[0]<stdout>:")))
+
+
+@pytest.mark.parametrize("mpirun", ["mpirun.openmpi", "mpiexec.hydra"])
+def test_halves_of_several_hosts_add_up_in_rank_order_where_that_is_asked_for(
+    start: Start, horovodrun: Path, mpirun: str
+) -> None:
+    line = (str(horovodrun), "--mpi", "-np", "16", "-H", "h1:8,h2:8", "--prefix", "none")
+    by_mpi = {"HOROVOD_MPIRUN": mpirun, "HOROVOD_CPU_OPERATIONS": "mpi"}
+    one_rank_asks = ("sh", "-c", 'test $HOROVOD_RANK != 5 || export HOROVOD_DETERMINISTIC=1; "$@"')
+
+    in_its_own = start(line, *HALF_SUM, **by_mpi)
+    in_rank_order = start(line, *one_rank_asks, "sh", *HALF_SUM, **by_mpi)
+    refused = start(line, *HALF_SUM, HOROVOD_DETERMINISTIC="yes", **by_mpi)
+
+    assert (in_its_own.exit_code, in_its_own.stdout) == (0, "sum 2050.0\n"), in_its_own
+    assert (in_rank_order.exit_code, in_rank_order.stdout) == (0, "sum 2048.0\n"), in_rank_order
+    assert refused.exit_code == 2
+    assert "HOROVOD_DETERMINISTIC=yes: " in refused.stderr
 
 
 HIDES_PMIX = """

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What only MPI has, beyond the contract: cases for the ranks of one mpirun.
+#include "collectives/algorithms/half.hpp"
 #include "collectives/mpi/factory.hpp"
 #include "tests/integration/backend_contract/contract.hpp"
 #include "tests/integration/mpi/this_rank.hpp"
 #include "tests/support/exact_data.hpp"
 
 #include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
 
 namespace hvd::test {
 namespace {
@@ -48,6 +54,72 @@ TEST_CASE("mpi: a communicator of some ranks does not disturb that of all") {
         run_to_end(*of_all, sum);
         REQUIRE(data == std::vector<float>(data.size(), static_cast<float>(size)));
     }
+    say_that_it_is_over();
+}
+
+namespace {
+
+/// The sum of `data` of each rank, as the first of as many equal elements as the tensor has.
+std::uint16_t half_sum(coll::Backend& backend, Task task, std::uint16_t own, std::size_t count) {
+    std::vector<std::uint16_t> data(count, own);
+    auto* const bytes = reinterpret_cast<std::byte*>(data.data());
+    // Pieces, one of which has an odd number of elements.
+    const auto first = std::min<std::size_t>(count, 3);
+    task.segments = {
+        {.in = bytes, .out = bytes, .count = first},
+        {.in = bytes + 2 * first, .out = bytes + 2 * first, .count = count - first},
+    };
+    run_to_end(backend, task);
+    REQUIRE(data == std::vector<std::uint16_t>(count, data.front()));
+    return data.front();
+}
+
+}  // namespace
+
+// Sixteen ranks.
+TEST_CASE("mpi halves: MPI adds up in its own order and rounds once") {
+    auto all = value_of(this_rank_session().communicate(Deadline::in(kStartLimit)));
+    const int rank = all.rank();
+    REQUIRE(all.size() == 16);
+    std::vector<int> everybody(16);
+    std::iota(everybody.begin(), everybody.end(), 0);
+    coll::Reactor reactor;
+    auto other = value_of(all.subset(everybody, 3, Deadline::in(kStartLimit)));
+    const auto in_order = coll::mpi::create(std::move(other), reactor);
+    const auto by_mpi = coll::mpi::create(std::move(all), reactor, coll::mpi::Order::any);
+
+    const auto count =
+        GENERATE(std::size_t{1}, std::size_t{5}, std::size_t{3000}, std::size_t{8192});
+    CAPTURE(rank, count);
+    Task sum{.op = Op::allreduce, .type = coll::DataType::f16};
+
+    // 16 bits hold only even numbers above 2048: adding 1, however often, would change nothing.
+    const float own = rank == 0 ? 2048.0F : 1.0F;
+    CHECK(half_sum(*by_mpi, sum, coll::f32_to_f16(own), count) == coll::f32_to_f16(2064));
+    sum.type = coll::DataType::bf16;  // only multiples of 16
+    const float large = rank == 0 ? 2048.0F : 2.0F;
+    CHECK(half_sum(*by_mpi, sum, coll::f32_to_bf16(large), count) == coll::f32_to_bf16(2080));
+
+    // In rank order each of the small ones is lost beside 2049, which then rounds down; together
+    // they are not.
+    sum.type = coll::DataType::f16;
+    const auto uneven = coll::f32_to_f16(rank == 0 ? 2048.0F : rank == 1 ? 1.0F : 0x1p-13F);
+    CHECK(half_sum(*in_order, sum, uneven, count) == coll::f32_to_f16(2048));
+    CHECK(half_sum(*by_mpi, sum, uneven, count) == coll::f32_to_f16(2050));
+
+    sum.reduce = coll::ReduceOp::average;
+    sum.prescale = 2;
+    sum.postscale = 0.5;
+    CHECK(half_sum(*by_mpi, sum, coll::f32_to_f16(static_cast<float>(rank)), count) ==
+          coll::f32_to_f16(7.5F));
+    Task least{.op = Op::allreduce, .reduce = coll::ReduceOp::min, .type = coll::DataType::bf16};
+    CHECK(half_sum(*by_mpi, least, coll::f32_to_bf16(static_cast<float>(3 - rank)), count) ==
+          coll::f32_to_bf16(-12));
+    const auto nan = std::uint16_t{0x7fc0};
+    CHECK(half_sum(*by_mpi, least, rank == 5 ? nan : coll::f32_to_bf16(1), count) == nan);
+    least.reduce = coll::ReduceOp::product;
+    CHECK(half_sum(*by_mpi, least, coll::f32_to_bf16(rank % 4 == 0 ? 2 : -1), count) ==
+          coll::f32_to_bf16(16));
     say_that_it_is_over();
 }
 

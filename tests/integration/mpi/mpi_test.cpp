@@ -129,6 +129,21 @@ TEST_CASE("sets of ranks and long tensors work under either MPI") {
     CHECK(cases_that_passed(end) == 2 * ranks);
 }
 
+TEST_CASE("either MPI adds up halves of many ranks by our user operations") {
+    const auto& launcher = *GENERATE(&kOpenMpi, &kMpich);
+    if (!is_here(launcher)) {
+        return;
+    }
+    constexpr int kRanks = 16;
+
+    const auto end =
+        launch(launcher, kRanks, {HVD_MPI_CONTRACT, "--use-colour", "no", "mpi halves: *"});
+
+    CAPTURE(launcher.name, end.output);
+    CHECK(end.exit_code == 0);
+    CHECK(cases_that_passed(end) == 4 * kRanks);
+}
+
 TEST_CASE("a plugin needs no MPI to be loaded, and shows one symbol") {
     const auto* const plugin = GENERATE(HVD_MPI_OPENMPI_PLUGIN, HVD_MPI_MPICH_PLUGIN);
     CAPTURE(plugin);

@@ -2,6 +2,7 @@
 #include "collectives/algorithms/cpu_reduce.hpp"
 
 #include "collectives/algorithms/half.hpp"
+#include "collectives/algorithms/half_sums.hpp"
 #include "collectives/base/error.hpp"
 #include "tests/support/exact_data.hpp"
 
@@ -262,6 +263,42 @@ TEST_CASE("any byte but 0 is true") {
 
 TEST_CASE("an average of bool is refused") {
     CHECK_THROWS_AS(Reducer(task_of(DataType::boolean, ReduceOp::average), 2), Exception);
+}
+
+TEST_CASE("halves that are added up elsewhere get the same bits") {
+    const auto type = GENERATE(DataType::f16, DataType::bf16);
+    const auto op =
+        GENERATE(from_range(std::begin(test::kAllReduceOps), std::end(test::kAllReduceOps)));
+    const auto factor = GENERATE(1.0, 0.7);
+    CAPTURE(type, op, factor);
+    const auto task = task_of(type, op, factor, factor);
+    std::mt19937 dice(7);  // NOLINT(bugprone-random-generator-seed): the same each time
+    std::vector<std::vector<std::uint16_t>> inputs(3, std::vector<std::uint16_t>(4096));
+    for (auto& input : inputs) {
+        for (auto& bits : input) {
+            bits = static_cast<std::uint16_t>(dice());  // infinities and NaNs, too
+        }
+    }
+
+    const HalfSums sums(task, 3);
+    std::vector<float> partial(4096);
+    std::vector<float> other(4096);
+    sums.widen(reinterpret_cast<const std::byte*>(inputs[0].data()), partial);
+    for (const auto rank : {1U, 2U}) {
+        sums.widen(reinterpret_cast<const std::byte*>(inputs[rank].data()), other);
+        float_combiner(op)(partial.data(), other.data(), 4096);
+        std::swap(partial, other);
+    }
+    std::vector<std::uint16_t> found(4096);
+    sums.finish(partial, reinterpret_cast<std::byte*>(found.data()));
+
+    const auto to_f32 = type == DataType::f16 ? f16_to_f32 : bf16_to_f32;
+    const auto expected = reduce(task, inputs);
+    for (std::size_t index = 0; index < found.size(); ++index) {
+        const bool is_nan = std::isnan(to_f32(expected[index]));
+        CAPTURE(index, expected[index]);
+        REQUIRE((found[index] == expected[index] || (is_nan && std::isnan(to_f32(found[index])))));
+    }
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ TEST_CASE("every variable sets its field") {
                                      {"HOROVOD_LOG_HIDE_TIME", "1"},
                                      {"HOROVOD_START_TIMEOUT", "7"},
                                      {"HOROVOD_CPU_OPERATIONS", "tcp"},
+                                     {"HOROVOD_DETERMINISTIC", "1"},
                                      {"HOROVOD_NETWORK_INTERFACES", "eth*"},
                                      {"HOROVOD_PORT_RANGE", "5000-5009"}});
 
@@ -31,6 +32,7 @@ TEST_CASE("every variable sets its field") {
                                   .log_time = false,
                                   .start_timeout = std::chrono::seconds(7),
                                   .cpu_operations = hvd::rt::CpuOperations::tcp,
+                                  .is_deterministic = true,
                                   .interfaces = {.text = "eth*", .names = {"eth*"}},
                                   .ports = {.first = 5000, .last = 5009}});
 }

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/algorithms/half_sums.hpp"
+
+#include "collectives/algorithms/cpu_reduce.hpp"
+#include "collectives/algorithms/half.hpp"
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+namespace hvd::coll {
+namespace {
+
+template <float (*kLoad)(std::uint16_t)>
+void widen_all(const std::byte* in, std::span<float> partial, float factor) noexcept {
+    for (auto& sum : partial) {
+        std::uint16_t bits = 0;
+        std::memcpy(&bits, in, sizeof bits);
+        in += sizeof bits;
+        sum = kLoad(bits) * factor;
+    }
+}
+
+template <std::uint16_t (*kStore)(float)>
+void finish_all(std::span<const float> partial,
+                std::byte* out,
+                float divisor,
+                float factor) noexcept {
+    for (const float sum : partial) {
+        const auto bits = kStore(sum / divisor * factor);
+        std::memcpy(out, &bits, sizeof bits);
+        out += sizeof bits;
+    }
+}
+
+/// Thread: any. MPI calls it from within its own functions.
+template <ReduceOp kOp>
+void combine(const float* in, float* inout, int count) {
+    static const Reducer reducer({.reduce = kOp, .type = DataType::f32}, 2);
+    const std::array inputs{reinterpret_cast<const std::byte*>(in),
+                            static_cast<const std::byte*>(reinterpret_cast<std::byte*>(inout))};
+    const std::array outputs{reinterpret_cast<std::byte*>(inout)};
+    reducer.run(inputs, outputs, static_cast<std::size_t>(count));
+}
+
+}  // namespace
+
+HalfSums::HalfSums(const Task& task, int ranks) noexcept
+    : is_f16_(task.type == DataType::f16),
+      prescale_(static_cast<float>(task.prescale)),
+      postscale_(static_cast<float>(task.postscale)),
+      divisor_(task.reduce == ReduceOp::average ? static_cast<float>(ranks) : 1.0F) {}
+
+void HalfSums::widen(const std::byte* in, std::span<float> partial) const noexcept {
+    (is_f16_ ? widen_all<f16_to_f32> : widen_all<bf16_to_f32>)(in, partial, prescale_);
+}
+
+void HalfSums::finish(std::span<const float> partial, std::byte* out) const noexcept {
+    (is_f16_ ? finish_all<f32_to_f16> : finish_all<f32_to_bf16>)(partial, out, divisor_,
+                                                                 postscale_);
+}
+
+CombineFloats float_combiner(ReduceOp op) noexcept {
+    switch (op) {
+        case ReduceOp::average:
+        case ReduceOp::sum: return &combine<ReduceOp::sum>;
+        case ReduceOp::min: return &combine<ReduceOp::min>;
+        case ReduceOp::max: return &combine<ReduceOp::max>;
+        case ReduceOp::product: return &combine<ReduceOp::product>;
+    }
+    return nullptr;
+}
+
+}  // namespace hvd::coll
