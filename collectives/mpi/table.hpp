@@ -13,6 +13,9 @@ namespace hvd::coll::mpi {
 /// The exported object of a plugin. The number changes with the table.
 inline constexpr const char* kTableSymbol = "hvd_mpi_v1";
 
+/// User operations that a process may have: `HvdMpiTable::allreduce` numbers them from 0.
+inline constexpr std::size_t kUserOperations = 8;
+
 extern "C" {
 
 /// What MPI has been told so far, by whomever in this process.
@@ -25,10 +28,7 @@ struct HvdMpiState {
 };
 
 /// Combines the floats at `in` with those at `inout`, which keep the result, in either order.
-typedef void (*HvdMpiCombine)(const float* in, float* inout, int count);
-
-/// User operations that a process may have: `HvdMpiTable::allreduce` numbers them from 0.
-enum { kHvdMpiOperations = 8 };
+using HvdMpiCombine = void (*)(const float* in, float* inout, int count);
 
 /// Counts and offsets in bytes, one for each rank. They stay valid until the request is done.
 struct HvdMpiLayout {

@@ -139,26 +139,60 @@ bool BroughtRanks::take_claim(Guest& guest, const ShimClaim& claim) {
         order.cpus.assign(rank->spec->cpus.begin(), rank->spec->cpus.end());
         rank->pid = guest.pid;
         rank->pidfd = open_pidfd(guest.pid);
-        note_starters(guest.pid);
+        const pid_t parent = parent_of(guest, claim);
         guest.rank = rank;
         watch(*rank);
+        if (claim.needs_watch && parent > 0) {
+            rank->killed_with = parent;
+            watch_parent(parent);
+        }
     }
     return send_order(guest, order) && rank != nullptr;
 }
 
-/// Ranks have few parents, so that most times one look into /proc is enough, which is slow.
-void BroughtRanks::note_starters(pid_t rank) {
-    const auto shim = read_process(rank);
-    if (shim && !parents_.insert(shim->parent).second) {
+/// By our numbers; 0 where it is unknown. Ranks have few parents, and a look into /proc is slow, so
+/// that the shim's own word counts where it counts processes as we do. The starters of each
+/// parent's first rank are noted.
+pid_t BroughtRanks::parent_of(const Guest& guest, const ShimClaim& claim) {
+    if (claim.pid == guest.pid && parents_.contains(claim.parent)) {
+        return claim.parent;
+    }
+    const auto shim = read_process(guest.pid);
+    const pid_t parent = shim ? shim->parent : 0;
+    if (shim && !parents_.insert(parent).second) {
+        return parent;
+    }
+    const auto found = ancestors(guest.pid);
+    if (std::ranges::find(found, ::getpid(), &Process::pid) == found.end()) {
+        has_stranger_ = true;
+        for (const auto& process : found) {
+            starters_.insert_or_assign(process.pid, process.start_time);
+        }
+    }
+    return parent;
+}
+
+/// A kernel without pidfds leaves it to mpirun. One that has ended already the shim notices.
+void BroughtRanks::watch_parent(pid_t parent) {
+    if (watched_parents_.contains(parent)) {
         return;
     }
-    const auto found = ancestors(rank);
-    if (std::ranges::find(found, ::getpid(), &Process::pid) != found.end()) {
-        return;
+    auto pidfd = open_pidfd(parent);
+    if (pidfd) {
+        to_.loop.watch(pidfd.get(), EPOLLIN,
+                       [this, parent](std::uint32_t) { parent_ended(parent); });
     }
-    has_stranger_ = true;
-    for (const auto& process : found) {
-        starters_.insert_or_assign(process.pid, process.start_time);
+    watched_parents_.emplace(parent, std::move(pidfd));
+}
+
+void BroughtRanks::parent_ended(pid_t parent) {
+    auto& pidfd = watched_parents_.at(parent);
+    to_.loop.forget(pidfd.get());
+    pidfd.reset();
+    for (const auto& rank : ranks_) {
+        if (rank.killed_with == parent && !rank.is_over && rank.ended_ns == 0) {
+            (void)send_signal_by(rank.pidfd.get(), *rank.pid, SIGKILL);
+        }
     }
 }
 

@@ -86,6 +86,7 @@ private:
         std::optional<pid_t> pid;  // since its claim was taken
         UniqueFd pidfd;
         std::int64_t ended_ns = 0;  // 0: it runs
+        pid_t killed_with = 0;      // the process at whose death we kill it, if any
         bool is_started = false;    // told so
         bool is_over = false;       // its end was told
         bool was_asked = false;     // to end, with its group
@@ -107,7 +108,9 @@ private:
     [[nodiscard]] bool take_claim(Guest& guest, const ShimClaim& claim);
     [[nodiscard]] bool send_order(const Guest& guest, const ShimOrder& order);
     [[nodiscard]] std::string reason_to_refuse(const ShimClaim& claim) const;
-    void note_starters(pid_t rank);
+    [[nodiscard]] pid_t parent_of(const Guest& guest, const ShimClaim& claim);
+    void watch_parent(pid_t parent);
+    void parent_ended(pid_t parent);
     void fail(Rank& rank, const ShimFailure& failure);
     void close(GuestId id);
     void close_guest_of(const Rank& rank);
@@ -123,7 +126,8 @@ private:
     UniqueFd listener_;
     bool takes_more_ = true;
     bool has_stranger_ = false;
-    std::set<pid_t> parents_;                  // of ranks
+    std::set<pid_t> parents_;  // of ranks
+    std::map<pid_t, UniqueFd> watched_parents_;
     std::map<pid_t, std::uint64_t> starters_;  // of strangers, and their start times
     std::vector<Rank> ranks_;
     bool is_whole_job_ = false;

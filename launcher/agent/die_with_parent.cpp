@@ -24,14 +24,6 @@ namespace {
 constexpr std::size_t kMaxChildren = std::size_t{16} << 20;
 constexpr int kMostFiles = 1 << 20;  // what limits allow on usual machines
 
-/// Unknown counts as no: a signal that comes too early ends a healthy rank.
-bool is_child_of_main_thread(pid_t parent) {
-    const auto number = std::to_string(parent);
-    const auto children =
-        read_file("/proc/" + number + "/task/" + number + "/children", kMaxChildren);
-    return children && lists_child(*children, ::getpid());
-}
-
 /// Whoever has this number now has forked us.
 bool is_parent(pid_t parent) {
     return ::getppid() == parent;
@@ -93,15 +85,23 @@ bool lists_child(std::string_view children, pid_t pid) {
                                [&](std::string_view child) { return child == number; });
 }
 
-int die_with_parent() {
-    const pid_t parent = ::getppid();
-    if (!is_child_of_main_thread(parent)) {
-        return start_watcher(parent);
-    }
+bool is_signalled_in_time(pid_t parent) {
+    const auto number = std::to_string(parent);
+    const auto children =
+        read_file("/proc/" + number + "/task/" + number + "/children", kMaxChildren);
+    return children && lists_child(*children, ::getpid());
+}
+
+int arm_death_signal(pid_t parent) {
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
         return errno;
     }
     return is_parent(parent) ? 0 : ECHILD;
+}
+
+int die_with_parent() {
+    const pid_t parent = ::getppid();
+    return is_signalled_in_time(parent) ? arm_death_signal(parent) : start_watcher(parent);
 }
 
 }  // namespace hvd::launch::agent

@@ -7,12 +7,20 @@
 
 namespace hvd::launch::agent {
 
+/// Whether the kernel's parent-death signal comes when this process's parent dies, and not before:
+/// it comes at the end of the *thread* that forked. Open MPI's daemon forks more than 32 ranks from
+/// threads that end once all are started. Unknown counts as no: a signal that comes too early ends
+/// a healthy rank.
+[[nodiscard]] bool is_signalled_in_time(pid_t parent);
+
+/// Arms it. Returns 0 or an errno; ECHILD when `parent` is our parent no more.
+[[nodiscard]] int arm_death_signal(pid_t parent);
+
 /// Takes care that this process, and what it executes, is killed when its parent dies. Returns 0 or
 /// an errno; ECHILD when the parent is gone already.
 ///
-/// The kernel's parent-death signal comes at the end of the *thread* that forked. Open MPI's daemon
-/// forks more than 32 ranks from threads that end once all are started. Where it was not the main
-/// thread, a process that holds nothing of ours watches both instead.
+/// Where the kernel's signal would come too early, a process that holds nothing of ours watches
+/// both instead. For who has an agent, that does (see ShimClaim).
 [[nodiscard]] int die_with_parent();
 
 /// Whether `pid` stands in the text of /proc/PARENT/task/TID/children.

@@ -88,11 +88,18 @@ public:
         return Agent(std::move(socket));
     }
 
-    Result<ShimOrder> claim(const coll::MpiJob& job, const MpiTask& task, Deadline deadline) {
+    Result<ShimOrder> claim(const coll::MpiJob& job,
+                            const MpiTask& task,
+                            pid_t parent,
+                            bool needs_watch,
+                            Deadline deadline) {
         const ShimClaim claim{.build_id = std::string(wire::build_id()),
                               .job_id = job.job_id,
                               .rank = task.rank,
-                              .size = job.size()};
+                              .size = job.size(),
+                              .pid = ::getpid(),
+                              .parent = parent,
+                              .needs_watch = needs_watch};
         HVD_TRY_STATUS(coll::send_all(socket_.get(), encode(claim), deadline));
         while (true) {
             HVD_TRY(const auto body, frames_.next());
@@ -249,7 +256,9 @@ int run_shim(std::span<char* const> command) {
     if (!agent) {
         return refuse(agent.error(), kFailed);
     }
-    auto order = agent->claim(*job, *task, deadline);
+    const pid_t parent = ::getppid();
+    const bool needs_watch = !is_signalled_in_time(parent);
+    auto order = agent->claim(*job, *task, parent, needs_watch, deadline);
     if (!order) {
         return refuse(std::move(order).error().context("the agent of " + host_name()), kFailed);
     }
@@ -273,8 +282,9 @@ int run_shim(std::span<char* const> command) {
     if (const int error = pin(order->cpus); error != 0) {
         return fail("sched_setaffinity", error, kFailed);
     }
-    if (const int error = die_with_parent(); error != 0) {
-        return fail("prctl PR_SET_PDEATHSIG", error, kFailed);
+    const int untied = !needs_watch ? arm_death_signal(parent) : ::getppid() == parent ? 0 : ECHILD;
+    if (untied != 0) {
+        return fail("prctl PR_SET_PDEATHSIG", untied, kFailed);
     }
     const int error = execute(command, environment);
     return fail(std::string("execve ") + command.front(), error, exit_code_for(error));

@@ -26,6 +26,9 @@ std::vector<std::byte> encode(const ShimClaim& claim) {
     body.text(claim.job_id);
     body.number(claim.rank);
     body.number(claim.size);
+    body.number(claim.pid);
+    body.number(claim.parent);
+    body.number(static_cast<std::uint32_t>(claim.needs_watch ? 1 : 0));
     return framed(body);
 }
 
@@ -53,6 +56,9 @@ Result<ShimClaim> decode_claim(std::span<const std::byte> body) {
     claim.job_id = reader.text();
     claim.rank = reader.number<std::int32_t>();
     claim.size = reader.number<std::int32_t>();
+    claim.pid = reader.number<std::int32_t>();
+    claim.parent = reader.number<std::int32_t>();
+    claim.needs_watch = reader.number<std::uint32_t>() != 0;
     HVD_TRY_STATUS(reader.finish("claim of a shim"));
     return claim;
 }

@@ -4,8 +4,11 @@
 // abstract Unix socket (SOCK_STREAM). A frame is: length of the rest (u32), body. The shim sends
 // its claim, gets its order, with the first byte of which two descriptors come for standard output
 // and standard error, and executes the command, which closes the socket; when it cannot, it tells
-// why before it goes. Variables are sent as execve takes them, `NAME=VALUE` and a zero.
-// launcher/agent/early reads and writes these frames too, without this file.
+// why before it goes. A rank that needs it is killed by the agent when its parent dies, since the
+// parent-death signal comes at the end of the thread that forked it, which Open MPI's daemon, for
+// more than 32 ranks, ends as soon as all are started. Variables are sent as execve takes them,
+// `NAME=VALUE` and a zero. launcher/agent/early reads and writes these frames too, without this
+// file.
 #pragma once
 
 #include "collectives/base/env.hpp"
@@ -26,6 +29,9 @@ struct ShimClaim {
     std::string job_id;
     std::int32_t rank = 0;
     std::int32_t size = 0;
+    std::int32_t pid = 0;  // of the shim and of its parent, as the shim sees them
+    std::int32_t parent = 0;
+    bool needs_watch = false;  // the kernel's parent-death signal would come too early
     friend bool operator==(const ShimClaim&, const ShimClaim&) = default;
 };
 

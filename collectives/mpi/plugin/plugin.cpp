@@ -192,7 +192,7 @@ int broadcast(void* data, int bytes, int root, std::uint64_t communicator, std::
 }
 
 // What MPI calls has no room for whose it is, so that each number has a function of its own.
-std::array<HvdMpiCombine, kHvdMpiOperations> combines{};
+std::array<HvdMpiCombine, kUserOperations> combines{};
 
 template <std::size_t kNumber>
 void combine(void* in, void* inout, int* count, MPI_Datatype* /*type*/) {
@@ -207,8 +207,8 @@ constexpr std::array<MPI_User_function*, sizeof...(kNumbers)> functions(
 
 /// Made at first use, and MPI's until the process ends.
 int find_operation(std::size_t number, HvdMpiCombine combine, MPI_Op* operation) {
-    static constexpr auto kFunctions = functions(std::make_index_sequence<kHvdMpiOperations>());
-    static std::array<MPI_Op, kHvdMpiOperations> made{};
+    static constexpr auto kFunctions = functions(std::make_index_sequence<kUserOperations>());
+    static std::array<MPI_Op, kUserOperations> made{};
     if (combines.at(number) == nullptr) {
         constexpr int kIsCommutative = 1;
         const int code = MPI_Op_create(kFunctions.at(number), kIsCommutative, &made.at(number));

@@ -10,8 +10,8 @@
 // before the agent has taken the claim is left to the ordinary start, which does the same again and
 // says what was wrong.
 #include "collectives/rendezvous/mpi_job.hpp"
+#include "launcher/agent/early/death_signal.hpp"
 #include "launcher/agent/early/raw_calls.hpp"
-#include "launcher/agent/early/watcher.hpp"
 #include "launcher/agent/early/words.hpp"
 #include "launcher/agent/task_names.hpp"
 #include "launcher/wire/build_id.hpp"
@@ -120,12 +120,14 @@ bool send(int socket, const char* bytes, std::size_t size) {
     return call(SYS_sendto, socket, bytes, size, MSG_NOSIGNAL) == static_cast<long>(size);
 }
 
-bool claim(int socket, const Place& place, int rank) {
+bool claim(int socket, const Place& place, int rank, long parent, bool needs_watch) {
     const auto build = wire::build_id();
     Line<256> body;
     body.add_text(build.data(), build.size()).add_text(place.job_id, place.job_id_size);
     body.add_u32(static_cast<std::uint32_t>(rank));
     body.add_u32(static_cast<std::uint32_t>(place.size));
+    body.add_u32(static_cast<std::uint32_t>(call(SYS_getpid)));
+    body.add_u32(static_cast<std::uint32_t>(parent)).add_u32(needs_watch ? 1 : 0);
     Line<260> frame;
     frame.add_text(body.data(), body.size());
     return body.is_whole() && send(socket, frame.data(), frame.size());
@@ -217,7 +219,8 @@ bool read_order(Order& order, const Given& given) {
         bool is_new = !is_env_clean || starts_with_any(*own, agent::kMpiVariables);
         for (std::size_t index = 0; index < count && is_new; ++index) {
             const char* const other = order.variables[index];
-            is_new = !(starts_with(other, {*own, name_size}) && other[name_size] == '=');
+            is_new = other[0] != (*own)[0] ||
+                     !(starts_with(other, {*own, name_size}) && other[name_size] == '=');
         }
         if (is_new) {
             *next++ = *own;
@@ -343,8 +346,10 @@ void run_shim(const Given& given) {
     if (socket < 0) {
         return;
     }
+    const long parent = call(SYS_getppid);
+    const bool needs_watch = !is_signalled_in_time(parent);
     Order order;
-    if (!claim(socket, *place, task->rank) || !receive_order(socket, order) ||
+    if (!claim(socket, *place, task->rank, parent, needs_watch) || !receive_order(socket, order) ||
         !read_order(order, given)) {
         (void)call(SYS_close, socket);
         return;
@@ -355,8 +360,10 @@ void run_shim(const Given& given) {
     if (const long error = pin(order.cpus); error < 0) {
         fail(socket, "sched_setaffinity"sv, error);
     }
-    if (const long error = die_with_parent(); error < 0) {
-        fail(socket, "prctl PR_SET_PDEATHSIG"sv, error);
+    const bool is_child = call(SYS_getppid) == parent;
+    const long tied = !needs_watch ? arm_death_signal(parent) : is_child ? 0 : -ECHILD;
+    if (tied < 0) {
+        fail(socket, "prctl PR_SET_PDEATHSIG"sv, tied);
     }
     const long error = execute(given, order.variables);
     fail(socket, "execve "sv, error, given.words[kFirstCommandWord]);

@@ -40,30 +40,4 @@ template <class A = long, class B = long, class C = long, class D = long, class 
     }
 }
 
-/// A process that shares our memory and begins with `run`, which never returns, on the stack that
-/// ends at `top`.
-inline long start_sharing_memory(unsigned long flags,
-                                 void* top,
-                                 void (*run)(void*),
-                                 void* argument) {
-    register long fourth asm("r10") = 0;
-    register long fifth asm("r8") = 0;
-    register void* kept asm("r12") = argument;
-    long result = SYS_clone;
-    asm volatile(
-        "syscall\n\t"
-        "test %%rax, %%rax\n\t"
-        "jnz 1f\n\t"
-        "xor %%ebp, %%ebp\n\t"
-        "mov %[argument], %%rdi\n\t"
-        "call *%[run]\n\t"
-        "ud2\n"
-        "1:"
-        : "+a"(result)
-        : "D"(flags), "S"(top), "d"(0L), "r"(fourth),
-          "r"(fifth), [run] "b"(run), [argument] "r"(kept)
-        : "rcx", "r11", "memory");
-    return result;
-}
-
 }  // namespace hvd::launch::early

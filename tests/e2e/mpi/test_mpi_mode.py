@@ -48,7 +48,7 @@ def processes_of(marker: str) -> list[int]:
 
 
 def nobody_left(marker: str, seconds: float = 5) -> bool:
-    """Within that time. A shim's watcher notices a death a moment later."""
+    """Within that time. The agent notices a death a moment later."""
     until = time.monotonic() + seconds
     while processes_of(marker) and time.monotonic() < until:
         time.sleep(0.02)
@@ -306,9 +306,8 @@ def test_a_killed_mpirun_leaves_no_rank(
     marker = f"HVD_TEST_MARK={os.getpid()}-{ranks}-{time.monotonic_ns()}"
     name, value = marker.split("=")
     env = {**mpirun, name: value}
-    with launcher.start(
-        "--mpi", "-np", ranks, "sh", "-c", "echo pid $$\\;; exec sleep 60", env=env
-    ) as job:
+    deaf = "trap '' TERM; echo pid $$\\;; exec sleep 60"  # only KILL ends it, and no grace is due
+    with launcher.start("--mpi", "-np", ranks, "--grace", 40, "sh", "-c", deaf, env=env) as job:
         pids = pids_of(job, ranks)
         parent = int(Path(f"/proc/{pids[0]}/stat").read_text().rsplit(")", 1)[1].split()[1])
         os.kill(parent, signal.SIGKILL)  # Open MPI's mpirun, or hydra's proxy

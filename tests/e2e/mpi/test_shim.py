@@ -46,20 +46,22 @@ class Agent:
             **env,
         }
         line = [self.program, "exec", "--", *command]
-        return subprocess.Popen(
+        self.process = subprocess.Popen(
             line,
             env=variables,
             pass_fds=pass_fds,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+        return self.process
 
     def take_claim(self) -> socket.socket:
         shim, _ = self.listener.accept()
         shim.settimeout(20)
         (size,) = struct.unpack("<I", shim.recv(4, socket.MSG_WAITALL))
         body = shim.recv(size, socket.MSG_WAITALL)
-        assert body.endswith(text(self.job.encode()) + struct.pack("<ii", self.rank, 4))
+        who = struct.pack("<iiiiI", self.rank, 4, self.process.pid, os.getpid(), 0)
+        assert body.endswith(text(self.job.encode()) + who)
         return shim
 
     def order(

@@ -40,7 +40,13 @@ TEST_CASE("a task that cannot be is refused with the variable") {
 }
 
 TEST_CASE("frames of a shim come whole, however they were cut") {
-    const ShimClaim claim{.build_id = "b", .job_id = "j", .rank = 3, .size = 4};
+    const ShimClaim claim{.build_id = "b",
+                          .job_id = "j",
+                          .rank = 3,
+                          .size = 4,
+                          .pid = 5,
+                          .parent = 6,
+                          .needs_watch = true};
     const ShimOrder order{
         .refusal = "", .env = {{"A", "1"}, {"B", ""}}, .is_env_clean = true, .cpus = {2, 3}};
     const ShimFailure failure{.step = "execve x", .error_number = 2};
