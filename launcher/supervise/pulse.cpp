@@ -29,6 +29,15 @@ void Pulse::remove(std::size_t host) noexcept {
     hosts_[host].is_heard = false;
 }
 
+void Pulse::hurry(TimePoint now) noexcept {
+    for (auto& host : hosts_) {
+        if (host.has_own_clock) {
+            host.quick_questions = kQuickQuestions;
+            host.ask_at = std::min<TimePoint>(host.ask_at, now + kQuickInterval);
+        }
+    }
+}
+
 void Pulse::heard(std::size_t host, TimePoint now) noexcept {
     hosts_[host].heard_at = now;
 }
@@ -61,10 +70,10 @@ Pulse::Due Pulse::due(TimePoint now) {
             due.silent.push_back(index);
         }
         if (now + kTogether >= host.ask_at) {
-            const bool is_quick = ++host.questions < kQuickQuestions;
-            host.ask_at =
-                now + (is_quick ? std::min<std::chrono::milliseconds>(kQuickInterval, interval_)
-                                : interval_);
+            host.quick_questions = std::max(0, host.quick_questions - 1);
+            host.ask_at = now + (host.quick_questions > 0 ? std::min<std::chrono::milliseconds>(
+                                                                kQuickInterval, interval_)
+                                                          : interval_);
             due.ask.push_back(index);
         }
     }

@@ -22,11 +22,12 @@ public:
     /// A host that is silent for this long is spoken of, once.
     static constexpr auto kSilence = std::chrono::seconds(5);
 
-    /// A host is asked this often, or eight times in a lease where that is more often; the first
-    /// kQuickQuestions go out faster, so that its clock is known early.
+    /// A host is asked this often, or eight times in a lease where that is more often. Once ranks
+    /// run there, the next kQuickQuestions go out faster, so that its clock is known well before
+    /// something fails. Not while others still link: each question costs the way there and back.
     static constexpr auto kInterval = std::chrono::seconds(1);
     static constexpr auto kQuickInterval = std::chrono::milliseconds(100);
-    static constexpr int kQuickQuestions = 4;
+    static constexpr int kQuickQuestions = 3;
 
     /// Questions that are due so soon after each other go out together.
     static constexpr auto kTogether = std::chrono::milliseconds(20);
@@ -44,6 +45,9 @@ public:
     /// without it.
     void add(std::size_t host, Clock clock, TimePoint now);
     void remove(std::size_t host) noexcept;
+
+    /// Ranks run from now on.
+    void hurry(TimePoint now) noexcept;
 
     /// Any byte came.
     void heard(std::size_t host, TimePoint now) noexcept;
@@ -82,7 +86,7 @@ private:
         bool is_heard = false;
         bool has_own_clock = false;
         bool was_spoken_of = false;
-        int questions = 0;
+        int quick_questions = 0;  // still to be asked
         TimePoint heard_at{};
         TimePoint ask_at{};
         ClockOffset offset;

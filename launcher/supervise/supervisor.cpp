@@ -61,6 +61,8 @@ Result<Supervised> Supervisor::run(const LaunchPlan& plan) {
         options_.trace->enter("start", io_.now());
     }
     start_ranks(std::move(starts));
+    pulse_->hurry(io_.now());
+    wait_for_pulse();
     starter_->say_through([this](const std::string& sentence) { output_->say(sentence); });
     io_.run();
     starter_->say_through({});
