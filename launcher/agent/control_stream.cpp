@@ -49,6 +49,18 @@ void ControlStream::open(Handlers handlers) {
 }
 
 void ControlStream::send(const wire::FromAgent& message) {
+    is_urgent_ = true;
+    queue(message);
+}
+
+void ControlStream::send_soon(const wire::FromAgent& message) {
+    if (!due_) {
+        due_ = std::chrono::steady_clock::now() + kLongestWait;
+    }
+    queue(message);
+}
+
+void ControlStream::queue(const wire::FromAgent& message) {
     const auto frame = wire::encode(message);
     append(queue_, seals_ ? seals_->sealer.seal(frame) : frame);
 }
@@ -63,12 +75,15 @@ void ControlStream::send_output(std::span<const std::byte> header,
 }
 
 void ControlStream::flush() {
-    if (!is_waiting_to_write_) {
+    const bool may_wait = !is_urgent_ && due_ && std::chrono::steady_clock::now() < *due_;
+    if (!is_waiting_to_write_ && !may_wait) {
         write({}, {});
     }
 }
 
 void ControlStream::write(std::span<const std::byte> header, std::span<const std::byte> payload) {
+    is_urgent_ = false;
+    due_.reset();
     if (has_ended_) {
         queue_.clear();
         sent_ = 0;

@@ -6,6 +6,7 @@
 #include "launcher/wire/frames.hpp"
 #include "launcher/wire/seal.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -39,11 +40,22 @@ public:
 
     void send(const wire::FromAgent& message);
 
+    /// For what nobody waits for: it is written with the next thing that is sent, kLongestWait
+    /// later at the latest. Over SSH each write wakes three processes.
+    void send_soon(const wire::FromAgent& message);
+
+    static constexpr auto kLongestWait = std::chrono::milliseconds(5);
+
     /// Sends a header and the bytes that belong to it, without a copy where the launcher keeps up.
     void send_output(std::span<const std::byte> header, std::span<const std::byte> payload);
 
-    /// Writes what is queued as far as the launcher takes it.
+    /// Writes what is queued as far as the launcher takes it, unless all of it may wait.
     void flush();
+
+    /// When to flush what may wait until then.
+    [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> deadline() const noexcept {
+        return is_urgent_ || is_waiting_to_write_ ? std::nullopt : due_;
+    }
 
     /// Ends the session from this side: the launcher is not heard any more.
     void give_up(Error error) { end(std::move(error)); }
@@ -55,6 +67,7 @@ public:
     [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
 
 private:
+    void queue(const wire::FromAgent& message);
     void read();
     void take(std::span<const std::byte> bytes);
     void write(std::span<const std::byte> header, std::span<const std::byte> payload);
@@ -70,7 +83,9 @@ private:
     Handlers handlers_;
     wire::FrameReader<wire::ToAgent> reader_;
     std::vector<std::byte> queue_;
-    std::size_t sent_ = 0;  // of queue_
+    std::size_t sent_ = 0;                                      // of queue_
+    bool is_urgent_ = false;                                    // something in it
+    std::optional<std::chrono::steady_clock::time_point> due_;  // of what is not
     std::uint64_t heard_bytes_ = 0;
     bool is_waiting_to_write_ = false;
     bool has_ended_ = false;

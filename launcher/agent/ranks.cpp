@@ -98,7 +98,7 @@ void Ranks::start(Rank& rank) {
     rank.pid = std::get<pid_t>(spawned);
     rank.is_running = true;
     ++running_;
-    to_.control.send(wire::Started{.rank = spec.rank, .pid = *rank.pid, .time_ns = time_ns});
+    to_.control.send_soon(wire::Started{.rank = spec.rank, .pid = *rank.pid, .time_ns = time_ns});
 }
 
 std::variant<std::string, int> Ranks::find_program(const ProcessSpec& spec,

@@ -134,8 +134,9 @@ Deadline Session::next_deadline() const {
     const auto lease = control_.has_ended() ? std::nullopt : lease_.end();
     std::optional<std::chrono::steady_clock::time_point> next;
     for (const auto& end :
-         {lease, ending_.deadline(), launcher_watch_.deadline(), answers_.deadline(),
-          step_signals_.deadline(), chores_at_, brought_ ? brought_->deadline() : std::nullopt}) {
+         {lease, control_.deadline(), ending_.deadline(), launcher_watch_.deadline(),
+          answers_.deadline(), step_signals_.deadline(), chores_at_,
+          brought_ ? brought_->deadline() : std::nullopt}) {
         if (end && (!next || *end < *next)) {
             next = end;
         }

@@ -3,6 +3,7 @@
 
 #include "collectives/base/file.hpp"
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -16,20 +17,31 @@ namespace {
 
 constexpr std::size_t kMaxAgentBytes = std::size_t{64} << 20;
 
-/// Not for security, since the folder is the user's own: to tell two builds apart, in a
-/// millisecond.
+/// Not for security, since the folder is the user's own: to tell two builds apart, in a fraction of
+/// a millisecond. Four sums, so that none waits for the product before it.
 std::uint64_t hash(std::string_view bytes) {
     constexpr std::uint64_t kPrime = 0x100000001b3;
-    std::uint64_t sum = 0xcbf29ce484222325;
-    while (!bytes.empty()) {
-        std::uint64_t word = 0;
-        const auto size = bytes.size() < sizeof word ? bytes.size() : sizeof word;
-        std::memcpy(&word, bytes.data(), size);
-        bytes.remove_prefix(size);
+    constexpr std::size_t kWord = sizeof(std::uint64_t);
+    std::array<std::uint64_t, 4> sums{0xcbf29ce484222325, 1, 2, 3};
+    const auto mix = [](std::uint64_t& sum, std::uint64_t word) {
         sum = (sum ^ word) * kPrime;
         sum ^= sum >> 32U;
+    };
+    std::size_t at = 0;
+    for (; at + kWord * sums.size() <= bytes.size(); at += kWord * sums.size()) {
+        std::array<std::uint64_t, 4> words{};
+        std::memcpy(words.data(), bytes.data() + at, sizeof words);
+        for (std::size_t lane = 0; lane < sums.size(); ++lane) {
+            mix(sums[lane], words[lane]);
+        }
     }
-    return sum;
+    for (; at < bytes.size(); ++at) {
+        mix(sums[0], static_cast<unsigned char>(bytes[at]));
+    }
+    for (std::size_t lane = 1; lane < sums.size(); ++lane) {
+        mix(sums[0], sums[lane]);
+    }
+    return sums[0];
 }
 
 std::optional<std::string> machine_of(std::string_view file) {
