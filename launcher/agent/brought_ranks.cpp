@@ -83,6 +83,7 @@ void BroughtRanks::accept() {
     guest.socket = std::move(fd);
     guest.pid = peer->pid;
     to_.loop.watch(guest.socket.get(), EPOLLIN, [this, id](std::uint32_t) { hear(id); });
+    hear(id);  // its claim has mostly come by now
 }
 
 void BroughtRanks::hear(GuestId id) {
@@ -146,61 +147,11 @@ bool BroughtRanks::take_claim(Guest& guest, const ShimClaim& claim) {
             rank->killed_with = parent;
             watch_parent(parent);
         }
+        if (claim.starts_in_turn) {
+            make_way();
+        }
     }
     return send_order(guest, order) && rank != nullptr;
-}
-
-/// By our numbers; 0 where it is unknown. Ranks have few parents, and a look into /proc is slow, so
-/// that the shim's own word counts where it counts processes as we do. The starters of each
-/// parent's first rank are noted.
-pid_t BroughtRanks::parent_of(const Guest& guest, const ShimClaim& claim) {
-    if (claim.pid == guest.pid && parents_.contains(claim.parent)) {
-        return claim.parent;
-    }
-    const auto shim = read_process(guest.pid);
-    const pid_t parent = shim ? shim->parent : 0;
-    if (shim && !parents_.insert(parent).second) {
-        return parent;
-    }
-    const auto found = ancestors(guest.pid);
-    if (std::ranges::find(found, ::getpid(), &Process::pid) == found.end()) {
-        has_stranger_ = true;
-        for (const auto& process : found) {
-            starters_.insert_or_assign(process.pid, process.start_time);
-        }
-    }
-    return parent;
-}
-
-/// A kernel without pidfds leaves it to mpirun. One that has ended already the shim notices.
-void BroughtRanks::watch_parent(pid_t parent) {
-    if (watched_parents_.contains(parent)) {
-        return;
-    }
-    auto pidfd = open_pidfd(parent);
-    if (pidfd) {
-        to_.loop.watch(pidfd.get(), EPOLLIN,
-                       [this, parent](std::uint32_t) { parent_ended(parent); });
-    }
-    watched_parents_.emplace(parent, std::move(pidfd));
-}
-
-void BroughtRanks::parent_ended(pid_t parent) {
-    auto& pidfd = watched_parents_.at(parent);
-    to_.loop.forget(pidfd.get());
-    pidfd.reset();
-    for (const auto& rank : ranks_) {
-        if (rank.killed_with == parent && !rank.is_over && rank.ended_ns == 0) {
-            (void)send_signal_by(rank.pidfd.get(), *rank.pid, SIGKILL);
-        }
-    }
-}
-
-void BroughtRanks::leave_out_starters(std::vector<Process>& processes) const {
-    std::erase_if(processes, [this](const Process& process) {
-        const auto starter = starters_.find(process.pid);
-        return starter != starters_.end() && starter->second == process.start_time;
-    });
 }
 
 /// With the write ends of the rank's pipes: mpirun would cut lines where writes end, and mix them.
@@ -279,7 +230,7 @@ void BroughtRanks::close_guest_of(const Rank& rank) {
 
 void BroughtRanks::tell_started(Rank& rank) {
     if (!rank.is_over && !std::exchange(rank.is_started, true)) {
-        to_.control.send(
+        to_.control.send_soon(
             wire::Started{.rank = rank.spec->rank, .pid = *rank.pid, .time_ns = steady_clock_ns()});
     }
 }

@@ -111,6 +111,7 @@ private:
     [[nodiscard]] pid_t parent_of(const Guest& guest, const ShimClaim& claim);
     void watch_parent(pid_t parent);
     void parent_ended(pid_t parent);
+    static void make_way();
     void fail(Rank& rank, const ShimFailure& failure);
     void close(GuestId id);
     void close_guest_of(const Rank& rank);

@@ -99,7 +99,8 @@ public:
                               .size = job.size(),
                               .pid = ::getpid(),
                               .parent = parent,
-                              .needs_watch = needs_watch};
+                              .needs_watch = needs_watch,
+                              .starts_in_turn = task.starts_in_turn};
         HVD_TRY_STATUS(coll::send_all(socket_.get(), encode(claim), deadline));
         while (true) {
             HVD_TRY(const auto body, frames_.next());
@@ -205,7 +206,7 @@ Result<MpiTask> read_mpi_task(const Environment& environment) {
         if (!find(environment, names.rank)) {
             continue;
         }
-        MpiTask task{.launcher = names.launcher};
+        MpiTask task{.launcher = names.launcher, .starts_in_turn = names.starts_in_turn};
         HVD_TRY(task.rank, read_number(environment, names.rank, 0));
         if (!names.size.empty()) {
             HVD_TRY(task.size, read_number(environment, names.size, 1));

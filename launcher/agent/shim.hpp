@@ -15,6 +15,7 @@ struct MpiTask {
     std::string_view launcher;  // for people
     int rank = 0;
     int size = 0;
+    bool starts_in_turn = false;  // see TaskNames
 
     friend bool operator==(const MpiTask&, const MpiTask&) = default;
 };

@@ -29,14 +29,18 @@ std::vector<std::byte> encode(const ShimClaim& claim) {
     body.number(claim.pid);
     body.number(claim.parent);
     body.number(static_cast<std::uint32_t>(claim.needs_watch ? 1 : 0));
+    body.number(static_cast<std::uint32_t>(claim.starts_in_turn ? 1 : 0));
     return framed(body);
 }
 
 std::vector<std::byte> encode(const ShimOrder& order) {
     ByteWriter body;
     body.text(order.refusal);
-    body.list(order.env,
-              [&](const auto& entry) { body.text(entry.first + "=" + entry.second + '\0'); });
+    std::string variable;  // one for all: each rank waits for its order
+    body.list(order.env, [&](const auto& entry) {
+        variable.assign(entry.first).append(1, '=').append(entry.second).append(1, '\0');
+        body.text(variable);
+    });
     body.number(static_cast<std::uint32_t>(order.is_env_clean ? 1 : 0));
     body.list(order.cpus, [&](std::int32_t cpu) { body.number(cpu); });
     return framed(body);
@@ -59,6 +63,7 @@ Result<ShimClaim> decode_claim(std::span<const std::byte> body) {
     claim.pid = reader.number<std::int32_t>();
     claim.parent = reader.number<std::int32_t>();
     claim.needs_watch = reader.number<std::uint32_t>() != 0;
+    claim.starts_in_turn = reader.number<std::uint32_t>() != 0;
     HVD_TRY_STATUS(reader.finish("claim of a shim"));
     return claim;
 }

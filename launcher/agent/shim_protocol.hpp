@@ -31,7 +31,8 @@ struct ShimClaim {
     std::int32_t size = 0;
     std::int32_t pid = 0;  // of the shim and of its parent, as the shim sees them
     std::int32_t parent = 0;
-    bool needs_watch = false;  // the kernel's parent-death signal would come too early
+    bool needs_watch = false;     // the kernel's parent-death signal would come too early
+    bool starts_in_turn = false;  // see TaskNames
     friend bool operator==(const ShimClaim&, const ShimClaim&) = default;
 };
 

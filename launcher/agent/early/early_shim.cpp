@@ -54,6 +54,7 @@ struct Given {
 struct Task {
     int rank = 0;
     int size = 0;  // 0: unknown
+    bool starts_in_turn = false;
 };
 
 /// The agent's order, and what is made of it.
@@ -73,13 +74,14 @@ std::optional<Task> find_task(char* const* variables) {
             continue;
         }
         const auto number = number_of(rank, length(rank));
+        Task task{.rank = number.value_or(0), .starts_in_turn = names.starts_in_turn};
         if (number && names.size.empty()) {
-            return Task{.rank = *number};
+            return task;
         }
         const char* const size = names.size.empty() ? nullptr : value_of(variables, names.size);
         const auto of = size == nullptr ? std::nullopt : number_of(size, length(size));
-        return number && of && *of > 0 ? std::optional(Task{.rank = *number, .size = *of})
-                                       : std::nullopt;
+        task.size = of.value_or(0);
+        return number && task.size > 0 ? std::optional(task) : std::nullopt;
     }
     return std::nullopt;
 }
@@ -120,14 +122,15 @@ bool send(int socket, const char* bytes, std::size_t size) {
     return call(SYS_sendto, socket, bytes, size, MSG_NOSIGNAL) == static_cast<long>(size);
 }
 
-bool claim(int socket, const Place& place, int rank, long parent, bool needs_watch) {
+bool claim(int socket, const Place& place, const Task& task, long parent, bool needs_watch) {
     const auto build = wire::build_id();
     Line<256> body;
     body.add_text(build.data(), build.size()).add_text(place.job_id, place.job_id_size);
-    body.add_u32(static_cast<std::uint32_t>(rank));
+    body.add_u32(static_cast<std::uint32_t>(task.rank));
     body.add_u32(static_cast<std::uint32_t>(place.size));
     body.add_u32(static_cast<std::uint32_t>(call(SYS_getpid)));
     body.add_u32(static_cast<std::uint32_t>(parent)).add_u32(needs_watch ? 1 : 0);
+    body.add_u32(task.starts_in_turn ? 1 : 0);
     Line<260> frame;
     frame.add_text(body.data(), body.size());
     return body.is_whole() && send(socket, frame.data(), frame.size());
@@ -349,7 +352,7 @@ void run_shim(const Given& given) {
     const long parent = call(SYS_getppid);
     const bool needs_watch = !is_signalled_in_time(parent);
     Order order;
-    if (!claim(socket, *place, task->rank, parent, needs_watch) || !receive_order(socket, order) ||
+    if (!claim(socket, *place, *task, parent, needs_watch) || !receive_order(socket, order) ||
         !read_order(order, given)) {
         (void)call(SYS_close, socket);
         return;

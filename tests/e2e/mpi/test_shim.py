@@ -60,7 +60,7 @@ class Agent:
         shim.settimeout(20)
         (size,) = struct.unpack("<I", shim.recv(4, socket.MSG_WAITALL))
         body = shim.recv(size, socket.MSG_WAITALL)
-        who = struct.pack("<iiiiI", self.rank, 4, self.process.pid, os.getpid(), 0)
+        who = struct.pack("<iiiiII", self.rank, 4, self.process.pid, os.getpid(), 0, 1)
         assert body.endswith(text(self.job.encode()) + who)
         return shim
 

@@ -53,13 +53,14 @@ TEST_CASE("a frame is the one that the whole shim sends") {
                                  .size = 300,
                                  .pid = 70000,
                                  .parent = 6,
-                                 .needs_watch = true};
+                                 .needs_watch = true,
+                                 .starts_in_turn = true};
     const auto expected = encode(claim);
     early::Line<64> body;
     early::Line<64> frame;
 
     body.add_text("b1", 2).add_text("j", 1).add_u32(7).add_u32(300);
-    body.add_u32(70000).add_u32(6).add_u32(1);
+    body.add_u32(70000).add_u32(6).add_u32(1).add_u32(1);
     frame.add_text(body.data(), body.size());
 
     REQUIRE(frame.size() == expected.size());

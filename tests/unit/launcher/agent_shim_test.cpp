@@ -11,7 +11,7 @@ using namespace hvd::launch::agent;
 
 TEST_CASE("a task is found by the variables of its launcher, Open MPI's first") {
     CHECK(*read_mpi_task({{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}}) ==
-          MpiTask{.launcher = "a launcher with PMI", .rank = 1, .size = 4});
+          MpiTask{.launcher = "a launcher with PMI", .rank = 1, .size = 4, .starts_in_turn = true});
     CHECK(*read_mpi_task({{"PMIX_RANK", "3"}}) ==
           MpiTask{.launcher = "a launcher with PMIx", .rank = 3, .size = 0});
     CHECK(*read_mpi_task({{"OMPI_COMM_WORLD_RANK", "2"},
@@ -46,7 +46,8 @@ TEST_CASE("frames of a shim come whole, however they were cut") {
                           .size = 4,
                           .pid = 5,
                           .parent = 6,
-                          .needs_watch = true};
+                          .needs_watch = true,
+                          .starts_in_turn = true};
     const ShimOrder order{
         .refusal = "", .env = {{"A", "1"}, {"B", ""}}, .is_env_clean = true, .cpus = {2, 3}};
     const ShimFailure failure{.step = "execve x", .error_number = 2};
