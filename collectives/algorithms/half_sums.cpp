@@ -5,8 +5,10 @@
 #include "collectives/algorithms/half.hpp"
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 namespace hvd::coll {
 namespace {
@@ -27,7 +29,9 @@ void finish_all(std::span<const float> partial,
                 float divisor,
                 float factor) noexcept {
     for (const float sum : partial) {
-        const auto bits = kStore(sum / divisor * factor);
+        const float result = sum / divisor * factor;
+        const auto bits =
+            kStore(std::isnan(result) ? std::numeric_limits<float>::quiet_NaN() : result);
         std::memcpy(out, &bits, sizeof bits);
         out += sizeof bits;
     }
@@ -64,9 +68,9 @@ CombineFloats float_combiner(ReduceOp op) noexcept {
     switch (op) {
         case ReduceOp::average:
         case ReduceOp::sum: return &combine<ReduceOp::sum>;
-        case ReduceOp::min: return &combine<ReduceOp::min>;
-        case ReduceOp::max: return &combine<ReduceOp::max>;
         case ReduceOp::product: return &combine<ReduceOp::product>;
+        case ReduceOp::min:
+        case ReduceOp::max: break;
     }
     return nullptr;
 }

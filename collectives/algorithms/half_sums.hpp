@@ -13,8 +13,11 @@ namespace hvd::coll {
 /// what Reducer does to an element, so that only the order of the additions can show.
 class HalfSums {
 public:
+    /// Sums and products: of two zeros, min and max are whichever came first, so that partners that
+    /// swap theirs would end with different signs.
     [[nodiscard]] static bool can(const Task& task) noexcept {
-        return task.type == DataType::f16 || task.type == DataType::bf16;
+        return (task.type == DataType::f16 || task.type == DataType::bf16) &&
+               task.reduce != ReduceOp::min && task.reduce != ReduceOp::max;
     }
 
     /// Takes reduce, type and the factors from the task.
@@ -23,7 +26,8 @@ public:
     /// One rank's elements, times prescale. `in` holds as many as `partial`.
     void widen(const std::byte* in, std::span<float> partial) const noexcept;
 
-    /// The results: divided by the number of ranks for average, times postscale, rounded.
+    /// The results: divided by the number of ranks for average, times postscale, rounded. All NaNs
+    /// are one: which of two is kept depends on the order, too.
     void finish(std::span<const float> partial, std::byte* out) const noexcept;
 
 private:
@@ -33,10 +37,10 @@ private:
     float divisor_;
 };
 
-/// `inout = in op inout`, for `count` floats; of min and max, a NaN wins.
+/// `inout = in op inout`, for `count` floats.
 using CombineFloats = void (*)(const float* in, float* inout, int count);
 
-/// Average adds up. It lives as long as the program.
+/// Average adds up; nothing for min and max. It lives as long as the program.
 [[nodiscard]] CombineFloats float_combiner(ReduceOp op) noexcept;
 
 }  // namespace hvd::coll

@@ -42,12 +42,11 @@ void BroughtRanks::watch_parent(pid_t parent) {
     if (watched_parents_.contains(parent)) {
         return;
     }
-    auto pidfd = open_pidfd(parent);
-    if (pidfd) {
+    if (auto pidfd = open_pidfd(parent)) {
         to_.loop.watch(pidfd.get(), EPOLLIN,
                        [this, parent](std::uint32_t) { parent_ended(parent); });
+        watched_parents_.emplace(parent, std::move(pidfd));
     }
-    watched_parents_.emplace(parent, std::move(pidfd));
 }
 
 /// Who starts ranks one after the other is not to wait for us each time that one of them calls or
@@ -56,7 +55,7 @@ void BroughtRanks::watch_parent(pid_t parent) {
 void BroughtRanks::make_way() {
     if (::sched_getscheduler(0) == SCHED_OTHER) {
         const sched_param none{};
-        (void)::sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none);
+        (void)::sched_setscheduler(0, SCHED_BATCH, &none);
     }
 }
 

@@ -120,7 +120,7 @@ void ControlStream::write(std::span<const std::byte> header, std::span<const std
         loop_.watch(to_launcher_, EPOLLOUT, [this](std::uint32_t) {
             is_waiting_to_write_ = false;
             loop_.forget(to_launcher_);
-            flush();
+            write({}, {});
         });
     }
 }

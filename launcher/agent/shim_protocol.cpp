@@ -2,6 +2,7 @@
 #include "launcher/agent/shim_protocol.hpp"
 
 #include "collectives/base/bytes.hpp"
+#include "launcher/wire/build_id.hpp"
 
 #include <cstring>
 #include <utility>
@@ -57,6 +58,9 @@ Result<ShimClaim> decode_claim(std::span<const std::byte> body) {
     ByteReader reader(body);
     ShimClaim claim;
     claim.build_id = reader.text();
+    if (claim.build_id != wire::build_id()) {
+        return claim;  // which is all that is known of it
+    }
     claim.job_id = reader.text();
     claim.rank = reader.number<std::int32_t>();
     claim.size = reader.number<std::int32_t>();

@@ -57,7 +57,7 @@ struct ShimFailure {
 [[nodiscard]] std::vector<std::byte> encode(const ShimOrder& order);
 [[nodiscard]] std::vector<std::byte> encode(const ShimFailure& failure);
 
-// From the body of a frame.
+// From the body of a frame. Of a claim of another build only the build id.
 [[nodiscard]] Result<ShimClaim> decode_claim(std::span<const std::byte> body);
 [[nodiscard]] Result<ShimOrder> decode_order(std::span<const std::byte> body);
 [[nodiscard]] Result<ShimFailure> decode_failure(std::span<const std::byte> body);

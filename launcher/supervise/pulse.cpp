@@ -22,7 +22,9 @@ void Pulse::add(std::size_t host, Clock clock, TimePoint now) {
     entry.is_heard = true;
     entry.has_own_clock = clock == Clock::its_own;
     entry.heard_at = now;
-    entry.ask_at = entry.has_own_clock ? now : now + kQuickInterval;
+    entry.ask_at =
+        now + (entry.has_own_clock ? std::min<std::chrono::milliseconds>(kFirstQuestion, interval_)
+                                   : kQuickInterval);
 }
 
 void Pulse::remove(std::size_t host) noexcept {
@@ -33,7 +35,7 @@ void Pulse::hurry(TimePoint now) noexcept {
     for (auto& host : hosts_) {
         if (host.has_own_clock) {
             host.quick_questions = kQuickQuestions;
-            host.ask_at = std::min<TimePoint>(host.ask_at, now + kQuickInterval);
+            host.ask_at = now;
         }
     }
 }

@@ -22,12 +22,14 @@ public:
     /// A host that is silent for this long is spoken of, once.
     static constexpr auto kSilence = std::chrono::seconds(5);
 
-    /// A host is asked this often, or eight times in a lease where that is more often. Once ranks
-    /// run there, the next kQuickQuestions go out faster, so that its clock is known well before
-    /// something fails. Not while others still link: each question costs the way there and back.
+    /// A host is asked this often, or eight times in a lease where that is more often. When ranks
+    /// start there it is asked at once, and oftener for kQuickQuestions, so that its clock is known
+    /// well before something fails; a host that waits for others to link only after kFirstQuestion,
+    /// since answers take processor time on which the others may wait.
     static constexpr auto kInterval = std::chrono::seconds(1);
     static constexpr auto kQuickInterval = std::chrono::milliseconds(100);
-    static constexpr int kQuickQuestions = 3;
+    static constexpr int kQuickQuestions = 4;
+    static constexpr auto kFirstQuestion = std::chrono::milliseconds(250);
 
     /// Questions that are due so soon after each other go out together.
     static constexpr auto kTogether = std::chrono::milliseconds(20);
@@ -41,12 +43,11 @@ public:
     /// Whether a host is this machine, and so has our clock.
     enum class Clock : std::uint8_t { ours, its_own };
 
-    /// The first question goes out at once, but on this machine a little later: most short jobs end
-    /// without it.
+    /// It is asked a little later: on this machine most short jobs end without that.
     void add(std::size_t host, Clock clock, TimePoint now);
     void remove(std::size_t host) noexcept;
 
-    /// Ranks run from now on.
+    /// Ranks start now.
     void hurry(TimePoint now) noexcept;
 
     /// Any byte came.

@@ -203,6 +203,9 @@ void SshTransport::retry_or_fail() {
 // ---- from the socket to the line ----
 
 void SshTransport::wake() {
+    if (state_ == State::over) {
+        return;  // `soon_` tells the end
+    }
     soon_.set(Deadline::in(kNow), [this] { drive(); });
 }
 

@@ -116,6 +116,9 @@ TEST_CASE("mpi halves: MPI adds up in its own order and rounds once") {
     CHECK(half_sum(*by_mpi, least, coll::f32_to_bf16(static_cast<float>(3 - rank)), count) ==
           coll::f32_to_bf16(-12));
     const auto nan = std::uint16_t{0x7fc0};
+    const std::uint16_t signed_nan = rank % 2 == 0 ? 0x7fc1 : 0xffc2;  // which partners may swap
+    CHECK(half_sum(*by_mpi, {.op = Op::allreduce, .type = coll::DataType::bf16}, signed_nan,
+                   count) == nan);
     CHECK(half_sum(*by_mpi, least, rank == 5 ? nan : coll::f32_to_bf16(1), count) == nan);
     least.reduce = coll::ReduceOp::product;
     CHECK(half_sum(*by_mpi, least, coll::f32_to_bf16(rank % 4 == 0 ? 2 : -1), count) ==

@@ -267,8 +267,7 @@ TEST_CASE("an average of bool is refused") {
 
 TEST_CASE("halves that are added up elsewhere get the same bits") {
     const auto type = GENERATE(DataType::f16, DataType::bf16);
-    const auto op =
-        GENERATE(from_range(std::begin(test::kAllReduceOps), std::end(test::kAllReduceOps)));
+    const auto op = GENERATE(ReduceOp::sum, ReduceOp::average, ReduceOp::product);
     const auto factor = GENERATE(1.0, 0.7);
     CAPTURE(type, op, factor);
     const auto task = task_of(type, op, factor, factor);

@@ -2,10 +2,13 @@
 #include "launcher/agent/die_with_parent.hpp"
 #include "launcher/agent/shim.hpp"
 #include "launcher/agent/shim_protocol.hpp"
+#include "launcher/wire/build_id.hpp"
 
 #include <catch2/catch.hpp>
 
+#include <cstdint>
 #include <span>
+#include <string>
 
 using namespace hvd::launch::agent;
 
@@ -40,7 +43,7 @@ TEST_CASE("a task that cannot be is refused with the variable") {
 }
 
 TEST_CASE("frames of a shim come whole, however they were cut") {
-    const ShimClaim claim{.build_id = "b",
+    const ShimClaim claim{.build_id = std::string(hvd::launch::wire::build_id()),
                           .job_id = "j",
                           .rank = 3,
                           .size = 4,
@@ -71,7 +74,17 @@ TEST_CASE("frames of a shim come whole, however they were cut") {
     CHECK(*decode_claim(bodies[0]) == claim);
     CHECK(*decode_order(bodies[1]) == order);
     CHECK(*decode_failure(bodies[2]) == failure);
-    CHECK_FALSE(decode_claim(bodies[1]));
+    CHECK_FALSE(decode_order(bodies[0]));
+}
+
+TEST_CASE("a claim of another build, whatever it holds, tells which build that is") {
+    const ShimOrder no_claim{.refusal = "0.1+other"};  // begins with a text, as a claim does
+    const auto frame = encode(no_claim);
+
+    const auto claim = decode_claim(std::span(frame).subspan(sizeof(std::uint32_t)));
+
+    REQUIRE(claim);
+    CHECK(claim->build_id == "0.1+other");
 }
 
 TEST_CASE("a frame that is too long is refused before it is kept") {
