@@ -205,19 +205,20 @@ constexpr std::array<MPI_User_function*, sizeof...(kNumbers)> functions(
     return {&combine<kNumbers>...};
 }
 
-/// Made at first use, and MPI's until the process ends.
+/// Made at first use, and MPI's until the process ends. Nothing here may throw: the library would
+/// export all that exceptions need.
 int find_operation(std::size_t number, HvdMpiCombine combine, MPI_Op* operation) {
     static constexpr auto kFunctions = functions(std::make_index_sequence<kUserOperations>());
     static std::array<MPI_Op, kUserOperations> made{};
-    if (combines.at(number) == nullptr) {
+    if (combines[number] == nullptr) {
         constexpr int kIsCommutative = 1;
-        const int code = MPI_Op_create(kFunctions.at(number), kIsCommutative, &made.at(number));
+        const int code = MPI_Op_create(kFunctions[number], kIsCommutative, &made[number]);
         if (code != MPI_SUCCESS) {
             return code;
         }
-        combines.at(number) = combine;
+        combines[number] = combine;
     }
-    *operation = made.at(number);
+    *operation = made[number];
     return MPI_SUCCESS;
 }
 
