@@ -39,6 +39,7 @@ void finish_all(std::span<const float> partial,
 
 /// Thread: any. MPI calls it from within its own functions.
 template <ReduceOp kOp>
+// NOLINTNEXTLINE(readability-non-const-parameter): it is written, as bytes
 void combine(const float* in, float* inout, int count) {
     static const Reducer reducer({.reduce = kOp, .type = DataType::f32}, 2);
     const std::array inputs{reinterpret_cast<const std::byte*>(in),

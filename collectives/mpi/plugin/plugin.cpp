@@ -195,6 +195,7 @@ int broadcast(void* data, int bytes, int root, std::uint64_t communicator, std::
 std::array<HvdMpiCombine, kUserOperations> combines{};
 
 template <std::size_t kNumber>
+// NOLINTNEXTLINE(readability-non-const-parameter): the type is MPI's
 void combine(void* in, void* inout, int* count, MPI_Datatype* /*type*/) {
     combines[kNumber](static_cast<const float*>(in), static_cast<float*>(inout), *count);
 }
