@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-using namespace hvd::launch::agent;
+using namespace hvd::launch::agent;  // NOLINT(google-build-using-namespace): a test of it
 
 TEST_CASE("a task is found by the variables of its launcher, Open MPI's first") {
     CHECK(*read_mpi_task({{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}}) ==
