@@ -20,7 +20,6 @@
 #include <csignal>
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -168,13 +167,6 @@ bool receive(int socket, char* bytes, std::size_t size, Order& order) {
         size -= static_cast<std::size_t>(got);
     }
     return true;
-}
-
-/// Memory that is ours until the command is executed, or null.
-char* allocate(std::size_t size) {
-    const long address =
-        call(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-    return address < 0 ? nullptr : reinterpret_cast<char*>(address);
 }
 
 /// The frame that encode(ShimOrder) made.

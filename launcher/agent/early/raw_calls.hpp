@@ -4,8 +4,10 @@
 // errno on failure.
 #pragma once
 
+#include <cstddef>
 #include <type_traits>
 
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 namespace hvd::launch::early {
@@ -38,6 +40,13 @@ template <class A = long, class B = long, class C = long, class D = long, class 
     while (true) {
         (void)call(SYS_exit_group, exit_code);
     }
+}
+
+/// Memory that is ours until the command is executed, or null.
+inline char* allocate(std::size_t size) {
+    const long address =
+        call(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    return address < 0 ? nullptr : reinterpret_cast<char*>(address);
 }
 
 }  // namespace hvd::launch::early
