@@ -42,10 +42,9 @@ template <ReduceOp kOp>
 // NOLINTNEXTLINE(readability-non-const-parameter): it is written, as bytes
 void combine(const float* in, float* inout, int count) {
     static const Reducer reducer({.reduce = kOp, .type = DataType::f32}, 2);
-    const std::array inputs{reinterpret_cast<const std::byte*>(in),
-                            static_cast<const std::byte*>(reinterpret_cast<std::byte*>(inout))};
-    const std::array outputs{reinterpret_cast<std::byte*>(inout)};
-    reducer.run(inputs, outputs, static_cast<std::size_t>(count));
+    auto* const sums = reinterpret_cast<std::byte*>(inout);
+    const std::array<const std::byte*, 2> inputs{reinterpret_cast<const std::byte*>(in), sums};
+    reducer.run(inputs, {&sums, 1}, static_cast<std::size_t>(count));
 }
 
 }  // namespace

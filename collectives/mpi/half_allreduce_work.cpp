@@ -18,7 +18,7 @@ class HalfAllreduceWork final : public SteppedWork {
 public:
     HalfAllreduceWork(State& the_state, const Task& task)
         : SteppedWork(the_state),
-          op_(task.reduce == ReduceOp::average ? ReduceOp::sum : task.reduce),
+          op_(task.reduce),
           sums_(task, communicator().size()),
           strips_(task),
           element_bytes_(size_of(task.type)) {
