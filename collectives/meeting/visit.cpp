@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/base/unix_socket.hpp"
 #include "collectives/meeting/point.hpp"
 #include "collectives/meeting/session.hpp"
 #include "collectives/rendezvous/store.hpp"
-#include "collectives/rendezvous/unix_socket.hpp"
 
 #include <algorithm>
 #include <array>

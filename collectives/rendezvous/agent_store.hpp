@@ -4,9 +4,9 @@
 // about to fail, and word of ranks that are gone.
 #pragma once
 
-#include "collectives/rendezvous/launch_env.hpp"
+#include "collectives/launch_contract/agent_protocol.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
 #include "collectives/rendezvous/peer_news.hpp"
-#include "collectives/rendezvous/protocol.hpp"
 #include "collectives/rendezvous/store.hpp"
 
 #include <memory>

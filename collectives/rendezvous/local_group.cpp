@@ -41,6 +41,10 @@ void ring_bell(int bell) noexcept {
 
 }  // namespace
 
+pid_t launcher_of(const LocalMeeting& meeting) {
+    return meeting.launcher != 0 ? meeting.launcher : ::getppid();
+}
+
 Result<UniqueFd> make_bell() {
     UniqueFd bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!bell) {

@@ -2,12 +2,12 @@
 //
 // Local rank 0's side of the meeting. Whoever connects is a guest until its hello proves that it is
 // a rank of this job; a guest can neither delay nor end the meeting.
+#include "collectives/base/process_ancestry.hpp"
 #include "collectives/base/text.hpp"
+#include "collectives/base/unix_socket.hpp"
 #include "collectives/rendezvous/local_messages.hpp"
 #include "collectives/rendezvous/local_parts.hpp"
-#include "collectives/rendezvous/process_facts.hpp"
 #include "collectives/rendezvous/store.hpp"
-#include "collectives/rendezvous/unix_socket.hpp"
 
 #include <algorithm>
 #include <chrono>

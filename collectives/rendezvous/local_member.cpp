@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every other local rank's side of the meeting.
+#include "collectives/base/process_ancestry.hpp"
 #include "collectives/base/text.hpp"
+#include "collectives/base/unix_socket.hpp"
 #include "collectives/rendezvous/local_messages.hpp"
 #include "collectives/rendezvous/local_parts.hpp"
-#include "collectives/rendezvous/process_facts.hpp"
 #include "collectives/rendezvous/store.hpp"
-#include "collectives/rendezvous/unix_socket.hpp"
 
 #include <algorithm>
 #include <chrono>

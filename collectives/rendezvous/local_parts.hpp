@@ -35,6 +35,9 @@ struct LocalGroupParts {
 /// Forgets the news when nothing more will come. Errors: unavailable when a rank is gone.
 [[nodiscard]] Status hear(PeerNews*& news);
 
+/// The process that identifies the job where there is no key.
+[[nodiscard]] pid_t launcher_of(const LocalMeeting& meeting);
+
 /// The two sides of LocalGroup::meet: local rank 0, and every other one.
 [[nodiscard]] Result<std::unique_ptr<LocalGroupParts>> meet_as_leader(const LocalMeeting& meeting,
                                                                       Deadline deadline);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/base/unique_fd.hpp"
-#include "collectives/rendezvous/protocol.hpp"
+#include "collectives/launch_contract/agent_protocol.hpp"
 #include "launcher/agent/control_stream.hpp"
 #include "launcher/agent/event_loop.hpp"
 #include "launcher/wire/messages.hpp"

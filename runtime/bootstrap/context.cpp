@@ -2,7 +2,7 @@
 #include "runtime/bootstrap/context.hpp"
 
 #include "collectives/base/env.hpp"
-#include "collectives/rendezvous/launch_env.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
 
 #include <utility>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "collectives/rendezvous/protocol.hpp"
+#include "collectives/launch_contract/agent_protocol.hpp"
 #include "runtime/bootstrap/world.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 

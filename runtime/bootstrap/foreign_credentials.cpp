@@ -42,11 +42,12 @@ Result<Credentials> read_key_file(const std::string& path) {
 
 }  // namespace
 
-Result<Credentials> find_credentials(const Environment& environment, const ForeignLaunch& launch) {
+Result<Credentials> find_credentials(const Environment& environment,
+                                     const coll::ExternalLaunch& launch) {
     if (const auto path = find(environment, kKeyFile); path && !path->empty()) {
         return read_key_file(*path);
     }
-    if (launch.launcher == Launcher::torchrun) {
+    if (launch.launcher == coll::Launcher::torchrun) {
         return Credentials{};
     }
     Credentials munge{.kind = ProofKind::munge,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bootstrap/foreign_place.hpp"
 
+#include "collectives/base/process_ancestry.hpp"
 #include "collectives/base/random_id.hpp"
 #include "collectives/net/address.hpp"
 #include "collectives/net/port_holder.hpp"
@@ -8,7 +9,6 @@
 #include "runtime/bootstrap/foreign_credentials.hpp"
 #include "runtime/bootstrap/foreign_meeting.hpp"
 #include "runtime/bootstrap/foreign_notice.hpp"
-#include "runtime/bootstrap/foreign_process.hpp"
 #include "runtime/bootstrap/foreign_roll.hpp"
 #include "runtime/bootstrap/mpi_board.hpp"
 
@@ -68,8 +68,8 @@ Result<std::vector<IpAddress>> resolve(const std::string& host) {
 }
 
 /// The launcher's process tells the jobs of one host apart.
-Status meet_by_launcher(WorldPlace& place, const ForeignLaunch& launch, int generation) {
-    HVD_TRY(const auto launcher, find_launcher(launch.mark));
+Status meet_by_launcher(WorldPlace& place, const coll::ExternalLaunch& launch, int generation) {
+    HVD_TRY(const auto launcher, find_ancestor_without(launch.mark));
     place.meeting.launcher = launcher.pid;
     place.meeting.socket = "horovod/" + std::to_string(getuid()) + "/" +
                            std::to_string(launcher.pid) + "." + launcher.start_time + "/" +
@@ -100,7 +100,7 @@ Status meet_by_store(WorldPlace& place, Deadline deadline) {
     return ok();
 }
 
-Guest introduce(const ForeignLaunch& launch, const std::string& host) {
+Guest introduce(const coll::ExternalLaunch& launch, const std::string& host) {
     return {.rank = launch.rank,
             .size = launch.size,
             .local_rank = launch.local_rank.value_or(-1),
@@ -147,7 +147,7 @@ IpAddress own_loopback() {
 
 /// At an address that the launcher tells.
 Result<Meeting> meet_by_address(WorldPlace& place,
-                                const ForeignLaunch& launch,
+                                const coll::ExternalLaunch& launch,
                                 const ForeignOptions& options,
                                 const Credentials& credentials) {
     HVD_TRY(const auto plan,
@@ -170,7 +170,7 @@ Result<Meeting> meet_by_address(WorldPlace& place,
 
 /// Rank 0 opens a point anywhere and leaves address and key with the launcher.
 Result<Meeting> meet_by_board(WorldPlace& place,
-                              const ForeignLaunch& launch,
+                              const coll::ExternalLaunch& launch,
                               const ForeignOptions& options,
                               Board& board,
                               Deadline deadline) {
@@ -200,15 +200,15 @@ Result<Meeting> meet_by_board(WorldPlace& place,
     return meeting;
 }
 
-bool starts_mpi_programs(Launcher launcher) {
-    return launcher == Launcher::ompi || launcher == Launcher::pmix || launcher == Launcher::pmi ||
-           launcher == Launcher::jsrun;
+bool starts_mpi_programs(coll::Launcher launcher) {
+    return launcher == coll::Launcher::ompi || launcher == coll::Launcher::pmix ||
+           launcher == coll::Launcher::pmi || launcher == coll::Launcher::jsrun;
 }
 
 /// By the launcher's board; where it has none that works, as an Open MPI that keeps PMIx to itself:
 /// at an address that the user tells, else by MPI itself.
 Result<Meeting> meet_by_launchers_board(WorldPlace& place,
-                                        const ForeignLaunch& launch,
+                                        const coll::ExternalLaunch& launch,
                                         const ForeignOptions& options,
                                         Deadline deadline) {
     const auto found = find_board(options.environment, launch.size, deadline);
@@ -240,17 +240,17 @@ Result<Meeting> meet_by_launchers_board(WorldPlace& place,
 /// address, but perhaps nothing to prove oneself by, and a program's MPI may need its PMI for
 /// itself.
 Result<Meeting> find_meeting(WorldPlace& place,
-                             const ForeignLaunch& launch,
+                             const coll::ExternalLaunch& launch,
                              const ForeignOptions& options,
                              Deadline deadline) {
     Board* board = options.board;
-    if (options.mpi != nullptr && launch.launcher != Launcher::torchrun) {
+    if (options.mpi != nullptr && launch.launcher != coll::Launcher::torchrun) {
         HVD_TRY(board, options.mpi->if_started(launch, deadline));
     }
     if (board != nullptr) {
         return meet_by_board(place, launch, options, *board, deadline);
     }
-    if (launch.launcher != Launcher::torchrun && launch.launcher != Launcher::slurm) {
+    if (launch.launcher != coll::Launcher::torchrun && launch.launcher != coll::Launcher::slurm) {
         return meet_by_launchers_board(place, launch, options, deadline);
     }
     auto credentials = find_credentials(options.environment, launch);
@@ -265,7 +265,7 @@ Result<Meeting> find_meeting(WorldPlace& place,
 }
 
 Status meet_at_point(WorldPlace& place,
-                     const ForeignLaunch& launch,
+                     const coll::ExternalLaunch& launch,
                      const ForeignOptions& options,
                      Deadline deadline) {
     HVD_TRY(const auto meeting, find_meeting(place, launch, options, deadline));
@@ -300,7 +300,7 @@ Result<std::vector<std::byte>> random_world_key() {
     return key;
 }
 
-Result<WorldPlace> place_by_foreign(const ForeignLaunch& launch,
+Result<WorldPlace> place_by_foreign(const coll::ExternalLaunch& launch,
                                     const ForeignOptions& options,
                                     Deadline deadline) {
     WorldPlace place;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bootstrap/world.hpp"
 
-#include "collectives/rendezvous/launch_env.hpp"
+#include "collectives/base/process_ancestry.hpp"
+#include "collectives/launch_contract/external_launch.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
 #include "collectives/selector/selector.hpp"
 #include "runtime/bootstrap/foreign_board.hpp"
-#include "runtime/bootstrap/foreign_launch.hpp"
 #include "runtime/bootstrap/foreign_place.hpp"
-#include "runtime/bootstrap/foreign_process.hpp"
 #include "runtime/bootstrap/mpi_board.hpp"
 #include "runtime/bootstrap/mpi_world.hpp"
 #include "runtime/bootstrap/world_place.hpp"
@@ -63,7 +63,7 @@ Result<Place> place_by_agent(const Search& search, Deadline deadline) {
     Place place;
     place.topology = contract.topology;
     place.host = contract.hostname;
-    place.source = describe(Launcher::horovodrun);
+    place.source = describe(coll::Launcher::horovodrun);
     HVD_TRY(place.agent, coll::AgentStore::connect(contract, deadline));
     if (place.topology.size == 1) {
         return place;
@@ -113,9 +113,10 @@ Result<int> ask_for_size(const Environment& environment, Deadline deadline) {
 
 /// Where mpirun starts torchrun, the ranks have the same variables as where torchrun starts mpirun,
 /// and would be alone as mpirun sees it.
-bool is_torchrun_inside(const Environment& environment, const ForeignLaunch& launch) {
-    const bool is_mpi = launch.launcher == Launcher::ompi || launch.launcher == Launcher::pmix ||
-                        launch.launcher == Launcher::pmi;
+bool is_torchrun_inside(const Environment& environment, const coll::ExternalLaunch& launch) {
+    const bool is_mpi = launch.launcher == coll::Launcher::ompi ||
+                        launch.launcher == coll::Launcher::pmix ||
+                        launch.launcher == coll::Launcher::pmi;
     const bool is_asked_for =
         find(environment, "HOROVOD_LAUNCHER") || find(environment, "HOROVOD_CONTROLLER");
     return is_mpi && !is_asked_for && find(environment, "TORCHELASTIC_RUN_ID") &&
@@ -123,14 +124,14 @@ bool is_torchrun_inside(const Environment& environment, const ForeignLaunch& lau
 }
 
 /// Whoever started this process, with its rank and size.
-Result<ForeignLaunch> find_launch(const Environment& environment, Deadline deadline) {
-    HVD_TRY(auto launch, decode_foreign_launch(environment));
+Result<coll::ExternalLaunch> find_launch(const Environment& environment, Deadline deadline) {
+    HVD_TRY(auto launch, coll::decode_external_launch(environment));
     if (is_torchrun_inside(environment, launch)) {
         auto own = environment;
         own.insert_or_assign("HOROVOD_LAUNCHER", "torchrun");
-        HVD_TRY(launch, decode_foreign_launch(own));
+        HVD_TRY(launch, coll::decode_external_launch(own));
     }
-    if (launch.launcher == Launcher::horovodrun) {
+    if (launch.launcher == coll::Launcher::horovodrun) {
         HVD_TRY(const auto contract, coll::decode_launch_contract(environment));
         launch.rank = contract.topology.rank;
         launch.size = contract.topology.size;
@@ -144,7 +145,7 @@ Result<Place> find_place_by_launcher(Search& search, Deadline deadline) {
     const auto& options = search.options;
     const auto& config = search.config;
     HVD_TRY(const auto launch, find_launch(options.environment, deadline));
-    if (launch.launcher == Launcher::horovodrun) {
+    if (launch.launcher == coll::Launcher::horovodrun) {
         return place_by_agent(search, deadline);
     }
     LauncherMpi mpi(config, options.environment);

@@ -3,8 +3,8 @@
 // The agent's socket, from both sides, and the packets of a local meeting: whatever arrives, the
 // readers neither crash nor accept a message that encodes to other bytes.
 #include "collectives/base/assert.hpp"
+#include "collectives/launch_contract/agent_protocol.hpp"
 #include "collectives/rendezvous/local_messages.hpp"
-#include "collectives/rendezvous/protocol.hpp"
 
 #include <algorithm>
 #include <cstddef>

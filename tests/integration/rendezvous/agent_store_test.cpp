@@ -3,8 +3,8 @@
 // The rank's side of the agent's socket against an agent that the test plays.
 #include "collectives/rendezvous/agent_store.hpp"
 
+#include "collectives/base/unix_socket.hpp"
 #include "collectives/rendezvous/memory_store.hpp"
-#include "collectives/rendezvous/unix_socket.hpp"
 #include "tests/support/proc_group.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/rendezvous/unix_socket.hpp"
+#include "collectives/base/unix_socket.hpp"
 #include "tests/integration/rendezvous/meeting.hpp"
 #include "tests/support/proc_group.hpp"
 

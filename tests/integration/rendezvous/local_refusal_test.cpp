@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Who may not take part in a meeting, and that trying disturbs nobody.
-#include "collectives/rendezvous/unix_socket.hpp"
+#include "collectives/base/unix_socket.hpp"
 #include "tests/integration/rendezvous/meeting.hpp"
 #include "tests/support/proc_group.hpp"
 

@@ -18,15 +18,15 @@ using hvd::coll::Topology;
 using hvd::coll::meeting::Guest;
 using hvd::coll::meeting::ProofKind;
 using hvd::rt::arrange;
+using hvd::rt::ExternalLaunch;
 using hvd::rt::find_credentials;
 using hvd::rt::first_host;
-using hvd::rt::ForeignLaunch;
 using hvd::rt::Launcher;
 using hvd::rt::plan_meeting;
 
 namespace {
 
-ForeignLaunch task(Launcher launcher, int rank = 0) {
+ExternalLaunch task(Launcher launcher, int rank = 0) {
     return {.launcher = launcher,
             .rank = rank,
             .size = 4,

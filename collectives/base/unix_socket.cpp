@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/rendezvous/unix_socket.hpp"
+#include "collectives/base/unix_socket.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
-namespace hvd::coll {
+namespace hvd {
 namespace {
 
 struct Address {
@@ -253,4 +253,4 @@ Result<Packet> receive_packet(int socket, Deadline deadline) {
     return packet;
 }
 
-}  // namespace hvd::coll
+}  // namespace hvd

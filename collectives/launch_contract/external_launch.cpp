@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/bootstrap/foreign_launch.hpp"
+#include "collectives/launch_contract/external_launch.hpp"
 
 #include "collectives/base/text.hpp"
-#include "collectives/rendezvous/launch_env.hpp"
-#include "collectives/rendezvous/launcher_word.hpp"
-#include "collectives/rendezvous/scheduler_pmi.hpp"
-#include "runtime/bootstrap/foreign_dialects.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
+#include "collectives/launch_contract/launcher_choice.hpp"
+#include "collectives/launch_contract/launcher_variables.hpp"
+#include "collectives/launch_contract/scheduler_pmi.hpp"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-namespace hvd::rt {
+namespace hvd::coll {
 namespace {
 
 constexpr std::string_view kFluxNodes = "FLUX_JOB_NNODES";
@@ -105,7 +105,7 @@ public:
 
     [[nodiscard]] bool has_failed() const noexcept { return !complaints_.empty(); }
 
-    [[nodiscard]] Error error(const Dialect& dialect) const {
+    [[nodiscard]] Error error(const LauncherVariables& dialect) const {
         std::vector<std::string> values;
         for (const auto name : names_) {
             const auto value = find(environment_, name);
@@ -125,8 +125,8 @@ private:
 
 std::optional<int> read_local_size(Decoder& decoder,
                                    const Environment& environment,
-                                   const Dialect& dialect,
-                                   const ForeignLaunch& launch) {
+                                   const LauncherVariables& dialect,
+                                   const ExternalLaunch& launch) {
     if (dialect.launcher == Launcher::flux) {
         const auto nodes = decoder.number({kFluxNodes}, 1);
         return nodes == 1 ? std::optional(launch.size) : std::nullopt;
@@ -144,7 +144,7 @@ std::optional<int> read_local_size(Decoder& decoder,
     return decoder.number(dialect.local_size, 1);
 }
 
-void check(Decoder& decoder, const ForeignLaunch& launch) {
+void check(Decoder& decoder, const ExternalLaunch& launch) {
     const auto require_below = [&](int part, int whole, std::string_view what) {
         if (part >= whole) {
             decoder.complain(std::string(what) + " " + std::to_string(part) + " of " +
@@ -163,9 +163,9 @@ void check(Decoder& decoder, const ForeignLaunch& launch) {
     }
 }
 
-Result<ForeignLaunch> read(const Environment& environment, const Dialect& dialect) {
+Result<ExternalLaunch> read(const Environment& environment, const LauncherVariables& dialect) {
     Decoder decoder(environment);
-    ForeignLaunch launch{.launcher = dialect.launcher};
+    ExternalLaunch launch{.launcher = dialect.launcher};
     launch.rank = decoder.required(dialect.rank, 0);
     if (dialect.size[0].empty()) {
         launch.size = 0;
@@ -204,9 +204,9 @@ bool has_pmix_of_singleton(const Environment& environment) {
 
 /// Whether these variables are not a launcher's of their own, but come with something else.
 bool is_of_another(const Environment& environment, Launcher launcher) {
-    return (launcher == Launcher::pmi && coll::has_pmi_of_scheduler(environment)) ||
+    return (launcher == Launcher::pmi && has_pmi_of_scheduler(environment)) ||
            (launcher == Launcher::pmix &&
-            (coll::has_pmix_of_scheduler(environment) || has_pmix_of_singleton(environment)));
+            (has_pmix_of_scheduler(environment) || has_pmix_of_singleton(environment)));
 }
 
 enum class Controller { automatic, mpi, gloo };
@@ -230,7 +230,9 @@ Result<Controller> read_controller(const Environment& environment) {
                  "HOROVOD_CONTROLLER='" + text + "': expected mpi, gloo or auto"};
 }
 
-bool is_wanted(const Environment& environment, const Dialect& dialect, Controller controller) {
+bool is_wanted(const Environment& environment,
+               const LauncherVariables& dialect,
+               Controller controller) {
     const bool has_pmi = find(environment, "PMI_FD") || find(environment, "PMIX_NAMESPACE");
     const bool is_mpi =
         dialect.is_mpi ||
@@ -241,7 +243,7 @@ bool is_wanted(const Environment& environment, const Dialect& dialect, Controlle
 
 /// An error unless it is known to have started this process alone.
 Status check_left_out(const Environment& environment,
-                      const Dialect& dialect,
+                      const LauncherVariables& dialect,
                       Controller controller) {
     HVD_TRY(const auto launch, read(environment, dialect));
     if (launch.size == 1) {
@@ -257,9 +259,10 @@ Status check_left_out(const Environment& environment,
             "of one"};
 }
 
-Result<ForeignLaunch> read_named(const Environment& environment, std::string_view word) {
-    const auto* const dialect = std::ranges::find(kDialects, word, &Dialect::word);
-    return dialect == kDialects.end() ? ForeignLaunch{} : read(environment, *dialect);
+Result<ExternalLaunch> read_named(const Environment& environment, std::string_view word) {
+    const auto* const dialect =
+        std::ranges::find(kLauncherVariables, word, &LauncherVariables::word);
+    return dialect == kLauncherVariables.end() ? ExternalLaunch{} : read(environment, *dialect);
 }
 
 }  // namespace
@@ -279,17 +282,17 @@ std::string_view describe(Launcher launcher) noexcept {
     return "?";
 }
 
-Result<ForeignLaunch> decode_foreign_launch(const Environment& environment) {
-    HVD_TRY(const auto word, coll::named_launcher(environment));
+Result<ExternalLaunch> decode_external_launch(const Environment& environment) {
+    HVD_TRY(const auto word, chosen_launcher(environment));
     if (!word.empty()) {
         return read_named(environment, word);
     }
-    if (coll::has_launch_contract(environment)) {
-        return ForeignLaunch{.launcher = Launcher::horovodrun};
+    if (has_launch_contract(environment)) {
+        return ExternalLaunch{.launcher = Launcher::horovodrun};
     }
     HVD_TRY(const auto controller, read_controller(environment));
-    const Dialect* left_out = nullptr;
-    for (const auto& dialect : kDialects) {
+    const LauncherVariables* left_out = nullptr;
+    for (const auto& dialect : kLauncherVariables) {
         if (!first_of(environment, dialect.signs) || is_of_another(environment, dialect.launcher)) {
             continue;
         }
@@ -303,11 +306,11 @@ Result<ForeignLaunch> decode_foreign_launch(const Environment& environment) {
     if (left_out != nullptr) {
         HVD_TRY_STATUS(check_left_out(environment, *left_out, controller));
     }
-    return ForeignLaunch{};
+    return ExternalLaunch{};
 }
 
-std::optional<ForeignLaunch> decode_mpi_launch(const Environment& environment) {
-    for (const auto& dialect : kDialects) {
+std::optional<ExternalLaunch> decode_mpi_launch(const Environment& environment) {
+    for (const auto& dialect : kLauncherVariables) {
         if (dialect.is_mpi && first_of(environment, dialect.signs) &&
             !is_of_another(environment, dialect.launcher)) {
             auto launch = read(environment, dialect);
@@ -317,4 +320,4 @@ std::optional<ForeignLaunch> decode_mpi_launch(const Environment& environment) {
     return {};
 }
 
-}  // namespace hvd::rt
+}  // namespace hvd::coll

@@ -3,18 +3,18 @@
 // The variables of each launcher, from the innermost to the outermost. For foreign_launch.
 #pragma once
 
-#include "runtime/bootstrap/foreign_launch.hpp"
+#include "collectives/launch_contract/external_launch.hpp"
 
 #include <array>
 #include <string_view>
 
-namespace hvd::rt {
+namespace hvd::coll {
 
 // Names of one thing; the first that is set counts. Those that are "" are none.
 using Names = std::array<std::string_view, 3>;
 
 /// How a launcher calls what it tells.
-struct Dialect {
+struct LauncherVariables {
     Launcher launcher;
     std::string_view word;  // for HOROVOD_LAUNCHER
     Names signs;            // any of them: this launcher has started us, or an outer one
@@ -27,7 +27,7 @@ struct Dialect {
     bool is_mpi = false;
 };
 
-inline constexpr auto kDialects = std::to_array<Dialect>({
+inline constexpr auto kLauncherVariables = std::to_array<LauncherVariables>({
     {.launcher = Launcher::ompi,
      .word = "ompi",
      .signs = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
@@ -97,4 +97,4 @@ inline constexpr auto kDialects = std::to_array<Dialect>({
      .job = {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
 });
 
-}  // namespace hvd::rt
+}  // namespace hvd::coll

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Abstract Unix sockets with deadlines: what the agent's socket and the local meeting have in
-// common.
+// Abstract Unix sockets with deadlines: for the agent's socket and for the ranks of one host.
 #pragma once
 
 #include "collectives/base/deadline.hpp"
@@ -15,9 +14,9 @@
 
 #include <sys/types.h>
 
-namespace hvd::coll {
+namespace hvd {
 
-/// Who is at the other end: of a listening socket's connection, the process that listens.
+/// The process at the other end: of a listening socket's connection, the process that listens.
 struct PeerCredentials {
     pid_t pid = 0;
     uid_t uid = 0;
@@ -62,4 +61,4 @@ inline constexpr std::size_t kMaxPacketFds = 200;  // the kernel takes 253
 /// The next packet. Errors: timed_out, unavailable when the other end closed.
 [[nodiscard]] Result<Packet> receive_packet(int socket, Deadline deadline);
 
-}  // namespace hvd::coll
+}  // namespace hvd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/rendezvous/mpi_plugins.hpp"
+#include "collectives/launch_contract/mpi_plugins.hpp"
 
 #include <system_error>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/rendezvous/scheduler_pmi.hpp"
+#include "collectives/launch_contract/scheduler_pmi.hpp"
 
 #include <string_view>
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace hvd::rt {
+namespace hvd::coll {
 
 /// From the innermost to the outermost.
 enum class Launcher { horovodrun, ompi, pmix, pmi, torchrun, flux, jsrun, slurm, none };
@@ -20,8 +20,8 @@ enum class Launcher { horovodrun, ompi, pmix, pmi, torchrun, flux, jsrun, slurm,
 [[nodiscard]] std::string_view describe(Launcher launcher) noexcept;
 
 /// What the innermost launcher says about this process. Of horovodrun only that it is the one:
-/// coll::decode_launch_contract reads the rest.
-struct ForeignLaunch {
+/// decode_launch_contract reads the rest.
+struct ExternalLaunch {
     Launcher launcher = Launcher::none;
     int rank = 0;
     int size = 1;                     // 0: the PMIx server tells
@@ -32,17 +32,17 @@ struct ForeignLaunch {
     std::string mark{};         // how an entry of every environment in the job begins, but not of
                                 // the launcher's own
 
-    friend bool operator==(const ForeignLaunch&, const ForeignLaunch&) = default;
+    friend bool operator==(const ExternalLaunch&, const ExternalLaunch&) = default;
 };
 
 /// Pure. HOROVOD_LAUNCHER names the launcher instead; HOROVOD_CONTROLLER=mpi leaves only those that
 /// start MPI programs, gloo only the others.
 /// Errors: invalid_argument for an incomplete or impossible set of variables, with all of them, and
 /// where HOROVOD_CONTROLLER leaves nobody but has left out who may have started more ranks.
-[[nodiscard]] Result<ForeignLaunch> decode_foreign_launch(const Environment& environment);
+[[nodiscard]] Result<ExternalLaunch> decode_external_launch(const Environment& environment);
 
 /// What the innermost launcher of MPI programs says, whoever else says something too. Pure. Nothing
 /// where there is none, or where its variables describe no rank.
-[[nodiscard]] std::optional<ForeignLaunch> decode_mpi_launch(const Environment& environment);
+[[nodiscard]] std::optional<ExternalLaunch> decode_mpi_launch(const Environment& environment);
 
-}  // namespace hvd::rt
+}  // namespace hvd::coll

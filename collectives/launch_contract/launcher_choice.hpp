@@ -14,10 +14,10 @@
 namespace hvd::coll {
 
 /// The launchers that can be named; the last stands for nobody's variables.
-inline constexpr std::array<std::string_view, 8> kLauncherWords{
+inline constexpr std::array<std::string_view, 8> kLauncherNames{
     "ompi", "pmix", "pmi", "torchrun", "flux", "jsrun", "slurm", "none"};
 
 /// The word that the user gives, or "". Errors: invalid_argument for any other one.
-[[nodiscard]] Result<std::string> named_launcher(const Environment& environment);
+[[nodiscard]] Result<std::string> chosen_launcher(const Environment& environment);
 
 }  // namespace hvd::coll

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/bootstrap/foreign_launch.hpp"
+#include "collectives/launch_contract/external_launch.hpp"
 
-#include "collectives/rendezvous/launcher_word.hpp"
-#include "runtime/bootstrap/foreign_process.hpp"
+#include "collectives/base/process_ancestry.hpp"
+#include "collectives/launch_contract/launcher_choice.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 using hvd::Environment;
-using hvd::rt::decode_foreign_launch;
-using hvd::rt::decode_mpi_launch;
-using hvd::rt::find_launcher;
-using hvd::rt::ForeignLaunch;
-using hvd::rt::Launcher;
+using hvd::find_ancestor_without;
+using hvd::coll::decode_external_launch;
+using hvd::coll::decode_mpi_launch;
+using hvd::coll::ExternalLaunch;
+using hvd::coll::Launcher;
 
 namespace {
 
@@ -100,14 +100,14 @@ Environment without(Environment environment, const std::string& name) {
 }
 
 Launcher launcher_of(const Environment& environment) {
-    const auto launch = decode_foreign_launch(environment);
+    const auto launch = decode_external_launch(environment);
     INFO((launch ? "" : launch.error().message));
     REQUIRE(launch);
     return launch->launcher;
 }
 
 std::string refusal_of(const Environment& environment) {
-    const auto launch = decode_foreign_launch(environment);
+    const auto launch = decode_external_launch(environment);
     REQUIRE_FALSE(launch);
     CHECK(launch.error().code == hvd::Errc::invalid_argument);
     return launch.error().message;
@@ -120,56 +120,56 @@ bool contains(std::string_view text, std::string_view part) {
 }  // namespace
 
 TEST_CASE("no launcher is a world of one") {
-    CHECK(decode_foreign_launch({{"PATH", "/bin"}}).value() == ForeignLaunch{});
+    CHECK(decode_external_launch({{"PATH", "/bin"}}).value() == ExternalLaunch{});
 }
 
 TEST_CASE("the variables of each launcher are read") {
-    CHECK(decode_foreign_launch(open_mpi()).value() ==
-          ForeignLaunch{.launcher = Launcher::ompi,
-                        .rank = 1,
-                        .size = 4,
-                        .local_rank = 1,
-                        .local_size = 4,
-                        .job = "ompi:1888026625",
-                        .mark = "PMIX_NAMESPACE=1888026625"});
-    CHECK(decode_foreign_launch(hydra()).value() == ForeignLaunch{.launcher = Launcher::pmi,
-                                                                  .rank = 0,
-                                                                  .size = 2,
-                                                                  .local_rank = 0,
-                                                                  .local_size = 2,
-                                                                  .job = "pmi:",
-                                                                  .mark = "PMI_RANK="});
-    CHECK(decode_foreign_launch(torchrun()).value() ==
-          ForeignLaunch{.launcher = Launcher::torchrun,
-                        .rank = 3,
-                        .size = 4,
-                        .local_rank = 1,
-                        .local_size = 2,
-                        .node = 1,
-                        .job = "torchrun:none/0/29500",
-                        .mark = "TORCHELASTIC_RUN_ID=none"});
-    CHECK(decode_foreign_launch(flux()).value() == ForeignLaunch{.launcher = Launcher::flux,
-                                                                 .rank = 2,
-                                                                 .size = 4,
-                                                                 .local_rank = 2,
-                                                                 .local_size = 4,
-                                                                 .job = "flux:f2zDzQfh",
-                                                                 .mark = "FLUX_JOB_ID=f2zDzQfh"});
-    CHECK(decode_foreign_launch(jsrun()).value() == ForeignLaunch{.launcher = Launcher::jsrun,
-                                                                  .rank = 5,
-                                                                  .size = 12,
-                                                                  .local_rank = 5,
-                                                                  .local_size = 6,
-                                                                  .job = "jsrun:1234",
-                                                                  .mark = "LSB_JOBID=1234"});
-    CHECK(decode_foreign_launch(slurm()).value() == ForeignLaunch{.launcher = Launcher::slurm,
-                                                                  .rank = 9,
-                                                                  .size = 10,
-                                                                  .local_rank = 1,
-                                                                  .local_size = 2,
-                                                                  .node = 2,
-                                                                  .job = "slurm:7/0",
-                                                                  .mark = "SLURM_PROCID="});
+    CHECK(decode_external_launch(open_mpi()).value() ==
+          ExternalLaunch{.launcher = Launcher::ompi,
+                         .rank = 1,
+                         .size = 4,
+                         .local_rank = 1,
+                         .local_size = 4,
+                         .job = "ompi:1888026625",
+                         .mark = "PMIX_NAMESPACE=1888026625"});
+    CHECK(decode_external_launch(hydra()).value() == ExternalLaunch{.launcher = Launcher::pmi,
+                                                                    .rank = 0,
+                                                                    .size = 2,
+                                                                    .local_rank = 0,
+                                                                    .local_size = 2,
+                                                                    .job = "pmi:",
+                                                                    .mark = "PMI_RANK="});
+    CHECK(decode_external_launch(torchrun()).value() ==
+          ExternalLaunch{.launcher = Launcher::torchrun,
+                         .rank = 3,
+                         .size = 4,
+                         .local_rank = 1,
+                         .local_size = 2,
+                         .node = 1,
+                         .job = "torchrun:none/0/29500",
+                         .mark = "TORCHELASTIC_RUN_ID=none"});
+    CHECK(decode_external_launch(flux()).value() == ExternalLaunch{.launcher = Launcher::flux,
+                                                                   .rank = 2,
+                                                                   .size = 4,
+                                                                   .local_rank = 2,
+                                                                   .local_size = 4,
+                                                                   .job = "flux:f2zDzQfh",
+                                                                   .mark = "FLUX_JOB_ID=f2zDzQfh"});
+    CHECK(decode_external_launch(jsrun()).value() == ExternalLaunch{.launcher = Launcher::jsrun,
+                                                                    .rank = 5,
+                                                                    .size = 12,
+                                                                    .local_rank = 5,
+                                                                    .local_size = 6,
+                                                                    .job = "jsrun:1234",
+                                                                    .mark = "LSB_JOBID=1234"});
+    CHECK(decode_external_launch(slurm()).value() == ExternalLaunch{.launcher = Launcher::slurm,
+                                                                    .rank = 9,
+                                                                    .size = 10,
+                                                                    .local_rank = 1,
+                                                                    .local_size = 2,
+                                                                    .node = 2,
+                                                                    .job = "slurm:7/0",
+                                                                    .mark = "SLURM_PROCID="});
 }
 
 TEST_CASE("of several launchers the innermost counts") {
@@ -198,7 +198,7 @@ TEST_CASE("behind a horovodrun in front of a task that task's launcher counts") 
 
 TEST_CASE("a Slurm allocation without a step starts nobody") {
     CHECK(launcher_of(slurm_allocation()) == Launcher::none);
-    CHECK(decode_foreign_launch(inside(slurm_allocation(), open_mpi()))->size == 4);
+    CHECK(decode_external_launch(inside(slurm_allocation(), open_mpi()))->size == 4);
 }
 
 TEST_CASE("PMI by the scheduler itself says nothing about a launcher further in") {
@@ -219,12 +219,12 @@ TEST_CASE("PMI by the scheduler itself says nothing about a launcher further in"
 TEST_CASE("PMIx without another launcher's variables is a launcher that keeps the size to itself") {
     const Environment task{{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "prterun-h1-7@1"}};
 
-    CHECK(decode_foreign_launch(task).value() ==
-          ForeignLaunch{.launcher = Launcher::pmix,
-                        .rank = 1,
-                        .size = 0,
-                        .job = "pmix:prterun-h1-7@1",
-                        .mark = "PMIX_NAMESPACE=prterun-h1-7@1"});
+    CHECK(decode_external_launch(task).value() ==
+          ExternalLaunch{.launcher = Launcher::pmix,
+                         .rank = 1,
+                         .size = 0,
+                         .job = "pmix:prterun-h1-7@1",
+                         .mark = "PMIX_NAMESPACE=prterun-h1-7@1"});
     CHECK(launcher_of(inside(slurm(), task)) == Launcher::pmix);
     CHECK(contains(refusal_of(without(task, "PMIX_NAMESPACE")), "PMIX_NAMESPACE is not set"));
 
@@ -252,7 +252,7 @@ TEST_CASE("HOROVOD_LAUNCHER names the launcher") {
           "none");
     // Also where its variables are not there.
     CHECK(contains(refusal_of({{"HOROVOD_LAUNCHER", "slurm"}}), "SLURM_PROCID is not set"));
-    for (const auto word : hvd::coll::kLauncherWords) {
+    for (const auto word : hvd::coll::kLauncherNames) {
         CAPTURE(word);
         if (word != "none") {
             CHECK(contains(refusal_of({{"HOROVOD_LAUNCHER", std::string(word)}}), "is not set"));
@@ -317,7 +317,7 @@ TEST_CASE("what is missing or impossible is named, with all values") {
 
 TEST_CASE("tasks per node are read as Slurm writes them") {
     const auto local_size = [](const std::string& node, const std::string& tasks) {
-        return decode_foreign_launch(
+        return decode_external_launch(
                    with(with(slurm(), "SLURM_NODEID", node), "SLURM_STEP_TASKS_PER_NODE", tasks))
             ->local_size;
     };
@@ -330,20 +330,20 @@ TEST_CASE("tasks per node are read as Slurm writes them") {
         CHECK(contains(refusal_of(with(slurm(), "SLURM_STEP_TASKS_PER_NODE", wrong)),
                        "SLURM_STEP_TASKS_PER_NODE has no tasks for node 2"));
     }
-    CHECK(decode_foreign_launch(without(slurm(), "SLURM_STEP_TASKS_PER_NODE"))->local_size ==
+    CHECK(decode_external_launch(without(slurm(), "SLURM_STEP_TASKS_PER_NODE"))->local_size ==
           std::nullopt);
 }
 
 TEST_CASE("what a launcher does not say stays open") {
-    const auto two_nodes = decode_foreign_launch(with(flux(), "FLUX_JOB_NNODES", "2"));
-    const auto plain_pmi = decode_foreign_launch({{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}});
+    const auto two_nodes = decode_external_launch(with(flux(), "FLUX_JOB_NNODES", "2"));
+    const auto plain_pmi = decode_external_launch({{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}});
 
     CHECK(two_nodes->local_size == std::nullopt);
     CHECK(plain_pmi->local_rank == std::nullopt);
 }
 
 TEST_CASE("the launcher is the nearest process without the mark") {
-    const auto launcher = find_launcher("A_MARK_THAT_NOBODY_HAS=");
+    const auto launcher = find_ancestor_without("A_MARK_THAT_NOBODY_HAS=");
 
     REQUIRE(launcher);
     CHECK(launcher->pid == ::getpid());
