@@ -9,8 +9,8 @@
 #include "collectives/mpi/order.hpp"
 #include "collectives/net/mesh.hpp"
 #include "collectives/reactor.hpp"
-#include "collectives/rendezvous/local_group.hpp"
 #include "collectives/topology.hpp"
+#include "collectives/transport/shm/local_group.hpp"
 
 #include <cstddef>
 #include <memory>

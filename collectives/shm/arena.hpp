@@ -11,7 +11,7 @@
 #pragma once
 
 #include "collectives/base/error.hpp"
-#include "collectives/rendezvous/local_group.hpp"
+#include "collectives/transport/shm/local_group.hpp"
 
 #include <array>
 #include <atomic>

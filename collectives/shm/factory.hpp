@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/backend.hpp"
-#include "collectives/rendezvous/local_group.hpp"
+#include "collectives/transport/shm/local_group.hpp"
 
 #include <cstddef>
 #include <memory>

@@ -19,10 +19,11 @@
 
 namespace hvd::launch::agent {
 
-/// The abstract Unix socket through which ranks reach their agent (collectives/rendezvous/
-/// protocol.hpp): keys go on to the launcher and come back, reports go on. Any process of this
-/// machine may connect to it; what is not of our user, not of our job or not below the rank that it
-/// claims to be is refused, and whatever it sends costs it no more than its own connection.
+/// The abstract Unix socket through which ranks reach their agent (collectives/
+/// launch_contract/agent_protocol.hpp): keys go on to the launcher and come back, reports go on.
+/// Any process of this machine may connect to it; what is not of our user, not of our job or not
+/// below the rank that it claims to be is refused, and whatever it sends costs it no more than its
+/// own connection.
 class RankSocket final {
 public:
     using PidOfRank = std::function<std::optional<pid_t>(int rank)>;

@@ -49,7 +49,7 @@ struct Search {
 /// for its sake.
 Error report_loss(coll::AgentStore& agent, Error error) {
     if (error.code == Errc::unavailable) {
-        if (const auto loss = agent.first_loss(Deadline::in(kLossLimit))) {
+        if (const auto loss = agent.first_failure(Deadline::in(kLossLimit))) {
             (void)agent.report(coll::ReportKind::peer_lost, loss->rank, loss->why);
         }
     }

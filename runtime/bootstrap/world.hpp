@@ -10,8 +10,8 @@
 #include "collectives/mpi/session.hpp"
 #include "collectives/net/mesh.hpp"
 #include "collectives/rendezvous/agent_store.hpp"
-#include "collectives/rendezvous/local_group.hpp"
 #include "collectives/topology.hpp"
+#include "collectives/transport/shm/local_group.hpp"
 #include "runtime/engine/engine.hpp"
 
 #include <memory>

@@ -294,7 +294,7 @@ bool ShmChannel::flush() {
         return wrote || moved;
     }
     if (announcements_.flush()) {
-        group_.ring(0);  // who coordinates may expect nothing for itself
+        group_.notify_always(0);  // who coordinates may expect nothing for itself
         moved = true;
     }
     return moved;

@@ -15,7 +15,7 @@
 namespace hvd::rt {
 
 void ShmChannel::watch(coll::Reactor& reactor) {
-    reactor.watch(group_.bell(), EPOLLIN, [this](std::uint32_t) { group_.hush(); });
+    reactor.watch(group_.wakeup_descriptor(), EPOLLIN, [this](std::uint32_t) { group_.drain(); });
     for (int peer = 0; peer < size_; ++peer) {
         if (peer == rank_) {
             continue;

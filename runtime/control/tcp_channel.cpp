@@ -26,7 +26,7 @@ bool fewer_cpus_than(int ranks) noexcept {
 
 }  // namespace
 
-TcpChannel::TcpChannel(coll::net::Mesh& mesh, int local_size, coll::PeerNews* news)
+TcpChannel::TcpChannel(coll::net::Mesh& mesh, int local_size, coll::FailureDetector* news)
     : mesh_(mesh),
       rank_(mesh.rank()),
       size_(mesh.size()),

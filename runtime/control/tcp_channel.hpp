@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/failure_detector.hpp"
 #include "collectives/net/mesh.hpp"
-#include "collectives/rendezvous/peer_news.hpp"
 #include "runtime/control/channel.hpp"
 #include "runtime/control/control_frames.hpp"
 
@@ -26,7 +26,7 @@ public:
     /// `mesh` outlives the channel; its control links are the channel's alone. `local_size`: how
     /// many ranks share this host. `news`, which outlives the channel too, tells of ranks that are
     /// gone though their connections are open or silent; null where there is nobody to tell.
-    TcpChannel(coll::net::Mesh& mesh, int local_size, coll::PeerNews* news = nullptr);
+    TcpChannel(coll::net::Mesh& mesh, int local_size, coll::FailureDetector* news = nullptr);
 
     void announce(std::vector<std::byte> message) override;
     void mark(std::span<const std::uint32_t> ids, bool more_open) override;
@@ -82,7 +82,7 @@ private:
     void receive_event(frame::Any message);
     void lose(int peer);
     void hear_news();
-    void lose_by_news(const coll::PeerLoss& loss);
+    void lose_by_news(const coll::PeerFailure& loss);
     void set_lost(int peer, Error error);
     [[nodiscard]] Error death_of(int peer) const;
 
@@ -90,7 +90,7 @@ private:
     int rank_;
     int size_;
     bool crowded_;
-    coll::PeerNews* news_;
+    coll::FailureDetector* news_;
     coll::Reactor* outer_ = nullptr;
     bool is_watched_ = false;
 

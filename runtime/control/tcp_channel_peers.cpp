@@ -22,7 +22,7 @@ void TcpChannel::watch(coll::Reactor& reactor) {
     outer_ = &reactor;
     about_to_sleep(true);
     if (news_ != nullptr) {
-        reactor.watch(news_->news_descriptor(), EPOLLIN, [this](std::uint32_t) { hear_news(); });
+        reactor.watch(news_->failure_descriptor(), EPOLLIN, [this](std::uint32_t) { hear_news(); });
     }
 }
 
@@ -85,10 +85,10 @@ void TcpChannel::set_lost(int peer, Error error) {
 
 void TcpChannel::hear_news() {
     while (true) {
-        const auto loss = news_->next_loss();
+        const auto loss = news_->next_failure();
         if (!loss) {
             // Who told us is gone, and its descriptor would be readable for ever.
-            outer_->forget(news_->news_descriptor());
+            outer_->forget(news_->failure_descriptor());
             return;
         }
         if (!*loss) {
@@ -98,7 +98,7 @@ void TcpChannel::hear_news() {
     }
 }
 
-void TcpChannel::lose_by_news(const coll::PeerLoss& loss) {
+void TcpChannel::lose_by_news(const coll::PeerFailure& loss) {
     if (loss.rank < 0 || loss.rank >= size_ || loss.rank == rank_) {
         return;
     }

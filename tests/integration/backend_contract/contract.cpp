@@ -92,7 +92,7 @@ void run_rank(const Candidate& candidate,
               coll::Store& store) {
     auto parts = candidate.create(group, store);
     auto& reactor = parts.reactor();
-    reactor.watch(group.bell(), EPOLLIN, [&](std::uint32_t) { group.hush(); });
+    reactor.watch(group.wakeup_descriptor(), EPOLLIN, [&](std::uint32_t) { group.drain(); });
     ContractRank self{*parts.backend, group, reactor, group.rank(), group.size()};
     run(self);
 }

@@ -6,7 +6,7 @@
 
 #include "collectives/backend.hpp"
 #include "collectives/reactor.hpp"
-#include "collectives/rendezvous/local_group.hpp"
+#include "collectives/transport/shm/local_group.hpp"
 #include "tests/support/proc_group.hpp"
 
 #include <atomic>

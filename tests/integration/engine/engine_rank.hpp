@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/net/mesh.hpp"
-#include "collectives/rendezvous/local_group.hpp"
+#include "collectives/transport/shm/local_group.hpp"
 #include "runtime/engine/engine.hpp"
 
 #include <chrono>

@@ -39,7 +39,7 @@ std::unique_ptr<EngineRank> join_world(int rank,
         start_engine(*self, std::make_unique<rt::LocalChannel>(), traits);
         return self;
     }
-    coll::LocalMeeting meeting;
+    coll::LocalGroupOptions meeting;
     meeting.local_rank = rank;
     meeting.local_size = size;
     meeting.socket = socket;

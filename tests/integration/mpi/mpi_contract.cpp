@@ -38,7 +38,7 @@ void run_on_processes(ContractCase run, void (* /*check*/)(const std::vector<Ran
     auto communicator = value_of(this_rank_session().communicate(Deadline::in(kStartLimit)));
     const auto group = meet_all_ranks(communicator.rank(), communicator.size());
     coll::Reactor reactor;
-    reactor.watch(group->bell(), EPOLLIN, [&](std::uint32_t) { group->hush(); });
+    reactor.watch(group->wakeup_descriptor(), EPOLLIN, [&](std::uint32_t) { group->drain(); });
     const auto backend = coll::mpi::create(std::move(communicator), reactor);
     ContractRank self{*backend, *group, reactor, group->rank(), group->size()};
     ignore_termination();

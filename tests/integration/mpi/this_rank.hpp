@@ -5,7 +5,7 @@
 
 #include "collectives/base/result.hpp"
 #include "collectives/mpi/session.hpp"
-#include "collectives/rendezvous/local_group.hpp"
+#include "collectives/transport/shm/local_group.hpp"
 #include "tests/integration/backend_contract/contract.hpp"
 
 #include <chrono>

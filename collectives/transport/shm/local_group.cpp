@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/rendezvous/local_group.hpp"
+#include "collectives/transport/shm/local_group.hpp"
 
 #include "collectives/base/assert.hpp"
-#include "collectives/rendezvous/local_parts.hpp"
+#include "collectives/transport/shm/local_parts.hpp"
 
 #include <atomic>
 #include <bit>
@@ -41,11 +41,11 @@ void ring_bell(int bell) noexcept {
 
 }  // namespace
 
-pid_t launcher_of(const LocalMeeting& meeting) {
+pid_t launcher_of(const LocalGroupOptions& meeting) {
     return meeting.launcher != 0 ? meeting.launcher : ::getppid();
 }
 
-Result<UniqueFd> make_bell() {
+Result<UniqueFd> make_wakeup() {
     UniqueFd bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!bell) {
         auto error = system_error("eventfd (see `ulimit -n`)", errno);
@@ -66,11 +66,11 @@ Result<UniqueFd> open_pidfd(pid_t pid) {
     return fd;
 }
 
-Status hear(PeerNews*& news) {
+Status hear(FailureDetector*& news) {
     if (news == nullptr) {
         return ok();
     }
-    const auto loss = news->next_loss();
+    const auto loss = news->next_failure();
     if (!loss) {
         news = nullptr;
         return ok();
@@ -78,7 +78,7 @@ Status hear(PeerNews*& news) {
     return *loss ? Status(Error{Errc::unavailable, (*loss)->why}) : ok();
 }
 
-Result<std::unique_ptr<LocalGroup>> LocalGroup::meet(const LocalMeeting& meeting,
+Result<std::unique_ptr<LocalGroup>> LocalGroup::meet(const LocalGroupOptions& meeting,
                                                      Deadline deadline) {
     if (meeting.local_size < 1 || meeting.local_rank < 0 ||
         meeting.local_rank >= meeting.local_size) {
@@ -98,7 +98,7 @@ Result<std::vector<std::unique_ptr<LocalGroup>>> LocalGroup::among_threads(
     const auto memory = std::make_shared<SharedMemory>(std::move(mapping));
     std::vector<UniqueFd> bells;
     for (int rank = 0; rank < size; ++rank) {
-        HVD_TRY(auto bell, make_bell());
+        HVD_TRY(auto bell, make_wakeup());
         bells.push_back(std::move(bell));
     }
     std::vector<std::unique_ptr<LocalGroup>> groups;
@@ -143,13 +143,13 @@ int LocalGroup::peer_pidfd(int rank) const noexcept {
     return parts_->members[index_of(rank)].pidfd.get();
 }
 
-int LocalGroup::bell() const noexcept {
+int LocalGroup::wakeup_descriptor() const noexcept {
     return parts_->members[index_of(parts_->rank)].bell.get();
 }
 
-void LocalGroup::hush() const noexcept {
+void LocalGroup::drain() const noexcept {
     std::uint64_t rings = 0;
-    [[maybe_unused]] const auto size = ::read(bell(), &rings, sizeof rings);
+    [[maybe_unused]] const auto size = ::read(wakeup_descriptor(), &rings, sizeof rings);
 }
 
 // Sleeping and ringing are two sides of one agreement: the sleeper sets its bit and then looks for
@@ -191,12 +191,12 @@ void LocalGroup::notify_others() noexcept {
     }
 }
 
-void LocalGroup::ring(int rank) const noexcept {
+void LocalGroup::notify_always(int rank) const noexcept {
     ring_bell(parts_->members[index_of(rank)].bell.get());
 }
 
-void LocalGroup::ring_self() const noexcept {
-    ring_bell(bell());
+void LocalGroup::notify_self() const noexcept {
+    ring_bell(wakeup_descriptor());
 }
 
 }  // namespace hvd::coll

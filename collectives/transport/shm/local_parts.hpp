@@ -4,8 +4,8 @@
 #pragma once
 
 #include "collectives/base/unique_fd.hpp"
-#include "collectives/rendezvous/local_group.hpp"
-#include "collectives/rendezvous/shared_memory.hpp"
+#include "collectives/transport/shm/local_group.hpp"
+#include "collectives/transport/shm/shared_memory.hpp"
 
 #include <memory>
 #include <vector>
@@ -27,21 +27,23 @@ struct LocalGroupParts {
 };
 
 /// A non-blocking eventfd. Errors: unavailable.
-[[nodiscard]] Result<UniqueFd> make_bell();
+[[nodiscard]] Result<UniqueFd> make_wakeup();
 
 /// Errors: unavailable.
 [[nodiscard]] Result<UniqueFd> open_pidfd(pid_t pid);
 
 /// Forgets the news when nothing more will come. Errors: unavailable when a rank is gone.
-[[nodiscard]] Status hear(PeerNews*& news);
+[[nodiscard]] Status hear(FailureDetector*& news);
 
 /// The process that identifies the job where there is no key.
-[[nodiscard]] pid_t launcher_of(const LocalMeeting& meeting);
+[[nodiscard]] pid_t launcher_of(const LocalGroupOptions& meeting);
 
 /// The two sides of LocalGroup::meet: local rank 0, and every other one.
-[[nodiscard]] Result<std::unique_ptr<LocalGroupParts>> meet_as_leader(const LocalMeeting& meeting,
-                                                                      Deadline deadline);
-[[nodiscard]] Result<std::unique_ptr<LocalGroupParts>> meet_as_member(const LocalMeeting& meeting,
-                                                                      Deadline deadline);
+[[nodiscard]] Result<std::unique_ptr<LocalGroupParts>> meet_as_leader(
+    const LocalGroupOptions& meeting,
+    Deadline deadline);
+[[nodiscard]] Result<std::unique_ptr<LocalGroupParts>> meet_as_member(
+    const LocalGroupOptions& meeting,
+    Deadline deadline);
 
 }  // namespace hvd::coll

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/rendezvous/local_messages.hpp"
+#include "collectives/transport/shm/join_messages.hpp"
 
 #include "collectives/base/bytes.hpp"
 
 #include <utility>
 
-namespace hvd::coll::local_message {
+namespace hvd::coll::join_message {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x44564831;  // "1HVD": the protocol and its version
@@ -93,4 +93,4 @@ Result<Message> decode(std::span<const std::byte> packet) {
     return message;
 }
 
-}  // namespace hvd::coll::local_message
+}  // namespace hvd::coll::join_message

@@ -4,9 +4,9 @@
 #include "collectives/base/process_ancestry.hpp"
 #include "collectives/base/text.hpp"
 #include "collectives/base/unix_socket.hpp"
-#include "collectives/rendezvous/local_messages.hpp"
-#include "collectives/rendezvous/local_parts.hpp"
 #include "collectives/rendezvous/store.hpp"
+#include "collectives/transport/shm/join_messages.hpp"
+#include "collectives/transport/shm/local_parts.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -24,14 +24,14 @@ namespace hvd::coll {
 namespace {
 
 using namespace std::chrono_literals;
-using local_message::decode;
-using local_message::encode;
-using local_message::Go;
-using local_message::Hello;
-using local_message::Members;
-using local_message::Message;
-using local_message::Received;
-using local_message::Refused;
+using join_message::decode;
+using join_message::encode;
+using join_message::Go;
+using join_message::Hello;
+using join_message::Members;
+using join_message::Message;
+using join_message::Received;
+using join_message::Refused;
 
 // Nothing tells when an abstract name comes into being.
 constexpr std::chrono::microseconds kFirstPause = 200us;
@@ -41,7 +41,7 @@ constexpr auto kLastWord = 500ms;
 
 class MemberSide {
 public:
-    MemberSide(const LocalMeeting& meeting, Deadline deadline)
+    MemberSide(const LocalGroupOptions& meeting, Deadline deadline)
         : meeting_(meeting),
           deadline_(deadline),
           news_(meeting.news),
@@ -50,7 +50,7 @@ public:
     }
 
     [[nodiscard]] Result<std::unique_ptr<LocalGroupParts>> run() {
-        HVD_TRY(bell_, make_bell());
+        HVD_TRY(bell_, make_wakeup());
         auto pause = kFirstPause;
         while (true) {
             HVD_TRY(const bool has_met, try_once());
@@ -166,9 +166,9 @@ private:
         return ok();
     }
 
-    const LocalMeeting& meeting_;
+    const LocalGroupOptions& meeting_;
     Deadline deadline_;
-    PeerNews* news_;
+    FailureDetector* news_;
     Deadline last_word_;
     UniqueFd bell_;
     UniqueFd socket_;
@@ -179,7 +179,7 @@ private:
 
 }  // namespace
 
-Result<std::unique_ptr<LocalGroupParts>> meet_as_member(const LocalMeeting& meeting,
+Result<std::unique_ptr<LocalGroupParts>> meet_as_member(const LocalGroupOptions& meeting,
                                                         Deadline deadline) {
     return MemberSide(meeting, deadline).run();
 }

@@ -7,7 +7,7 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/base/unique_fd.hpp"
-#include "collectives/rendezvous/peer_news.hpp"
+#include "collectives/failure_detector.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -22,7 +22,7 @@ namespace hvd::coll {
 struct LocalGroupParts;
 
 /// Where and how the ranks of one host meet.
-struct LocalMeeting {
+struct LocalGroupOptions {
     int local_rank = 0;
     int local_size = 1;
 
@@ -41,7 +41,7 @@ struct LocalMeeting {
     std::vector<std::size_t> segments{};
 
     /// Where there is somebody who knows of ranks that will not come.
-    PeerNews* news = nullptr;
+    FailureDetector* news = nullptr;
 };
 
 /// Thread: baton, but for `notify`, which any thread may call. In a forked child nothing works and
@@ -51,7 +51,7 @@ public:
     /// Meets the others. Errors: timed_out with the local ranks that are missing; invalid_argument
     /// when a rank came twice (both pids) or a process of another job or user came; unavailable
     /// when shared memory cannot be had (with the remedy), or a rank is gone (as the news say it).
-    [[nodiscard]] static Result<std::unique_ptr<LocalGroup>> meet(const LocalMeeting& meeting,
+    [[nodiscard]] static Result<std::unique_ptr<LocalGroup>> meet(const LocalGroupOptions& meeting,
                                                                   Deadline deadline);
 
     /// The same group for ranks that are threads of one process, in rank order. Nothing is
@@ -75,8 +75,8 @@ public:
     [[nodiscard]] int peer_pidfd(int rank) const noexcept;
 
     /// Readable when somebody rang for this rank; `hush` resets it.
-    [[nodiscard]] int bell() const noexcept;
-    void hush() const noexcept;
+    [[nodiscard]] int wakeup_descriptor() const noexcept;
+    void drain() const noexcept;
 
     /// Before sleeping on the bell: announces it, so that peers ring. The caller then looks for
     /// work once more, and only then sleeps. `awake` ends it.
@@ -90,9 +90,9 @@ public:
 
     /// Rings a bell whether its rank has announced that it sleeps or not: for what must also reach
     /// a rank that expects nothing. Costs a system call.
-    void ring(int rank) const noexcept;
+    void notify_always(int rank) const noexcept;
     /// The same for the own bell.
-    void ring_self() const noexcept;
+    void notify_self() const noexcept;
 
 private:
     explicit LocalGroup(std::unique_ptr<LocalGroupParts> parts);

@@ -12,28 +12,28 @@
 
 namespace hvd::coll {
 
-struct PeerLoss {
+struct PeerFailure {
     int rank = 0;
     std::string why;  // a sentence that names rank and host
 
-    friend bool operator==(const PeerLoss&, const PeerLoss&) = default;
+    friend bool operator==(const PeerFailure&, const PeerFailure&) = default;
 };
 
 /// Thread: baton.
-class PeerNews {
+class FailureDetector {
 public:
-    virtual ~PeerNews() = default;
-    PeerNews(const PeerNews&) = delete;
-    PeerNews& operator=(const PeerNews&) = delete;
+    virtual ~FailureDetector() = default;
+    FailureDetector(const FailureDetector&) = delete;
+    FailureDetector& operator=(const FailureDetector&) = delete;
 
     /// Readable when there may be news.
-    [[nodiscard]] virtual int news_descriptor() const noexcept = 0;
+    [[nodiscard]] virtual int failure_descriptor() const noexcept = 0;
 
     /// The next rank that is gone, or nothing now. Never blocks. Errors: nothing more will come.
-    [[nodiscard]] virtual Result<std::optional<PeerLoss>> next_loss() = 0;
+    [[nodiscard]] virtual Result<std::optional<PeerFailure>> next_failure() = 0;
 
 protected:
-    PeerNews() = default;
+    FailureDetector() = default;
 };
 
 }  // namespace hvd::coll

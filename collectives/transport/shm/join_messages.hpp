@@ -20,7 +20,7 @@
 #include <variant>
 #include <vector>
 
-namespace hvd::coll::local_message {
+namespace hvd::coll::join_message {
 
 struct Hello {
     std::int32_t rank = 0;
@@ -53,4 +53,4 @@ using Message = std::variant<Hello, Received, Refused, Members, Go>;
 [[nodiscard]] std::vector<std::byte> encode(const Message& message);
 [[nodiscard]] Result<Message> decode(std::span<const std::byte> packet);
 
-}  // namespace hvd::coll::local_message
+}  // namespace hvd::coll::join_message

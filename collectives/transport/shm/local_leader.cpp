@@ -5,9 +5,9 @@
 #include "collectives/base/process_ancestry.hpp"
 #include "collectives/base/text.hpp"
 #include "collectives/base/unix_socket.hpp"
-#include "collectives/rendezvous/local_messages.hpp"
-#include "collectives/rendezvous/local_parts.hpp"
 #include "collectives/rendezvous/store.hpp"
+#include "collectives/transport/shm/join_messages.hpp"
+#include "collectives/transport/shm/local_parts.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -23,12 +23,12 @@ namespace hvd::coll {
 namespace {
 
 using namespace std::chrono_literals;
-using local_message::decode;
-using local_message::encode;
-using local_message::Go;
-using local_message::Hello;
-using local_message::Members;
-using local_message::Refused;
+using join_message::decode;
+using join_message::encode;
+using join_message::Go;
+using join_message::Hello;
+using join_message::Members;
+using join_message::Refused;
 
 constexpr auto kGuestLimit = 5s;
 constexpr std::size_t kMaxGuests = 256;
@@ -64,7 +64,7 @@ struct Member {
 
 class Leader {
 public:
-    Leader(const LocalMeeting& meeting, Deadline deadline)
+    Leader(const LocalGroupOptions& meeting, Deadline deadline)
         : meeting_(meeting), deadline_(deadline), news_(meeting.news) {
         members_.resize(static_cast<std::size_t>(meeting.local_size));
     }
@@ -89,7 +89,7 @@ private:
     [[nodiscard]] Status meet() {
         auto& self = members_.front().emplace();
         self.parts.pid = ::getpid();
-        HVD_TRY(self.parts.bell, make_bell());
+        HVD_TRY(self.parts.bell, make_wakeup());
         HVD_TRY(self.parts.pidfd, open_pidfd(self.parts.pid));
         HVD_TRY(memory_fd_, SharedMemory::create(meeting_.local_size, meeting_.segments));
         HVD_TRY(auto memory,
@@ -146,7 +146,7 @@ private:
             ready.push_back({member && member->socket ? member->socket.get() : -1, POLLIN, 0});
         }
         if (news_ != nullptr) {
-            ready.push_back({news_->news_descriptor(), POLLIN, 0});
+            ready.push_back({news_->failure_descriptor(), POLLIN, 0});
         }
         (void)::poll(ready.data(), ready.size(), deadline.poll_timeout_ms());
         if (deadline_.has_passed()) {
@@ -333,9 +333,9 @@ private:
         }
     }
 
-    const LocalMeeting& meeting_;
+    const LocalGroupOptions& meeting_;
     Deadline deadline_;
-    PeerNews* news_;
+    FailureDetector* news_;
     UniqueFd listener_;
     UniqueFd memory_fd_;
     std::optional<SharedMemory> memory_;
@@ -346,7 +346,7 @@ private:
 
 }  // namespace
 
-Result<std::unique_ptr<LocalGroupParts>> meet_as_leader(const LocalMeeting& meeting,
+Result<std::unique_ptr<LocalGroupParts>> meet_as_leader(const LocalGroupOptions& meeting,
                                                         Deadline deadline) {
     return Leader(meeting, deadline).run();
 }

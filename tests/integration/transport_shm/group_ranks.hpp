@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "collectives/rendezvous/local_group.hpp"
+#include "collectives/transport/shm/local_group.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -23,7 +23,7 @@ inline void expect(bool holds, const std::string& what) {
     }
 }
 
-inline LocalMeeting meeting(const std::string& socket, int rank, int size) {
+inline LocalGroupOptions meeting(const std::string& socket, int rank, int size) {
     return {.local_rank = rank,
             .local_size = size,
             .socket = socket,
@@ -31,7 +31,7 @@ inline LocalMeeting meeting(const std::string& socket, int rank, int size) {
             .segments = {100, 5000}};
 }
 
-inline std::unique_ptr<LocalGroup> meet(const LocalMeeting& where, Deadline deadline) {
+inline std::unique_ptr<LocalGroup> meet(const LocalGroupOptions& where, Deadline deadline) {
     auto group = LocalGroup::meet(where, deadline);
     if (!group) {
         throw std::runtime_error(group.error().message);
@@ -57,7 +57,7 @@ inline void meet_again(const LocalGroup& group, std::size_t counter) {
     }
 }
 
-inline std::string error_of(const LocalMeeting& where, Deadline deadline, Errc code) {
+inline std::string error_of(const LocalGroupOptions& where, Deadline deadline, Errc code) {
     const auto group = LocalGroup::meet(where, deadline);
     expect(!group.has_value(), "they met");
     expect(group.error().code == code,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/base/unix_socket.hpp"
-#include "tests/integration/rendezvous/meeting.hpp"
+#include "tests/integration/transport_shm/group_ranks.hpp"
 #include "tests/support/proc_group.hpp"
 
 #include <catch2/catch.hpp>
@@ -63,7 +63,7 @@ TEST_CASE("only who sleeps is rung, and once") {
     auto& sleeper = *groups->at(0);
     auto& other = *groups->at(1);
     const auto rings = [&] {
-        pollfd bell{sleeper.bell(), POLLIN, 0};
+        pollfd bell{sleeper.wakeup_descriptor(), POLLIN, 0};
         return ::poll(&bell, 1, 0) == 1;
     };
 
@@ -74,7 +74,7 @@ TEST_CASE("only who sleeps is rung, and once") {
     CHECK_FALSE(rings());
     other.notify_others();
     CHECK(rings());
-    sleeper.hush();
+    sleeper.drain();
     other.notify(0);  // its bit is gone: it has been woken
     CHECK_FALSE(rings());
 
@@ -82,7 +82,7 @@ TEST_CASE("only who sleeps is rung, and once") {
     sleeper.awake();
     other.notify(0);
     CHECK_FALSE(rings());
-    sleeper.ring_self();
+    sleeper.notify_self();
     CHECK(rings());
 }
 
@@ -101,10 +101,10 @@ TEST_CASE("a bell rings in the other process") {
                         group->awake();
                         break;
                     }
-                    pollfd bell{group->bell(), POLLIN, 0};
+                    pollfd bell{group->wakeup_descriptor(), POLLIN, 0};
                     expect(::poll(&bell, 1, deadline.poll_timeout_ms()) == 1, "nobody rang");
                     group->awake();
-                    group->hush();
+                    group->drain();
                 }
                 number(*group, 0) = turn + 1;
                 group->notify((rank + 1) % 3);
@@ -180,16 +180,17 @@ TEST_CASE("a rank that dies while others are awaited ends the meeting at once") 
 }
 
 /// Says after a while that a rank is gone, as an agent does.
-class LateNews final : public PeerNews {
+class LateNews final : public FailureDetector {
 public:
     LateNews() : teller_([this] { tell(); }) {}
 
-    [[nodiscard]] int news_descriptor() const noexcept override { return bell_.get(); }
+    [[nodiscard]] int failure_descriptor() const noexcept override { return bell_.get(); }
 
-    [[nodiscard]] Result<std::optional<PeerLoss>> next_loss() override {
+    [[nodiscard]] Result<std::optional<PeerFailure>> next_failure() override {
         pollfd told{bell_.get(), POLLIN, 0};
-        return ::poll(&told, 1, 0) == 1 ? std::optional(PeerLoss{.rank = 1, .why = "rank 1 left"})
-                                        : std::nullopt;
+        return ::poll(&told, 1, 0) == 1
+                   ? std::optional(PeerFailure{.rank = 1, .why = "rank 1 left"})
+                   : std::nullopt;
     }
 
 private:
@@ -277,7 +278,7 @@ TEST_CASE("a forked child has no shared memory, and its exit harms nobody") {
     REQUIRE(::waitpid(child, &status, 0) == child);
 
     CHECK(status == 0);
-    CHECK((::fcntl(groups->front()->bell(), F_GETFD) & FD_CLOEXEC) != 0);
+    CHECK((::fcntl(groups->front()->wakeup_descriptor(), F_GETFD) & FD_CLOEXEC) != 0);
     memory.front() = std::byte{1};
 }
 

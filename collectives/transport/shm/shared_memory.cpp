@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/rendezvous/shared_memory.hpp"
+#include "collectives/transport/shm/shared_memory.hpp"
 
 #include "collectives/base/assert.hpp"
 

@@ -2,7 +2,7 @@
 //
 // Who may not take part in a meeting, and that trying disturbs nobody.
 #include "collectives/base/unix_socket.hpp"
-#include "tests/integration/rendezvous/meeting.hpp"
+#include "tests/integration/transport_shm/group_ranks.hpp"
 #include "tests/support/proc_group.hpp"
 
 #include <catch2/catch.hpp>
