@@ -9,8 +9,8 @@
 #include "collectives/base/unique_fd.hpp"
 #include "collectives/meeting/messages.hpp"
 #include "collectives/meeting/prover.hpp"
-#include "collectives/net/address.hpp"
 #include "collectives/rendezvous/store.hpp"
+#include "collectives/transport/tcp/address.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -205,7 +205,7 @@ struct Attempts {
             if (visit) {
                 return visit;
             }
-            const net::Endpoint at{.at = {.interface = {}, .ip = ip}, .port = port};
+            const net::ListenAddress at{.at = {.interface = {}, .ip = ip}, .port = port};
             last = std::move(visit).error().context(to_string(at));
             if (is_final(last) && !lasting) {
                 lasting = last;

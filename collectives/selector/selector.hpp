@@ -7,10 +7,10 @@
 #include "collectives/backend.hpp"
 #include "collectives/mpi/communicator.hpp"
 #include "collectives/mpi/order.hpp"
-#include "collectives/net/mesh.hpp"
 #include "collectives/reactor.hpp"
 #include "collectives/topology.hpp"
 #include "collectives/transport/shm/local_group.hpp"
+#include "collectives/transport/tcp/mesh.hpp"
 
 #include <cstddef>
 #include <memory>

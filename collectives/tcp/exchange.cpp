@@ -74,7 +74,7 @@ void Exchange::seal() {
         pair.out.header = {.magic = kMagic, .step = step_, .bytes = pair.out.bytes};
         const bool is_idle = pair.out.is_done() && pair.in.is_done();
         if (!is_idle && !mesh_.peer(rank).data.is_open()) {
-            mesh_.want_data(rank);
+            mesh_.request_data_connection(rank);
         }
     }
     sealed_ = true;
@@ -124,7 +124,7 @@ Status Exchange::pump_in(int peer, Pair& pair) {
 Status Exchange::look_at(int peer) {
     const auto& link = mesh_.peer(peer).data;
     if (!link.is_open()) {
-        return mesh_.data_status(peer);
+        return mesh_.data_connection_status(peer);
     }
     if (!link.is_closed() && !link.is_broken()) {
         return ok();

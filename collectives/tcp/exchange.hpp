@@ -4,7 +4,7 @@
 #include "collectives/alarm.hpp"
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
-#include "collectives/net/mesh.hpp"
+#include "collectives/transport/tcp/mesh.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -33,7 +33,7 @@ private:
 
     void do_abort(const Error& cause) override {
         state_.cause = cause;
-        state_.mesh.want_no_more();
+        state_.mesh.stop_accepting();
     }
 
     State state_;

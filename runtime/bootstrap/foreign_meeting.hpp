@@ -6,7 +6,7 @@
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/launch_contract/external_launch.hpp"
-#include "collectives/net/address.hpp"
+#include "collectives/transport/tcp/address.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -3,8 +3,8 @@
 
 #include "collectives/base/process_ancestry.hpp"
 #include "collectives/base/random_id.hpp"
-#include "collectives/net/address.hpp"
-#include "collectives/net/port_holder.hpp"
+#include "collectives/transport/tcp/address.hpp"
+#include "collectives/transport/tcp/port_holder.hpp"
 #include "runtime/bootstrap/foreign_board.hpp"
 #include "runtime/bootstrap/foreign_credentials.hpp"
 #include "runtime/bootstrap/foreign_meeting.hpp"

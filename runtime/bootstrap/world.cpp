@@ -324,7 +324,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
         log.warn(place.warning);
     }
     if (world->mesh_) {
-        world->use_ways(world->mesh_->host_ways(), place.host, log);
+        world->use_ways(world->mesh_->host_routes(), place.host, log);
     }
     return world;
 }
@@ -350,7 +350,7 @@ Result<std::optional<coll::mpi::Communicator>> World::use_mpi(std::optional<MpiW
         communicator = std::move(mpi->communicator);
         is_by_mpi_ = true;
         if (mesh_) {
-            mesh_->want_no_more();  // it is for control only
+            mesh_->stop_accepting();  // it is for control only
         }
     }
     return communicator;

@@ -8,10 +8,10 @@
 #include "collectives/base/log.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/mpi/session.hpp"
-#include "collectives/net/mesh.hpp"
 #include "collectives/rendezvous/agent_store.hpp"
 #include "collectives/topology.hpp"
 #include "collectives/transport/shm/local_group.hpp"
+#include "collectives/transport/tcp/mesh.hpp"
 #include "runtime/engine/engine.hpp"
 
 #include <memory>
@@ -71,7 +71,9 @@ private:
     [[nodiscard]] Result<std::unique_ptr<Channel>> connect(WorldPlace& place,
                                                            const EngineConfig& config,
                                                            Deadline deadline);
-    void use_ways(std::vector<coll::net::HostWay> ways, const std::string& host, const Logger& log);
+    void use_ways(std::vector<coll::net::HostRoute> ways,
+                  const std::string& host,
+                  const Logger& log);
 
     /// The communicator for the backend, where MPI was asked for.
     [[nodiscard]] Result<std::optional<coll::mpi::Communicator>> use_mpi(

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/failure_detector.hpp"
-#include "collectives/net/mesh.hpp"
+#include "collectives/transport/tcp/mesh.hpp"
 #include "runtime/control/channel.hpp"
 #include "runtime/control/control_frames.hpp"
 

@@ -4,7 +4,7 @@
 #include "collectives/base/env.hpp"
 #include "collectives/base/log.hpp"
 #include "collectives/base/result.hpp"
-#include "collectives/net/address.hpp"
+#include "collectives/transport/tcp/address.hpp"
 
 #include <chrono>
 #include <cstddef>

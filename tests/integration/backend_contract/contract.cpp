@@ -2,11 +2,11 @@
 #include "tests/integration/backend_contract/contract.hpp"
 
 #include "collectives/base/deadline.hpp"
-#include "collectives/net/mesh.hpp"
 #include "collectives/rendezvous/memory_store.hpp"
 #include "collectives/self/factory.hpp"
 #include "collectives/shm/factory.hpp"
 #include "collectives/tcp/factory.hpp"
+#include "collectives/transport/tcp/mesh.hpp"
 #include "tests/support/file_store.hpp"
 #include "tests/support/proc_group.hpp"
 #include "tests/support/temp_dir.hpp"
