@@ -18,8 +18,8 @@ constexpr int kMostOfRange = 16;
 /// The same on all hosts and in all versions (FNV-1a).
 std::uint32_t hash(std::string_view text) noexcept {
     std::uint32_t value = 2'166'136'261U;
-    for (const char letter : text) {
-        value = (value ^ static_cast<unsigned char>(letter)) * 16'777'619U;
+    for (const char reply : text) {
+        value = (value ^ static_cast<unsigned char>(reply)) * 16'777'619U;
     }
     return value;
 }

@@ -27,13 +27,13 @@
 namespace hvd::rt {
 namespace {
 
-using coll::meeting::Credentials;
-using coll::meeting::Guest;
-using coll::meeting::Point;
-using coll::meeting::PointAddress;
-using coll::meeting::ProofKind;
-using coll::meeting::Visit;
 using coll::net::IpAddress;
+using coll::store::Authentication;
+using coll::store::Credentials;
+using coll::store::Member;
+using coll::store::ServerAddress;
+using coll::store::StoreClient;
+using coll::store::StoreServer;
 
 constexpr std::size_t kKeyBytes = 32;
 
@@ -84,8 +84,8 @@ Status meet_by_store(WorldPlace& place, Deadline deadline) {
         HVD_TRY(const auto key, random_world_key());
         HVD_TRY(const auto id, random_id());
         auto value = key;
-        const auto letters = std::as_bytes(std::span(id));
-        value.insert(value.end(), letters.begin(), letters.end());
+        const auto replies = std::as_bytes(std::span(id));
+        value.insert(value.end(), replies.begin(), replies.end());
         HVD_TRY_STATUS(place.visit->put(name, value));
     }
     HVD_TRY(const auto value, place.visit->get(name, deadline));
@@ -100,7 +100,7 @@ Status meet_by_store(WorldPlace& place, Deadline deadline) {
     return ok();
 }
 
-Guest introduce(const coll::ExternalLaunch& launch, const std::string& host) {
+Member introduce(const coll::ExternalLaunch& launch, const std::string& host) {
     return {.rank = launch.rank,
             .size = launch.size,
             .local_rank = launch.local_rank.value_or(-1),
@@ -113,31 +113,31 @@ Guest introduce(const coll::ExternalLaunch& launch, const std::string& host) {
 
 /// Where and how this rank meets the others.
 struct Meeting {
-    PointAddress where{};
+    ServerAddress where{};
     std::string job{};
     Credentials credentials{};
 };
 
 /// Where the user chose the ports, the error says who has them.
-Result<coll::meeting::Door> open_door(const std::optional<IpAddress>& at,
-                                      std::span<const std::uint16_t> ports,
-                                      bool is_chosen) {
-    auto door = coll::meeting::open_door(at, ports);
-    if (!door && is_chosen) {
+Result<coll::store::ServerSocket> open_server_socket(const std::optional<IpAddress>& at,
+                                                     std::span<const std::uint16_t> ports,
+                                                     bool is_chosen) {
+    auto socket = coll::store::open_server_socket(at, ports);
+    if (!socket && is_chosen) {
         const IpAddress everywhere{.is_v6 = true};
-        auto error = std::move(door).error().context("HOROVOD_PORT_RANGE");
+        auto error = std::move(socket).error().context("HOROVOD_PORT_RANGE");
         error.message +=
             coll::net::tell_port_holders(at.value_or(everywhere), {ports.front(), ports.back()});
         return error;
     }
-    return door;
+    return socket;
 }
 
-/// Keeps the point behind the door; this rank comes to it from here.
-Status keep(WorldPlace& place, coll::meeting::Door door, Meeting& meeting) {
-    meeting.where.ports = {door.port};
-    HVD_TRY(place.point,
-            Point::open(std::move(door), place.topology.size, meeting.job, meeting.credentials));
+/// Keeps the point behind the socket; this rank comes to it from here.
+Status keep(WorldPlace& place, coll::store::ServerSocket socket, Meeting& meeting) {
+    meeting.where.ports = {socket.port};
+    HVD_TRY(place.point, StoreServer::open(std::move(socket), place.topology.size, meeting.job,
+                                           meeting.credentials));
     return ok();
 }
 
@@ -162,9 +162,9 @@ Result<Meeting> meet_by_address(WorldPlace& place,
     // At all addresses, but where the user named this host by a loopback address.
     const auto literal = coll::net::parse_ip(plan.host == "localhost" ? "127.0.0.1" : plan.host);
     const auto at = literal && is_loopback(*literal) ? literal : std::nullopt;
-    HVD_TRY(auto door, open_door(at, plan.ports, options.config.ports.first != 0));
+    HVD_TRY(auto socket, open_server_socket(at, plan.ports, options.config.ports.first != 0));
     meeting.where.ips = {at.value_or(own_loopback())};
-    HVD_TRY_STATUS(keep(place, std::move(door), meeting));
+    HVD_TRY_STATUS(keep(place, std::move(socket), meeting));
     return meeting;
 }
 
@@ -177,7 +177,7 @@ Result<Meeting> meet_by_board(WorldPlace& place,
     const auto name = "horovod-" + std::to_string(options.generation);
     Meeting meeting{.where = {.ips = {}, .ports = {}, .name = "rank 0"},
                     .job = launch.job + "#" + std::to_string(options.generation),
-                    .credentials = {.kind = ProofKind::key}};
+                    .credentials = {.kind = Authentication::key}};
     if (launch.rank != 0) {
         HVD_TRY(const auto text, board.read(name, deadline));
         HVD_TRY(const auto notice, decode_notice(text));
@@ -190,11 +190,12 @@ Result<Meeting> meet_by_board(WorldPlace& place,
     HVD_TRY(const auto allowed,
             coll::net::allowed_addresses(std::move(all), options.config.interfaces));
     const auto ports = ports_of(options.config.ports);
-    HVD_TRY(auto door, open_door({}, ports, options.config.ports.first != 0));
+    HVD_TRY(auto socket, open_server_socket({}, ports, options.config.ports.first != 0));
     HVD_TRY(meeting.credentials.secret, random_world_key());
-    const Notice notice{
-        .port = door.port, .secret = meeting.credentials.secret, .ips = public_addresses(allowed)};
-    HVD_TRY_STATUS(keep(place, std::move(door), meeting));
+    const Notice notice{.port = socket.port,
+                        .secret = meeting.credentials.secret,
+                        .ips = public_addresses(allowed)};
+    HVD_TRY_STATUS(keep(place, std::move(socket), meeting));
     meeting.where.ips = {own_loopback()};
     HVD_TRY_STATUS(board.post(name, encode_notice(notice), deadline));
     return meeting;
@@ -269,16 +270,16 @@ Status meet_at_point(WorldPlace& place,
                      const ForeignOptions& options,
                      Deadline deadline) {
     HVD_TRY(const auto meeting, find_meeting(place, launch, options, deadline));
-    if (meeting.credentials.kind == ProofKind::none) {
+    if (meeting.credentials.kind == Authentication::none) {
         place.warning = std::string(describe(launch.launcher)) +
                         " gives the ranks no key: whoever can reach " + meeting.where.name +
                         " may take part; HOROVOD_JOB_KEY_FILE or horovodrun prevent that";
     }
     const auto self = introduce(launch, place.host);
     HVD_TRY(auto visit,
-            Visit::begin(meeting.where, meeting.job, meeting.credentials, self, deadline));
-    HVD_TRY(const auto roll, visit->roll(deadline));
-    HVD_TRY(place.topology, arrange(roll, launch.rank));
+            StoreClient::begin(meeting.where, meeting.job, meeting.credentials, self, deadline));
+    HVD_TRY(const auto membership, visit->membership(deadline));
+    HVD_TRY(place.topology, arrange(membership, launch.rank));
     place.visit = std::move(visit);
     place.home = self.node;
     place.prefix = "world/" + std::to_string(options.generation) + "/";

@@ -12,10 +12,10 @@
 #include <variant>
 #include <vector>
 
-namespace hvd::coll::meeting {
+namespace hvd::coll::store {
 
 /// How a rank introduces itself.
-struct Guest {
+struct Member {
     int rank = 0;
     int size = 1;         // of the world, as its launcher says
     int local_rank = -1;  // -1: its launcher does not say
@@ -24,17 +24,17 @@ struct Guest {
     std::string host;  // its name, for people
     std::string node;  // equal for the ranks of one host
 
-    friend bool operator==(const Guest&, const Guest&) = default;
+    friend bool operator==(const Member&, const Member&) = default;
 };
 
 /// "rank 3 (pid 812 on host node2)".
-[[nodiscard]] std::string describe(const Guest& guest);
+[[nodiscard]] std::string describe(const Member& member);
 
-/// What the point itself puts there once all ranks have come: encode_roll of all, by rank.
-inline constexpr std::string_view kRollKey = "roll";
-[[nodiscard]] std::vector<std::byte> encode_roll(std::span<const Guest> guests);
+/// What the point itself puts there once all ranks have come: encode_membership of all, by rank.
+inline constexpr std::string_view kMembershipKey = "membership";
+[[nodiscard]] std::vector<std::byte> encode_membership(std::span<const Member> members);
 /// Errors: internal for malformed bytes.
-[[nodiscard]] Result<std::vector<Guest>> decode_roll(std::span<const std::byte> bytes);
+[[nodiscard]] Result<std::vector<Member>> decode_membership(std::span<const std::byte> bytes);
 
 struct Put {
     std::uint32_t request = 0;
@@ -52,9 +52,9 @@ struct Absent {
     std::uint32_t request = 0;
     friend bool operator==(const Absent&, const Absent&) = default;
 };
-using Request = std::variant<Guest, Put, Get, Absent>;
+using Request = std::variant<Member, Put, Get, Absent>;
 
-/// To a Put it is empty, to a Guest it is not sent unless that one is refused: request 0.
+/// To a Put it is empty, to a Member it is not sent unless that one is refused: request 0.
 struct Value {
     std::uint32_t request = 0;
     std::vector<std::byte> bytes{};
@@ -74,4 +74,4 @@ using Reply = std::variant<Value, Failed>;
 [[nodiscard]] Result<Request> decode_request(std::span<const std::byte> bytes);
 [[nodiscard]] Result<Reply> decode_reply(std::span<const std::byte> bytes);
 
-}  // namespace hvd::coll::meeting
+}  // namespace hvd::coll::store

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/base/unix_socket.hpp"
-#include "collectives/meeting/point.hpp"
-#include "collectives/meeting/session.hpp"
 #include "collectives/rendezvous/store.hpp"
+#include "collectives/rendezvous/tcp/session.hpp"
+#include "collectives/rendezvous/tcp/store_server.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-namespace hvd::coll::meeting {
+namespace hvd::coll::store {
 namespace {
 
 using namespace std::chrono_literals;
@@ -53,14 +53,16 @@ Result<UniqueFd> connect(const net::IpAddress& ip, std::uint16_t port, Deadline 
     return socket;
 }
 
-class SocketVisit final : public Visit {
+class SocketVisit final : public StoreClient {
 public:
-    SocketVisit(UniqueFd socket, std::unique_ptr<Prover> prover, const std::string& job)
+    SocketVisit(UniqueFd socket,
+                std::unique_ptr<Authenticator> authenticator,
+                const std::string& job)
         : socket_(std::move(socket)),
-          prover_(std::move(prover)),
-          session_(Session::Side::comes, *prover_, job) {}
+          authenticator_(std::move(authenticator)),
+          session_(Session::Side::comes, *authenticator_, job) {}
 
-    [[nodiscard]] Status greet(const Guest& self, Deadline deadline) {
+    [[nodiscard]] Status greet(const Member& self, Deadline deadline) {
         HVD_TRY_STATUS(flush(deadline));
         while (!session_.is_ready()) {
             HVD_TRY_STATUS(read(deadline));
@@ -90,11 +92,12 @@ public:
         return answer;
     }
 
-    [[nodiscard]] Result<std::vector<Guest>> roll(Deadline deadline) override {
+    [[nodiscard]] Result<std::vector<Member>> membership(Deadline deadline) override {
         const auto number = next_request_++;
-        auto answer = ask(Get{.request = number, .key = std::string(kRollKey)}, number, deadline);
+        auto answer =
+            ask(Get{.request = number, .key = std::string(kMembershipKey)}, number, deadline);
         if (answer) {
-            return decode_roll(*answer);
+            return decode_membership(*answer);
         }
         const bool is_own_end = answer.error().code == Errc::timed_out && !has_been_told_;
         if (!is_own_end || !deadline.has_passed()) {
@@ -163,7 +166,7 @@ private:
     }
 
     UniqueFd socket_;
-    std::unique_ptr<Prover> prover_;
+    std::unique_ptr<Authenticator> authenticator_;
     Session session_;
     std::uint32_t next_request_ = 1;
     bool has_been_told_ = false;  // why the meeting is over; the point may be closed by now
@@ -177,25 +180,26 @@ void pause(std::chrono::milliseconds length, Deadline deadline) {
 
 /// Attempts at one point.
 struct Attempts {
-    const PointAddress& where;
+    const ServerAddress& where;
     const std::string& job;
     const Credentials& credentials;
-    const Guest& self;
+    const Member& self;
 
-    [[nodiscard]] Result<std::unique_ptr<Visit>> make(const net::IpAddress& ip,
-                                                      std::uint16_t port,
-                                                      Deadline deadline) const {
+    [[nodiscard]] Result<std::unique_ptr<StoreClient>> make(const net::IpAddress& ip,
+                                                            std::uint16_t port,
+                                                            Deadline deadline) const {
         const auto limit = sooner(Deadline::in(kAttemptLimit), deadline);
         HVD_TRY(auto socket, connect(ip, port, limit));
-        HVD_TRY(auto prover, create_prover(credentials));
-        auto visit = std::make_unique<SocketVisit>(std::move(socket), std::move(prover), job);
+        HVD_TRY(auto authenticator, create_authenticator(credentials));
+        auto visit =
+            std::make_unique<SocketVisit>(std::move(socket), std::move(authenticator), job);
         HVD_TRY_STATUS(visit->greet(self, limit));
-        return std::unique_ptr<Visit>(std::move(visit));
+        return std::unique_ptr<StoreClient>(std::move(visit));
     }
 
     /// One at each port of each address: at some a stranger may listen, who says anything. The last
     /// error, or the first of those that do not mend with time.
-    [[nodiscard]] Result<std::unique_ptr<Visit>> make_all(Deadline deadline) const {
+    [[nodiscard]] Result<std::unique_ptr<StoreClient>> make_all(Deadline deadline) const {
         Error last{Errc::unavailable, "it has no address"};
         std::optional<Error> lasting;
         for (std::size_t each = 0; each < where.ports.size() * where.ips.size(); ++each) {
@@ -221,11 +225,11 @@ struct Attempts {
 
 }  // namespace
 
-Result<std::unique_ptr<Visit>> Visit::begin(const PointAddress& where,
-                                            const std::string& job,
-                                            const Credentials& credentials,
-                                            const Guest& self,
-                                            Deadline deadline) {
+Result<std::unique_ptr<StoreClient>> StoreClient::begin(const ServerAddress& where,
+                                                        const std::string& job,
+                                                        const Credentials& credentials,
+                                                        const Member& self,
+                                                        Deadline deadline) {
     const Attempts attempts{.where = where, .job = job, .credentials = credentials, .self = self};
     for (std::chrono::milliseconds length = kFirstPause;;
          length = std::min<std::chrono::milliseconds>(2 * length, kLongestPause)) {
@@ -246,4 +250,4 @@ Result<std::unique_ptr<Visit>> Visit::begin(const PointAddress& where,
     }
 }
 
-}  // namespace hvd::coll::meeting
+}  // namespace hvd::coll::store

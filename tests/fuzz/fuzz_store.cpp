@@ -2,8 +2,8 @@
 //
 // What a stranger can send to a meeting point or answer in its place, and what one who knows the
 // key can. The first byte picks the end; the others arrive cut into pieces.
-#include "collectives/meeting/book.hpp"
-#include "collectives/meeting/session.hpp"
+#include "collectives/rendezvous/tcp/registry.hpp"
+#include "collectives/rendezvous/tcp/session.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,28 +12,28 @@
 #include <cstdlib>
 #include <span>
 
-using hvd::coll::meeting::Book;
-using hvd::coll::meeting::create_key_prover;
-using hvd::coll::meeting::Session;
+using hvd::coll::store::create_key_authenticator;
+using hvd::coll::store::Registry;
+using hvd::coll::store::Session;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size == 0) {
         return 0;
     }
     auto rest = std::as_bytes(std::span(data, size)).subspan(1);
-    (void)hvd::coll::meeting::decode_roll(rest);
-    (void)hvd::coll::meeting::decode_reply(rest);
-    if (const auto request = hvd::coll::meeting::decode_request(rest)) {
-        Book book(3);
+    (void)hvd::coll::store::decode_membership(rest);
+    (void)hvd::coll::store::decode_reply(rest);
+    if (const auto request = hvd::coll::store::decode_request(rest)) {
+        Registry book(3);
         (void)book.on(1, *request);
         (void)book.on(2, *request);
         book.on_leave(1);
     }
 
     constexpr std::array<std::byte, 16> kSecret{std::byte{0x5a}};
-    const auto prover = create_key_prover(kSecret);
-    Session session((data[0] & 1U) != 0 ? Session::Side::comes : Session::Side::keeps, *prover,
-                    "job");
+    const auto authenticator = create_key_authenticator(kSecret);
+    Session session((data[0] & 1U) != 0 ? Session::Side::comes : Session::Side::keeps,
+                    *authenticator, "job");
     const std::size_t piece = 1 + (data[0] >> 1U);
     while (!rest.empty()) {
         const auto taken = std::min(piece, rest.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/integration/meeting/munge_daemon.hpp"
+#include "tests/integration/rendezvous/munge_daemon.hpp"
 
 #include "collectives/base/deadline.hpp"
 

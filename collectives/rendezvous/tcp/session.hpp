@@ -14,7 +14,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "collectives/meeting/prover.hpp"
+#include "collectives/rendezvous/tcp/authenticator.hpp"
 
 #include <array>
 #include <cstddef>
@@ -24,14 +24,14 @@
 #include <string>
 #include <vector>
 
-namespace hvd::coll::meeting {
+namespace hvd::coll::store {
 
 class Session {
 public:
     enum class Side : std::uint8_t { comes, keeps };
 
     /// `job` is no secret: it tells jobs apart that meet at one port.
-    Session(Side side, Prover& prover, std::string job);
+    Session(Side side, Authenticator& authenticator, std::string job);
 
     /// What is to be sent now.
     [[nodiscard]] std::vector<std::byte> take_output();
@@ -67,7 +67,7 @@ private:
     [[nodiscard]] Error stranger() const;
 
     Side side_;
-    Prover& prover_;
+    Authenticator& authenticator_;
     std::string job_;
     State state_;
     Key public_{};
@@ -84,4 +84,4 @@ private:
     std::size_t next_message_ = 0;
 };
 
-}  // namespace hvd::coll::meeting
+}  // namespace hvd::coll::store

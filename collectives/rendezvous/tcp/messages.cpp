@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/meeting/messages.hpp"
+#include "collectives/rendezvous/tcp/messages.hpp"
 
 #include "collectives/base/bytes.hpp"
 
 #include <utility>
 
-namespace hvd::coll::meeting {
+namespace hvd::coll::store {
 namespace {
 
-void write(ByteWriter& writer, const Guest& guest) {
-    for (const int number : {guest.rank, guest.size, guest.local_rank, guest.local_size}) {
+void write(ByteWriter& writer, const Member& member) {
+    for (const int number : {member.rank, member.size, member.local_rank, member.local_size}) {
         writer.number(static_cast<std::int32_t>(number));
     }
-    writer.number(guest.pid);
-    writer.text(guest.host);
-    writer.text(guest.node);
+    writer.number(member.pid);
+    writer.text(member.host);
+    writer.text(member.node);
 }
 
-Guest read_guest(ByteReader& reader) {
-    Guest guest;
-    guest.rank = reader.number<std::int32_t>();
-    guest.size = reader.number<std::int32_t>();
-    guest.local_rank = reader.number<std::int32_t>();
-    guest.local_size = reader.number<std::int32_t>();
-    guest.pid = reader.number<std::int32_t>();
-    guest.host = reader.text();
-    guest.node = reader.text();
-    return guest;
+Member read_guest(ByteReader& reader) {
+    Member member;
+    member.rank = reader.number<std::int32_t>();
+    member.size = reader.number<std::int32_t>();
+    member.local_rank = reader.number<std::int32_t>();
+    member.local_size = reader.number<std::int32_t>();
+    member.pid = reader.number<std::int32_t>();
+    member.host = reader.text();
+    member.node = reader.text();
+    return member;
 }
 
 void write(ByteWriter& writer, const Put& put) {
@@ -70,22 +70,22 @@ std::vector<std::byte> read_rest(ByteReader& reader) {
 
 }  // namespace
 
-std::string describe(const Guest& guest) {
-    return "rank " + std::to_string(guest.rank) + " (pid " + std::to_string(guest.pid) +
-           " on host " + guest.host + ")";
+std::string describe(const Member& member) {
+    return "rank " + std::to_string(member.rank) + " (pid " + std::to_string(member.pid) +
+           " on host " + member.host + ")";
 }
 
-std::vector<std::byte> encode_roll(std::span<const Guest> guests) {
+std::vector<std::byte> encode_membership(std::span<const Member> members) {
     ByteWriter writer;
-    writer.list(guests, [&](const Guest& guest) { write(writer, guest); });
+    writer.list(members, [&](const Member& member) { write(writer, member); });
     return writer.take();
 }
 
-Result<std::vector<Guest>> decode_roll(std::span<const std::byte> bytes) {
+Result<std::vector<Member>> decode_membership(std::span<const std::byte> bytes) {
     ByteReader reader(bytes);
-    auto guests = reader.list<Guest>([&] { return read_guest(reader); });
-    HVD_TRY_STATUS(reader.finish("roll"));
-    return guests;
+    auto members = reader.list<Member>([&] { return read_guest(reader); });
+    HVD_TRY_STATUS(reader.finish("membership"));
+    return members;
 }
 
 std::vector<std::byte> encode(const Request& request) {
@@ -141,4 +141,4 @@ Result<Reply> decode_reply(std::span<const std::byte> bytes) {
     return reply;
 }
 
-}  // namespace hvd::coll::meeting
+}  // namespace hvd::coll::store

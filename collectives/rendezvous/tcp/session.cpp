@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/meeting/session.hpp"
+#include "collectives/rendezvous/tcp/session.hpp"
 
 #include "collectives/base/assert.hpp"
 #include "collectives/base/bytes.hpp"
@@ -10,13 +10,13 @@
 
 #include <sodium.h>
 
-namespace hvd::coll::meeting {
+namespace hvd::coll::store {
 namespace {
 
 constexpr std::string_view kMagic = "HVDMEET\n";
 constexpr std::uint16_t kVersion = 1;
 constexpr std::size_t kMaxGreeting = 8 << 10;  // before the proof
-constexpr std::size_t kMaxMessage = 16 << 20;  // a roll call of many ranks
+constexpr std::size_t kMaxMessage = 16 << 20;  // a membership call of many ranks
 constexpr std::size_t kHeadBytes = 5;          // length and type
 constexpr std::size_t kSealBytes = crypto_aead_chacha20poly1305_ietf_ABYTES;
 constexpr std::size_t kNonceBytes = crypto_aead_chacha20poly1305_ietf_NPUBBYTES;
@@ -30,11 +30,11 @@ std::span<const std::byte> bytes_of(std::string_view text) noexcept {
     return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-std::string_view describe(ProofKind kind) noexcept {
+std::string_view describe(Authentication kind) noexcept {
     switch (kind) {
-        case ProofKind::none: return "nothing";
-        case ProofKind::key: return "a key";
-        case ProofKind::munge: return "munge";
+        case Authentication::none: return "nothing";
+        case Authentication::key: return "a key";
+        case Authentication::munge: return "munge";
     }
     return "something unknown";
 }
@@ -47,7 +47,7 @@ std::array<unsigned char, kNonceBytes> nonce_of(std::uint64_t count) noexcept {
 
 std::string printable(std::string text) {
     std::ranges::replace_if(
-        text, [](char letter) { return letter < ' ' || letter >= 0x7f; }, '?');
+        text, [](char reply) { return reply < ' ' || reply >= 0x7f; }, '?');
     return text;
 }
 
@@ -64,9 +64,9 @@ Error refusal(std::span<const std::byte> body) {
 
 }  // namespace
 
-Session::Session(Side side, Prover& prover, std::string job)
+Session::Session(Side side, Authenticator& authenticator, std::string job)
     : side_(side),
-      prover_(prover),
+      authenticator_(authenticator),
       job_(std::move(job)),
       state_(side == Side::comes ? State::expect_answer : State::expect_hello) {
     HVD_ASSERT(sodium_init() >= 0, "libsodium has no random numbers");
@@ -77,7 +77,7 @@ Session::Session(Side side, Prover& prover, std::string job)
         ByteWriter hello;
         hello.raw(bytes_of(kMagic));
         hello.number(kVersion);
-        hello.number(prover_.kind());
+        hello.number(authenticator_.kind());
         hello.raw(own);
         hello.text(job_);
         put(Frame::hello, hello.bytes());
@@ -134,7 +134,7 @@ Status Session::feed(std::span<const std::byte> bytes) {
     return ok();
 }
 
-/// Who comes has called at a wrong door, and another one may be right.
+/// Who comes has called at a wrong socket, and another one may be right.
 Error Session::stranger() const {
     return {side_ == Side::comes ? Errc::unavailable : Errc::invalid_argument,
             "it does not speak our protocol"};
@@ -164,8 +164,8 @@ Status Session::take_hello(std::span<const std::byte> body) {
     ByteReader reader(body);
     const auto magic = reader.raw(kMagic.size());
     const auto version = reader.number<std::uint16_t>();
-    const auto kind = reader.number<ProofKind>();
-    const auto guest = reader.raw(kKeyBytes);
+    const auto kind = reader.number<Authentication>();
+    const auto member = reader.raw(kKeyBytes);
     const auto job = reader.text();
     if (!std::ranges::equal(magic, bytes_of(kMagic)) || !reader.finish("hello")) {
         return stranger();
@@ -178,16 +178,16 @@ Status Session::take_hello(std::span<const std::byte> body) {
         return Error{Errc::unavailable,
                      "this is job " + printable(job_) + ", not " + printable(job)};
     }
-    if (kind != prover_.kind()) {
+    if (kind != authenticator_.kind()) {
         return Error{Errc::invalid_argument, "one end proves itself by " +
-                                                 std::string(describe(prover_.kind())) +
+                                                 std::string(describe(authenticator_.kind())) +
                                                  ", the other by " + std::string(describe(kind)) +
                                                  ": all ranks need the same munge or "
                                                  "HOROVOD_JOB_KEY_FILE"};
     }
-    std::ranges::copy(guest, guest_.begin());
-    HVD_TRY_STATUS(derive_keys(guest));
-    HVD_TRY(const auto proof, prover_.prove(statement(Side::keeps)));
+    std::ranges::copy(member, guest_.begin());
+    HVD_TRY_STATUS(derive_keys(member));
+    HVD_TRY(const auto proof, authenticator_.prove(statement(Side::keeps)));
     ByteWriter answer;
     answer.raw(host_);
     answer.raw(proof);
@@ -202,15 +202,15 @@ Status Session::take_answer(std::span<const std::byte> body) {
     }
     std::ranges::copy(body.first(kKeyBytes), host_.begin());
     HVD_TRY_STATUS(derive_keys(body.first(kKeyBytes)));
-    HVD_TRY_STATUS(prover_.check(statement(Side::keeps), body.subspan(kKeyBytes)));
-    HVD_TRY(const auto proof, prover_.prove(statement(Side::comes)));
+    HVD_TRY_STATUS(authenticator_.check(statement(Side::keeps), body.subspan(kKeyBytes)));
+    HVD_TRY(const auto proof, authenticator_.prove(statement(Side::comes)));
     put(Frame::proof, proof);
     state_ = State::ready;
     return ok();
 }
 
 Status Session::take_proof(std::span<const std::byte> body) {
-    HVD_TRY_STATUS(prover_.check(statement(Side::comes), body));
+    HVD_TRY_STATUS(authenticator_.check(statement(Side::comes), body));
     state_ = State::ready;
     return ok();
 }
@@ -266,4 +266,4 @@ Result<std::optional<std::vector<std::byte>>> Session::next() {
     return std::optional(std::move(message));
 }
 
-}  // namespace hvd::coll::meeting
+}  // namespace hvd::coll::store

@@ -13,22 +13,22 @@
 #include <string>
 #include <vector>
 
-namespace hvd::coll::meeting {
+namespace hvd::coll::store {
 
-enum class ProofKind : std::uint8_t {
+enum class Authentication : std::uint8_t {
     none,   // everybody who comes is believed
     key,    // both know a secret
     munge,  // both are of the same user, as the munge daemons of their hosts say
 };
 
 /// Thread: one at a time.
-class Prover {
+class Authenticator {
 public:
-    virtual ~Prover() = default;
-    Prover(const Prover&) = delete;
-    Prover& operator=(const Prover&) = delete;
+    virtual ~Authenticator() = default;
+    Authenticator(const Authenticator&) = delete;
+    Authenticator& operator=(const Authenticator&) = delete;
 
-    [[nodiscard]] virtual ProofKind kind() const noexcept = 0;
+    [[nodiscard]] virtual Authentication kind() const noexcept = 0;
 
     /// A statement names the speaker's side and the nonces of both; a proof is good for no other.
     /// Errors: unavailable.
@@ -40,17 +40,19 @@ public:
                                        std::span<const std::byte> proof) = 0;
 
 protected:
-    Prover() = default;
+    Authenticator() = default;
 };
 
-[[nodiscard]] std::unique_ptr<Prover> create_believer();
+[[nodiscard]] std::unique_ptr<Authenticator> create_open_authenticator();
 
 /// HMAC-SHA256. The secret may have any length.
-[[nodiscard]] std::unique_ptr<Prover> create_key_prover(std::span<const std::byte> secret);
+[[nodiscard]] std::unique_ptr<Authenticator> create_key_authenticator(
+    std::span<const std::byte> secret);
 
 /// Credentials that only this user can decode, by the library libmunge.so.2 and the daemon at
 /// `socket`, or its usual one where that is empty. Errors: unavailable when one of them is not
 /// there.
-[[nodiscard]] Result<std::unique_ptr<Prover>> create_munge_prover(const std::string& socket);
+[[nodiscard]] Result<std::unique_ptr<Authenticator>> create_munge_authenticator(
+    const std::string& socket);
 
-}  // namespace hvd::coll::meeting
+}  // namespace hvd::coll::store

@@ -2,7 +2,7 @@
 //
 // libmunge by dlopen, with declarations of our own: what a host without munge lacks must not keep
 // libhorovod from loading.
-#include "collectives/meeting/prover.hpp"
+#include "collectives/rendezvous/tcp/authenticator.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,7 +13,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-namespace hvd::coll::meeting {
+namespace hvd::coll::store {
 namespace {
 
 // From munge.h.
@@ -58,12 +58,12 @@ struct Free {
     }
 };
 
-class MungeProver final : public Prover {
+class MungeAuthenticator final : public Authenticator {
 public:
-    MungeProver(const Munge& munge, std::string socket)
+    MungeAuthenticator(const Munge& munge, std::string socket)
         : munge_(munge), socket_(std::move(socket)) {}
 
-    [[nodiscard]] ProofKind kind() const noexcept override { return ProofKind::munge; }
+    [[nodiscard]] Authentication kind() const noexcept override { return Authentication::munge; }
 
     [[nodiscard]] Result<std::vector<std::byte>> prove(
         std::span<const std::byte> statement) override {
@@ -75,9 +75,9 @@ public:
         if (outcome != kSuccess || text == nullptr) {
             return Error{Errc::unavailable, "munge: " + context.error()};
         }
-        const std::string_view letters = text;
-        const auto* first = reinterpret_cast<const std::byte*>(letters.data());
-        return std::vector<std::byte>(first, first + letters.size());
+        const std::string_view replies = text;
+        const auto* first = reinterpret_cast<const std::byte*>(replies.data());
+        return std::vector<std::byte>(first, first + replies.size());
     }
 
     [[nodiscard]] Status check(std::span<const std::byte> statement,
@@ -111,15 +111,15 @@ public:
 private:
     class Context {
     public:
-        explicit Context(const MungeProver& prover)
-            : munge_(prover.munge_), context_(munge_.context_create()) {
+        explicit Context(const MungeAuthenticator& authenticator)
+            : munge_(authenticator.munge_), context_(munge_.context_create()) {
             if (context_ == nullptr) {
                 throw Exception({Errc::unavailable, "munge: no memory"});
             }
             // Only this user can decode what it encodes.
             (void)munge_.context_set(context_, kOptionUidRestriction, ::geteuid());
-            if (!prover.socket_.empty()) {
-                (void)munge_.context_set(context_, kOptionSocket, prover.socket_.c_str());
+            if (!authenticator.socket_.empty()) {
+                (void)munge_.context_set(context_, kOptionSocket, authenticator.socket_.c_str());
             }
         }
         ~Context() { munge_.context_destroy(context_); }
@@ -143,12 +143,13 @@ private:
 
 }  // namespace
 
-Result<std::unique_ptr<Prover>> create_munge_prover(const std::string& socket) {
+Result<std::unique_ptr<Authenticator>> create_munge_authenticator(const std::string& socket) {
     HVD_TRY(const auto munge, load());
-    std::unique_ptr<Prover> prover = std::make_unique<MungeProver>(munge, socket);
+    std::unique_ptr<Authenticator> authenticator =
+        std::make_unique<MungeAuthenticator>(munge, socket);
     // A daemon that is not there is noticed now, while there is another way.
-    HVD_TRY_STATUS(prover->prove({}));
-    return prover;
+    HVD_TRY_STATUS(authenticator->prove({}));
+    return authenticator;
 }
 
-}  // namespace hvd::coll::meeting
+}  // namespace hvd::coll::store

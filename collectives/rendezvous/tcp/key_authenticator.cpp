@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/meeting/prover.hpp"
+#include "collectives/rendezvous/tcp/authenticator.hpp"
 
 #include <array>
 
 #include <sodium.h>
 
-namespace hvd::coll::meeting {
+namespace hvd::coll::store {
 namespace {
 
 const unsigned char* raw(std::span<const std::byte> bytes) noexcept {
     return reinterpret_cast<const unsigned char*>(bytes.data());
 }
 
-class Believer final : public Prover {
+class OpenAuthenticator final : public Authenticator {
 public:
-    [[nodiscard]] ProofKind kind() const noexcept override { return ProofKind::none; }
+    [[nodiscard]] Authentication kind() const noexcept override { return Authentication::none; }
     [[nodiscard]] Result<std::vector<std::byte>> prove(std::span<const std::byte>) override {
         return std::vector<std::byte>{};
     }
@@ -23,13 +23,13 @@ public:
     }
 };
 
-class KeyProver final : public Prover {
+class KeyAuthenticator final : public Authenticator {
 public:
-    explicit KeyProver(std::span<const std::byte> secret) {
+    explicit KeyAuthenticator(std::span<const std::byte> secret) {
         (void)crypto_generichash(key_.data(), key_.size(), raw(secret), secret.size(), nullptr, 0);
     }
 
-    [[nodiscard]] ProofKind kind() const noexcept override { return ProofKind::key; }
+    [[nodiscard]] Authentication kind() const noexcept override { return Authentication::key; }
 
     [[nodiscard]] Result<std::vector<std::byte>> prove(
         std::span<const std::byte> statement) override {
@@ -55,12 +55,12 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Prover> create_believer() {
-    return std::make_unique<Believer>();
+std::unique_ptr<Authenticator> create_open_authenticator() {
+    return std::make_unique<OpenAuthenticator>();
 }
 
-std::unique_ptr<Prover> create_key_prover(std::span<const std::byte> secret) {
-    return std::make_unique<KeyProver>(secret);
+std::unique_ptr<Authenticator> create_key_authenticator(std::span<const std::byte> secret) {
+    return std::make_unique<KeyAuthenticator>(secret);
 }
 
-}  // namespace hvd::coll::meeting
+}  // namespace hvd::coll::store

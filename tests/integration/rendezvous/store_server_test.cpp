@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ranks that are threads come to a real meeting point on the loopback interface.
-#include "collectives/meeting/point.hpp"
+#include "collectives/rendezvous/tcp/store_server.hpp"
 
 #include "collectives/base/unique_fd.hpp"
-#include "tests/integration/meeting/munge_daemon.hpp"
+#include "tests/integration/rendezvous/munge_daemon.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -18,14 +18,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-using hvd::coll::meeting::create_munge_prover;
-using hvd::coll::meeting::Credentials;
-using hvd::coll::meeting::Guest;
-using hvd::coll::meeting::open_door;
-using hvd::coll::meeting::Point;
-using hvd::coll::meeting::PointAddress;
-using hvd::coll::meeting::ProofKind;
-using hvd::coll::meeting::Visit;
+using hvd::coll::store::Authentication;
+using hvd::coll::store::create_munge_authenticator;
+using hvd::coll::store::Credentials;
+using hvd::coll::store::Member;
+using hvd::coll::store::open_server_socket;
+using hvd::coll::store::ServerAddress;
+using hvd::coll::store::StoreClient;
+using hvd::coll::store::StoreServer;
 using namespace std::chrono_literals;
 using hvd::Deadline;
 using hvd::Errc;
@@ -49,27 +49,27 @@ IpAddress loopback() {
 }
 
 Credentials with_key(std::string_view key) {
-    return {.kind = ProofKind::key, .secret = bytes(key)};
+    return {.kind = Authentication::key, .secret = bytes(key)};
 }
 
 struct Kept {
-    std::unique_ptr<Point> point;
-    PointAddress address;
+    std::unique_ptr<StoreServer> point;
+    ServerAddress address;
 };
 
 Kept keep(int size, const Credentials& credentials, const std::string& job = "job") {
     const std::uint16_t any = 0;
-    auto door = open_door(loopback(), std::span(&any, 1));
-    REQUIRE(door);
+    auto socket = open_server_socket(loopback(), std::span(&any, 1));
+    REQUIRE(socket);
     Kept kept{.point = nullptr,
-              .address = {.ips = {loopback()}, .ports = {door->port}, .name = "here"}};
-    auto point = Point::open(std::move(*door), size, job, credentials);
+              .address = {.ips = {loopback()}, .ports = {socket->port}, .name = "here"}};
+    auto point = StoreServer::open(std::move(*socket), size, job, credentials);
     REQUIRE(point);
     kept.point = std::move(*point);
     return kept;
 }
 
-Guest guest(int rank, int size) {
+Member member(int rank, int size) {
     return {.rank = rank,
             .size = size,
             .local_rank = 0,
@@ -79,12 +79,12 @@ Guest guest(int rank, int size) {
             .node = std::to_string(rank)};
 }
 
-Result<std::unique_ptr<Visit>> visit(const PointAddress& where,
-                                     int rank,
-                                     int size,
-                                     const Credentials& credentials,
-                                     std::chrono::milliseconds limit = 10s) {
-    return Visit::begin(where, "job", credentials, guest(rank, size), Deadline::in(limit));
+Result<std::unique_ptr<StoreClient>> visit(const ServerAddress& where,
+                                           int rank,
+                                           int size,
+                                           const Credentials& credentials,
+                                           std::chrono::milliseconds limit = 10s) {
+    return StoreClient::begin(where, "job", credentials, member(rank, size), Deadline::in(limit));
 }
 
 /// Every rank leaves a value and reads everybody else's. Returns the complaints.
@@ -102,9 +102,9 @@ std::vector<std::string> exchange(int size, const Credentials& credentials) {
                     complaint = me.error().message;
                     return;
                 }
-                const auto roll = (*me)->roll(Deadline::in(10s));
-                if (!roll || roll->size() != static_cast<std::size_t>(size)) {
-                    complaint = roll ? "short roll" : roll.error().message;
+                const auto membership = (*me)->membership(Deadline::in(10s));
+                if (!membership || membership->size() != static_cast<std::size_t>(size)) {
+                    complaint = membership ? "short membership" : membership.error().message;
                     return;
                 }
                 const auto put = (*me)->put("of " + std::to_string(rank), bytes("value"));
@@ -126,14 +126,14 @@ class LatePoint {
 public:
     LatePoint() {
         const std::uint16_t any = 0;
-        auto door = open_door(loopback(), std::span(&any, 1));
-        REQUIRE(door);
-        port_ = door->port;
+        auto socket = open_server_socket(loopback(), std::span(&any, 1));
+        REQUIRE(socket);
+        port_ = socket->port;
         opens_ = std::jthread([this] {
             std::this_thread::sleep_for(100ms);
-            auto late = open_door(loopback(), std::span(&port_, 1));
+            auto late = open_server_socket(loopback(), std::span(&port_, 1));
             if (late) {
-                auto opened = Point::open(std::move(*late), 1, "job", {});
+                auto opened = StoreServer::open(std::move(*late), 1, "job", {});
                 point_ = opened ? std::move(*opened) : nullptr;
             }
         });
@@ -143,7 +143,7 @@ public:
 
 private:
     std::uint16_t port_ = 0;
-    std::unique_ptr<Point> point_;
+    std::unique_ptr<StoreServer> point_;
     std::jthread opens_;
 };
 
@@ -158,21 +158,21 @@ TEST_CASE("ranks meet and exchange values, with a key and without") {
 TEST_CASE("ranks of one user prove it by munge") {
     const hvd::test::MungeDaemon munged;
     const Credentials munge{
-        .kind = ProofKind::munge, .secret = {}, .munge_socket = munged.socket()};
+        .kind = Authentication::munge, .secret = {}, .munge_socket = munged.socket()};
 
     CHECK(exchange(3, munge).empty());
 }
 
 TEST_CASE("a credential of munge is for one connection and one user") {
     const hvd::test::MungeDaemon munged;
-    auto prover = create_munge_prover(munged.socket());
-    REQUIRE(prover);
-    const auto proof = (*prover)->prove(bytes("this"));
+    auto authenticator = create_munge_authenticator(munged.socket());
+    REQUIRE(authenticator);
+    const auto proof = (*authenticator)->prove(bytes("this"));
     REQUIRE(proof);
 
-    const auto other = (*prover)->check(bytes("that"), *proof);
-    const auto again = (*prover)->check(bytes("this"), *proof);
-    const auto forged = (*prover)->check(bytes("this"), bytes("MUNGE:AAAA:"));
+    const auto other = (*authenticator)->check(bytes("that"), *proof);
+    const auto again = (*authenticator)->check(bytes("this"), *proof);
+    const auto forged = (*authenticator)->check(bytes("this"), bytes("MUNGE:AAAA:"));
 
     CHECK(other.error().message == "its credential is for another connection");
     CHECK(contains(again.error().message, "munge: "));  // replayed
@@ -180,10 +180,10 @@ TEST_CASE("a credential of munge is for one connection and one user") {
 }
 
 TEST_CASE("without a munge daemon there is no proof by munge") {
-    const auto prover = create_munge_prover("/nowhere/munge.socket");
+    const auto authenticator = create_munge_authenticator("/nowhere/munge.socket");
 
-    REQUIRE_FALSE(prover);
-    CHECK(contains(prover.error().message, "munge: "));
+    REQUIRE_FALSE(authenticator);
+    CHECK(contains(authenticator.error().message, "munge: "));
 }
 
 TEST_CASE("who does not know the key is turned away at once") {
@@ -206,11 +206,11 @@ TEST_CASE("the ranks that have not come are named at the deadline") {
     REQUIRE(first);
     REQUIRE(third);
 
-    const auto roll = (*third)->roll(Deadline::in(50ms));
+    const auto membership = (*third)->membership(Deadline::in(50ms));
 
-    REQUIRE_FALSE(roll);
-    CHECK(roll.error().code == Errc::timed_out);
-    CHECK(contains(roll.error().message, "these ranks have not come: 1,3-4"));
+    REQUIRE_FALSE(membership);
+    CHECK(membership.error().code == Errc::timed_out);
+    CHECK(contains(membership.error().message, "these ranks have not come: 1,3-4"));
 }
 
 TEST_CASE("a rank that is there already, and one of a world of another size, are refused") {
@@ -221,47 +221,48 @@ TEST_CASE("a rank that is there already, and one of a world of another size, are
     REQUIRE(again);
     REQUIRE(other);
 
-    CHECK(contains((*again)->roll(Deadline::in(5s)).error().message, "both told to be this rank"));
-    CHECK(contains((*other)->roll(Deadline::in(5s)).error().message, "there are 4 ranks"));
+    CHECK(contains((*again)->membership(Deadline::in(5s)).error().message,
+                   "both told to be this rank"));
+    CHECK(contains((*other)->membership(Deadline::in(5s)).error().message, "there are 4 ranks"));
 }
 
 TEST_CASE("of several ports the one of the own job is found, also when it opens late") {
     const auto other = keep(2, {}, "another job");
     const LatePoint point;
-    const PointAddress where{
+    const ServerAddress where{
         .ips = {loopback()}, .ports = {other.address.ports[0], point.port()}, .name = "here"};
 
     const auto me = visit(where, 0, 1, {});
 
     REQUIRE(me);
-    CHECK((*me)->roll(Deadline::in(5s)));
+    CHECK((*me)->membership(Deadline::in(5s)));
 }
 
 TEST_CASE("a stranger at an earlier port, who speaks another protocol, is passed over") {
     const std::uint16_t any = 0;
-    const auto stranger = open_door(loopback(), std::span(&any, 1));
+    const auto stranger = open_server_socket(loopback(), std::span(&any, 1));
     REQUIRE(stranger);
     const std::jthread talks([&](const std::stop_token& stop) {
         while (!stop.stop_requested()) {
             pollfd called{.fd = stranger->socket.get(), .events = POLLIN, .revents = 0};
             (void)::poll(&called, 1, 20);
-            const hvd::UniqueFd guest(::accept(stranger->socket.get(), nullptr, nullptr));
+            const hvd::UniqueFd member(::accept(stranger->socket.get(), nullptr, nullptr));
             constexpr std::string_view kWords = "HTTP/1.1 400 Bad Request\r\n\r\n";
-            (void)::send(guest.get(), kWords.data(), kWords.size(), MSG_NOSIGNAL);
+            (void)::send(member.get(), kWords.data(), kWords.size(), MSG_NOSIGNAL);
         }
     });
     const LatePoint point;
-    const PointAddress where{
+    const ServerAddress where{
         .ips = {loopback()}, .ports = {stranger->port, point.port()}, .name = "here"};
 
     const auto me = visit(where, 0, 1, {});
 
     REQUIRE(me);
-    CHECK((*me)->roll(Deadline::in(5s)));
+    CHECK((*me)->membership(Deadline::in(5s)));
 }
 
 TEST_CASE("a point that nobody opens is named with the reason") {
-    const PointAddress nowhere{.ips = {loopback()}, .ports = {1}, .name = "node7"};
+    const ServerAddress nowhere{.ips = {loopback()}, .ports = {1}, .name = "node7"};
 
     const auto me = visit(nowhere, 1, 2, {}, 100ms);
 
@@ -274,9 +275,9 @@ TEST_CASE("a point that nobody opens is named with the reason") {
 
 TEST_CASE("a point that lets one in and then says nothing is given up in time, by its address") {
     const std::uint16_t any = 0;
-    const auto silent = open_door(loopback(), std::span(&any, 1));  // the kernel accepts
+    const auto silent = open_server_socket(loopback(), std::span(&any, 1));  // the kernel accepts
     REQUIRE(silent);
-    const PointAddress where{.ips = {loopback()}, .ports = {silent->port}, .name = "node7"};
+    const ServerAddress where{.ips = {loopback()}, .ports = {silent->port}, .name = "node7"};
     const auto start = Deadline::Clock::now();
 
     const auto me = visit(where, 1, 2, {}, 500ms);
@@ -298,10 +299,10 @@ TEST_CASE("a point that closes early is noticed") {
     REQUIRE((*me)->put("seen", bytes("")));  // so that the point knows who this is
     kept.point.reset();
 
-    const auto roll = (*me)->roll(Deadline::in(5s));
+    const auto membership = (*me)->membership(Deadline::in(5s));
 
-    CHECK(roll.error().code == Errc::timed_out);
-    CHECK(contains(roll.error().message, "these ranks have not come: 0;"));
+    CHECK(membership.error().code == Errc::timed_out);
+    CHECK(contains(membership.error().message, "these ranks have not come: 0;"));
 }
 
 TEST_CASE("a point that closes just as the own time is over has said who is missing") {
@@ -311,10 +312,10 @@ TEST_CASE("a point that closes just as the own time is over has said who is miss
     REQUIRE((*me)->put("seen", bytes("")));
     kept.point.reset();
 
-    const auto roll = (*me)->roll(Deadline::in(0s));
+    const auto membership = (*me)->membership(Deadline::in(0s));
 
-    CHECK(roll.error().code == Errc::timed_out);
-    CHECK(contains(roll.error().message, "these ranks have not come: 0;"));
+    CHECK(membership.error().code == Errc::timed_out);
+    CHECK(contains(membership.error().message, "these ranks have not come: 0;"));
 }
 
 TEST_CASE("strangers who say nothing or nonsense keep nobody away") {
@@ -335,6 +336,6 @@ TEST_CASE("strangers who say nothing or nonsense keep nobody away") {
 
     REQUIRE(first);
     REQUIRE(second);
-    CHECK((*first)->roll(Deadline::in(5s)));
-    CHECK((*second)->roll(Deadline::in(5s)));
+    CHECK((*first)->membership(Deadline::in(5s)));
+    CHECK((*second)->membership(Deadline::in(5s)));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/meeting/session.hpp"
+#include "collectives/rendezvous/tcp/session.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -12,10 +12,10 @@ using hvd::Errc;
 using hvd::Error;
 using hvd::ok;
 using hvd::Status;
-using hvd::coll::meeting::create_believer;
-using hvd::coll::meeting::create_key_prover;
-using hvd::coll::meeting::Prover;
-using hvd::coll::meeting::Session;
+using hvd::coll::store::Authenticator;
+using hvd::coll::store::create_key_authenticator;
+using hvd::coll::store::create_open_authenticator;
+using hvd::coll::store::Session;
 
 namespace {
 
@@ -29,10 +29,10 @@ bool contains(std::string_view text, std::string_view part) {
 }
 
 /// Carries what both say to and fro until both are silent; the first error of either.
-Status talk(Session& guest, Session& host) {
+Status talk(Session& member, Session& host) {
     Status outcome = ok();
     for (int round = 0; round < 4; ++round) {
-        for (auto [from, to] : {std::pair{&guest, &host}, std::pair{&host, &guest}}) {
+        for (auto [from, to] : {std::pair{&member, &host}, std::pair{&host, &member}}) {
             const auto said = from->take_output();
             auto taken = said.empty() ? ok() : to->feed(said);
             if (!taken && outcome) {
@@ -44,72 +44,76 @@ Status talk(Session& guest, Session& host) {
 }
 
 struct Pair {
-    std::unique_ptr<Prover> guest_prover;
-    std::unique_ptr<Prover> host_prover;
-    Session guest;
+    std::unique_ptr<Authenticator> guest_prover;
+    std::unique_ptr<Authenticator> host_prover;
+    Session member;
     Session host;
 
-    Pair(std::unique_ptr<Prover> comes, std::unique_ptr<Prover> keeps, std::string job = "job")
+    Pair(std::unique_ptr<Authenticator> comes,
+         std::unique_ptr<Authenticator> keeps,
+         std::string job = "job")
         : guest_prover(std::move(comes)),
           host_prover(std::move(keeps)),
-          guest(Session::Side::comes, *guest_prover, std::move(job)),
+          member(Session::Side::comes, *guest_prover, std::move(job)),
           host(Session::Side::keeps, *host_prover, "job") {}
 };
 
 }  // namespace
 
 TEST_CASE("two ends with one key talk") {
-    Pair pair(create_key_prover(bytes("secret")), create_key_prover(bytes("secret")));
+    Pair pair(create_key_authenticator(bytes("secret")), create_key_authenticator(bytes("secret")));
 
-    REQUIRE(talk(pair.guest, pair.host));
-    CHECK(pair.guest.is_ready());
+    REQUIRE(talk(pair.member, pair.host));
+    CHECK(pair.member.is_ready());
     CHECK(pair.host.is_ready());
-    pair.guest.send(bytes("one"));
-    pair.guest.send(bytes("two"));
+    pair.member.send(bytes("one"));
+    pair.member.send(bytes("two"));
     pair.host.send(bytes("three"));
-    const auto wire = pair.guest.take_output();
+    const auto wire = pair.member.take_output();
     REQUIRE(pair.host.feed(wire));
-    REQUIRE(pair.guest.feed(pair.host.take_output()));
+    REQUIRE(pair.member.feed(pair.host.take_output()));
 
     CHECK(pair.host.next().value() == bytes("one"));
     CHECK(pair.host.next().value() == bytes("two"));
     CHECK(pair.host.next().value() == std::nullopt);
-    CHECK(pair.guest.next().value() == bytes("three"));
+    CHECK(pair.member.next().value() == bytes("three"));
     // Nobody on the way reads it.
     const auto one = bytes("one");
     CHECK(std::search(wire.begin(), wire.end(), one.begin(), one.end()) == wire.end());
 }
 
 TEST_CASE("messages may come in any pieces") {
-    Pair pair(create_believer(), create_believer());
-    const auto hello = pair.guest.take_output();
+    Pair pair(create_open_authenticator(), create_open_authenticator());
+    const auto hello = pair.member.take_output();
     for (const auto byte : hello) {
         REQUIRE(pair.host.feed(std::span(&byte, 1)));
     }
 
-    REQUIRE(talk(pair.guest, pair.host));
-    CHECK(pair.guest.is_ready());
+    REQUIRE(talk(pair.member, pair.host));
+    CHECK(pair.member.is_ready());
 }
 
 TEST_CASE("another key is noticed by who comes, and nothing is sent to the impostor") {
-    Pair pair(create_key_prover(bytes("secret")), create_key_prover(bytes("guessed")));
+    Pair pair(create_key_authenticator(bytes("secret")),
+              create_key_authenticator(bytes("guessed")));
 
-    const auto outcome = talk(pair.guest, pair.host);
+    const auto outcome = talk(pair.member, pair.host);
 
     REQUIRE_FALSE(outcome);
     CHECK(outcome.error().code == Errc::invalid_argument);
     CHECK(outcome.error().message == "it does not know the job's key");
-    CHECK_FALSE(pair.guest.is_ready());
+    CHECK_FALSE(pair.member.is_ready());
     CHECK_FALSE(pair.host.is_ready());
 }
 
 TEST_CASE("a proof is good for one connection only") {
-    Pair first(create_key_prover(bytes("secret")), create_key_prover(bytes("secret")));
-    auto hello = first.guest.take_output();
+    Pair first(create_key_authenticator(bytes("secret")),
+               create_key_authenticator(bytes("secret")));
+    auto hello = first.member.take_output();
     REQUIRE(first.host.feed(hello));
-    REQUIRE(first.guest.feed(first.host.take_output()));
-    const auto proof = first.guest.take_output();
-    Pair second(create_believer(), create_key_prover(bytes("secret")));
+    REQUIRE(first.member.feed(first.host.take_output()));
+    const auto proof = first.member.take_output();
+    Pair second(create_open_authenticator(), create_key_authenticator(bytes("secret")));
 
     REQUIRE(second.host.feed(hello));
     const auto replayed = second.host.feed(proof);
@@ -119,10 +123,10 @@ TEST_CASE("a proof is good for one connection only") {
 }
 
 TEST_CASE("a message that was changed on its way is refused") {
-    Pair pair(create_believer(), create_believer());
-    REQUIRE(talk(pair.guest, pair.host));
-    pair.guest.send(bytes("one"));
-    auto wire = pair.guest.take_output();
+    Pair pair(create_open_authenticator(), create_open_authenticator());
+    REQUIRE(talk(pair.member, pair.host));
+    pair.member.send(bytes("one"));
+    auto wire = pair.member.take_output();
     wire.back() ^= std::byte{1};
 
     REQUIRE(pair.host.feed(wire));
@@ -131,14 +135,14 @@ TEST_CASE("a message that was changed on its way is refused") {
 }
 
 TEST_CASE("jobs and kinds of proof are told apart") {
-    Pair other_job(create_believer(), create_believer(), "other\n");
-    Pair other_kind(create_key_prover(bytes("secret")), create_believer());
+    Pair other_job(create_open_authenticator(), create_open_authenticator(), "other\n");
+    Pair other_kind(create_key_authenticator(bytes("secret")), create_open_authenticator());
 
-    const auto hello = other_job.guest.take_output();
+    const auto hello = other_job.member.take_output();
     const auto refused = other_job.host.feed(hello);
-    const auto told = other_job.guest.feed(other_job.host.take_output());
-    (void)other_kind.host.feed(other_kind.guest.take_output());
-    const auto kind = other_kind.guest.feed(other_kind.host.take_output());
+    const auto told = other_job.member.feed(other_job.host.take_output());
+    (void)other_kind.host.feed(other_kind.member.take_output());
+    const auto kind = other_kind.member.feed(other_kind.host.take_output());
 
     REQUIRE_FALSE(refused);
     REQUIRE_FALSE(told);
@@ -149,7 +153,7 @@ TEST_CASE("jobs and kinds of proof are told apart") {
 }
 
 TEST_CASE("strangers get a word and cost little") {
-    Pair pair(create_believer(), create_believer());
+    Pair pair(create_open_authenticator(), create_open_authenticator());
 
     CHECK_FALSE(pair.host.feed(bytes("GET / HTTP/1.1\r\n\r\n")));
     CHECK_FALSE(pair.host.take_output().empty());
