@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/base/unix_socket.hpp"
 
+#include "collectives/base/file.hpp"
+#include "collectives/base/text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -17,6 +20,8 @@
 
 namespace hvd {
 namespace {
+
+constexpr std::size_t kMaxTable = std::size_t{1} << 30;  // other users decide how long it is
 
 struct Address {
     sockaddr_un data{};
@@ -114,6 +119,28 @@ Result<Listening> listen_abstract(std::string_view name, int socket_type) {
         return unavailable(shown(name) + ": listen", errno);
     }
     return Listening{.socket = std::move(socket), .is_name_taken = false};
+}
+
+std::vector<std::string> listening_abstract_names(std::string_view table, std::string_view prefix) {
+    // "Num: RefCount Protocol Flags Type St Inode Path", where Path is "@name" if it is abstract.
+    constexpr std::size_t kFlags = 3;
+    constexpr std::size_t kPath = 7;
+    constexpr std::string_view kAccepting = "00010000";  // __SO_ACCEPTCON
+    std::vector<std::string> names;
+    for (const auto line : split(table, '\n')) {
+        auto fields = split(line, ' ');
+        std::erase(fields, std::string_view{});
+        if (fields.size() == kPath + 1 && fields[kFlags] == kAccepting &&
+            fields[kPath].starts_with('@') && fields[kPath].substr(1).starts_with(prefix)) {
+            names.emplace_back(fields[kPath].substr(1));
+        }
+    }
+    return names;
+}
+
+std::vector<std::string> listening_abstract_names(std::string_view prefix) {
+    const auto table = read_file("/proc/net/unix", kMaxTable);
+    return table ? listening_abstract_names(*table, prefix) : std::vector<std::string>{};
 }
 
 Result<UniqueFd> connect_abstract(std::string_view name, int socket_type, Deadline deadline) {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,8 +33,16 @@ struct Listening {
 };
 [[nodiscard]] Result<Listening> listen_abstract(std::string_view name, int socket_type);
 
-/// Connects; waits for room in the listener's queue, not for a listener. The socket is non-blocking
-/// and close-on-exec, or none where nobody listens. Errors: timed_out, unavailable.
+/// The abstract names that begin so, and at which somebody listens, in the text of /proc/net/unix.
+/// Any user can make such names.
+[[nodiscard]] std::vector<std::string> listening_abstract_names(std::string_view table,
+                                                                std::string_view prefix);
+/// The same of this network namespace; none where /proc does not tell.
+[[nodiscard]] std::vector<std::string> listening_abstract_names(std::string_view prefix);
+
+/// Connects; waits for room in the listener's queue, not for a listener, and
+/// not at all where `socket_type` has SOCK_NONBLOCK. The socket is non-blocking and close-on-exec,
+/// or none where nobody listens. Errors: timed_out, unavailable.
 [[nodiscard]] Result<UniqueFd> connect_abstract(std::string_view name,
                                                 int socket_type,
                                                 Deadline deadline);

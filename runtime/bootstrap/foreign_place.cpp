@@ -70,10 +70,9 @@ Result<std::vector<IpAddress>> resolve(const std::string& host) {
 /// The launcher's process tells the jobs of one host apart.
 Status meet_by_launcher(WorldPlace& place, const coll::ExternalLaunch& launch, int generation) {
     HVD_TRY(const auto launcher, find_ancestor_without(launch.mark));
-    place.meeting.launcher = launcher.pid;
-    place.meeting.socket = "horovod/" + std::to_string(getuid()) + "/" +
-                           std::to_string(launcher.pid) + "." + launcher.start_time + "/" +
-                           std::to_string(generation);
+    place.group.launcher = launcher.pid;
+    place.group.name = "horovod/" + std::to_string(getuid()) + "/" + std::to_string(launcher.pid) +
+                       "." + launcher.start_time + "/" + std::to_string(generation);
     return ok();
 }
 
@@ -94,8 +93,8 @@ Status meet_by_store(WorldPlace& place, Deadline deadline) {
     }
     const std::span all(value);
     const auto id = all.subspan(kKeyBytes);
-    place.meeting.key.assign(all.begin(), all.begin() + kKeyBytes);
-    place.meeting.socket =
+    place.group.key.assign(all.begin(), all.begin() + kKeyBytes);
+    place.group.name =
         "horovod/" + std::string(reinterpret_cast<const char*>(id.data()), id.size());
     return ok();
 }

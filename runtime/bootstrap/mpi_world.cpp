@@ -97,13 +97,13 @@ Result<WorldPlace> place_on_one_host(coll::mpi::Communicator& all,
         (void)carried.release();  // MPI may write it whenever it likes
         return std::move(arrived).error();
     }
-    place.meeting.key.assign(key.begin(), key.begin() + kSecretBytes);
-    place.meeting.socket = "horovod/mpi/";
+    place.group.key.assign(key.begin(), key.begin() + kSecretBytes);
+    place.group.name = "horovod/mpi/";
     for (std::size_t index = kSecretBytes; index < key.size(); ++index) {
         constexpr std::string_view kDigits = "0123456789abcdef";
         const auto value = std::to_integer<unsigned>(key[index]);
-        place.meeting.socket += kDigits[value / 16];
-        place.meeting.socket += kDigits[value % 16];
+        place.group.name += kDigits[value / 16];
+        place.group.name += kDigits[value % 16];
     }
     return place;
 }
@@ -123,7 +123,7 @@ Status prepare_mpi(WorldPlace& place, const Environment& environment) {
                      "knows nothing of them: start them with 'horovodrun --mpi' or 'mpirun -np N "
                      "--bind-to none COMMAND', or unset HOROVOD_CPU_OPERATIONS"};
     }
-    place.meeting.socket += "/mpi";
+    place.group.name += "-mpi";
     place.prefix += "mpi/";
     return ok();
 }

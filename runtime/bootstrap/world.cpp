@@ -80,17 +80,17 @@ Result<Place> place_by_agent(const Search& search, Deadline deadline) {
     if (place.topology.local_rank == 0) {
         HVD_TRY(const auto key, random_world_key());
         HVD_TRY_STATUS(place.agent->put(key_name, key));
-        place.meeting.key = key;
+        place.group.key = key;
     } else {
         auto key = place.agent->get(key_name, deadline);
         if (!key) {
             auto missing = coll::missing_rank("local rank 0", std::move(key).error());
             return report_loss(*place.agent, std::move(missing));
         }
-        place.meeting.key = std::move(key).value();
+        place.group.key = std::move(key).value();
     }
     // The key is what authenticates; the name must only be nobody else's.
-    place.meeting.socket = "horovod/" + contract.job_id + "/" + std::to_string(world);
+    place.group.name = "horovod/" + contract.job_id + "/" + std::to_string(world);
     return place;
 }
 
@@ -239,12 +239,12 @@ Result<std::unique_ptr<Channel>> World::connect(WorldPlace& place,
                                              deadline));
         channel = std::make_unique<TcpChannel>(*mesh_, place.topology.local_size, agent_.get());
     } else {
-        place.meeting.local_rank = place.topology.local_rank;
-        place.meeting.local_size = place.topology.local_size;
-        place.meeting.news = agent_.get();
-        place.meeting.segments = {ShmChannel::segment_bytes(place.topology.local_size),
-                                  coll::local_segment_bytes(place.topology)};
-        HVD_TRY(group_, coll::LocalGroup::meet(place.meeting, deadline));
+        place.group.rank = place.topology.local_rank;
+        place.group.size = place.topology.local_size;
+        place.group.failures = agent_.get();
+        place.group.segments = {ShmChannel::segment_bytes(place.topology.local_size),
+                                coll::local_segment_bytes(place.topology)};
+        HVD_TRY(group_, coll::LocalGroup::form(place.group, deadline));
         channel = std::make_unique<ShmChannel>(*group_, kControlSegment, place.host);
     }
     return channel;

@@ -16,10 +16,10 @@ namespace hvd::rt {
 struct WorldPlace {
     coll::Topology topology{};
     std::string host{};
-    coll::LocalGroupOptions meeting{};  // of ranks that share memory
-    bool is_connected = false;          // the ranks meet over the network instead
-    std::string prefix{};               // of this world's keys in the store
-    std::string home{};                 // another one on every host
+    coll::LocalGroupOptions group{};  // of ranks that share memory
+    bool is_connected = false;        // the ranks meet over the network instead
+    std::string prefix{};             // of this world's keys in the store
+    std::string home{};               // another one on every host
     std::unique_ptr<coll::AgentStore> agent{};
     std::unique_ptr<coll::store::StoreServer> point{};  // of the rank that keeps it
     std::unique_ptr<coll::Store> visit{};               // where there is no agent

@@ -77,7 +77,7 @@ std::vector<std::byte> encode(const Message& message) {
 }
 
 Result<Message> decode(std::span<const std::byte> packet) {
-    constexpr std::string_view kWhat = "local meeting";
+    constexpr std::string_view kWhat = "local group";
     ByteReader reader(packet);
     const auto magic = reader.number<std::uint32_t>();
     const auto type = reader.number<Type>();

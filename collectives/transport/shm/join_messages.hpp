@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks of one host say to each other while they meet, one SOCK_SEQPACKET packet each.
-// Private to this folder, pure.
+// What the ranks of one host send each other while they form a group, one SOCK_SEQPACKET packet
+// each. Private to this folder, pure.
 //
-//   member → leader                          leader → member
-//   hello {rank, size, key, ...} + bell      refused {code, text}, the last word at any time
-//   received, after each `members`           members {first, pids} + descriptors, as often as
-//   needed
-//                                            go, once every rank has everything
+//   member → leader                               leader → member
+//   hello {rank, size, key, ...} + descriptor     refused {code, text}: the end, at any time
+//   received, after each `members`                members {first, pids} + descriptors, repeatedly
+//                                                 go, once every rank has everything
 #pragma once
 
 #include "collectives/base/error.hpp"
@@ -38,7 +37,8 @@ struct Refused {
     std::string text;
     friend bool operator==(const Refused&, const Refused&) = default;
 };
-/// Descriptors beside it: with first == 0 the shared memory; then a bell and a pidfd for each pid.
+/// Descriptors beside it: with first == 0 the shared memory; then a wake-up descriptor and a pidfd
+/// for each pid.
 struct Members {
     std::int32_t first = 0;
     std::vector<std::int32_t> pids;

@@ -2,7 +2,9 @@
 #include "collectives/transport/shm/local_group.hpp"
 
 #include "collectives/base/assert.hpp"
-#include "collectives/transport/shm/local_parts.hpp"
+#include "collectives/transport/shm/group_leader.hpp"
+#include "collectives/transport/shm/group_member.hpp"
+#include "collectives/transport/shm/group_parts.hpp"
 
 #include <atomic>
 #include <bit>
@@ -33,26 +35,26 @@ constexpr std::size_t kRanksPerWord = 64;
     return parts.memory->sleepers()[index_of(rank) / kRanksPerWord];
 }
 
-void ring_bell(int bell) noexcept {
+void add_one(int wakeup) noexcept {
     const std::uint64_t one = 1;
-    // Fails only when the counter is full, and then the bell is ringing already.
-    [[maybe_unused]] const auto written = ::write(bell, &one, sizeof one);
+    // Fails only when the counter is full, and then it is readable already.
+    [[maybe_unused]] const auto written = ::write(wakeup, &one, sizeof one);
 }
 
 }  // namespace
 
-pid_t launcher_of(const LocalGroupOptions& meeting) {
-    return meeting.launcher != 0 ? meeting.launcher : ::getppid();
+pid_t launcher_of(const LocalGroupOptions& options) {
+    return options.launcher != 0 ? options.launcher : ::getppid();
 }
 
 Result<UniqueFd> make_wakeup() {
-    UniqueFd bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!bell) {
+    UniqueFd wakeup(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!wakeup) {
         auto error = system_error("eventfd (see `ulimit -n`)", errno);
         error.code = Errc::unavailable;
         return error;
     }
-    return bell;
+    return wakeup;
 }
 
 Result<UniqueFd> open_pidfd(pid_t pid) {
@@ -66,27 +68,26 @@ Result<UniqueFd> open_pidfd(pid_t pid) {
     return fd;
 }
 
-Status hear(FailureDetector*& news) {
-    if (news == nullptr) {
+Status check_failures(FailureDetector*& failures) {
+    if (failures == nullptr) {
         return ok();
     }
-    const auto loss = news->next_failure();
-    if (!loss) {
-        news = nullptr;
+    const auto failure = failures->next_failure();
+    if (!failure) {
+        failures = nullptr;
         return ok();
     }
-    return *loss ? Status(Error{Errc::unavailable, (*loss)->why}) : ok();
+    return *failure ? Status(Error{Errc::unavailable, (*failure)->why}) : ok();
 }
 
-Result<std::unique_ptr<LocalGroup>> LocalGroup::meet(const LocalGroupOptions& meeting,
+Result<std::unique_ptr<LocalGroup>> LocalGroup::form(const LocalGroupOptions& options,
                                                      Deadline deadline) {
-    if (meeting.local_size < 1 || meeting.local_rank < 0 ||
-        meeting.local_rank >= meeting.local_size) {
-        return Error{Errc::invalid_argument, "local rank " + std::to_string(meeting.local_rank) +
-                                                 " of " + std::to_string(meeting.local_size)};
+    if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
+        return Error{Errc::invalid_argument, "local rank " + std::to_string(options.rank) + " of " +
+                                                 std::to_string(options.size)};
     }
-    HVD_TRY(auto parts, meeting.local_rank == 0 ? meet_as_leader(meeting, deadline)
-                                                : meet_as_member(meeting, deadline));
+    HVD_TRY(auto parts, options.rank == 0 ? GroupLeader(options, deadline).run()
+                                          : GroupMember(options, deadline).run());
     return std::unique_ptr<LocalGroup>(new LocalGroup(std::move(parts)));
 }
 
@@ -96,10 +97,10 @@ Result<std::vector<std::unique_ptr<LocalGroup>>> LocalGroup::among_threads(
     HVD_TRY(const auto fd, SharedMemory::create(size, segments));
     HVD_TRY(auto mapping, SharedMemory::map(fd.get(), size, segments));
     const auto memory = std::make_shared<SharedMemory>(std::move(mapping));
-    std::vector<UniqueFd> bells;
+    std::vector<UniqueFd> wakeups;
     for (int rank = 0; rank < size; ++rank) {
-        HVD_TRY(auto bell, make_wakeup());
-        bells.push_back(std::move(bell));
+        HVD_TRY(auto wakeup, make_wakeup());
+        wakeups.push_back(std::move(wakeup));
     }
     std::vector<std::unique_ptr<LocalGroup>> groups;
     for (int rank = 0; rank < size; ++rank) {
@@ -107,11 +108,11 @@ Result<std::vector<std::unique_ptr<LocalGroup>>> LocalGroup::among_threads(
         parts->rank = rank;
         parts->memory = memory;
         for (int peer = 0; peer < size; ++peer) {
-            LocalMember member;
-            member.pid = ::getpid();
-            member.bell = UniqueFd(::fcntl(bells[index_of(peer)].get(), F_DUPFD_CLOEXEC, 0));
-            HVD_TRY(member.pidfd, open_pidfd(member.pid));
-            parts->members.push_back(std::move(member));
+            GroupPeer entry;
+            entry.pid = ::getpid();
+            entry.wakeup = UniqueFd(::fcntl(wakeups[index_of(peer)].get(), F_DUPFD_CLOEXEC, 0));
+            HVD_TRY(entry.pidfd, open_pidfd(entry.pid));
+            parts->peers.push_back(std::move(entry));
         }
         groups.push_back(std::unique_ptr<LocalGroup>(new LocalGroup(std::move(parts))));
     }
@@ -127,11 +128,11 @@ int LocalGroup::rank() const noexcept {
 }
 
 int LocalGroup::size() const noexcept {
-    return static_cast<int>(parts_->members.size());
+    return static_cast<int>(parts_->peers.size());
 }
 
 pid_t LocalGroup::pid(int rank) const noexcept {
-    return parts_->members[index_of(rank)].pid;
+    return parts_->peers[index_of(rank)].pid;
 }
 
 std::span<std::byte> LocalGroup::segment(std::size_t index) const noexcept {
@@ -140,21 +141,22 @@ std::span<std::byte> LocalGroup::segment(std::size_t index) const noexcept {
 
 int LocalGroup::peer_pidfd(int rank) const noexcept {
     HVD_ASSERT(rank != parts_->rank, "no rank watches itself");
-    return parts_->members[index_of(rank)].pidfd.get();
+    return parts_->peers[index_of(rank)].pidfd.get();
 }
 
 int LocalGroup::wakeup_descriptor() const noexcept {
-    return parts_->members[index_of(parts_->rank)].bell.get();
+    return parts_->peers[index_of(parts_->rank)].wakeup.get();
 }
 
 void LocalGroup::drain() const noexcept {
-    std::uint64_t rings = 0;
-    [[maybe_unused]] const auto size = ::read(wakeup_descriptor(), &rings, sizeof rings);
+    std::uint64_t notifications = 0;
+    [[maybe_unused]] const auto size =
+        ::read(wakeup_descriptor(), &notifications, sizeof notifications);
 }
 
-// Sleeping and ringing are two sides of one agreement: the sleeper sets its bit and then looks for
-// work, the ringer publishes work and then looks for the bit. With a full fence between the two
-// steps on both sides, at least one of them sees the other.
+// Sleeping and notifying are two sides of one agreement: the sleeper sets its bit and then looks
+// for work, the notifier publishes work and then looks for the bit. With a full fence between the
+// two steps on both sides, at least one of them sees the other.
 
 void LocalGroup::about_to_sleep() noexcept {
     word_of(*parts_, parts_->rank).fetch_or(bit_of(parts_->rank), std::memory_order_seq_cst);
@@ -171,9 +173,9 @@ void LocalGroup::notify(int rank) noexcept {
     if ((word.load(std::memory_order_relaxed) & bit_of(rank)) == 0) {
         return;
     }
-    // Who takes the bit away rings, so that many ringers cost one system call.
+    // Only the caller that clears the bit notifies, so that many callers cost one system call.
     if ((word.fetch_and(~bit_of(rank), std::memory_order_acq_rel) & bit_of(rank)) != 0) {
-        ring_bell(parts_->members[index_of(rank)].bell.get());
+        add_one(parts_->peers[index_of(rank)].wakeup.get());
     }
 }
 
@@ -192,11 +194,11 @@ void LocalGroup::notify_others() noexcept {
 }
 
 void LocalGroup::notify_always(int rank) const noexcept {
-    ring_bell(parts_->members[index_of(rank)].bell.get());
+    add_one(parts_->peers[index_of(rank)].wakeup.get());
 }
 
 void LocalGroup::notify_self() const noexcept {
-    ring_bell(wakeup_descriptor());
+    add_one(wakeup_descriptor());
 }
 
 }  // namespace hvd::coll

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ranks of one host that have met: shared memory, a bell for each rank, and each one's pidfd,
+// The group of one host's ranks: shared memory, a wake-up descriptor for each rank and its pidfd,
 // all passed as descriptors over a Unix socket. "Same host" means exactly that this worked.
 #pragma once
 
@@ -21,16 +21,18 @@ namespace hvd::coll {
 
 struct LocalGroupParts;
 
-/// Where and how the ranks of one host meet.
+/// How the ranks of one host find each other.
 struct LocalGroupOptions {
-    int local_rank = 0;
-    int local_size = 1;
+    int rank = 0;  // among the ranks of this host
+    int size = 1;
 
-    /// Abstract Unix socket of local rank 0, without the leading NUL.
-    std::string socket{};
+    /// With a key: the name of an abstract Unix socket, without the leading NUL, which other users
+    /// cannot guess. Without one: how such a name begins, the same on the ranks of one launcher
+    /// only; local rank 0 adds a random end.
+    std::string name{};
 
-    /// From the store. Empty where there is none: then the socket's name, the user and the launcher
-    /// are what identifies the job.
+    /// Through the store. Empty where there is no store: then the user and the launcher identify
+    /// the job.
     std::vector<std::byte> key{};
 
     /// Without a key: the process that started all ranks and must be an ancestor of each. 0 means
@@ -40,18 +42,19 @@ struct LocalGroupOptions {
     /// Bytes of each shared segment; the same on all ranks.
     std::vector<std::size_t> segments{};
 
-    /// Where there is somebody who knows of ranks that will not come.
-    FailureDetector* news = nullptr;
+    /// Reports ranks that will not come; null where nothing does.
+    FailureDetector* failures = nullptr;
 };
 
-/// Thread: baton, but for `notify`, which any thread may call. In a forked child nothing works and
-/// nothing is left of the shared memory (MADV_DONTFORK, close-on-exec).
+/// Thread: progress lock, but for `notify`, which any thread may call. In a forked child nothing
+/// works and nothing is left of the shared memory (MADV_DONTFORK, close-on-exec).
 class LocalGroup {
 public:
-    /// Meets the others. Errors: timed_out with the local ranks that are missing; invalid_argument
-    /// when a rank came twice (both pids) or a process of another job or user came; unavailable
-    /// when shared memory cannot be had (with the remedy), or a rank is gone (as the news say it).
-    [[nodiscard]] static Result<std::unique_ptr<LocalGroup>> meet(const LocalGroupOptions& meeting,
+    /// Forms the group with the other ranks. Sockets of other users never end it, whatever their
+    /// names. Errors: timed_out with the local ranks that are missing; invalid_argument when a rank
+    /// came twice (both pids) or a process of another job came; unavailable when shared memory
+    /// cannot be had (with the remedy), or a rank is gone (as the failure detector says it).
+    [[nodiscard]] static Result<std::unique_ptr<LocalGroup>> form(const LocalGroupOptions& options,
                                                                   Deadline deadline);
 
     /// The same group for ranks that are threads of one process, in rank order. Nothing is
@@ -78,8 +81,8 @@ public:
     [[nodiscard]] int wakeup_descriptor() const noexcept;
     void drain() const noexcept;
 
-    /// Before sleeping on the bell: announces it, so that peers ring. The caller then looks for
-    /// work once more, and only then sleeps. `awake` ends it.
+    /// Before sleeping on the wake-up descriptor: announces it, so that peers notify. The caller
+    /// then looks for work once more, and only then sleeps. `awake` ends it.
     void about_to_sleep() noexcept;
     void awake() noexcept;
 
@@ -88,10 +91,10 @@ public:
     void notify(int rank) noexcept;
     void notify_others() noexcept;
 
-    /// Rings a bell whether its rank has announced that it sleeps or not: for what must also reach
-    /// a rank that expects nothing. Costs a system call.
+    /// Notifies the rank whether it has announced that it sleeps or not: for what must also reach a
+    /// rank that expects nothing. Costs a system call.
     void notify_always(int rank) const noexcept;
-    /// The same for the own bell.
+    /// The same for the own rank.
     void notify_self() const noexcept;
 
 private:

@@ -82,7 +82,7 @@ Result<SharedMemory> SharedMemory::map(int fd, int size, std::span<const std::si
     if (::madvise(base, memory.bytes_, MADV_DONTFORK) != 0) {
         return no_memory(memory.bytes_, "MADV_DONTFORK");
     }
-    // Zero bytes are valid atomics, whoever of the ranks comes first.
+    // Zero bytes are valid atomics, whichever rank comes first.
     memory.sleepers_ = {reinterpret_cast<SleeperWord*>(base), sleeper_words(size)};
     auto* next = memory.base_ + header_bytes(size);
     for (const auto bytes : segments) {
@@ -106,7 +106,7 @@ SharedMemory::~SharedMemory() {
 }
 
 std::span<std::byte> SharedMemory::segment(std::size_t index) const noexcept {
-    HVD_ASSERT(index < segments_.size(), "a segment that the meeting named");
+    HVD_ASSERT(index < segments_.size(), "a segment that the options named");
     return segments_[index];
 }
 

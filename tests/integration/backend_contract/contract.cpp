@@ -112,9 +112,9 @@ void run_on_processes(ContractCase run, void (*check)(const std::vector<RankEnd>
         const auto socket = unique_socket_name();
         const TempDir folder;
         const auto ends = run_ranks(size, [&](int rank) {
-            const auto group = coll::LocalGroup::meet({.local_rank = rank,
-                                                       .local_size = size,
-                                                       .socket = socket,
+            const auto group = coll::LocalGroup::form({.rank = rank,
+                                                       .size = size,
+                                                       .name = socket,
                                                        .segments = segments_of(candidate, size)},
                                                       Deadline::in(10s));
             if (!group) {

@@ -15,7 +15,7 @@ constexpr std::chrono::seconds kLimit{20};
 
 std::vector<std::size_t> segments_for(int size) {
     return {rt::ShmChannel::segment_bytes(size),
-            coll::local_segment_bytes({.size = size, .local_size = size})};
+            coll::local_segment_bytes({.size = size, .size = size})};
 }
 
 std::unique_ptr<EngineRank> start_rank(std::unique_ptr<coll::LocalGroup> group,
@@ -39,12 +39,12 @@ std::unique_ptr<EngineRank> join_world(int rank,
         start_engine(*self, std::make_unique<rt::LocalChannel>(), traits);
         return self;
     }
-    coll::LocalGroupOptions meeting;
-    meeting.local_rank = rank;
-    meeting.local_size = size;
-    meeting.socket = socket;
-    meeting.segments = segments_for(size);
-    return start_rank(value_or_throw(coll::LocalGroup::meet(meeting, Deadline::in(kLimit))),
+    coll::LocalGroupOptions options;
+    options.rank = rank;
+    meeting.size = size;
+    options.name = socket;
+    options.segments = segments_for(size);
+    return start_rank(value_or_throw(coll::LocalGroup::form(options, Deadline::in(kLimit))),
                       traits);
 }
 

@@ -34,9 +34,9 @@ std::string this_rank_variable(const char* name) {
 std::unique_ptr<coll::LocalGroup> meet_all_ranks(int rank, int size) {
     const auto socket = next_socket();
     const auto key = std::as_bytes(std::span(socket));
-    return value_of(coll::LocalGroup::meet({.local_rank = rank,
-                                            .local_size = size,
-                                            .socket = socket,
+    return value_of(coll::LocalGroup::form({.rank = rank,
+                                            .size = size,
+                                            .name = socket,
                                             .key = {key.begin(), key.end()},
                                             .segments = {kCaseBytes, kCaseBytes}},
                                            Deadline::in(20s)));

@@ -28,19 +28,19 @@ namespace {
 using namespace std::chrono_literals;
 using test::run_ranks;
 
-TEST_CASE("ranks of one host get the same memory, pids, bells and pidfds") {
+TEST_CASE("ranks of one host get the same memory, pids, wake-ups and pidfds") {
     const int size = GENERATE(1, 2, 7, 70);
     const auto socket = test::unique_socket_name();
 
     const auto ends = run_ranks(size, [&](int rank) {
-        const auto group = meet(socket, rank, size);
+        const auto group = form(socket, rank, size);
         expect(group->rank() == rank && group->size() == size, "rank and size");
         expect(group->segment(0).size() == 100 && group->segment(1).size() == 5000, "segments");
         expect(reinterpret_cast<std::uintptr_t>(group->segment(1).data()) % 4096 == 0, "alignment");
         expect(group->pid(rank) == ::getpid(), "own pid");
         number(*group, 100 + static_cast<std::size_t>(rank)) =
             static_cast<std::uint64_t>(::getpid());
-        meet_again(*group, 0);
+        wait_for_all(*group, 0);
         for (int peer = 0; peer < size; ++peer) {
             const auto pid = number(*group, 100 + static_cast<std::size_t>(peer)).load();
             expect(static_cast<std::uint64_t>(group->pid(peer)) == pid, "a peer's pid");
@@ -49,48 +49,48 @@ TEST_CASE("ranks of one host get the same memory, pids, bells and pidfds") {
                 expect(::poll(&ended, 1, 0) == 0, "a living peer looks dead");
             }
         }
-        meet_again(*group, 1);
+        wait_for_all(*group, 1);
         return 0;
     });
 
     CHECK(test::failures(ends) == "");
 }
 
-TEST_CASE("only who sleeps is rung, and once") {
+TEST_CASE("a rank is notified only while it sleeps, and once") {
     const std::size_t segments[] = {8};
     const auto groups = LocalGroup::among_threads(2, segments);
     REQUIRE(groups.has_value());
     auto& sleeper = *groups->at(0);
     auto& other = *groups->at(1);
-    const auto rings = [&] {
-        pollfd bell{sleeper.wakeup_descriptor(), POLLIN, 0};
-        return ::poll(&bell, 1, 0) == 1;
+    const auto is_notified = [&] {
+        pollfd wakeup{sleeper.wakeup_descriptor(), POLLIN, 0};
+        return ::poll(&wakeup, 1, 0) == 1;
     };
 
     other.notify(0);
-    CHECK_FALSE(rings());
+    CHECK_FALSE(is_notified());
 
     sleeper.about_to_sleep();
-    CHECK_FALSE(rings());
+    CHECK_FALSE(is_notified());
     other.notify_others();
-    CHECK(rings());
+    CHECK(is_notified());
     sleeper.drain();
     other.notify(0);  // its bit is gone: it has been woken
-    CHECK_FALSE(rings());
+    CHECK_FALSE(is_notified());
 
     sleeper.about_to_sleep();
     sleeper.awake();
     other.notify(0);
-    CHECK_FALSE(rings());
+    CHECK_FALSE(is_notified());
     sleeper.notify_self();
-    CHECK(rings());
+    CHECK(is_notified());
 }
 
-TEST_CASE("a bell rings in the other process") {
+TEST_CASE("a rank is woken from another process") {
     const auto socket = test::unique_socket_name();
 
     const auto ends = run_ranks(3, [&](int rank) {
-        const auto group = meet(socket, rank, 3);
+        const auto group = form(socket, rank, 3);
         // A token goes round, each rank asleep until it comes.
         for (std::uint64_t turn = 0; turn < 300; ++turn) {
             if (turn % 3 == static_cast<std::uint64_t>(rank)) {
@@ -101,8 +101,9 @@ TEST_CASE("a bell rings in the other process") {
                         group->awake();
                         break;
                     }
-                    pollfd bell{group->wakeup_descriptor(), POLLIN, 0};
-                    expect(::poll(&bell, 1, deadline.poll_timeout_ms()) == 1, "nobody rang");
+                    pollfd wakeup{group->wakeup_descriptor(), POLLIN, 0};
+                    expect(::poll(&wakeup, 1, deadline.poll_timeout_ms()) == 1,
+                           "no rank notified it");
                     group->awake();
                     group->drain();
                 }
@@ -110,7 +111,7 @@ TEST_CASE("a bell rings in the other process") {
                 group->notify((rank + 1) % 3);
             }
         }
-        meet_again(*group, 1);
+        wait_for_all(*group, 1);
         return 0;
     });
 
@@ -121,7 +122,7 @@ TEST_CASE("a peer's death is seen by its pidfd, also while its children live") {
     const auto socket = test::unique_socket_name();
 
     const auto ends = run_ranks(2, [&](int rank) {
-        const auto group = meet(socket, rank, 2);
+        const auto group = form(socket, rank, 2);
         if (rank == 1) {
             if (::fork() == 0) {
                 ::alarm(1);
@@ -141,8 +142,8 @@ TEST_CASE("the time-out names the missing ranks, on all ranks that came") {
     const auto socket = test::unique_socket_name();
 
     const auto ends = run_ranks(2, [&](int rank) {
-        const auto text =
-            error_of(meeting(socket, rank == 0 ? 0 : 2, 5), Deadline::in(300ms), Errc::timed_out);
+        const auto text = error_of(options_of(socket, rank == 0 ? 0 : 2, 5), Deadline::in(300ms),
+                                   Errc::timed_out);
         expect_contains(text,
                         "local ranks 1,3-4 of 5 did not come to hvd.init() (socket @" + socket);
         return 0;
@@ -153,22 +154,23 @@ TEST_CASE("the time-out names the missing ranks, on all ranks that came") {
 
 TEST_CASE("without local rank 0 the others say so") {
     const auto text =
-        error_of(meeting(test::unique_socket_name(), 1, 2), Deadline::in(50ms), Errc::timed_out);
+        error_of(options_of(test::unique_socket_name(), 1, 2), Deadline::in(50ms), Errc::timed_out);
 
     CHECK_THAT(text, Catch::Contains("local rank 0 did not come"));
 }
 
-TEST_CASE("a rank that dies while others are awaited ends the meeting at once") {
+TEST_CASE("a rank that dies while others are awaited ends the rendezvous at once") {
     const auto socket = test::unique_socket_name();
 
     const auto ends = run_ranks(2, [&](int rank) {
         if (rank == 1) {
             auto connection = std::jthread(
-                [&] { (void)LocalGroup::meet(meeting(socket, 1, 3), Deadline::in(kLimit)); });
+                [&] { (void)LocalGroup::form(options_of(socket, 1, 3), Deadline::in(kLimit)); });
             std::this_thread::sleep_for(100ms);
             (void)::kill(::getpid(), SIGKILL);
         }
-        const auto text = error_of(meeting(socket, 0, 3), Deadline::in(kLimit), Errc::unavailable);
+        const auto text =
+            error_of(options_of(socket, 0, 3), Deadline::in(kLimit), Errc::unavailable);
         expect_contains(text, "local rank 1 (pid ");
         expect_contains(text, "left before all ranks of this host had met");
         return 0;
@@ -180,14 +182,14 @@ TEST_CASE("a rank that dies while others are awaited ends the meeting at once") 
 }
 
 /// Says after a while that a rank is gone, as an agent does.
-class LateNews final : public FailureDetector {
+class LateDetector final : public FailureDetector {
 public:
-    LateNews() : teller_([this] { tell(); }) {}
+    LateDetector() : teller_([this] { tell(); }) {}
 
-    [[nodiscard]] int failure_descriptor() const noexcept override { return bell_.get(); }
+    [[nodiscard]] int failure_descriptor() const noexcept override { return wakeup_.get(); }
 
     [[nodiscard]] Result<std::optional<PeerFailure>> next_failure() override {
-        pollfd told{bell_.get(), POLLIN, 0};
+        pollfd told{wakeup_.get(), POLLIN, 0};
         return ::poll(&told, 1, 0) == 1
                    ? std::optional(PeerFailure{.rank = 1, .why = "rank 1 left"})
                    : std::nullopt;
@@ -197,30 +199,30 @@ private:
     void tell() const {
         std::this_thread::sleep_for(50ms);
         const std::uint64_t one = 1;
-        (void)!::write(bell_.get(), &one, sizeof one);
+        (void)!::write(wakeup_.get(), &one, sizeof one);
     }
 
-    UniqueFd bell_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    UniqueFd wakeup_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     std::jthread teller_;
 };
 
-TEST_CASE("word of a rank that is gone ends the meeting at once, on both sides") {
+TEST_CASE("the notice of a rank that is gone ends the rendezvous at once, on both sides") {
     const int rank = GENERATE(0, 2);
-    LateNews news;
-    auto lacking = meeting(test::unique_socket_name(), rank, 3);
-    lacking.news = &news;
+    LateDetector detector;
+    auto lacking = options_of(test::unique_socket_name(), rank, 3);
+    lacking.failures = &detector;
 
     CHECK(error_of(lacking, Deadline::in(kLimit), Errc::unavailable) == "rank 1 left");
 }
 
-TEST_CASE("the same ranks can meet again and again under one name") {
+TEST_CASE("the same ranks can form a group again and again under one name") {
     const auto socket = test::unique_socket_name();
 
     const auto ends = run_ranks(3, [&](int rank) {
         for (int round = 0; round < 50; ++round) {
-            const auto group = meet(socket, rank, 3);
-            expect(number(*group, 0).load() == 0 || group->size() == 3, "memory of an old meeting");
-            meet_again(*group, 0);
+            const auto group = form(socket, rank, 3);
+            expect(number(*group, 0).load() == 0 || group->size() == 3, "memory of an old group");
+            wait_for_all(*group, 0);
         }
         return 0;
     });

@@ -14,14 +14,14 @@
 #include <vector>
 
 using hvd::Environment;
+using hvd::coll::ExternalLaunch;
+using hvd::coll::Launcher;
 using hvd::coll::Topology;
 using hvd::coll::store::Authentication;
 using hvd::coll::store::Member;
 using hvd::rt::arrange;
-using hvd::rt::ExternalLaunch;
 using hvd::rt::find_credentials;
 using hvd::rt::first_host;
-using hvd::rt::Launcher;
 using hvd::rt::plan_meeting;
 
 namespace {
