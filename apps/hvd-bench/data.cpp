@@ -34,6 +34,7 @@ std::int64_t reduced(const Shape& shape, std::uint64_t round, std::size_t index)
             case coll::ReduceOp::min: value = std::min(value, next); break;
             case coll::ReduceOp::max: value = std::max(value, next); break;
             case coll::ReduceOp::product: value *= next; break;
+            case coll::ReduceOp::adasum: break;  // not offered: its results are not exact
         }
     }
     return shape.type == coll::DataType::boolean ? std::min<std::int64_t>(value, 1) : value;

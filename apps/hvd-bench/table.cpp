@@ -46,7 +46,9 @@ Bandwidth bandwidth_of(const Options& options, const Line& line, int ranks) {
             const double algorithm = bytes / line.time_us / 1000;
             return {.algorithm = algorithm, .bus = algorithm};
         }
-        case coll::Op::barrier: break;
+        case coll::Op::barrier:
+        case coll::Op::alltoall:
+        case coll::Op::reducescatter: break;
     }
     return {};
 }

@@ -49,13 +49,14 @@ using Chooser = kernels::VectorKernel (*)(DataType, ReduceOp) noexcept;
 }  // namespace
 
 Reducer::Reducer(const Task& task, int ranks) : element_bytes_(size_of(task.type)) {
+    const int divisor = task.divisor != 0 ? task.divisor : ranks;
     static const Chooser vector_kernels = best_vector_kernels();
     const bool has_factor = task.prescale != 1 || task.postscale != 1;
     const bool is_scaled =
-        has_factor || (task.reduce == ReduceOp::average && is_integer(task.type) && ranks > 1);
+        has_factor || (task.reduce == ReduceOp::average && is_integer(task.type) && divisor > 1);
     args_.prescale = task.prescale;
     args_.postscale = task.postscale;
-    args_.divisor = task.reduce == ReduceOp::average ? ranks : 1;
+    args_.divisor = task.reduce == ReduceOp::average ? divisor : 1;
     generic_ = kernels::generic_kernel(task.type, task.reduce, is_scaled);
     if (generic_ == nullptr) {
         throw Exception(Error{Errc::unsupported, std::string(to_string(task.reduce)) + " of " +

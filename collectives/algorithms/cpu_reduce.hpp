@@ -16,9 +16,9 @@ namespace hvd::coll {
 ///
 /// Every element is  finish(scaled in[0] op scaled in[1] op ...), in the order of the inputs.
 /// floats    f16 and bf16 are widened to f32 first and rounded once at the end, to nearest even.
-///           Inputs are multiplied by prescale; the result is divided by the number of inputs
-///           (average), then multiplied by postscale, all in f32 (f64 for f64). Of min and max, a
-///           NaN wins.
+///           Inputs are multiplied by prescale; the result is divided by the task's
+///           divisor or, where it has none, the number of ranks (average), then multiplied by
+///           postscale, all in f32 (f64 for f64). Of min and max, a NaN wins.
 /// integers  sum and product wrap in the type's own width. With a factor other than 1, or for
 ///           average, sums are exact (64 bits, or 128 for 64-bit types): inputs times prescale are
 ///           cut towards zero, the sum is divided once, towards zero, or multiplied by postscale
@@ -26,8 +26,8 @@ namespace hvd::coll {
 /// bool      sum and max are "or", product and min are "and"; factors mean nothing.
 class Reducer {
 public:
-    /// Takes reduce, type and the factors from the task. Throws Exception (unsupported) for an
-    /// average of bool.
+    /// Takes reduce, type, divisor and the factors from the task. Throws Exception (unsupported)
+    /// for an average of bool and for adasum.
     Reducer(const Task& task, int ranks);
 
     /// One input per rank, in rank order. Every output gets the same values; it may be an input,

@@ -53,7 +53,9 @@ HalfSums::HalfSums(const Task& task, int ranks) noexcept
     : is_f16_(task.type == DataType::f16),
       prescale_(static_cast<float>(task.prescale)),
       postscale_(static_cast<float>(task.postscale)),
-      divisor_(task.reduce == ReduceOp::average ? static_cast<float>(ranks) : 1.0F) {}
+      divisor_(task.reduce == ReduceOp::average
+                   ? static_cast<float>(task.divisor != 0 ? task.divisor : ranks)
+                   : 1.0F) {}
 
 void HalfSums::widen(const std::byte* in, std::span<float> partial) const noexcept {
     (is_f16_ ? widen_all<f16_to_f32> : widen_all<bf16_to_f32>)(in, partial, prescale_);
@@ -70,7 +72,8 @@ CombineFloats float_combiner(ReduceOp op) noexcept {
         case ReduceOp::sum: return &combine<ReduceOp::sum>;
         case ReduceOp::product: return &combine<ReduceOp::product>;
         case ReduceOp::min:
-        case ReduceOp::max: break;
+        case ReduceOp::max:
+        case ReduceOp::adasum: break;
     }
     return nullptr;
 }

@@ -17,7 +17,8 @@ public:
     /// swap theirs would end with different signs.
     [[nodiscard]] static bool can(const Task& task) noexcept {
         return (task.type == DataType::f16 || task.type == DataType::bf16) &&
-               task.reduce != ReduceOp::min && task.reduce != ReduceOp::max;
+               task.reduce != ReduceOp::min && task.reduce != ReduceOp::max &&
+               task.reduce != ReduceOp::adasum;
     }
 
     /// Takes reduce, type and the factors from the task.

@@ -36,11 +36,14 @@ struct BackendParts {
 /// Bytes of the local group's segment that `create_backends` needs.
 [[nodiscard]] std::size_t local_segment_bytes(const Topology& topology);
 
-/// Those that can serve this world; the same list in the same order on every rank.
+/// Those that can serve this world, the one that serves most of it first; the same list in the same
+/// order on every rank.
 [[nodiscard]] std::vector<std::unique_ptr<Backend>> create_backends(BackendParts parts);
 
 /// The backend with the highest score, the first among equals; nullptr when none can do it. Pure:
-/// the same task gives the same position on every rank.
-[[nodiscard]] Backend* select(std::span<const std::unique_ptr<Backend>> backends, const Task& task);
+/// the same task and set give the same position on every member.
+[[nodiscard]] Backend* select(std::span<const std::unique_ptr<Backend>> backends,
+                              const Task& task,
+                              const ProcessSet& set);
 
 }  // namespace hvd::coll

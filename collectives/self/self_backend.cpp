@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::size_t kFusionBytes = std::size_t{1} << 20;
 
-class SelfBackend final : public HostBackend {
+class SelfCommunicator final : public HostCommunicator {
 public:
-    SelfBackend() : HostBackend({.name = "self", .score = 1, .fusion_bytes = kFusionBytes}) {}
+    explicit SelfCommunicator(const Backend& backend) : HostCommunicator(backend) {}
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
@@ -37,6 +37,20 @@ private:
     }
 
     void do_abort(const Error&) override {}  // nothing is ever in flight
+};
+
+class SelfBackend final : public HostBackend {
+public:
+    SelfBackend() : HostBackend({.name = "self", .score = 1, .fusion_bytes = kFusionBytes}) {}
+
+    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet&) override {
+        return std::make_unique<SelfCommunicator>(*this);
+    }
+
+private:
+    [[nodiscard]] bool serves(const ProcessSet& set) const noexcept override {
+        return set.size() == 1;
+    }
 };
 
 }  // namespace

@@ -88,7 +88,9 @@ private:
             case Op::allreduce: reduce(); break;
             case Op::allgather: gather(); break;
             case Op::broadcast: receive(); break;
-            case Op::barrier: break;
+            case Op::barrier:
+            case Op::alltoall:
+            case Op::reducescatter: break;
         }
     }
 

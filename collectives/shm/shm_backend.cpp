@@ -29,11 +29,10 @@ constexpr std::size_t kFusionBytes = std::size_t{1} << 20;
     return largest * size_of(task.type);
 }
 
-class ShmBackend final : public HostBackend {
+class ShmCommunicator final : public HostCommunicator {
 public:
-    ShmBackend(LocalGroup& group, std::size_t segment)
-        : HostBackend({.name = "shm", .score = kScore, .fusion_bytes = kFusionBytes}),
-          arena_(group, segment) {}
+    ShmCommunicator(const Backend& backend, LocalGroup& group, std::size_t segment)
+        : HostCommunicator(backend), arena_(group, segment) {}
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
@@ -53,6 +52,26 @@ private:
     void do_abort(const Error& cause) override { arena_.cause = cause; }
 
     Arena arena_;
+};
+
+class ShmBackend final : public HostBackend {
+public:
+    ShmBackend(LocalGroup& group, std::size_t segment)
+        : HostBackend({.name = "shm", .score = kScore, .fusion_bytes = kFusionBytes}),
+          group_(group),
+          segment_(segment) {}
+
+    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet&) override {
+        return std::make_unique<ShmCommunicator>(*this, group_, segment_);
+    }
+
+private:
+    [[nodiscard]] bool serves(const ProcessSet& set) const noexcept override {
+        return set.id == 0 && set.is_on_one_host();
+    }
+
+    LocalGroup& group_;
+    std::size_t segment_;
 };
 
 }  // namespace

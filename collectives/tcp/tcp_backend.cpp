@@ -10,11 +10,10 @@ namespace {
 constexpr int kScore = 50;
 constexpr std::size_t kFusionBytes = std::size_t{8} << 20;
 
-class TcpBackend final : public HostBackend {
+class TcpCommunicator final : public HostCommunicator {
 public:
-    explicit TcpBackend(net::Mesh& mesh)
-        : HostBackend({.name = "tcp", .score = kScore, .fusion_bytes = kFusionBytes}),
-          state_(mesh) {}
+    TcpCommunicator(const Backend& backend, net::Mesh& mesh)
+        : HostCommunicator(backend), state_(mesh) {}
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
@@ -27,6 +26,8 @@ private:
             case Op::allgather: return start_allgather(state_, task);
             case Op::broadcast: return start_broadcast(state_, task);
             case Op::barrier: return start_barrier(state_);
+            case Op::alltoall:
+            case Op::reducescatter: break;
         }
         return nullptr;
     }
@@ -37,6 +38,22 @@ private:
     }
 
     State state_;
+};
+
+class TcpBackend final : public HostBackend {
+public:
+    explicit TcpBackend(net::Mesh& mesh)
+        : HostBackend({.name = "tcp", .score = kScore, .fusion_bytes = kFusionBytes}),
+          mesh_(mesh) {}
+
+    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet&) override {
+        return std::make_unique<TcpCommunicator>(*this, mesh_);
+    }
+
+private:
+    [[nodiscard]] bool serves(const ProcessSet& set) const noexcept override { return set.id == 0; }
+
+    net::Mesh& mesh_;
 };
 
 }  // namespace

@@ -309,7 +309,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
                                                             .order = order,
                                                             .reactor = bed}),
                          .select = coll::select,
-                         .rank = place.topology.rank},
+                         .world = coll::world_of(place.topology)},
             .config = config,
             .on_peer_lost =
                 [self = world.get()](int peer, std::string_view why) {

@@ -42,7 +42,7 @@ void prepare(Operation& operation) {
 }  // namespace
 
 Executor::Executor(Setup setup, TicketTable& tickets)
-    : setup_(std::move(setup)), tickets_(tickets) {}
+    : setup_(std::move(setup)), communicators_(setup_.backends.size()), tickets_(tickets) {}
 
 void Executor::enqueue(std::span<Operation* const> heads, std::optional<std::size_t> fusion_bytes) {
     // The common case, and the one where a few hundred nanoseconds count.
@@ -111,8 +111,10 @@ bool Executor::step() {
 
 void Executor::abort(const Error& cause) {
     broken_ = broken_.value_or(cause);
-    for (const auto& backend : setup_.backends) {
-        backend->abort(cause);
+    for (const auto& communicator : communicators_) {
+        if (communicator) {
+            communicator->abort(cause);
+        }
     }
     if (running_) {
         // An aborted Work ends at its next poll, when no peer can touch the buffers any more.
@@ -167,18 +169,19 @@ void Executor::start() {
         prepare(*operation);
     }
     fill_task();
-    coll::Backend* backend = setup_.select(setup_.backends, task_);
+    coll::Backend* const backend = setup_.select(setup_.backends, task_, setup_.world);
     if (backend == nullptr) {
         broken_ = Error{Errc::unsupported, "no backend can run this collective"};
         fail(group_, *broken_);
         return;
     }
+    auto& communicator = communicator_of(*backend);
     totals_.collectives += 1;
     totals_.bytes += coll::input_bytes(task_);
     workspace_ = {};
-    if (task_.segments.size() > 1 && !backend->gathers(task_)) {
+    if (task_.segments.size() > 1 && !communicator.gathers(task_)) {
         const auto bytes = coll::input_bytes(task_);
-        workspace_ = backend->workspace(bytes);
+        workspace_ = communicator.workspace(bytes);
         if (workspace_.size() < bytes) {
             broken_ = Error{Errc::internal, "a backend has no workspace for a fused message"};
             fail(group_, *broken_);
@@ -186,7 +189,7 @@ void Executor::start() {
         }
         pack();
     }
-    auto work = backend->start(task_);
+    auto work = communicator.start(task_);
     if (!work) {
         broken_ = work.error();
         fail(group_, *broken_);
@@ -195,12 +198,22 @@ void Executor::start() {
     running_ = std::move(work).value();
 }
 
+coll::Communicator& Executor::communicator_of(coll::Backend& backend) {
+    const auto at = std::ranges::find(setup_.backends, &backend,
+                                      [](const auto& candidate) { return candidate.get(); });
+    auto& communicator = communicators_[static_cast<std::size_t>(at - setup_.backends.begin())];
+    if (!communicator) {
+        communicator = backend.open(setup_.world);
+    }
+    return *communicator;
+}
+
 void Executor::pack() {
     std::byte* to = workspace_.data();
     std::size_t count = 0;
     for (const auto& segment : task_.segments) {
         const auto bytes = segment.count * coll::size_of(task_.type);
-        if (bytes != 0 && (task_.op != coll::Op::broadcast || task_.root == setup_.rank)) {
+        if (bytes != 0 && (task_.op != coll::Op::broadcast || task_.root == setup_.world.place)) {
             std::memcpy(to, segment.in, bytes);
         }
         to += bytes;

@@ -25,12 +25,13 @@ class Executor {
 public:
     /// Picks the backend for a task; pure, so that all ranks pick the same.
     using Select = coll::Backend* (*)(std::span<const std::unique_ptr<coll::Backend>>,
-                                      const coll::Task&);
+                                      const coll::Task&,
+                                      const coll::ProcessSet&);
 
     struct Setup {
         std::vector<std::unique_ptr<coll::Backend>> backends;  // at least one
         Select select = nullptr;
-        int rank = 0;
+        coll::ProcessSet world;
     };
 
     /// Counted before the operations complete.
@@ -67,6 +68,7 @@ private:
     using Group = std::vector<Operation*>;
 
     void start();
+    [[nodiscard]] coll::Communicator& communicator_of(coll::Backend& backend);
     void finish();
     void fail(Group& group, const Error& error);
     void complete_member(Operation& operation);
@@ -75,6 +77,7 @@ private:
     void unpack();
 
     Setup setup_;
+    std::vector<std::unique_ptr<coll::Communicator>> communicators_;  // of each backend, once used
     TicketTable& tickets_;
     std::deque<Group> queue_;
     Group group_;                     // runs, or is about to

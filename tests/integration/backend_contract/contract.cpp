@@ -93,7 +93,8 @@ void run_rank(const Candidate& candidate,
     auto parts = candidate.create(group, store);
     auto& reactor = parts.reactor();
     reactor.watch(group.bell(), EPOLLIN, [&](std::uint32_t) { group.hush(); });
-    ContractRank self{*parts.backend, group, reactor, group.rank(), group.size()};
+    const auto world = parts.backend->open(world_on_one_host(group.rank(), group.size()));
+    ContractRank self{*world, group, reactor, group.rank(), group.size()};
     run(self);
 }
 

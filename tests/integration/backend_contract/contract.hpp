@@ -22,7 +22,7 @@ namespace hvd::test {
 inline constexpr std::chrono::seconds kTaskLimit{20};
 
 struct ContractRank {
-    coll::Backend& backend;
+    coll::Communicator& world;
     coll::LocalGroup& group;
     coll::Reactor& reactor;  // what wakes the backend, and the group's bell
     int rank;
@@ -31,6 +31,8 @@ struct ContractRank {
     /// Memory of the case's own that all ranks share, zero at first. At least 64 numbers.
     [[nodiscard]] std::atomic<std::uint64_t>& shared(std::size_t index) const;
 };
+
+[[nodiscard]] coll::ProcessSet world_on_one_host(int rank, int size);
 
 using ContractCase = void (*)(ContractRank&);
 

@@ -15,7 +15,7 @@ constexpr std::size_t kCaseSegment = 1;
 }
 
 [[nodiscard]] std::unique_ptr<coll::Work> start(ContractRank& self, const coll::Task& task) {
-    auto work = self.backend.start(task);
+    auto work = self.world.start(task);
     if (!work) {
         throw_error(work.error());
     }
@@ -34,6 +34,10 @@ constexpr std::size_t kCaseSegment = 1;
 
 std::atomic<std::uint64_t>& ContractRank::shared(std::size_t index) const {
     return reinterpret_cast<std::atomic<std::uint64_t>*>(group.segment(kCaseSegment).data())[index];
+}
+
+coll::ProcessSet world_on_one_host(int rank, int size) {
+    return coll::world_of({.rank = rank, .size = size, .local_rank = rank, .local_size = size});
 }
 
 void expect(bool holds, const std::string& what) {

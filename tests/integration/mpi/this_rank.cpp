@@ -42,8 +42,16 @@ std::unique_ptr<coll::LocalGroup> meet_all_ranks(int rank, int size) {
                                            Deadline::in(20s)));
 }
 
-void run_to_end(coll::Backend& backend, const coll::Task& task, std::chrono::seconds limit) {
-    const auto work = value_of(backend.start(task));
+MpiWorld::MpiWorld(coll::mpi::Communicator of_mpi, coll::Reactor& reactor, coll::mpi::Order order) {
+    const auto set = world_on_one_host(of_mpi.rank(), of_mpi.size());
+    backend_ = coll::mpi::create(std::move(of_mpi), reactor, order);
+    world_ = backend_->open(set);
+}
+
+void run_to_end(coll::Communicator& communicator,
+                const coll::Task& task,
+                std::chrono::seconds limit) {
+    const auto work = value_of(communicator.start(task));
     const auto deadline = Deadline::in(limit);
     while (value_of(work->poll()) == coll::Work::Progress::pending) {
         expect(!deadline.has_passed(), "the task did not end in time");

@@ -109,6 +109,7 @@ TEST_CASE("ranks differ, and their sum, minimum and average are known") {
             case ReduceOp::max: output[index] = std::byte(std::max(a, b)); break;
             case ReduceOp::product: output[index] = std::byte(a * b); break;
             case ReduceOp::average: output[index] = std::byte((a + b) / 2); break;
+            case ReduceOp::adasum: break;
         }
     }
 
