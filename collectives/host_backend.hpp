@@ -16,9 +16,7 @@ class HostBackend : public Backend {
 public:
     [[nodiscard]] std::string_view name() const noexcept final { return traits_.name; }
     [[nodiscard]] int score(const Task& task, const ProcessSet& set) const noexcept final {
-        // The operations from alltoall on, and adasum, are still to come.
-        const bool is_known = task.op <= Op::barrier && task.reduce != ReduceOp::adasum;
-        return is_known && task.device.is_host() && serves(set) ? traits_.score : 0;
+        return task.device.is_host() && serves(task, set) ? traits_.score : 0;
     }
     [[nodiscard]] std::size_t fusion_bytes() const noexcept final { return traits_.fusion_bytes; }
 
@@ -32,7 +30,7 @@ protected:
     explicit HostBackend(const Traits& traits) : traits_(traits) {}
 
 private:
-    [[nodiscard]] virtual bool serves(const ProcessSet& set) const noexcept = 0;
+    [[nodiscard]] virtual bool serves(const Task& task, const ProcessSet& set) const noexcept = 0;
 
     Traits traits_;
 };

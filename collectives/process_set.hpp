@@ -5,6 +5,8 @@
 
 #include "collectives/topology.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace hvd::coll {
@@ -14,6 +16,8 @@ struct ProcessSet {
     std::vector<int> ranks;  // of the world, ascending
     int place = 0;           // this rank's index in `ranks`; -1: not a member
     std::vector<int> hosts;  // of each member, in the order of `ranks`: equal numbers, same host
+    /// Tells a set from earlier ones of the same id: the same number on all members.
+    std::uint32_t incarnation = 0;
 
     [[nodiscard]] int size() const noexcept { return static_cast<int>(ranks.size()); }
     [[nodiscard]] bool is_member() const noexcept { return place >= 0; }

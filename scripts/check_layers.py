@@ -16,7 +16,7 @@ import sys
 BASE = {"collectives/base"}
 STORE = BASE | {"collectives", "collectives/rendezvous"}
 NET = STORE | {"collectives/net"}
-BACKEND = STORE | {"collectives/algorithms"}
+BACKEND = STORE | {"collectives/algorithms", "collectives/reduce", "collectives/transport"}
 PLAN = STORE | {"launcher/hosts", "launcher/plan"}
 REMOTE = PLAN | {"launcher/wire", "launcher/net", "launcher/remote"}
 
@@ -24,7 +24,10 @@ TABLE: dict[str, set[str]] = {
     "collectives/base": set(),
     "collectives": BASE,
     "collectives/rendezvous": BASE | {"collectives"},
-    "collectives/algorithms": BASE | {"collectives"},
+    "collectives/transport": BASE | {"collectives"},
+    "collectives/reduce": BASE | {"collectives"},
+    "collectives/algorithms": BASE
+    | {"collectives", "collectives/reduce", "collectives/transport"},
     "collectives/self": BACKEND,
     "collectives/shm": BACKEND,
     "collectives/mpi": BACKEND,

@@ -60,7 +60,9 @@ public:
     }
 
 private:
-    [[nodiscard]] bool serves(const ProcessSet& set) const noexcept override { return set.id == 0; }
+    [[nodiscard]] bool serves(const Task& task, const ProcessSet& set) const noexcept override {
+        return set.id == 0 && task.op <= Op::barrier && task.reduce != ReduceOp::adasum;
+    }
 
     State state_;
 };

@@ -134,6 +134,14 @@ std::span<std::byte> LocalGroup::segment(std::size_t index) const noexcept {
     return parts_->memory->segment(index);
 }
 
+int LocalGroup::memory_descriptor() const noexcept {
+    return parts_->memory->descriptor();
+}
+
+std::size_t LocalGroup::memory_bytes() const noexcept {
+    return parts_->memory->bytes();
+}
+
 int LocalGroup::peer_pidfd(int rank) const noexcept {
     HVD_ASSERT(rank != parts_->rank, "no rank watches itself");
     return parts_->members[index_of(rank)].pidfd.get();

@@ -71,6 +71,11 @@ public:
     /// Zero-filled at first, page-aligned, the same memory on all ranks.
     [[nodiscard]] std::span<std::byte> segment(std::size_t index) const noexcept;
 
+    /// The file of the group's memory, open as long as the group lives, and how many bytes of it
+    /// the segments take: what follows them is free for the one user who makes it longer.
+    [[nodiscard]] int memory_descriptor() const noexcept;
+    [[nodiscard]] std::size_t memory_bytes() const noexcept;
+
     /// Readable once the peer's process has ended. Not for the own rank.
     [[nodiscard]] int peer_pidfd(int rank) const noexcept;
 

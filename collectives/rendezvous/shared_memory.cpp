@@ -58,7 +58,7 @@ Result<UniqueFd> SharedMemory::create(int size, std::span<const std::size_t> seg
     if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
         return no_memory(bytes, "ftruncate");
     }
-    if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
         return no_memory(bytes, "F_ADD_SEALS");
     }
     return fd;
@@ -68,9 +68,13 @@ Result<SharedMemory> SharedMemory::map(int fd, int size, std::span<const std::si
     SharedMemory memory;
     memory.bytes_ = total_bytes(size, segments);
     struct stat status {};
-    if (::fstat(fd, &status) != 0 || static_cast<std::size_t>(status.st_size) != memory.bytes_) {
+    if (::fstat(fd, &status) != 0 || static_cast<std::size_t>(status.st_size) < memory.bytes_) {
         return Error{Errc::internal, "shared memory of " + std::to_string(status.st_size) +
                                          " bytes instead of " + std::to_string(memory.bytes_)};
+    }
+    memory.fd_ = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!memory.fd_) {
+        return no_memory(memory.bytes_, "F_DUPFD_CLOEXEC");
     }
     void* base =
         ::mmap(nullptr, memory.bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -93,7 +97,8 @@ Result<SharedMemory> SharedMemory::map(int fd, int size, std::span<const std::si
 }
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)),
+    : fd_(std::move(other.fd_)),
+      base_(std::exchange(other.base_, nullptr)),
       bytes_(other.bytes_),
       owner_(other.owner_),
       sleepers_(other.sleepers_),

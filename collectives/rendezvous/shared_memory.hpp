@@ -25,11 +25,12 @@ static_assert(SleeperWord::is_always_lock_free, "it is shared between processes"
 /// does nothing in one.
 class SharedMemory {
 public:
-    /// A memfd for `size` ranks that cannot shrink under its users. Pages come when first touched.
+    /// A memfd for `size` ranks that can grow, but cannot shrink under its users. Pages come when
+    /// first touched.
     /// Errors: unavailable.
     [[nodiscard]] static Result<UniqueFd> create(int size, std::span<const std::size_t> segments);
 
-    /// Maps what `create` made with the same arguments; refuses any other size.
+    /// Maps what `create` made with the same arguments; refuses what is smaller.
     [[nodiscard]] static Result<SharedMemory> map(int fd,
                                                   int size,
                                                   std::span<const std::size_t> segments);
@@ -43,9 +44,15 @@ public:
     [[nodiscard]] std::span<SleeperWord> sleepers() const noexcept { return sleepers_; }
     [[nodiscard]] std::span<std::byte> segment(std::size_t index) const noexcept;
 
+    /// The memfd, and how many bytes of it the segments take: what follows them is free for whoever
+    /// makes the file longer.
+    [[nodiscard]] int descriptor() const noexcept { return fd_.get(); }
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
 private:
     SharedMemory() = default;
 
+    UniqueFd fd_;
     std::byte* base_ = nullptr;
     std::size_t bytes_ = 0;
     pid_t owner_ = 0;

@@ -22,11 +22,14 @@ std::vector<std::unique_ptr<Backend>> create_backends(BackendParts parts) {
         backends.push_back(
             mpi::create(std::move(*parts.communicator), *parts.reactor, parts.order));
     } else if (topology.size > 1) {
-        if (topology.local_size == topology.size && parts.local_group != nullptr) {
-            backends.push_back(shm::create(*parts.local_group, parts.local_segment));
-        }
         if (parts.mesh != nullptr) {
             backends.push_back(tcp::create(*parts.mesh));
+        }
+        if (topology.local_size > 1 && parts.local_group != nullptr) {
+            auto local =
+                shm::create(*parts.local_group, parts.local_segment, std::move(parts.local_ranks));
+            const bool serves_world = topology.local_size == topology.size;
+            backends.insert(serves_world ? backends.begin() : backends.end(), std::move(local));
         }
     }
     backends.push_back(self::create());

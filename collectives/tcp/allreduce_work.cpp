@@ -6,8 +6,8 @@
 // be, in two steps; and every element is a sum in rank order, whatever the size. Large tensors go
 // in rounds, so that the inputs that an owner keeps need not be as large as the tensor. Small ones
 // go to everybody at once, and everybody adds up: one step instead of two.
-#include "collectives/algorithms/cpu_reduce.hpp"
-#include "collectives/algorithms/strip.hpp"
+#include "collectives/algorithms/scatter_list.hpp"
+#include "collectives/reduce/reducer.hpp"
 #include "collectives/tcp/works.hpp"
 
 #include <algorithm>
@@ -30,19 +30,19 @@ public:
           element_bytes_(size_of(task.type)),
           ranks_(static_cast<std::size_t>(mesh().size())),
           reducer_(task, mesh().size()),
-          strips_(task) {
+          lists_(task) {
         const auto slice =
             std::clamp(kScratchBytes / ranks_, kSmallestSlice, kLargestSlice) / element_bytes_;
-        round_bytes_ = std::min(strips_.bytes(), slice * element_bytes_ * ranks_);
-        stride_ = is_direct() ? strips_.bytes() : (slice + 1) * element_bytes_;
-        stride_ = std::min(stride_, strips_.bytes());
+        round_bytes_ = std::min(lists_.bytes(), slice * element_bytes_ * ranks_);
+        stride_ = is_direct() ? lists_.bytes() : (slice + 1) * element_bytes_;
+        stride_ = std::min(stride_, lists_.bytes());
         if (scratch().size() < stride_ * ranks_) {
             scratch().resize(stride_ * ranks_);
         }
     }
 
 private:
-    [[nodiscard]] bool is_direct() const noexcept { return strips_.bytes() <= kDirectBytes; }
+    [[nodiscard]] bool is_direct() const noexcept { return lists_.bytes() <= kDirectBytes; }
 
     enum class Step { begin, collect, spread };
 
@@ -58,7 +58,7 @@ private:
                 [[fallthrough]];
             case Step::spread: done_ += round().size(); break;
         }
-        if (done_ == strips_.bytes()) {
+        if (done_ == lists_.bytes()) {
             return false;
         }
         begin_collect();
@@ -66,7 +66,7 @@ private:
     }
 
     [[nodiscard]] Range round() const noexcept {
-        return {done_, std::min(done_ + round_bytes_, strips_.bytes())};
+        return {done_, std::min(done_ + round_bytes_, lists_.bytes())};
     }
 
     /// The slice of this round that the rank owns.
@@ -92,10 +92,10 @@ private:
         const auto own = own_slice();
         for_each_peer([&](int peer) {
             const auto theirs = slice_of(static_cast<std::size_t>(peer));
-            strips_.in.for_each(theirs.begin, theirs.end,
-                                [&](const std::byte* memory, std::size_t bytes, std::size_t) {
-                                    exchange().send(peer, {memory, bytes});
-                                });
+            lists_.in.for_each(theirs.begin, theirs.end,
+                               [&](const std::byte* memory, std::size_t bytes, std::size_t) {
+                                   exchange().send(peer, {memory, bytes});
+                               });
             if (own.size() != 0) {
                 exchange().receive(peer, {input_of(peer), own.size()});
             }
@@ -107,15 +107,15 @@ private:
         exchange().begin();
         const auto own = own_slice();
         for_each_peer([&](int peer) {
-            strips_.out.for_each(own.begin, own.end,
-                                 [&](const std::byte* memory, std::size_t bytes, std::size_t) {
-                                     exchange().send(peer, {memory, bytes});
-                                 });
+            lists_.out.for_each(own.begin, own.end,
+                                [&](const std::byte* memory, std::size_t bytes, std::size_t) {
+                                    exchange().send(peer, {memory, bytes});
+                                });
             const auto theirs = slice_of(static_cast<std::size_t>(peer));
-            strips_.out.for_each(theirs.begin, theirs.end,
-                                 [&](std::byte* memory, std::size_t bytes, std::size_t) {
-                                     exchange().receive(peer, {memory, bytes});
-                                 });
+            lists_.out.for_each(theirs.begin, theirs.end,
+                                [&](std::byte* memory, std::size_t bytes, std::size_t) {
+                                    exchange().receive(peer, {memory, bytes});
+                                });
         });
     }
 
@@ -125,7 +125,7 @@ private:
 
     void reduce(Range own) {
         std::vector<const std::byte*> inputs(ranks_);
-        strips_.for_each(
+        lists_.for_each(
             own, [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t offset) {
                 for_each_peer([&](int peer) {
                     inputs[static_cast<std::size_t>(peer)] = input_of(peer) + offset;
@@ -138,7 +138,7 @@ private:
     std::size_t element_bytes_;
     std::size_t ranks_;
     Reducer reducer_;
-    Strips strips_;
+    TaskLists lists_;
     std::size_t round_bytes_ = 0;
     std::size_t stride_ = 0;  // of the inputs in the scratch memory
     std::size_t done_ = 0;

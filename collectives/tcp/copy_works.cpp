@@ -3,7 +3,7 @@
 // Collectives that only move bytes. Allgather: everybody sends everybody its part. Broadcast: a
 // small one goes from the root to everybody; of a large one the root sends each other rank one
 // slice, and these pass their slices on to each other, so that no link carries more than the rest.
-#include "collectives/algorithms/strip.hpp"
+#include "collectives/algorithms/scatter_list.hpp"
 #include "collectives/tcp/works.hpp"
 
 #include <cstddef>
@@ -140,7 +140,7 @@ private:
 
     int root_;
     int others_;
-    OutStrip out_;
+    OutList out_;
     int step_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/exact_data.hpp"
 
-#include "collectives/algorithms/half.hpp"
+#include "collectives/reduce/half.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What only MPI has, beyond the contract: cases for the ranks of one mpirun.
-#include "collectives/algorithms/half.hpp"
 #include "collectives/mpi/factory.hpp"
+#include "collectives/reduce/half.hpp"
 #include "tests/integration/backend_contract/contract.hpp"
 #include "tests/integration/mpi/this_rank.hpp"
 #include "tests/support/exact_data.hpp"

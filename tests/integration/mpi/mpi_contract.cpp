@@ -41,7 +41,7 @@ void run_on_processes(ContractCase run, void (* /*check*/)(const std::vector<Ran
     reactor.watch(group->bell(), EPOLLIN, [&](std::uint32_t) { group->hush(); });
     const auto backend = coll::mpi::create(std::move(communicator), reactor);
     const auto world = backend->open(world_on_one_host(group->rank(), group->size()));
-    ContractRank self{*world, *group, reactor, group->rank(), group->size()};
+    ContractRank self{*backend, *world, *group, reactor, group->rank(), group->size()};
     ignore_termination();
     run(self);
     // Before MPI's launcher hears of a rank that ends without MPI_Finalize, and ends the others.

@@ -4,7 +4,7 @@
 // the same bits.
 #pragma once
 
-#include "collectives/algorithms/cpu_kernels.hpp"
+#include "collectives/reduce/kernels.hpp"
 #include "collectives/types.hpp"
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 //
 // Every type and operation, in blocks that stay in the first-level cache: one loop over the block
 // for each input and each output, simple enough for the compiler to vectorise.
-#include "collectives/algorithms/cpu_kernels.hpp"
-#include "collectives/algorithms/half.hpp"
+#include "collectives/reduce/half.hpp"
+#include "collectives/reduce/kernels.hpp"
 
 #include <algorithm>
 #include <array>

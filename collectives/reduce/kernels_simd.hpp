@@ -4,7 +4,7 @@
 // (Highway's static dispatch). Everything here has internal linkage.
 #pragma once
 
-#include "collectives/algorithms/cpu_kernels.hpp"
+#include "collectives/reduce/kernels.hpp"
 
 #include <cstdint>
 

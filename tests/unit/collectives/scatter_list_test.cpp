@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/strip.hpp"
+#include "collectives/algorithms/scatter_list.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -9,9 +9,9 @@
 namespace hvd::coll {
 namespace {
 
-std::string between(const Strip<const char>& strip, std::size_t begin, std::size_t end) {
+std::string between(const ScatterList<const char>& list, std::size_t begin, std::size_t end) {
     std::string text;
-    strip.for_each(begin, end, [&](const char* memory, std::size_t bytes, std::size_t offset) {
+    list.for_each(begin, end, [&](const char* memory, std::size_t bytes, std::size_t offset) {
         CHECK(offset == text.size());
         CHECK(bytes > 0);
         text.append(memory, bytes);
@@ -19,20 +19,20 @@ std::string between(const Strip<const char>& strip, std::size_t begin, std::size
     return text;
 }
 
-TEST_CASE("pieces look like one strip, whatever the borders") {
+TEST_CASE("pieces look like one list, whatever the borders") {
     const std::string text = "abcdefghij";
-    Strip<const char> strip;
-    strip.append(nullptr, 0);
-    strip.append("abc", 3);
-    strip.append("d", 1);
-    strip.append(nullptr, 0);
-    strip.append("efghij", 6);
-    strip.append(nullptr, 0);
+    ScatterList<const char> list;
+    list.append(nullptr, 0);
+    list.append("abc", 3);
+    list.append("d", 1);
+    list.append(nullptr, 0);
+    list.append("efghij", 6);
+    list.append(nullptr, 0);
 
-    REQUIRE(strip.bytes() == text.size());
+    REQUIRE(list.bytes() == text.size());
     for (std::size_t begin = 0; begin <= text.size(); ++begin) {
         for (std::size_t end = begin; end <= text.size(); ++end) {
-            CHECK(between(strip, begin, end) == text.substr(begin, end - begin));
+            CHECK(between(list, begin, end) == text.substr(begin, end - begin));
         }
     }
 }
@@ -54,15 +54,15 @@ TEST_CASE("the slices of a range are whole elements, one behind the other, and a
 TEST_CASE("inputs and outputs of a task are visited together") {
     std::array<std::byte, 8> in{};
     std::array<std::byte, 8> out{};
-    const Strips strips({.type = DataType::u8,
-                         .segments = {{.in = in.data(), .out = out.data(), .count = 3},
-                                      {.in = nullptr, .out = nullptr, .count = 0},
-                                      {.in = &in[3], .out = &out[3], .count = 5}}});
-    REQUIRE(strips.bytes() == in.size());
+    const TaskLists lists({.type = DataType::u8,
+                           .segments = {{.in = in.data(), .out = out.data(), .count = 3},
+                                        {.in = nullptr, .out = nullptr, .count = 0},
+                                        {.in = &in[3], .out = &out[3], .count = 5}}});
+    REQUIRE(lists.bytes() == in.size());
 
     std::size_t at = 2;
-    strips.for_each({.begin = 2, .end = 7}, [&](const std::byte* from, std::byte* to,
-                                                std::size_t bytes, std::size_t offset) {
+    lists.for_each({.begin = 2, .end = 7}, [&](const std::byte* from, std::byte* to,
+                                               std::size_t bytes, std::size_t offset) {
         CHECK(from == &in[at]);
         CHECK(to == &out[at]);
         CHECK(offset == at - 2);
@@ -72,10 +72,10 @@ TEST_CASE("inputs and outputs of a task are visited together") {
 }
 
 TEST_CASE("an empty range visits nothing, even beyond the end") {
-    const Strip<const char> strip;
+    const ScatterList<const char> list;
 
-    CHECK(between(strip, 0, 0).empty());
-    CHECK(between(strip, 7, 3).empty());
+    CHECK(between(list, 0, 0).empty());
+    CHECK(between(list, 7, 3).empty());
 }
 
 }  // namespace

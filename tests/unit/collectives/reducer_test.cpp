@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/cpu_reduce.hpp"
+#include "collectives/reduce/reducer.hpp"
 
-#include "collectives/algorithms/half.hpp"
-#include "collectives/algorithms/half_sums.hpp"
 #include "collectives/base/error.hpp"
+#include "collectives/reduce/half.hpp"
+#include "collectives/reduce/half_sums.hpp"
 #include "tests/support/exact_data.hpp"
 
 #include <catch2/catch.hpp>

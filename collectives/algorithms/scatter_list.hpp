@@ -9,7 +9,7 @@
 
 namespace hvd::coll {
 
-/// Bytes from `begin` to `end` of a strip.
+/// Bytes from `begin` to `end` of a list.
 struct Range {
     std::size_t begin = 0;
     std::size_t end = 0;
@@ -30,13 +30,25 @@ struct Range {
 
 /// Pieces of memory laid end to end: how a list of segments looks to a transport of chunks.
 template <class Byte>
-class Strip {
+class ScatterList {
 public:
     void append(Byte* memory, std::size_t bytes) {
         if (bytes != 0) {
             pieces_.push_back({memory, bytes_});
             bytes_ += bytes;
         }
+    }
+
+    void append(const ScatterList& other) {
+        for (std::size_t index = 0; index < other.pieces_.size(); ++index) {
+            append(other.pieces_[index].memory, other.end_of(index) - other.pieces_[index].start);
+        }
+    }
+
+    /// Keeps its own memory for the next pieces.
+    void clear() noexcept {
+        pieces_.clear();
+        bytes_ = 0;
     }
 
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
@@ -66,17 +78,22 @@ private:
         std::size_t start;
     };
 
+    [[nodiscard]] std::size_t end_of(std::size_t index) const noexcept {
+        return index + 1 < pieces_.size() ? pieces_[index + 1].start : bytes_;
+    }
+
     std::vector<Piece> pieces_;
     std::size_t bytes_ = 0;
 };
 
-using InStrip = Strip<const std::byte>;
-using OutStrip = Strip<std::byte>;
+using InList = ScatterList<const std::byte>;
+using OutList = ScatterList<std::byte>;
 
 /// What a rank puts into an allreduce, and where it gets the result: the pieces of both have the
 /// same borders.
-struct Strips {
-    explicit Strips(const Task& task) {
+struct TaskLists {
+    TaskLists() = default;
+    explicit TaskLists(const Task& task) {
         for (const auto& segment : task.segments) {
             const auto bytes = segment.count * size_of(task.type);
             in.append(segment.in, bytes);
@@ -98,8 +115,42 @@ struct Strips {
             });
     }
 
-    InStrip in;
-    OutStrip out;
+    InList in;
+    OutList out;
+};
+
+/// What a member puts into a reducescatter: a list for each place, and its own beside where the
+/// result goes.
+class PartLists {
+public:
+    PartLists(const Task& task, int own, int members) : to_(static_cast<std::size_t>(members)) {
+        const auto element_bytes = size_of(task.type);
+        for (const auto& segment : task.segments) {
+            const auto* from = segment.in;
+            for (std::size_t place = 0; place < to_.size(); ++place) {
+                const auto bytes = segment.counts[place] * element_bytes;
+                to_[place].append(from, bytes);
+                if (place == static_cast<std::size_t>(own)) {
+                    own_.in.append(from, bytes);
+                    own_.out.append(segment.out, bytes);
+                }
+                from += bytes;
+            }
+        }
+        for (const auto& list : to_) {
+            longest_ = std::max(longest_, list.bytes());
+        }
+    }
+
+    [[nodiscard]] const InList& to(int place) const { return to_[static_cast<std::size_t>(place)]; }
+    [[nodiscard]] const TaskLists& own() const noexcept { return own_; }
+    /// Bytes of the longest part: the same on all members.
+    [[nodiscard]] std::size_t longest() const noexcept { return longest_; }
+
+private:
+    std::vector<InList> to_;
+    TaskLists own_;
+    std::size_t longest_ = 0;
 };
 
 }  // namespace hvd::coll

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/cpu_kernels_simd.hpp"
+#include "collectives/reduce/kernels_simd.hpp"
 
 namespace hvd::coll::kernels {
 
-VectorKernel avx2_kernel(DataType type, ReduceOp op) noexcept {
+VectorKernel avx512_kernel(DataType type, ReduceOp op) noexcept {
     return simd_kernel(type, op);
 }
 

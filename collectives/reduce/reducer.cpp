@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/cpu_reduce.hpp"
+#include "collectives/reduce/reducer.hpp"
 
 #include "collectives/base/error.hpp"
 
 #include <string>
-
-#include <cpuid.h>
 
 namespace hvd::coll {
 namespace {
@@ -14,43 +12,11 @@ namespace {
     return type < DataType::f16 && type != DataType::boolean;
 }
 
-[[nodiscard]] bool has_avx512() noexcept {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512cd");
-}
-
-/// clang 14's __builtin_cpu_supports does not know it.
-[[nodiscard]] bool has_f16c() noexcept {
-    unsigned eax = 0;
-    unsigned ebx = 0;
-    unsigned ecx = 0;
-    unsigned edx = 0;
-    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
-}
-
-[[nodiscard]] bool has_avx2() noexcept {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && has_f16c();
-}
-
-using Chooser = kernels::VectorKernel (*)(DataType, ReduceOp) noexcept;
-
-[[nodiscard]] Chooser best_vector_kernels() noexcept {
-    if (has_avx512() && has_avx2()) {
-        return &kernels::avx512_kernel;
-    }
-    if (has_avx2()) {
-        return &kernels::avx2_kernel;
-    }
-    return [](DataType, ReduceOp) noexcept -> kernels::VectorKernel { return nullptr; };
-}
-
 }  // namespace
 
 Reducer::Reducer(const Task& task, int ranks) : element_bytes_(size_of(task.type)) {
     const int divisor = task.divisor != 0 ? task.divisor : ranks;
-    static const Chooser vector_kernels = best_vector_kernels();
+    static const kernels::VectorKernels vector_kernels = kernels::best_vector_kernels();
     const bool has_factor = task.prescale != 1 || task.postscale != 1;
     const bool is_scaled =
         has_factor || (task.reduce == ReduceOp::average && is_integer(task.type) && divisor > 1);

@@ -34,7 +34,12 @@ using VectorKernel = std::size_t (*)(const ReduceArgs& args);
 /// divisor is not 1 and the type is an integer.
 [[nodiscard]] Kernel generic_kernel(DataType type, ReduceOp op, bool is_scaled) noexcept;
 
-/// Sums without integer scaling; nullptr for everything else.
+/// Which vector kernel does a sum without integer scaling; nullptr for everything else.
+using VectorKernels = VectorKernel (*)(DataType, ReduceOp) noexcept;
+
+/// The best that this CPU can run.
+[[nodiscard]] VectorKernels best_vector_kernels() noexcept;
+
 [[nodiscard]] VectorKernel avx2_kernel(DataType type, ReduceOp op) noexcept;
 [[nodiscard]] VectorKernel avx512_kernel(DataType type, ReduceOp op) noexcept;
 

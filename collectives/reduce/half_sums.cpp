@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/half_sums.hpp"
+#include "collectives/reduce/half_sums.hpp"
 
-#include "collectives/algorithms/cpu_reduce.hpp"
-#include "collectives/algorithms/half.hpp"
+#include "collectives/reduce/half.hpp"
+#include "collectives/reduce/reducer.hpp"
 
 #include <array>
 #include <cmath>
