@@ -2,7 +2,8 @@
 //
 // Data links, each made when both its ranks first want it; and what may come between.
 #include "collectives/net/mesh.hpp"
-#include "collectives/tcp/exchange.hpp"
+#include "collectives/process_set.hpp"
+#include "collectives/tcp/tcp_endpoint.hpp"
 #include "tests/support/file_store.hpp"
 #include "tests/support/proc_group.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -77,11 +78,12 @@ struct Rank {
         return mesh->data_status(peer).error();
     }
 
-    /// One step that is filled in already. Returns how it ended.
-    [[nodiscard]] Status run(tcp::Exchange& exchange) const {
+    /// One step whose messages have been added. Returns how it ended.
+    [[nodiscard]] Status run(tcp::TcpEndpoint& endpoint) const {
         const auto deadline = Deadline::in(kLimit);
+        endpoint.post();
         while (true) {
-            HVD_TRY(const bool is_over, exchange.pump());
+            HVD_TRY(const bool is_over, endpoint.wait());
             if (is_over) {
                 return ok();
             }
@@ -127,18 +129,18 @@ TEST_CASE("ranks that talk to their neighbours only are connected with no others
         auto& mesh = *self.mesh;
         const int next = (rank + 1) % kSize;
         const int previous = (rank + kSize - 1) % kSize;
-        tcp::Exchange exchange(mesh);
+        tcp::Multiplexer multiplexer(mesh);
+        tcp::TcpEndpoint endpoint(multiplexer, world_of({.rank = rank, .size = kSize}));
         // A sum that goes around, to both sides at once.
         std::byte passed[2]{std::byte(rank), std::byte(rank)};
         int sum = rank;
         for (int step = 1; step < kSize; ++step) {
             std::byte got[2]{};
-            exchange.begin();
-            exchange.send(next, {&passed[0], 1});
-            exchange.send(previous, {&passed[1], 1});
-            exchange.receive(previous, {&got[0], 1});
-            exchange.receive(next, {&got[1], 1});
-            const auto ended = self.run(exchange);
+            endpoint.send(next, {&passed[0], 1});
+            endpoint.send(previous, {&passed[1], 1});
+            endpoint.recv(previous, {&got[0], 1});
+            endpoint.recv(next, {&got[1], 1});
+            const auto ended = self.run(endpoint);
             require(ended.has_value(), ended ? "" : ended.error().message);
             require(got[0] == std::byte((rank + kSize - step) % kSize), "another rank's byte");
             require(got[1] == std::byte((rank + step) % kSize), "another rank's byte");
@@ -173,12 +175,13 @@ TEST_CASE("of a pair that wants its link at the same time, from both sides, one 
             auto met = Mesh::meet(store, {.rank = rank, .size = 2, .host = "node", .prefix = "w/"},
                                   Deadline::in(kLimit));
             require(met.has_value(), met ? "" : met.error().message);
-            tcp::Exchange exchange(**met);
-            exchange.begin();
-            exchange.send(1 - rank, {});
-            exchange.receive(1 - rank, {});
+            tcp::Multiplexer multiplexer(**met);
+            tcp::TcpEndpoint endpoint(multiplexer, world_of({.rank = rank, .size = 2}));
+            endpoint.send(1 - rank, {});
+            endpoint.recv(1 - rank, {});
             const auto deadline = Deadline::in(kLimit);
-            for (auto over = exchange.pump(); !over.value(); over = exchange.pump()) {
+            endpoint.post();
+            for (auto over = endpoint.wait(); !over.value(); over = endpoint.wait()) {
                 require((*met)->reactor().wait(deadline), "the step does not end");
                 (*met)->reactor().dispatch();
             }
@@ -260,25 +263,24 @@ TEST_CASE("a peer that never answers, or never calls, is given up at the limit, 
     CHECK(test::failures(ends) == "");
 }
 
-TEST_CASE("a peer that ends in the middle of an exchange is noticed though nobody tells") {
+TEST_CASE("a peer that ends in the middle of a step is noticed though nobody tells") {
     const test::TempDir folder;
 
     const auto ends = run_ranks(2, [&](int rank) {
         Rank self(folder, rank, 2);
         std::vector<std::byte> data(1000);
-        tcp::Exchange exchange(*self.mesh);
-        exchange.begin();
-        exchange.send(1 - rank, data);
-        exchange.receive(1 - rank, data);
-        const auto first = self.run(exchange);
+        tcp::Multiplexer multiplexer(*self.mesh);
+        tcp::TcpEndpoint endpoint(multiplexer, world_of({.rank = rank, .size = 2}));
+        endpoint.send(1 - rank, data);
+        endpoint.recv(1 - rank, data);
+        const auto first = self.run(endpoint);
         require(first.has_value(), first ? "" : first.error().message);
         if (rank == 1) {
             return 0;
         }
-        exchange.begin();
-        exchange.receive(1, data);
+        endpoint.recv(1, data);
         const auto began = Deadline::Clock::now();
-        const auto second = self.run(exchange);
+        const auto second = self.run(endpoint);
         require(!second && second.error().code == Errc::unavailable, "it went on");
         require(
             second.error().message == self.mesh->describe(1) + " has closed its connection with " +
