@@ -51,6 +51,11 @@ inline Error invalid(std::string message) {
     return {Errc::invalid_argument, std::move(message)};
 }
 
+/// Until the engine has process sets.
+inline Error no_process_sets() {
+    return {Errc::unsupported, "this version has no process sets but 0, the world"};
+}
+
 inline Result<Context*> checked(hvd_context* context) {
     auto* const mine = &Context::process();
     if (reinterpret_cast<Context*>(context) != mine) {

@@ -9,7 +9,9 @@
 #include "runtime/bootstrap/mpi_world.hpp"
 #include "runtime/bootstrap/nccl_version.hpp"
 #include "runtime/c_api/convert.hpp"
+#include "runtime/c_api/enumerators.hpp"
 #include "runtime/c_api/guarded.hpp"
+#include "runtime/c_api/structs.hpp"
 #include "runtime/engine/engine.hpp"
 
 #include <chrono>
@@ -72,20 +74,19 @@ hvd_status hvd_init(const hvd_init_options* options, hvd_context** context) {
             return invalid("hvd_init: no place for the context");
         }
         *context = nullptr;
+        hvd_init_options none{};
+        none.struct_size = sizeof none;
+        HVD_TRY(const auto wanted, hvd::rt::abi::read(options == nullptr ? &none : options));
+        HVD_TRY(const auto sets,
+                hvd::rt::read_process_sets(wanted.process_sets, wanted.process_set_count));
+        if (!sets.empty() || wanted.dynamic_process_sets != 0 || wanted.reserved != 0) {
+            return no_process_sets();
+        }
         std::optional<std::chrono::milliseconds> timeout;
-        // The first version of the struct ended with the time limit.
-        constexpr auto kFirst = offsetof(hvd_init_options, mpi_comm);
-        if (options != nullptr && options->struct_size < kFirst) {
-            return invalid("hvd_init_options.struct_size is too small");
+        if (wanted.timeout_ms > 0) {
+            timeout = std::chrono::milliseconds(wanted.timeout_ms);
         }
-        const void* communicator = nullptr;
-        if (options != nullptr && options->struct_size >= sizeof(hvd_init_options)) {
-            communicator = options->mpi_comm;
-        }
-        if (options != nullptr && options->timeout_ms > 0) {
-            timeout = std::chrono::milliseconds(options->timeout_ms);
-        }
-        HVD_TRY_STATUS(Context::process().init(timeout, communicator));
+        HVD_TRY_STATUS(Context::process().init(timeout, wanted.mpi_comm));
         *context = handle();
         return HVD_OK;
     });
@@ -105,18 +106,19 @@ hvd_status hvd_shutdown(hvd_context* context) {
 hvd_status hvd_topology_of(hvd_context* context, hvd_topology* topology) {
     return guarded([&]() -> Result<hvd_status> {
         HVD_TRY(const auto* const mine, checked(context));
-        if (topology == nullptr || topology->struct_size < sizeof(hvd_topology)) {
-            return invalid("no topology to fill, or its struct_size is not sizeof(hvd_topology)");
+        if (topology == nullptr) {
+            return invalid("no topology to fill");
         }
         HVD_TRY(const auto known, mine->topology());
-        topology->rank = known.rank;
-        topology->size = known.size;
-        topology->local_rank = known.local_rank;
-        topology->local_size = known.local_size;
-        topology->cross_rank = known.cross_rank;
-        topology->cross_size = known.cross_size;
-        topology->is_homogeneous = known.is_homogeneous ? 1 : 0;
-        return HVD_OK;
+        hvd_topology filled{};
+        filled.rank = known.rank;
+        filled.size = known.size;
+        filled.local_rank = known.local_rank;
+        filled.local_size = known.local_size;
+        filled.cross_rank = known.cross_rank;
+        filled.cross_size = known.cross_size;
+        filled.is_homogeneous = known.is_homogeneous ? 1 : 0;
+        return status_of(hvd::rt::abi::write(filled, topology));
     });
 }
 
@@ -232,6 +234,19 @@ hvd_status hvd_result(hvd_context* context, hvd_ticket ticket, hvd_tensor* tenso
     });
 }
 
+hvd_status hvd_received_splits(hvd_context* context,
+                               hvd_ticket ticket,
+                               const int64_t** splits,
+                               size_t* count) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (splits == nullptr || count == nullptr) {
+            return invalid("hvd_received_splits: no place for the splits");
+        }
+        HVD_TRY(const auto* const operation, find(context, ticket));
+        return invalid("'" + operation->name->text + "' is no alltoall");
+    });
+}
+
 hvd_status hvd_release(hvd_context* context, hvd_ticket ticket) {
     return guarded([&]() -> Result<hvd_status> {
         HVD_TRY(auto* const mine, checked(context));
@@ -245,20 +260,38 @@ hvd_status hvd_counters_of(hvd_context* context, hvd_counters* counters) {
     return guarded([&]() -> Result<hvd_status> {
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
-        if (counters == nullptr || counters->struct_size < sizeof(hvd_counters)) {
-            return invalid("no counters to fill, or their struct_size is not sizeof(hvd_counters)");
+        if (counters == nullptr) {
+            return invalid("no counters to fill");
         }
         const auto known = world->engine().counters();
-        counters->submitted = known.submitted;
-        counters->completed = known.completed;
-        counters->agreed_by_name = known.agreed_by_name;
-        counters->agreed_by_bit = known.agreed_by_bit;
-        counters->names_bytes = known.names_bytes;
-        counters->collectives = known.collectives;
-        counters->collective_bytes = known.collective_bytes;
-        counters->engine_wakeups = known.engine_wakeups;
-        counters->baton_takeovers = known.baton_takeovers;
-        return HVD_OK;
+        hvd_counters filled{};
+        filled.submitted = known.submitted;
+        filled.completed = known.completed;
+        filled.agreed_by_name = known.agreed_by_name;
+        filled.agreed_by_bit = known.agreed_by_bit;
+        filled.names_bytes = known.names_bytes;
+        filled.collectives = known.collectives;
+        filled.collective_bytes = known.collective_bytes;
+        filled.engine_wakeups = known.engine_wakeups;
+        filled.caller_progress = known.baton_takeovers;
+        return status_of(hvd::rt::abi::write(filled, counters));
+    });
+}
+
+hvd_status hvd_timeline_start(hvd_context* context, const char* path, int32_t /*mark_cycles*/) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(checked(context));
+        if (path == nullptr) {
+            return invalid("hvd_timeline_start: no path");
+        }
+        return Error{hvd::Errc::unsupported, "this version writes no timeline"};
+    });
+}
+
+hvd_status hvd_timeline_stop(hvd_context* context) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(checked(context));
+        return Error{hvd::Errc::unsupported, "this version writes no timeline"};
     });
 }
 

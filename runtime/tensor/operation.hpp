@@ -18,14 +18,20 @@ namespace hvd::rt {
 
 inline constexpr std::uint32_t kNoId = 0xffffffff;
 
+/// What an average divides by while ranks have joined.
+enum class AverageOver { all, contributing };
+
 /// One operation as a caller hands it in. Thread: caller.
 struct Request {
     std::string name;
     Signature signature;
     const std::byte* in = nullptr;
     std::byte* out = nullptr;
-    bool has_out = false;     // false: the runtime allocates the output
-    std::uint64_t group = 0;  // not 0: members of one call with this number are one unit
+    bool has_out = false;              // false: the runtime allocates the output
+    std::uint64_t group = 0;           // not 0: members of one call with this number are one unit
+    std::vector<std::int64_t> splits;  // alltoall: rows for each rank of the set; empty: equal
+    int process_set = 0;
+    AverageOver average_over = AverageOver::all;
 };
 
 /// A name that is in use, or that ranks have agreed about: there is one object for each text.

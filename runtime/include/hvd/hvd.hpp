@@ -138,14 +138,22 @@ public:
         std::vector<hvd_request> raw(requests.size());
         for (std::size_t index = 0; index < requests.size(); ++index) {
             const Request& from = requests[index];
-            tensors[index] =
-                hvd_tensor{sizeof(hvd_tensor), from.data_, &from.count_, nullptr, 1, from.dtype_,
-                           HVD_HOST,           0,          nullptr};
-            const hvd_tensor* tensor = from.has_tensor_ ? &tensors[index] : nullptr;
-            raw[index] = hvd_request{
-                sizeof(hvd_request), from.name_.c_str(), tensor, from.in_place_ ? tensor : nullptr,
-                from.prescale_,      from.postscale_,    0,      from.op_,
-                from.reduce_op_,     from.root_,         0};
+            auto& tensor = tensors[index];
+            tensor.struct_size = sizeof tensor;
+            tensor.data = from.data_;
+            tensor.shape = &from.count_;
+            tensor.ndim = 1;
+            tensor.dtype = from.dtype_;
+            auto& request = raw[index];
+            request.struct_size = sizeof request;
+            request.name = from.name_.c_str();
+            request.in = from.has_tensor_ ? &tensor : nullptr;
+            request.out = from.in_place_ ? request.in : nullptr;
+            request.prescale = from.prescale_;
+            request.postscale = from.postscale_;
+            request.op = from.op_;
+            request.reduce_op = from.reduce_op_;
+            request.root = from.root_;
         }
         return use(std::span<const hvd_request>(raw));
     }
@@ -285,8 +293,9 @@ private:
 class World {
 public:
     explicit World(std::optional<std::chrono::milliseconds> limit = {}) {
-        const hvd_init_options options{sizeof(hvd_init_options), limit ? limit->count() : 0,
-                                       nullptr};
+        hvd_init_options options{};
+        options.struct_size = sizeof options;
+        options.timeout_ms = limit ? limit->count() : 0;
         detail::check(hvd_init(&options, &context_));
         topology_.struct_size = sizeof topology_;
         detail::check(hvd_topology_of(context_, &topology_));

@@ -93,17 +93,10 @@ void fork_children() {
         const bool knows = hvd_topology_of(world.context(), &topology) == HVD_OK &&
                            topology.rank == world.rank() && topology.size == world.size();
         hvd_ticket ticket = 0;
-        const hvd_request request{.struct_size = sizeof request,
-                                  .name = "child",
-                                  .in = nullptr,
-                                  .out = nullptr,
-                                  .prescale = 1,
-                                  .postscale = 1,
-                                  .group = 0,
-                                  .op = HVD_BARRIER,
-                                  .reduce_op = HVD_SUM,
-                                  .root = 0,
-                                  .process_set = 0};
+        hvd_request request{};
+        request.struct_size = sizeof request;
+        request.name = "child";
+        request.op = HVD_BARRIER;
         const bool refused = hvd_submit(world.context(), &request, 1, &ticket) == HVD_UNAVAILABLE &&
                              hvd_shutdown(world.context()) == HVD_UNAVAILABLE;
         // With all destructors of a process. NOLINTNEXTLINE(concurrency-mt-unsafe)
