@@ -117,8 +117,8 @@ typedef struct hvd_plan hvd_plan;
 /* `struct_size` is sizeof the struct the caller was compiled with, in every struct below. A struct
  * of an older header is read as if the missing fields were 0, and only the fields that it has are
  * written. A struct of a newer header is taken when it is at most 4096 bytes and everything that
- * this library does not know is 0, also where it is to be filled; otherwise it is refused with
- * HVD_UNSUPPORTED. `reserved` fields are 0. */
+ * this library does not know is 0, also where it is to be filled; otherwise it is refused
+ * (HVD_UNSUPPORTED for a field that is set). `reserved` fields are 0. */
 
 /* Some ranks of the world, which run operations among themselves. */
 typedef struct hvd_process_set {

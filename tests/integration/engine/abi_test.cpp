@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <cstdlib>
 #include <string>
 
 #include <unistd.h>
@@ -55,4 +56,22 @@ TEST_CASE("a forked child knows its topology and harms nothing") {
 
 TEST_CASE("jobs of one user that start at once never meet") {
     CHECK(launch("meet_own_job", 2, 4) == "");
+}
+
+TEST_CASE("a program that was compiled against 0.29 runs, and finds its memory as it left it") {
+    const int ranks = GENERATE(1, 2);
+    CAPTURE(ranks);
+
+    const auto ends = run_ranks(ranks, [&](int rank) {
+        // As mpiexec.hydra starts them. NOLINTBEGIN(concurrency-mt-unsafe)
+        (void)::setenv("PMI_RANK", std::to_string(rank).c_str(), 1);
+        (void)::setenv("PMI_SIZE", std::to_string(ranks).c_str(), 1);
+        (void)::setenv("MPI_LOCALRANKID", std::to_string(rank).c_str(), 1);
+        (void)::setenv("MPI_LOCALNRANKS", std::to_string(ranks).c_str(), 1);
+        // NOLINTEND(concurrency-mt-unsafe)
+        (void)::execl(HVD_ABI_0_29, HVD_ABI_0_29, nullptr);
+        return 127;
+    });
+
+    CHECK(failures(ends) == "");
 }
