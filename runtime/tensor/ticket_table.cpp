@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -59,6 +60,9 @@ OwnedBytes allocate_aligned(std::size_t bytes) {
     if (bytes == 0) {
         return nullptr;
     }
+    if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - kAlignment) {
+        throw std::bad_alloc();  // rounded up to the alignment, it would be a few bytes
+    }
     return OwnedBytes(
         static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment})));
 }
@@ -89,6 +93,8 @@ Operation& TicketTable::take_free() {
     }
     Operation& operation = *free_.back();
     free_.pop_back();
+    operation.name = nullptr;
+    operation.unit = nullptr;
     return operation;
 }
 
@@ -118,6 +124,29 @@ void TicketTable::uncache(Name& name) {
     }
 }
 
+/// Operations that are being made; those of a call that throws are given back.
+class TicketTable::Unfinished {
+public:
+    Unfinished(TicketTable& table, std::vector<Operation*>& operations)
+        : table_(table), operations_(operations) {}
+    Unfinished(const Unfinished&) = delete;
+    Unfinished& operator=(const Unfinished&) = delete;
+    ~Unfinished() {
+        for (Operation* operation : operations_) {
+            if (!is_finished_) {
+                table_.put_back(*operation);
+            }
+        }
+    }
+
+    void finish() noexcept { is_finished_ = true; }
+
+private:
+    TicketTable& table_;
+    std::vector<Operation*>& operations_;
+    bool is_finished_ = false;
+};
+
 Result<std::vector<Operation*>> TicketTable::create(std::span<Request> requests) {
     for (const auto& request : requests) {
         if (request.name.empty()) {
@@ -127,8 +156,10 @@ Result<std::vector<Operation*>> TicketTable::create(std::span<Request> requests)
     std::vector<Operation*> operations;
     operations.reserve(requests.size());
     const std::lock_guard lock(mutex_);
+    Unfinished unfinished(*this, operations);
     for (auto& request : requests) {
         Operation& operation = take_free();
+        operations.push_back(&operation);
         operation.name = &intern(std::move(request.name));
         operation.signature = std::move(request.signature);
         operation.in = request.in;
@@ -137,7 +168,6 @@ Result<std::vector<Operation*>> TicketTable::create(std::span<Request> requests)
         operation.state.store(kIdle, std::memory_order_relaxed);
         operation.head = nullptr;
         operation.next = nullptr;
-        operations.push_back(&operation);
     }
     for (std::size_t index = 0; index < requests.size(); ++index) {
         Operation& head = *operations[index];
@@ -162,6 +192,7 @@ Result<std::vector<Operation*>> TicketTable::create(std::span<Request> requests)
             ++head.unit->users;
         }
     }
+    unfinished.finish();
     return operations;
 }
 
@@ -312,13 +343,20 @@ void TicketTable::recycle(Operation& operation) noexcept {
     operation.failed = false;
     operation.of_plan = false;
     const std::lock_guard lock(mutex_);
+    put_back(operation);
+}
+
+void TicketTable::put_back(Operation& operation) noexcept {
     // Generation first: from here on the old ticket is unknown. 0 is left out, so that no ticket is
     // 0 and none looks like a bare index.
     auto generation = operation.generation.load(std::memory_order_relaxed) + 1;
     operation.generation.store(generation == 0 ? 1 : generation, std::memory_order_release);
     operation.state.store(0, std::memory_order_relaxed);
-    drop_user(*operation.name);
-    drop_user(*operation.unit);
+    for (Name* name : {operation.name, operation.unit}) {
+        if (name != nullptr) {
+            drop_user(*name);
+        }
+    }
     free_.push_back(&operation);
 }
 

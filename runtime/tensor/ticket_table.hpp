@@ -95,10 +95,13 @@ private:
     static constexpr std::size_t kMaxChunks = 16384;
     using Chunk = std::array<Operation, kChunk>;
 
-    Operation& take_free();                // needs mutex_
-    Name& intern(std::string&& text);      // needs mutex_
-    void drop_user(Name& name) noexcept;   // needs mutex_
-    void recycle(Operation& op) noexcept;  // takes mutex_
+    Operation& take_free();                 // needs mutex_
+    Name& intern(std::string&& text);       // needs mutex_
+    void drop_user(Name& name) noexcept;    // needs mutex_
+    void put_back(Operation& op) noexcept;  // needs mutex_
+    void recycle(Operation& op) noexcept;   // takes mutex_
+
+    class Unfinished;
 
     std::mutex mutex_;
     std::unordered_map<std::string_view, std::unique_ptr<Name>> names_;  // guarded by mutex_
