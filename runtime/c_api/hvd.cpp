@@ -44,11 +44,6 @@ int32_t mpi_feature(int32_t feature) {
 
 }  // namespace
 
-std::string& hvd::rt::abi::last_error() noexcept {
-    thread_local std::string sentence;
-    return sentence;
-}
-
 const char* hvd_version(void) {
     return HVD_VERSION_TEXT;
 }
@@ -58,14 +53,16 @@ int32_t hvd_enum_value(const char* name) {
 }
 
 int32_t hvd_feature_value(int32_t feature) {
-    switch (feature) {
-        case HVD_FEATURE_GLOO: return 1;
-        case HVD_FEATURE_NCCL: return hvd::rt::nccl_version();
-        case HVD_FEATURE_MPI: return hvd::rt::is_mpi_built() ? 1 : 0;
-        case HVD_FEATURE_MPI_USED:
-        case HVD_FEATURE_MPI_THREADS: return mpi_feature(feature);
-        default: return 0;
-    }
+    return guarded_value<int32_t>(0, [&]() -> int32_t {
+        switch (feature) {
+            case HVD_FEATURE_GLOO: return 1;
+            case HVD_FEATURE_NCCL: return hvd::rt::nccl_version();
+            case HVD_FEATURE_MPI: return hvd::rt::is_mpi_built() ? 1 : 0;
+            case HVD_FEATURE_MPI_USED:
+            case HVD_FEATURE_MPI_THREADS: return mpi_feature(feature);
+            default: return 0;
+        }
+    });
 }
 
 hvd_status hvd_init(const hvd_init_options* options, hvd_context** context) {
@@ -82,9 +79,14 @@ hvd_status hvd_init(const hvd_init_options* options, hvd_context** context) {
         if (!sets.empty() || wanted.dynamic_process_sets != 0 || wanted.reserved != 0) {
             return no_process_sets();
         }
+        if (is_in_callback() && Context::process().in_world()) {
+            *context = handle();
+            return HVD_OK;
+        }
+        HVD_TRY_STATUS(refuse_in_callback("hvd_init"));
         std::optional<std::chrono::milliseconds> timeout;
         if (wanted.timeout_ms > 0) {
-            timeout = std::chrono::milliseconds(wanted.timeout_ms);
+            timeout = limit_of(wanted.timeout_ms);
         }
         HVD_TRY_STATUS(Context::process().init(timeout, wanted.mpi_comm));
         *context = handle();
@@ -93,11 +95,13 @@ hvd_status hvd_init(const hvd_init_options* options, hvd_context** context) {
 }
 
 hvd_context* hvd_current(void) {
-    return Context::process().in_world() ? handle() : nullptr;
+    return guarded_value<hvd_context*>(
+        nullptr, [] { return Context::process().in_world() ? handle() : nullptr; });
 }
 
 hvd_status hvd_shutdown(hvd_context* context) {
     return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(refuse_in_callback("hvd_shutdown"));
         HVD_TRY(auto* const mine, checked(context));
         return status_of(mine->shutdown());
     });
@@ -149,6 +153,7 @@ hvd_status hvd_run(hvd_context* context,
             return invalid("no place for the tickets");
         }
         tickets[0] = 0;
+        HVD_TRY_STATUS(refuse_in_callback("hvd_run"));
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
         HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
@@ -175,7 +180,7 @@ hvd_status hvd_wait(hvd_context* context, hvd_ticket ticket, int64_t timeout_ms)
         if (TicketTable::is_done(*operation)) {
             return operation->failed ? Result<hvd_status>(operation->error) : HVD_OK;
         }
-        return wait_for(context, {&operation, 1}, timeout_ms);
+        return wait_for("hvd_wait", context, {&operation, 1}, timeout_ms);
     });
 }
 
@@ -193,6 +198,7 @@ hvd_status hvd_wait_any(hvd_context* context,
             HVD_TRY(auto* const operation, find(context, ticket));
             operations.push_back(operation);
         }
+        HVD_TRY_STATUS(refuse_in_callback("hvd_wait_any"));
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
         HVD_TRY(const auto first, world->engine().wait_any(operations, deadline_in(timeout_ms)));
@@ -213,14 +219,8 @@ hvd_status hvd_on_complete(hvd_context* context,
             return invalid("hvd_on_complete: no callback");
         }
         HVD_TRY(auto* const operation, find(context, ticket));
-        return status_of(TicketTable::on_complete(*operation, [=](const Error* error) {
-            if (error == nullptr) {
-                done(argument, HVD_OK, "");
-            } else {
-                const auto status = static_cast<hvd_status>(static_cast<int>(error->code) + 1);
-                done(argument, status, error->message.c_str());
-            }
-        }));
+        return status_of(TicketTable::on_complete(
+            *operation, [=](const Error* error) { call_back(done, argument, error); }));
     });
 }
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 using hvd::Result;
@@ -54,8 +55,11 @@ hvd_status hvd_plan_create(hvd_context* context,
         const int size = world->topology().size;
         HVD_TRY(auto read, hvd::rt::read_requests(requests, count, size));
         HVD_TRY(auto* const tickets, mine->tickets());
+        auto made = std::make_unique<hvd_plan>();
+        made->world_size = size;
         HVD_TRY(auto operations, tickets->create(read));
-        *plan = new hvd_plan{.plan = hvd::rt::make_plan(std::move(operations)), .world_size = size};
+        made->plan = hvd::rt::make_plan(std::move(operations));
+        *plan = made.release();
         return HVD_OK;
     });
 }
@@ -79,12 +83,13 @@ hvd_status hvd_plan_wait(hvd_context* context, hvd_plan* plan, int64_t timeout_m
         if (plan == nullptr) {
             return invalid("hvd_plan_wait: no plan");
         }
-        return wait_for(context, plan->plan.operations, timeout_ms);
+        return wait_for("hvd_plan_wait", context, plan->plan.operations, timeout_ms);
     });
 }
 
 hvd_status hvd_plan_run(hvd_context* context, hvd_plan* plan, int64_t timeout_ms) {
     return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(refuse_in_callback("hvd_plan_run"));
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
         if (plan == nullptr) {
@@ -136,6 +141,7 @@ hvd_status hvd_alloc(hvd_context* context, size_t bytes, void** memory) {
         if (memory == nullptr) {
             return invalid("hvd_alloc: no place for the memory");
         }
+        *memory = nullptr;
         *memory = hvd::rt::allocate_aligned(bytes).release();
         return HVD_OK;
     });

@@ -40,6 +40,7 @@ hvd_status hvd_process_set_add(hvd_context* context,
                                int64_t /*timeout_ms*/,
                                int32_t* id) {
     return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(refuse_in_callback("hvd_process_set_add"));
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY_STATUS(mine->use());
         if (id == nullptr) {
@@ -52,6 +53,7 @@ hvd_status hvd_process_set_add(hvd_context* context,
 
 hvd_status hvd_process_set_remove(hvd_context* context, int32_t id, int64_t /*timeout_ms*/) {
     return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(refuse_in_callback("hvd_process_set_remove"));
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY_STATUS(mine->use());
         if (id == 0) {

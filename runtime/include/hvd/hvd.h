@@ -268,9 +268,13 @@ HVD_API hvd_status hvd_wait_any(hvd_context* context,
                                 size_t* index);
 
 /* Calls `done(argument, status, message)` once when the ticket ends, on the engine's thread or, if
- * it has ended already, on this one. `message` is valid during the call. The callback must not
- * block and must not call hvd_wait; it may submit, and it may release the ticket. One callback a
- * ticket. */
+ * it has ended already, on this one. `message` is valid during the call. One callback a ticket.
+ * The callback must not block. It may submit, start plans and release tickets, this one too. What
+ * waits is refused there with HVD_INVALID_ARGUMENT, and submits nothing: hvd_wait for what is
+ * pending, hvd_wait_any, hvd_run, hvd_plan_wait, hvd_plan_run, hvd_process_set_add and _remove,
+ * hvd_shutdown, and hvd_init unless there is a world, whose context it gives.
+ * A C++ exception that leaves the callback ends there and is logged. The operation had ended before
+ * the call, on all ranks: its status and its result stand, and hvd_on_complete returns HVD_OK. */
 typedef void (*hvd_callback)(void* argument, hvd_status status, const char* message);
 HVD_API hvd_status hvd_on_complete(hvd_context* context,
                                    hvd_ticket ticket,

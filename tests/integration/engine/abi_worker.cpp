@@ -3,7 +3,8 @@
 // Processes for abi_test.cpp, through the C ABI alone:
 //   abi_worker launch N CASE    starts N ranks as mpiexec.hydra would, and waits for them
 //   abi_worker rank CASE        is one of them
-#include "runtime/include/hvd/hvd.h"
+#include "tests/integration/engine/abi_worker.hpp"
+
 #include "runtime/include/hvd/hvd.hpp"
 
 #include <algorithm>
@@ -37,13 +38,15 @@ extern "C" int __lsan_is_turned_off() {
     return is_forked ? 1 : 0;
 }
 
-namespace {
-
-void require(bool condition, const std::string& message) {
+void hvd::test::require(bool condition, const std::string& message) {
     if (!condition) {
         throw std::runtime_error(message + " (" + hvd_last_error() + ")");
     }
 }
+
+namespace {
+
+using hvd::test::require;
 
 void require_sum(hvd::World& world, const std::string& name) {
     std::vector<float> data(100, static_cast<float>(world.rank() + 1));
@@ -343,7 +346,9 @@ int launch(int ranks, const std::string& name) {
 
 int be_rank(const std::string& name) {
     try {
-        kCases.at(name)();
+        auto cases = hvd::test::misuse_cases();
+        cases.insert(kCases.begin(), kCases.end());
+        cases.at(name)();
         return 0;
     } catch (const std::exception& exception) {
         std::fprintf(stderr, "%s: %s\n", name.c_str(), exception.what());
