@@ -124,6 +124,25 @@ void meet_own_job() {
     }
 }
 
+/// By name or as the default, set 0 is the world; what does not exist is refused.
+void world_is_process_set(hvd::World& world) {
+    const auto sets = world.process_sets();
+    require(sets == std::vector{hvd::ProcessSet{}}, "the world alone");
+    const auto ranks = world.ranks_of(sets.front());
+    require(
+        ranks.size() == static_cast<std::size_t>(world.size()) && ranks.back() == world.size() - 1,
+        "ranks of the world");
+    std::vector<float> data{1};
+    world.allreduce("in set 0", std::span(data), {.op = hvd::ReduceOp::sum}, sets.front());
+    require(data.front() == static_cast<float>(world.size()), "sum in set 0");
+    try {
+        world.allreduce("in set 5", std::span(data), {}, {.id = 5});
+        require(false, "a set that does not exist");
+    } catch (const hvd::Failure& failure) {
+        require(std::string(failure.what()).find("process set 5") != std::string::npos, "why");
+    }
+}
+
 void all_operations() {
     auto world = hvd::init();
     const int rank = world.rank();
@@ -139,6 +158,7 @@ void all_operations() {
     world.allreduce("average", std::span(average));
     require(average.front() == size - 1, "average");
     world.barrier();
+    world_is_process_set(world);
 
     // One unit of two types and two operations of its own.
     std::vector<float> a{1};
