@@ -208,7 +208,9 @@ Result<std::vector<Request>> read_requests(const hvd_request* requests,
                        std::to_string(kMostRequests) + " are possible");
     }
     const auto size = requests->struct_size;
-    std::vector<Request> read;  // grows with what is there, whatever `count` says
+    HVD_TRY_STATUS(abi::check_struct(requests, size));
+    std::vector<Request> read;  // of usual calls all at once, of others as far as they are there
+    read.reserve(std::min<std::size_t>(count, 1024));
     for (std::size_t index = 0; index < count; ++index) {
         HVD_TRY(const auto raw, abi::read(abi::element(requests, index, size), size));
         if (raw.name == nullptr || *raw.name == '\0') {
