@@ -5,9 +5,9 @@
 
 namespace hvd::coll {
 
-Result<std::unique_ptr<Work>> Backend::start(const Task& task) {
+Result<std::unique_ptr<Work>> Communicator::start(const Task& task) {
     if (broken_) {
-        return Error{Errc::aborted, std::string(name()) + ": an earlier collective failed"};
+        return Error{Errc::aborted, std::string(name_) + ": an earlier collective failed"};
     }
     // The only place where an exception from a vendor check becomes a value: each backend may then
     // use throwing wrappers inside, and the engine never needs a try block.
@@ -15,11 +15,11 @@ Result<std::unique_ptr<Work>> Backend::start(const Task& task) {
         return do_start(task);
     } catch (const Exception& exception) {
         broken_ = true;
-        return Error(exception.error()).context(name());
+        return Error(exception.error()).context(name_);
     }
 }
 
-void Backend::abort(const Error& cause) {
+void Communicator::abort(const Error& cause) {
     broken_ = true;
     do_abort(cause);
 }

@@ -11,17 +11,12 @@
 namespace hvd::coll {
 
 /// What all backends have in common that work on the host's memory: they take any task on it, with
-/// one score, and read and write its segments themselves.
+/// one score.
 class HostBackend : public Backend {
 public:
     [[nodiscard]] std::string_view name() const noexcept final { return traits_.name; }
-    [[nodiscard]] int score(const Task& task) const noexcept final {
-        return task.device.is_host() ? traits_.score : 0;
-    }
-    [[nodiscard]] bool gathers(const Task&) const noexcept final { return true; }
-    [[nodiscard]] std::span<std::byte> workspace(std::size_t bytes) final {
-        workspace_.resize(bytes);
-        return workspace_;
+    [[nodiscard]] int score(const Task& task, const ProcessSet& set) const noexcept final {
+        return task.device.is_host() && serves(task, set) ? traits_.score : 0;
     }
     [[nodiscard]] std::size_t fusion_bytes() const noexcept final { return traits_.fusion_bytes; }
 
@@ -35,7 +30,24 @@ protected:
     explicit HostBackend(const Traits& traits) : traits_(traits) {}
 
 private:
+    [[nodiscard]] virtual bool serves(const Task& task, const ProcessSet& set) const noexcept = 0;
+
     Traits traits_;
+};
+
+/// Their communicators read and write a task's segments themselves.
+class HostCommunicator : public Communicator {
+public:
+    [[nodiscard]] bool gathers(const Task&) const noexcept final { return true; }
+    [[nodiscard]] std::span<std::byte> workspace(std::size_t bytes) final {
+        workspace_.resize(bytes);
+        return workspace_;
+    }
+
+protected:
+    explicit HostCommunicator(const Backend& backend) : Communicator(backend.name()) {}
+
+private:
     std::vector<std::byte> workspace_;
 };
 

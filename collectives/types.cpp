@@ -9,6 +9,8 @@ std::string_view to_string(Op op) noexcept {
         case Op::allgather: return "allgather";
         case Op::broadcast: return "broadcast";
         case Op::barrier: return "barrier";
+        case Op::alltoall: return "alltoall";
+        case Op::reducescatter: return "reducescatter";
     }
     return "unknown operation";
 }
@@ -20,6 +22,7 @@ std::string_view to_string(ReduceOp op) noexcept {
         case ReduceOp::min: return "min";
         case ReduceOp::max: return "max";
         case ReduceOp::product: return "product";
+        case ReduceOp::adasum: return "adasum";
     }
     return "unknown reduction";
 }

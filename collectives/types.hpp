@@ -10,9 +10,16 @@
 
 namespace hvd::coll {
 
-enum class Op : std::uint8_t { allreduce, allgather, broadcast, barrier };
+enum class Op : std::uint8_t {
+    allreduce,
+    allgather,
+    broadcast,
+    barrier,
+    alltoall,
+    reducescatter,
+};
 
-enum class ReduceOp : std::uint8_t { average, sum, min, max, product };
+enum class ReduceOp : std::uint8_t { average, sum, min, max, product, adasum };
 
 enum class DataType : std::uint8_t {
     boolean,
@@ -72,17 +79,27 @@ struct Device {
 /// One tensor, or a part of one, as contiguous memory.
 ///
 /// allreduce, broadcast: `in` and `out` hold `count` elements each and may be the same memory.
-/// allgather: `in` holds `count` elements, `out` holds the elements of all ranks in rank order, and
-///            `counts[r]` says how many are rank r's (so counts[own rank] == count).
+/// allgather      `in` holds `count` elements; `out` holds the elements of all members, in the
+/// order
+///                of their places. `counts[p]` is how many place p gives: counts[own] == count.
+/// alltoall       `in` holds `count` elements. The first `send_counts[0]` of them go to place 0,
+/// the
+///                next `send_counts[1]` to place 1, and so on; what is left over goes nowhere.
+///                `out` holds `counts[p]` elements from each place p, in the order of the places.
+/// reducescatter  `in` holds `count` elements, of which place p gets the `counts[p]` that follow
+///                those of the places before it. `out` holds counts[own]; it may be the memory of
+///                `in` where these begin.
 struct Segment {
     const std::byte* in = nullptr;
     std::byte* out = nullptr;
     std::size_t count = 0;
     std::vector<std::size_t> counts{};
+    std::vector<std::size_t> send_counts{};
 };
 
-/// One collective over all ranks of a group. Ranks that start a task together give the same values
-/// in every field but the addresses (and, for allgather, each segment's own `count`).
+/// One collective over all members of a process set. Members that start a task together give the
+/// same values in every field but the addresses (and, for allgather and alltoall, each segment's
+/// own `count`, and for alltoall the counts: what place p sends to q is what q gets from p).
 struct Task {
     Op op = Op::allreduce;
     ReduceOp reduce = ReduceOp::sum;
@@ -90,8 +107,9 @@ struct Task {
     Device device{};
     double prescale = 1;   // applied to every input as it is read
     double postscale = 1;  // applied once, to the reduced value; average divides here too
-    int root = 0;          // broadcast: the group's rank whose `in` everybody gets
+    int root = 0;          // broadcast: the place in the set whose `in` everybody gets
     std::vector<Segment> segments{};
+    int divisor = 0;  // average divides by it; 0: by the number of members
 };
 
 /// Bytes that one rank puts in.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/task_environment.hpp"
 
-#include "collectives/rendezvous/launch_env.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
 #include "launcher/agent/gpu_facts.hpp"
 #include "launcher/agent/spawner.hpp"
 #include "launcher/plan/gpu_shares.hpp"

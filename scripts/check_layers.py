@@ -10,55 +10,63 @@ import pathlib
 import re
 import sys
 
-# What a folder may include besides itself. A name stands for the files of exactly that layer: one
-# folder below a top-level folder together with its sub-folders, or, without a slash, the files
-# directly in the top-level folder. Tests may include anything and are not in the table.
+# What a folder may include besides itself. A row stands for the files of that folder and of those
+# below it that have no row of their own; a top-level folder's row stands for its own files only.
+# Tests may include anything and are not in the table.
 BASE = {"collectives/base"}
-STORE = BASE | {"collectives", "collectives/rendezvous"}
-NET = STORE | {"collectives/net"}
-BACKEND = STORE | {"collectives/algorithms"}
-PLAN = STORE | {"launcher/hosts", "launcher/plan"}
+SEAMS = BASE | {"collectives"}
+CONTRACT = BASE | {"collectives", "collectives/launch_contract"}
+STORE = CONTRACT | {"collectives/rendezvous"}
+SHM = STORE | {"collectives/transport/shm"}
+TCP = STORE | {"collectives/transport/tcp"}
+BACKEND = SEAMS | {"collectives/algorithms", "collectives/reduce", "collectives/transport"}
+PLAN = CONTRACT | {"launcher/hosts", "launcher/plan"}
 REMOTE = PLAN | {"launcher/wire", "launcher/net", "launcher/remote"}
 
 TABLE: dict[str, set[str]] = {
     "collectives/base": set(),
     "collectives": BASE,
-    "collectives/rendezvous": BASE | {"collectives"},
-    "collectives/algorithms": BASE | {"collectives"},
+    "collectives/launch_contract": SEAMS,
+    "collectives/rendezvous": CONTRACT,
+    "collectives/rendezvous/tcp": TCP,
+    "collectives/transport": SEAMS,
+    "collectives/transport/shm": STORE,
+    "collectives/transport/tcp": STORE,
+    "collectives/reduce": SEAMS,
+    "collectives/algorithms": SEAMS | {"collectives/reduce", "collectives/transport"},
     "collectives/self": BACKEND,
-    "collectives/shm": BACKEND,
-    "collectives/mpi": BACKEND,
-    "collectives/net": STORE,
-    "collectives/tcp": BACKEND | {"collectives/net"},
-    "collectives/meeting": NET,
+    "collectives/shm": BACKEND | {"collectives/transport/shm"},
+    "collectives/mpi": BACKEND | {"collectives/launch_contract"},
+    "collectives/tcp": BACKEND | {"collectives/transport/tcp"},
     "collectives/selector": BACKEND
-    | {"collectives/mpi", "collectives/net"}
-    | {"collectives/self", "collectives/shm", "collectives/tcp"},
+    | {"collectives/transport/shm", "collectives/transport/tcp"}
+    | {"collectives/mpi", "collectives/self", "collectives/shm", "collectives/tcp"},
     "runtime/include": set(),
-    "runtime/tensor": BASE | {"collectives"},
-    "runtime/negotiation": BASE | {"collectives", "runtime/tensor"},
-    "runtime/fusion": BASE | {"collectives"},
-    "runtime/control": NET | {"runtime/negotiation"},
-    "runtime/execution": BASE | {"collectives", "runtime/tensor", "runtime/fusion"},
-    "runtime/engine": BASE
-    | {"collectives", "collectives/net", "runtime/tensor", "runtime/negotiation"}
+    "runtime/tensor": SEAMS,
+    "runtime/negotiation": SEAMS | {"runtime/tensor"},
+    "runtime/fusion": SEAMS,
+    "runtime/control": SHM | TCP | {"runtime/negotiation"},
+    "runtime/execution": SEAMS | {"runtime/tensor", "runtime/fusion"},
+    "runtime/engine": SEAMS
+    | {"collectives/transport/tcp", "runtime/tensor", "runtime/negotiation"}
     | {"runtime/control", "runtime/fusion", "runtime/execution"},
-    "runtime/bootstrap": NET
-    | {"collectives/meeting", "collectives/mpi", "collectives/selector"}
+    "runtime/bootstrap": SHM
+    | TCP
+    | {"collectives/rendezvous/tcp", "collectives/mpi", "collectives/selector"}
     | {"runtime/control", "runtime/engine", "runtime/tensor"},
-    "runtime/c_api": BASE
-    | {"collectives", "runtime/include", "runtime/tensor", "runtime/engine", "runtime/bootstrap"},
+    "runtime/c_api": SEAMS
+    | {"runtime/include", "runtime/tensor", "runtime/engine", "runtime/bootstrap"},
     "runtime/tensorflow": {"runtime/include"},
-    "launcher/hosts": STORE,
+    "launcher/hosts": CONTRACT,
     "launcher/net": BASE,
     "launcher/output": BASE,
-    "launcher/cli": BASE | {"collectives/net", "launcher/hosts", "launcher/output"},
-    "launcher/plan": STORE | {"launcher/hosts"},
+    "launcher/cli": BASE | {"collectives/transport/tcp", "launcher/hosts", "launcher/output"},
+    "launcher/plan": CONTRACT | {"launcher/hosts"},
     "launcher/mpi": PLAN,
     "launcher/wire": PLAN,
-    "launcher/agent": PLAN | {"launcher/wire", "collectives/net"},
+    "launcher/agent": PLAN | {"launcher/wire", "collectives/transport/tcp"},
     "launcher/remote": PLAN
-    | {"launcher/wire", "launcher/net", "launcher/agent", "collectives/net"},
+    | {"launcher/wire", "launcher/net", "launcher/agent", "collectives/transport/tcp"},
     "launcher/doctor": REMOTE | {"launcher/supervise"},
     "launcher/supervise": REMOTE | {"launcher/output"},
     "launcher": REMOTE
@@ -67,7 +75,7 @@ TABLE: dict[str, set[str]] = {
     "apps/horovodrun": BASE | {"launcher", "launcher/cli", "launcher/remote"},
     "apps/hvd-agent": BASE | {"launcher/agent", "launcher/wire"},
     "apps/hvd-gpu-probe": BASE,
-    "apps/hvd-bench": STORE | {"collectives/selector", "runtime/include"},
+    "apps/hvd-bench": SEAMS | {"collectives/selector", "runtime/include"},
 }
 
 TOP_FOLDERS = sorted({layer.split("/")[0] for layer in TABLE})
@@ -76,8 +84,12 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
 def layer_of(path: str) -> str:
+    """The nearest folder above the file that has a row; without one, the folder itself."""
     folders = path.split("/")[:-1]
-    return "/".join(folders[:2])
+    for depth in range(len(folders), 1, -1):
+        if (layer := "/".join(folders[:depth])) in TABLE:
+            return layer
+    return "/".join(folders)
 
 
 def complaint(source: str, bracket: str, target: str) -> str | None:

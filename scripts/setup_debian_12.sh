@@ -23,10 +23,17 @@ packages=(
     ca-certificates python3 python3-venv
 )
 
+# Where this is x86: the same for 64-bit Arm, compiled across and tested in qemu (the preset aarch64).
+native=$(dpkg --print-architecture)
+if [[ $native == amd64 ]]; then
+    packages+=(g++-aarch64-linux-gnu qemu-user
+        libfmt-dev:arm64 libsodium-dev:arm64 libspdlog-dev:arm64)
+fi
+
 # A package that is known but not installed has another status; an unknown one is an error line.
 # shellcheck disable=SC2016 # ${...} is dpkg-query's format
-installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "${packages[@]}" 2>/dev/null |
-    sed -n 's/^ii  *//p' || true)
+installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}:${Architecture}\n' "${packages[@]}" \
+    2>/dev/null | sed -n "s/:\\(all\\|$native\\)\$//; s/^ii  *//p" || true)
 missing=()
 for package in "${packages[@]}"; do
     grep -qxF "$package" <<<"$installed" || missing+=("$package")
@@ -38,6 +45,7 @@ if ((${#missing[@]} == 0)); then
 fi
 if ((EUID != 0)); then
     echo "setup: missing system packages: ${missing[*]}" >&2
+    [[ "${missing[*]}" != *:arm64* ]] || echo "setup: first: dpkg --add-architecture arm64" >&2
     echo "setup: ask an administrator for: apt-get install --no-install-recommends ${missing[*]}" >&2
     exit 1
 fi
@@ -50,6 +58,7 @@ if [[ ! -e $policy ]]; then
     chmod 755 "$policy"
 fi
 export DEBIAN_FRONTEND=noninteractive
+[[ "${missing[*]}" != *:arm64* ]] || dpkg --add-architecture arm64
 apt-get update
 apt-get install -y --no-install-recommends "${missing[@]}"
 if command -v systemctl >/dev/null; then

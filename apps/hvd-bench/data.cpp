@@ -12,16 +12,17 @@ namespace {
 constexpr int kPeriod = 61;  // a prime: never in step with chunks
 
 /// A whole number from 0 to 3, so that sums and products of a few ranks are exact in a byte; for
-/// the average times the number of ranks, so that it is whole, too.
+/// the average times the number of ranks, so that it is whole, too. For Adasum the same on all
+/// ranks, since that of equal vectors is the vector.
 std::int64_t element(const Shape& shape, int rank, std::uint64_t round, std::size_t index) {
-    const auto mixed = (index + round + static_cast<std::uint64_t>(rank) * 7) % kPeriod;
+    const auto who = shape.reduce == ReduceOp::adasum && reduces(shape.collective) ? 0 : rank;
+    const auto mixed = (index + round + static_cast<std::uint64_t>(who) * 7) % kPeriod;
     if (shape.type == coll::DataType::boolean) {
         return static_cast<std::int64_t>(mixed & 1);
     }
     const auto small = static_cast<std::int64_t>(mixed & 3);
-    return shape.op == coll::Op::allreduce && shape.reduce == coll::ReduceOp::average
-               ? small * shape.size
-               : small;
+    return reduces(shape.collective) && shape.reduce == ReduceOp::average ? small * shape.size
+                                                                          : small;
 }
 
 std::int64_t reduced(const Shape& shape, std::uint64_t round, std::size_t index) {
@@ -29,11 +30,12 @@ std::int64_t reduced(const Shape& shape, std::uint64_t round, std::size_t index)
     for (int rank = 1; rank < shape.size; ++rank) {
         const auto next = element(shape, rank, round, index);
         switch (shape.reduce) {
-            case coll::ReduceOp::average:
-            case coll::ReduceOp::sum: value += next; break;
-            case coll::ReduceOp::min: value = std::min(value, next); break;
-            case coll::ReduceOp::max: value = std::max(value, next); break;
-            case coll::ReduceOp::product: value *= next; break;
+            case ReduceOp::average:
+            case ReduceOp::sum: value += next; break;
+            case ReduceOp::min: value = std::min(value, next); break;
+            case ReduceOp::max: value = std::max(value, next); break;
+            case ReduceOp::product: value *= next; break;
+            case ReduceOp::adasum: break;
         }
     }
     return shape.type == coll::DataType::boolean ? std::min<std::int64_t>(value, 1) : value;
@@ -77,17 +79,27 @@ void store(coll::DataType type, std::byte* place, std::int64_t value) {
     }
 }
 
+std::int64_t expected_sum(const Shape& shape, std::uint64_t round, std::size_t index) {
+    const auto value = reduced(shape, round, index);
+    return shape.reduce == ReduceOp::average ? value / shape.size : value;
+}
+
 /// What `output[index]` must be.
 std::int64_t expected(const Shape& shape, std::uint64_t round, std::size_t index) {
     const auto count = std::max<std::size_t>(shape.count, 1);
-    switch (shape.op) {
-        case coll::Op::broadcast: return element(shape, kBroadcastRoot, round, index);
-        case coll::Op::allgather:
+    const auto share = std::max<std::size_t>(shape.count / static_cast<std::size_t>(shape.size), 1);
+    const auto mine = static_cast<std::size_t>(shape.rank) * share;  // where this rank's begins
+    switch (shape.collective) {
+        case Collective::allreduce: return expected_sum(shape, round, index);
+        case Collective::reducescatter: return expected_sum(shape, round, mine + index);
+        case Collective::broadcast: return element(shape, shape.root, round, index);
+        case Collective::allgather:
             return element(shape, static_cast<int>(index / count), round, index % count);
-        default: break;
+        case Collective::alltoall:
+            return element(shape, static_cast<int>(index / share), round, mine + index % share);
+        case Collective::barrier: break;
     }
-    const auto value = reduced(shape, round, index);
-    return shape.reduce == coll::ReduceOp::average ? value / shape.size : value;
+    return 0;
 }
 
 }  // namespace

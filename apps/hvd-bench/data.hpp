@@ -4,6 +4,7 @@
 // positions and rounds, so that an old or a foreign value is seen.
 #pragma once
 
+#include "apps/hvd-bench/options.hpp"
 #include "collectives/types.hpp"
 
 #include <cstddef>
@@ -14,15 +15,15 @@ namespace hvd::bench {
 
 /// What a line of the table is about.
 struct Shape {
-    coll::Op op = coll::Op::allreduce;
-    coll::ReduceOp reduce = coll::ReduceOp::sum;
+    Collective collective = Collective::allreduce;
+    ReduceOp reduce = ReduceOp::sum;
     coll::DataType type = coll::DataType::f32;
     int rank = 0;
     int size = 1;
-    std::size_t count = 0;  // elements of one rank
+    int root = 0;
+    std::size_t count =
+        0;  // elements of one rank's input; a multiple of `size` where shares go out
 };
-
-inline constexpr int kBroadcastRoot = 0;
 
 /// Fills this rank's input of round `round`.
 void fill_input(const Shape& shape, std::uint64_t round, std::span<std::byte> input);

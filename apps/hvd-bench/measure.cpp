@@ -15,8 +15,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kWarmUp = 3;
-
 double microseconds(Clock::duration span) {
     return std::chrono::duration<double, std::micro>(span).count();
 }
@@ -31,16 +29,18 @@ int iterations_for(const Options& options, std::size_t bytes) {
 class Calls {
 public:
     Calls(World& world, const Options& options, std::size_t bytes)
-        : shape_{.op = options.op,
+        : shape_{.collective = options.collective,
                  .reduce = options.reduce,
                  .type = options.type,
                  .rank = world.rank(),
                  .size = world.size(),
-                 .count =
-                     options.op == coll::Op::barrier ? 0 : bytes / coll::size_of(options.type)},
+                 .root = options.root,
+                 .count = options.collective == Collective::barrier
+                              ? 0
+                              : bytes / coll::size_of(options.type)},
           input_(shape_.count * coll::size_of(shape_.type)),
           output_(input_.size()) {
-        const auto name = std::string(to_string(options.op)) + "." + std::to_string(bytes);
+        const auto name = std::string(to_string(options.collective)) + "." + std::to_string(bytes);
         // The loop repeats the same call, so that its input must stay as it is; touch rewrites it.
         loop_ = create(world, name + ".loop", output_.data());
         touch_ = create(world, name + ".touch", input_.data());
@@ -62,10 +62,10 @@ public:
     void fill(std::uint64_t round) { fill_input(shape_, round, input_); }
 
     [[nodiscard]] std::size_t errors(Mode mode, std::uint64_t round) {
-        if (shape_.op == coll::Op::barrier) {
+        if (shape_.collective == Collective::barrier) {
             return 0;
         }
-        if (shape_.op != coll::Op::allgather) {
+        if (has_place()) {
             return count_errors(shape_, round, mode == Mode::loop ? output_ : input_);
         }
         hvd_tensor all{};
@@ -80,6 +80,12 @@ public:
 private:
     [[nodiscard]] hvd_plan* plan(Mode mode) const { return mode == Mode::loop ? loop_ : touch_; }
 
+    /// Whether the result is as large as the input; otherwise the library has memory for it.
+    [[nodiscard]] bool has_place() const {
+        return shape_.collective == Collective::allreduce ||
+               shape_.collective == Collective::broadcast;
+    }
+
     [[nodiscard]] hvd_plan* create(World& world, const std::string& name, std::byte* out) {
         context_ = world.context();
         const auto extent = static_cast<std::int64_t>(shape_.count);
@@ -91,18 +97,16 @@ private:
         in.dtype = static_cast<std::int32_t>(shape_.type);
         hvd_tensor to = in;
         to.data = out;
-        const bool has_in = shape_.op != coll::Op::barrier;
-        const bool has_out = has_in && shape_.op != coll::Op::allgather;
         hvd_request request{};
         request.struct_size = sizeof request;
         request.name = name.c_str();
-        request.in = has_in ? &in : nullptr;
-        request.out = has_out ? &to : nullptr;
+        request.in = shape_.collective == Collective::barrier ? nullptr : &in;
+        request.out = has_place() ? &to : nullptr;
         request.prescale = 1;
         request.postscale = 1;
-        request.op = static_cast<std::int32_t>(shape_.op);
+        request.op = static_cast<std::int32_t>(shape_.collective);
         request.reduce_op = static_cast<std::int32_t>(shape_.reduce);
-        request.root = kBroadcastRoot;
+        request.root = shape_.root;
         hvd_plan* plan = nullptr;
         const auto status = hvd_plan_create(context_, &request, 1, &plan);
         if (status != HVD_OK) {
@@ -167,17 +171,19 @@ Line measure(World& world, const Options& options, Mode mode, std::size_t bytes)
     Calls calls(world, options, bytes);
     const int iterations = iterations_for(options, bytes);
     double wrong = 0;
-    for (std::uint64_t round = 0; round < kWarmUp; ++round) {
-        calls.fill(round);
+    const auto check = [&](std::uint64_t round) {
+        wrong += options.checks ? static_cast<double>(calls.errors(mode, round)) : 0;
+    };
+    for (int round = 0; round < options.warm_up; ++round) {
+        calls.fill(static_cast<std::uint64_t>(round));
         calls.run(mode);
-        wrong += static_cast<double>(calls.errors(mode, round));
+        check(static_cast<std::uint64_t>(round));
     }
     constexpr std::uint64_t kLoopRound = 5;
     calls.fill(kLoopRound);
     const double time = mode == Mode::loop ? time_loop(world, calls, iterations)
                                            : time_touch(world, calls, iterations);
-    const auto last = mode == Mode::loop ? kLoopRound : static_cast<std::uint64_t>(iterations - 1);
-    wrong += static_cast<double>(calls.errors(mode, last));
+    check(mode == Mode::loop ? kLoopRound : static_cast<std::uint64_t>(iterations - 1));
     return {.mode = mode,
             .bytes = bytes,
             .time_us = time,

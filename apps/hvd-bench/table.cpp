@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/hvd-bench/table.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <string_view>
 
 namespace hvd::bench {
 namespace {
-
-std::string_view to_string(Mode mode) {
-    return mode == Mode::loop ? "loop" : "touch";
-}
 
 template <class... Arguments>
 std::string formatted(const char* format, Arguments... arguments) {
@@ -20,8 +17,12 @@ std::string formatted(const char* format, Arguments... arguments) {
 }
 
 /// The reduce operation, where there is one.
-std::string op_of(const Options& options) {
-    return options.op == coll::Op::allreduce ? std::string(coll::to_string(options.reduce)) : "-";
+std::string_view op_of(const Options& options) {
+    return reduces(options.collective) ? to_string(options.reduce) : "-";
+}
+
+std::string quoted(std::string_view text) {
+    return '"' + std::string(text) + '"';
 }
 
 }  // namespace
@@ -30,32 +31,44 @@ Bandwidth bandwidth_of(const Options& options, const Line& line, int ranks) {
     if (line.time_us <= 0) {
         return {};
     }
-    const auto bytes = static_cast<double>(line.bytes);
+    const double one = static_cast<double>(line.bytes) / line.time_us / 1000;
     const double share = static_cast<double>(ranks - 1) / ranks;
-    switch (options.op) {
-        case coll::Op::allreduce: {
-            const double algorithm = bytes / line.time_us / 1000;
-            return {.algorithm = algorithm, .bus = algorithm * 2 * share};
-        }
-        case coll::Op::allgather: {
-            // nccl-tests counts what each rank receives.
-            const double algorithm = bytes * ranks / line.time_us / 1000;
-            return {.algorithm = algorithm, .bus = algorithm * share};
-        }
-        case coll::Op::broadcast: {
-            const double algorithm = bytes / line.time_us / 1000;
-            return {.algorithm = algorithm, .bus = algorithm};
-        }
-        case coll::Op::barrier: break;
+    switch (options.collective) {
+        case Collective::allreduce: return {.algorithm = one, .bus = one * 2 * share};
+        case Collective::alltoall:
+        case Collective::reducescatter: return {.algorithm = one, .bus = one * share};
+        case Collective::allgather:  // nccl-tests counts what each rank receives
+            return {.algorithm = one * ranks, .bus = one * ranks * share};
+        case Collective::broadcast: return {.algorithm = one, .bus = one};
+        case Collective::barrier: break;
     }
     return {};
 }
 
+std::vector<std::size_t> sizes_of(const Options& options, int ranks) {
+    if (options.collective == Collective::barrier) {
+        return {0};
+    }
+    const bool gives_shares = options.collective == Collective::alltoall ||
+                              options.collective == Collective::reducescatter;
+    const auto whole =
+        coll::size_of(options.type) * (gives_shares ? static_cast<std::size_t>(ranks) : 1);
+    std::vector<std::size_t> sizes;
+    for (auto bytes = options.min_bytes; bytes <= options.max_bytes;) {
+        const auto sent = bytes - bytes % whole;
+        if (sent != 0 && (sizes.empty() || sizes.back() != sent)) {
+            sizes.push_back(sent);
+        }
+        bytes = options.step_bytes != 0 ? bytes + options.step_bytes
+                                        : std::max<std::size_t>(bytes, 1) * options.factor;
+    }
+    return sizes;
+}
+
 std::string table_header(const Options& options, int ranks) {
-    return formatted("# %s of %s, %s, %d ranks, through the C ABI\n",
-                     std::string(coll::to_string(options.op)).c_str(),
-                     std::string(coll::to_string(options.type)).c_str(), op_of(options).c_str(),
-                     ranks) +
+    return "# " + std::string(to_string(options.collective)) + " of " +
+           std::string(coll::to_string(options.type)) + ", " + std::string(op_of(options)) + ", " +
+           std::to_string(ranks) + " ranks, through the C ABI\n" +
            formatted("#%11s  %5s  %12s  %10s  %10s  %6s\n", "bytes", "mode", "time (us)",
                      "algbw GB/s", "busbw GB/s", "errors");
 }
@@ -70,10 +83,30 @@ std::string table_line(const Options& options, const Line& line, int ranks) {
 std::string csv_line(const Options& options, const Line& line, int ranks) {
     const auto bandwidth = bandwidth_of(options, line, ranks);
     return formatted("%s,%s,%s,%zu,%d,%s,%.3f,%.4f,%.4f,%zu\n",
-                     std::string(coll::to_string(options.op)).c_str(),
-                     std::string(coll::to_string(options.type)).c_str(), op_of(options).c_str(),
-                     line.bytes, ranks, std::string(to_string(line.mode)).c_str(), line.time_us,
-                     bandwidth.algorithm, bandwidth.bus, line.errors);
+                     std::string(to_string(options.collective)).c_str(),
+                     std::string(coll::to_string(options.type)).c_str(),
+                     std::string(op_of(options)).c_str(), line.bytes, ranks,
+                     std::string(to_string(line.mode)).c_str(), line.time_us, bandwidth.algorithm,
+                     bandwidth.bus, line.errors);
+}
+
+std::string json_text(const Options& options, std::span<const Line> lines, int ranks) {
+    std::string text = "{\"collective\": " + quoted(to_string(options.collective)) +
+                       ", \"dtype\": " + quoted(coll::to_string(options.type)) +
+                       ", \"op\": " + quoted(op_of(options)) +
+                       ", \"ranks\": " + std::to_string(ranks) +
+                       ", \"version\": " + quoted(hvd_version()) + ",\n \"lines\": [";
+    const char* separator = "\n";
+    for (const auto& line : lines) {
+        const auto bandwidth = bandwidth_of(options, line, ranks);
+        text += separator + ("  {\"bytes\": " + std::to_string(line.bytes)) +
+                ", \"mode\": " + quoted(to_string(line.mode)) +
+                formatted(", \"time_us\": %.3f, \"algbw\": %.4f, \"busbw\": %.4f, ", line.time_us,
+                          bandwidth.algorithm, bandwidth.bus) +
+                "\"errors\": " + std::to_string(line.errors) + "}";
+        separator = ",\n";
+    }
+    return text + "\n ]}\n";
 }
 
 }  // namespace hvd::bench

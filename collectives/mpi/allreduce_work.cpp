@@ -6,9 +6,9 @@
 // elements (MPI_Ialltoallv), adds them up in rank order, and the sums go to everybody
 // (MPI_Iallgatherv). That is 2 (n-1)/n of the bytes for each rank, the least there can be. Large
 // tensors go in rounds; small ones go to everybody at once, and everybody adds up.
-#include "collectives/algorithms/cpu_reduce.hpp"
-#include "collectives/algorithms/strip.hpp"
+#include "collectives/algorithms/scatter_list.hpp"
 #include "collectives/mpi/works.hpp"
+#include "collectives/reduce/reducer.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -26,11 +26,11 @@ public:
         : SteppedWork(the_state),
           element_bytes_(size_of(task.type)),
           reducer_(task, communicator().size()),
-          strips_(task) {
+          lists_(task) {
         const auto most = std::max(kRoundBytes, kLeastPart * ranks()) / element_bytes_;
-        round_bytes_ = std::min(strips_.bytes(), most * element_bytes_);
+        round_bytes_ = std::min(lists_.bytes(), most * element_bytes_);
         if (is_direct()) {
-            inputs_ = state().first.need(strips_.bytes() * ranks());
+            inputs_ = state().first.need(lists_.bytes() * ranks());
         } else {
             whole_ = state().first.need(round_bytes_);
             // The slices of a round differ by one element.
@@ -41,7 +41,7 @@ public:
 private:
     enum class Step { begin, direct, collect, spread };
 
-    [[nodiscard]] bool is_direct() const noexcept { return strips_.bytes() <= kDirectBytes; }
+    [[nodiscard]] bool is_direct() const noexcept { return lists_.bytes() <= kDirectBytes; }
 
     [[nodiscard]] Result<bool> advance() override {
         switch (step_) {
@@ -53,14 +53,14 @@ private:
                 done_ += round().size();
                 break;
         }
-        if (done_ == strips_.bytes()) {
+        if (done_ == lists_.bytes()) {
             return false;
         }
         return is_direct() ? begin_direct() : begin_collect();
     }
 
     [[nodiscard]] Range round() const noexcept {
-        return {done_, std::min(done_ + round_bytes_, strips_.bytes())};
+        return {done_, std::min(done_ + round_bytes_, lists_.bytes())};
     }
 
     /// The slice of this round that the rank adds up.
@@ -69,28 +69,28 @@ private:
     }
 
     void copy_in(Range range, std::byte* to) const {
-        strips_.in.for_each(range.begin, range.end,
-                            [&](const std::byte* memory, std::size_t bytes, std::size_t offset) {
-                                std::memcpy(to + offset, memory, bytes);
-                            });
+        lists_.in.for_each(range.begin, range.end,
+                           [&](const std::byte* memory, std::size_t bytes, std::size_t offset) {
+                               std::memcpy(to + offset, memory, bytes);
+                           });
     }
 
     [[nodiscard]] Result<bool> begin_direct() {
         step_ = Step::direct;
-        copy_in(round(), inputs_ + rank() * strips_.bytes());
+        copy_in(round(), inputs_ + rank() * lists_.bytes());
         Layout everybody;
         for (std::size_t peer = 0; peer < ranks(); ++peer) {
-            everybody.append(strips_.bytes());
+            everybody.append(lists_.bytes());
         }
         HVD_TRY_STATUS(communicator().allgather(inputs_, std::move(everybody)));
         return true;
     }
 
     void reduce_to_out() {
-        strips_.out.for_each(0, strips_.bytes(),
-                             [&](std::byte* to, std::size_t bytes, std::size_t offset) {
-                                 reduce(offset, strips_.bytes(), to, bytes);
-                             });
+        lists_.out.for_each(0, lists_.bytes(),
+                            [&](std::byte* to, std::size_t bytes, std::size_t offset) {
+                                reduce(offset, lists_.bytes(), to, bytes);
+                            });
     }
 
     [[nodiscard]] Result<bool> begin_collect() {
@@ -134,15 +134,15 @@ private:
     }
 
     void copy_out() {
-        strips_.out.for_each(round().begin, round().end,
-                             [&](std::byte* memory, std::size_t bytes, std::size_t offset) {
-                                 std::memcpy(memory, whole_ + offset, bytes);
-                             });
+        lists_.out.for_each(round().begin, round().end,
+                            [&](std::byte* memory, std::size_t bytes, std::size_t offset) {
+                                std::memcpy(memory, whole_ + offset, bytes);
+                            });
     }
 
     std::size_t element_bytes_;
     Reducer reducer_;
-    Strips strips_;
+    TaskLists lists_;
     std::size_t round_bytes_ = 0;
     std::byte* whole_ = nullptr;   // this round: inputs first, then results
     std::byte* inputs_ = nullptr;  // of all ranks, for what this one adds up

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives that only move bytes: what a rank puts in is one strip of bytes, which goes in
+// Collectives that only move bytes: what a rank puts in is one list of bytes, which goes in
 // rounds.
-#include "collectives/algorithms/strip.hpp"
+#include "collectives/algorithms/scatter_list.hpp"
 #include "collectives/mpi/works.hpp"
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 namespace hvd::coll::mpi {
 namespace {
 
-void copy_in(const InStrip& from, std::size_t begin, std::size_t end, std::byte* to) {
+void copy_in(const InList& from, std::size_t begin, std::size_t end, std::byte* to) {
     from.for_each(begin, end, [&](const std::byte* memory, std::size_t bytes, std::size_t offset) {
         std::memcpy(to + offset, memory, bytes);
     });
 }
 
-void copy_out(const std::byte* from, const OutStrip& to, std::size_t begin, std::size_t end) {
+void copy_out(const std::byte* from, const OutList& to, std::size_t begin, std::size_t end) {
     to.for_each(begin, end, [&](std::byte* memory, std::size_t bytes, std::size_t offset) {
         std::memcpy(memory, from + offset, bytes);
     });
@@ -74,8 +74,8 @@ private:
         return std::min(done_ + part_bytes_, outs_[peer].bytes());
     }
 
-    InStrip in_;
-    std::vector<OutStrip> outs_;  // where each rank's bytes go
+    InList in_;
+    std::vector<OutList> outs_;  // where each rank's bytes go
     std::size_t longest_ = 0;
     std::size_t part_bytes_ = 0;
     std::vector<int> offsets_;  // of the parts in the stage
@@ -125,8 +125,8 @@ private:
 
     int root_;
     bool is_root_;
-    InStrip in_;
-    OutStrip out_;
+    InList in_;
+    OutList out_;
     std::byte* stage_ = nullptr;
     std::size_t done_ = 0;
     bool is_begun_ = false;

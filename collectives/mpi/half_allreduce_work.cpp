@@ -4,9 +4,9 @@
 // order. MPI knows neither type, so that a user operation adds up: partial sums are f32, since 16
 // bits would be rounded at every step. They take twice the room, but MPI combines them along a tree
 // or a ring: of short messages a rank sends as many as the ranks have digits, and not one to each.
-#include "collectives/algorithms/half_sums.hpp"
-#include "collectives/algorithms/strip.hpp"
+#include "collectives/algorithms/scatter_list.hpp"
 #include "collectives/mpi/works.hpp"
+#include "collectives/reduce/half_sums.hpp"
 
 #include <cstddef>
 #include <span>
@@ -20,9 +20,9 @@ public:
         : SteppedWork(the_state),
           op_(task.reduce),
           sums_(task, communicator().size()),
-          strips_(task),
+          lists_(task),
           element_bytes_(size_of(task.type)) {
-        const auto count = strips_.bytes() / element_bytes_;
+        const auto count = lists_.bytes() / element_bytes_;
         partial_ = {reinterpret_cast<float*>(state().first.need(count * sizeof(float))), count};
     }
 
@@ -30,17 +30,17 @@ private:
     [[nodiscard]] Result<bool> advance() override {
         if (!is_begun_) {
             is_begun_ = true;
-            strips_.in.for_each(0, strips_.bytes(),
-                                [&](const std::byte* from, std::size_t bytes, std::size_t offset) {
-                                    sums_.widen(from, part(offset, bytes));
-                                });
+            lists_.in.for_each(0, lists_.bytes(),
+                               [&](const std::byte* from, std::size_t bytes, std::size_t offset) {
+                                   sums_.widen(from, part(offset, bytes));
+                               });
             HVD_TRY_STATUS(communicator().allreduce(partial_, op_, float_combiner(op_)));
             return true;
         }
-        strips_.out.for_each(0, strips_.bytes(),
-                             [&](std::byte* to, std::size_t bytes, std::size_t offset) {
-                                 sums_.finish(part(offset, bytes), to);
-                             });
+        lists_.out.for_each(0, lists_.bytes(),
+                            [&](std::byte* to, std::size_t bytes, std::size_t offset) {
+                                sums_.finish(part(offset, bytes), to);
+                            });
         return false;
     }
 
@@ -50,7 +50,7 @@ private:
 
     ReduceOp op_;
     HalfSums sums_;
-    Strips strips_;
+    TaskLists lists_;
     std::size_t element_bytes_;
     std::span<float> partial_;
     bool is_begun_ = false;

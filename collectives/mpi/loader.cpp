@@ -2,7 +2,7 @@
 #include "collectives/mpi/loader.hpp"
 
 #include "collectives/base/text.hpp"
-#include "collectives/rendezvous/mpi_plugins.hpp"
+#include "collectives/launch_contract/mpi_plugins.hpp"
 
 #include <algorithm>
 #include <array>

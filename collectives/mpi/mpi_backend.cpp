@@ -14,11 +14,10 @@ namespace {
 constexpr int kScore = 200;
 constexpr std::size_t kFusionBytes = std::size_t{8} << 20;
 
-class MpiBackend final : public HostBackend {
+class WorldCommunicator final : public HostCommunicator {
 public:
-    MpiBackend(Communicator communicator, Reactor& reactor, Order order)
-        : HostBackend({.name = "mpi", .score = kScore, .fusion_bytes = kFusionBytes}),
-          state_(std::move(communicator), reactor, order) {}
+    WorldCommunicator(const Backend& backend, State& state)
+        : HostCommunicator(backend), state_(state) {}
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
@@ -32,6 +31,8 @@ private:
             case Op::allgather: return start_allgather(state_, task);
             case Op::broadcast: return start_broadcast(state_, task);
             case Op::barrier: return start_barrier(state_);
+            case Op::alltoall:
+            case Op::reducescatter: break;
         }
         return nullptr;
     }
@@ -43,6 +44,24 @@ private:
         if (state_.communicator.is_in_flight() || cause.code != Errc::aborted) {
             state_.communicator.give_up();
         }
+    }
+
+    State& state_;
+};
+
+class MpiBackend final : public HostBackend {
+public:
+    MpiBackend(Communicator communicator, Reactor& reactor, Order order)
+        : HostBackend({.name = "mpi", .score = kScore, .fusion_bytes = kFusionBytes}),
+          state_(std::move(communicator), reactor, order) {}
+
+    [[nodiscard]] std::unique_ptr<coll::Communicator> open(const ProcessSet&) override {
+        return std::make_unique<WorldCommunicator>(*this, state_);
+    }
+
+private:
+    [[nodiscard]] bool serves(const Task& task, const ProcessSet& set) const noexcept override {
+        return set.id == 0 && task.op <= Op::barrier && task.reduce != ReduceOp::adasum;
     }
 
     State state_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/rendezvous/agent_store.hpp"
 
-#include "collectives/rendezvous/unix_socket.hpp"
+#include "collectives/base/unix_socket.hpp"
 
 #include <array>
 #include <cerrno>
@@ -93,22 +93,22 @@ public:
         return **std::move(answer);
     }
 
-    [[nodiscard]] int news_descriptor() const noexcept override { return socket_.get(); }
+    [[nodiscard]] int failure_descriptor() const noexcept override { return socket_.get(); }
 
-    [[nodiscard]] Result<std::optional<PeerLoss>> next_loss() override {
+    [[nodiscard]] Result<std::optional<PeerFailure>> next_failure() override {
         while (losses_.empty()) {
             HVD_TRY(auto message, receive_now());
             if (!message) {
-                return std::optional<PeerLoss>{};
+                return std::optional<PeerFailure>{};
             }
             (void)remember_loss(*message);  // anything else answers what nobody waits for any more
         }
-        std::optional<PeerLoss> loss = std::move(losses_.front());
+        std::optional<PeerFailure> loss = std::move(losses_.front());
         losses_.pop_front();
         return loss;
     }
 
-    [[nodiscard]] std::optional<PeerLoss> first_loss(Deadline deadline) override {
+    [[nodiscard]] std::optional<PeerFailure> first_failure(Deadline deadline) override {
         while (!first_loss_) {
             auto message = receive(deadline);
             if (!message) {
@@ -224,8 +224,8 @@ private:
     UniqueFd socket_;
     std::string where_;
     FrameReader<AgentMessage> reader_;
-    std::deque<PeerLoss> losses_;  // not asked for yet
-    std::optional<PeerLoss> first_loss_;
+    std::deque<PeerFailure> losses_;  // not asked for yet
+    std::optional<PeerFailure> first_loss_;
     std::uint32_t next_request_ = 1;
     int first_world_ = 0;
 

@@ -4,9 +4,9 @@
 // about to fail, and word of ranks that are gone.
 #pragma once
 
-#include "collectives/rendezvous/launch_env.hpp"
-#include "collectives/rendezvous/peer_news.hpp"
-#include "collectives/rendezvous/protocol.hpp"
+#include "collectives/failure_detector.hpp"
+#include "collectives/launch_contract/agent_protocol.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
 #include "collectives/rendezvous/store.hpp"
 
 #include <memory>
@@ -16,7 +16,7 @@
 namespace hvd::coll {
 
 /// `get` fails at once with unavailable when a rank of the job is gone.
-class AgentStore : public Store, public PeerNews {
+class AgentStore : public Store, public FailureDetector {
 public:
     /// Errors: unavailable when no agent answers at the contract's socket, timed_out.
     [[nodiscard]] static Result<std::unique_ptr<AgentStore>> connect(const LaunchContract& contract,
@@ -30,9 +30,9 @@ public:
     /// two programs.
     [[nodiscard]] virtual int first_world() const noexcept = 0;
 
-    /// The first rank of the job that is gone, also where `next_loss` has told it. Waits for word
-    /// of one.
-    [[nodiscard]] virtual std::optional<PeerLoss> first_loss(Deadline deadline) = 0;
+    /// The first rank of the job that is gone, also where `next_failure` has told it. Waits for
+    /// word of one.
+    [[nodiscard]] virtual std::optional<PeerFailure> first_failure(Deadline deadline) = 0;
 };
 
 }  // namespace hvd::coll

@@ -16,29 +16,33 @@ std::size_t local_segment_bytes(const Topology& topology) {
 
 std::vector<std::unique_ptr<Backend>> create_backends(BackendParts parts) {
     std::vector<std::unique_ptr<Backend>> backends;
+    const auto& topology = parts.topology;
     if (parts.communicator) {
+        // No other way is taken silently.
         backends.push_back(
             mpi::create(std::move(*parts.communicator), *parts.reactor, parts.order));
-        return backends;  // no other way is taken silently
+    } else if (topology.size > 1) {
+        if (parts.mesh != nullptr) {
+            backends.push_back(tcp::create(*parts.mesh));
+        }
+        if (topology.local_size > 1 && parts.local_group != nullptr) {
+            auto local =
+                shm::create(*parts.local_group, parts.local_segment, std::move(parts.local_ranks));
+            const bool serves_world = topology.local_size == topology.size;
+            backends.insert(serves_world ? backends.begin() : backends.end(), std::move(local));
+        }
     }
-    const auto& topology = parts.topology;
-    if (topology.size == 1) {
-        backends.push_back(self::create());
-    }
-    if (topology.size > 1 && topology.local_size == topology.size && parts.local_group != nullptr) {
-        backends.push_back(shm::create(*parts.local_group, parts.local_segment));
-    }
-    if (topology.size > 1 && parts.mesh != nullptr) {
-        backends.push_back(tcp::create(*parts.mesh));
-    }
+    backends.push_back(self::create());
     return backends;
 }
 
-Backend* select(std::span<const std::unique_ptr<Backend>> backends, const Task& task) {
+Backend* select(std::span<const std::unique_ptr<Backend>> backends,
+                const Task& task,
+                const ProcessSet& set) {
     Backend* best = nullptr;
     int best_score = 0;
     for (const auto& backend : backends) {
-        const int score = backend->score(task);
+        const int score = backend->score(task, set);
         if (score > best_score) {
             best = backend.get();
             best_score = score;

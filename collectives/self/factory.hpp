@@ -7,7 +7,7 @@
 
 namespace hvd::coll::self {
 
-/// Collectives of a world of one: results are (scaled) copies of the inputs.
+/// Collectives of a set of one rank: results are (scaled) copies of the inputs.
 [[nodiscard]] std::unique_ptr<Backend> create();
 
 }  // namespace hvd::coll::self

@@ -1,42 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/cpu_reduce.hpp"
 #include "collectives/done_work.hpp"
 #include "collectives/host_backend.hpp"
+#include "collectives/reduce/adasum.hpp"
+#include "collectives/reduce/reducer.hpp"
 #include "collectives/self/factory.hpp"
 
 #include <cstring>
+#include <vector>
 
 namespace hvd::coll::self {
 namespace {
 
 constexpr std::size_t kFusionBytes = std::size_t{1} << 20;
 
-class SelfBackend final : public HostBackend {
+class SelfCommunicator final : public HostCommunicator {
 public:
-    SelfBackend() : HostBackend({.name = "self", .score = 1, .fusion_bytes = kFusionBytes}) {}
+    explicit SelfCommunicator(const Backend& backend) : HostCommunicator(backend) {}
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
-        if (task.op == Op::allreduce) {
+        if (task.op == Op::allreduce && task.reduce == ReduceOp::adasum) {
+            adapt(task);
+        } else if (task.op == Op::allreduce || task.op == Op::reducescatter) {
             const Reducer reducer(task, 1);
             for (const auto& segment : task.segments) {
                 reducer.run({&segment.in, 1}, {&segment.out, 1}, segment.count);
             }
         } else {
             for (const auto& segment : task.segments) {
-                copy(segment, size_of(task.type));
+                const auto count =
+                    task.op == Op::alltoall ? segment.send_counts.front() : segment.count;
+                copy(segment, count * size_of(task.type));
             }
         }
         return std::make_unique<DoneWork>();
     }
 
-    static void copy(const Segment& segment, std::size_t element_bytes) {
-        if (segment.in != segment.out && segment.count != 0) {
-            std::memcpy(segment.out, segment.in, segment.count * element_bytes);
+    /// There is nothing to add, but factors to apply.
+    static void adapt(const Task& task) {
+        const Adasum adasum(task);
+        std::vector<std::byte> work;
+        for (const auto& segment : task.segments) {
+            work.resize(segment.count * adasum.work_bytes());
+            adasum.widen(segment.in, work.data(), segment.count);
+            adasum.narrow(work.data(), segment.out, segment.count);
+        }
+    }
+
+    static void copy(const Segment& segment, std::size_t bytes) {
+        if (segment.in != segment.out && bytes != 0) {
+            std::memcpy(segment.out, segment.in, bytes);
         }
     }
 
     void do_abort(const Error&) override {}  // nothing is ever in flight
+};
+
+class SelfBackend final : public HostBackend {
+public:
+    SelfBackend() : HostBackend({.name = "self", .score = 1, .fusion_bytes = kFusionBytes}) {}
+
+    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet&) override {
+        return std::make_unique<SelfCommunicator>(*this);
+    }
+
+private:
+    [[nodiscard]] bool serves(const Task&, const ProcessSet& set) const noexcept override {
+        return set.size() == 1;
+    }
 };
 
 }  // namespace

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/shm/arena.hpp"
 
-#include "collectives/base/assert.hpp"
+#include <utility>
 
 namespace hvd::coll::shm {
 
-Arena::Arena(LocalGroup& group, std::size_t segment)
-    : addresses(static_cast<std::size_t>(group.size())),
+Arena::Arena(LocalGroup& group, std::span<RankArea> areas)
+    : addresses(areas.size()),
       group_(group),
-      rank_(group.rank()),
-      size_(group.size()) {
-    const auto memory = group.segment(segment);
-    HVD_ASSERT(memory.size() >= sizeof(RankArea) * static_cast<std::size_t>(size_),
-               "the segment is as large as segment_bytes said");
-    // Zero pages are valid flags and lines, whoever of the ranks comes first.
-    areas_ = {reinterpret_cast<RankArea*>(memory.data()), static_cast<std::size_t>(size_)};
-}
+      areas_(areas),
+      place_(group.rank()),
+      size_(group.size()),
+      is_world_(true) {}
+
+Arena::Arena(LocalGroup& group, std::span<RankArea> areas, int place, std::vector<int> local_ranks)
+    : addresses(areas.size()),
+      group_(group),
+      areas_(areas),
+      place_(place),
+      size_(static_cast<int>(areas.size())),
+      is_world_(false),
+      local_ranks_(std::move(local_ranks)) {}
 
 }  // namespace hvd::coll::shm

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shared segment as the schedules see it: for every rank flags that only this rank raises, and
-// slots. Each protocol has slots and a sequence of its own; none ever goes back or is reset, so
-// that a late reader cannot take an old value for a new one.
+// The shared memory of a process set as the schedules see it: for every member flags that only this
+// member raises, and slots. Each protocol has slots and a sequence of its own; none ever goes back
+// or is reset, so that a late reader cannot take an old value for a new one.
 //
 //   tiny    payload and sequence number in one cache line, two lines in turn
 //   small   two slots in turn, everybody reads everybody's
-//   swap    large allreduce: the owner of a slice leaves the result in the slots it read
-//   gather  large allgather and broadcast
+//   swap    large allreduce and reducescatter: the owner of a slice reads it from all slots, and
+//           of an allreduce leaves the result there
+//   gather  what only moves bytes
 #pragma once
 
 #include "collectives/base/error.hpp"
-#include "collectives/rendezvous/local_group.hpp"
+#include "collectives/transport/shm/local_group.hpp"
 
 #include <array>
 #include <atomic>
@@ -44,7 +45,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 using Chunk = std::array<std::byte, kChunkBytes>;
 
-/// What one rank writes. Only its swap slots are written by others, too.
+/// What one member writes. Only its swap slots are written by others, too.
 struct alignas(4096) RankArea {
     std::array<TinyLine, 2> tiny;
     Flag small_filled;
@@ -66,34 +67,39 @@ struct Sequences {
     std::uint64_t gather = 0;
 };
 
-/// Thread: baton.
+/// Thread: progress lock.
 class Arena {
 public:
-    /// The group must outlive the arena.
-    Arena(LocalGroup& group, std::size_t segment);
+    /// Of the world, which is the group: all others are notified. The group outlives the arena.
+    Arena(LocalGroup& group, std::span<RankArea> areas);
 
-    [[nodiscard]] int rank() const noexcept { return rank_; }
+    /// Of a set of ranks of the group; `local_ranks` are those that are notified.
+    Arena(LocalGroup& group, std::span<RankArea> areas, int place, std::vector<int> local_ranks);
+
+    [[nodiscard]] int place() const noexcept { return place_; }
     [[nodiscard]] int size() const noexcept { return size_; }
-    [[nodiscard]] RankArea& area(int rank) const noexcept {
-        return areas_[static_cast<std::size_t>(rank)];
+    [[nodiscard]] RankArea& area(int place) const noexcept {
+        return areas_[static_cast<std::size_t>(place)];
     }
-    [[nodiscard]] RankArea& own() const noexcept { return area(rank_); }
+    [[nodiscard]] RankArea& own() const noexcept { return area(place_); }
 
-    /// Tells the others that this rank has come so far. They are woken by the next `ring`.
+    /// Tells the others that this rank has come so far. They are woken by the next
+    /// `notify_if_owed`.
     void raise(Flag& flag, std::uint64_t value) noexcept {
         flag.value.store(value, std::memory_order_release);
-        owes_ring_ = true;
+        owes_notify_ = true;
     }
     void raise(TinyLine& line, std::uint32_t sequence) noexcept {
         line.sequence.store(sequence, std::memory_order_release);
-        owes_ring_ = true;
+        owes_notify_ = true;
     }
 
     /// Whether all others have raised their flag to `value`.
     template <class Select>
     [[nodiscard]] bool have_all(std::uint64_t value, Select select) const noexcept {
         for (int peer = 0; peer < size_; ++peer) {
-            if (peer != rank_ && select(area(peer)).value.load(std::memory_order_acquire) < value) {
+            if (peer != place_ &&
+                select(area(peer)).value.load(std::memory_order_acquire) < value) {
                 return false;
             }
         }
@@ -102,26 +108,38 @@ public:
 
     /// Wakes who sleeps, if a flag was raised since the last call. It waits until the flag is out
     /// of this CPU, so it comes after the next useful step rather than at once.
-    void ring() noexcept {
-        if (owes_ring_) {
-            owes_ring_ = false;
-            group_.notify_others();
+    void notify_if_owed() noexcept {
+        if (owes_notify_) {
+            owes_notify_ = false;
+            notify();
         }
     }
-    [[nodiscard]] bool owes_ring() const noexcept { return owes_ring_; }
+    [[nodiscard]] bool owes_notify() const noexcept { return owes_notify_; }
 
     Sequences sequences;
     std::optional<Error> cause;  // why everything fails, once it does
 
-    /// One address for each rank, for whoever reduces: room, so that no operation allocates it.
+    /// One address for each member, for whoever reduces: room, so that no operation allocates it.
     std::vector<const std::byte*> addresses;
 
 private:
+    void notify() noexcept {
+        if (is_world_) {
+            group_.notify_others();
+            return;
+        }
+        for (const int rank : local_ranks_) {
+            group_.notify(rank);
+        }
+    }
+
     LocalGroup& group_;
-    int rank_;
-    int size_;
     std::span<RankArea> areas_;
-    bool owes_ring_ = false;
+    int place_;
+    int size_;
+    bool is_world_;
+    std::vector<int> local_ranks_;  // of the other members
+    bool owes_notify_ = false;
 };
 
 }  // namespace hvd::coll::shm

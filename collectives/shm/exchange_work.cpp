@@ -3,7 +3,7 @@
 // Everybody writes its input where all can read it and raises one flag; whoever has seen all flags
 // does the whole operation on its own. Two slots in turn are enough: a rank that raises a flag for
 // operation q + 1 has finished reading q, and nobody starts q + 2 before it has seen all of q + 1.
-#include "collectives/algorithms/cpu_reduce.hpp"
+#include "collectives/reduce/reducer.hpp"
 #include "collectives/shm/transfer.hpp"
 #include "collectives/shm/works.hpp"
 
@@ -24,7 +24,7 @@ class ExchangeWork final : public Work {
 public:
     ExchangeWork(Arena& arena, const Task& task, std::size_t bytes)
         : arena_(arena), task_(task), bytes_(bytes), is_tiny_(bytes <= kTinyBytes) {
-        if (task.op == Op::allreduce) {
+        if (task.op == Op::allreduce || task.op == Op::reducescatter) {
             reducer_.emplace(task, arena.size());
         }
         auto& own = arena.own();
@@ -45,8 +45,8 @@ public:
             return Error(*arena_.cause);
         }
         for (; arrived_ < arena_.size(); ++arrived_) {
-            if (arrived_ != arena_.rank() && !has_arrived(arrived_)) {
-                arena_.ring();
+            if (arrived_ != arena_.place() && !has_arrived(arrived_)) {
+                arena_.notify_if_owed();
                 return Progress::pending;
             }
         }
@@ -55,7 +55,7 @@ public:
             // Off the critical path of the next operation.
             take_lines(arena_.own().small[(small_ + 1) % kSmallSlots].data(), bytes_);
         }
-        arena_.ring();
+        arena_.notify_if_owed();
         return Progress::done;
     }
 
@@ -73,7 +73,7 @@ private:
     }
 
     void pack(std::byte* to) const {
-        if (task_.op == Op::broadcast && task_.root != arena_.rank()) {
+        if (task_.op == Op::broadcast && task_.root != arena_.place()) {
             return;
         }
         for (const auto& segment : task_.segments) {
@@ -88,7 +88,9 @@ private:
             case Op::allreduce: reduce(); break;
             case Op::allgather: gather(); break;
             case Op::broadcast: receive(); break;
-            case Op::barrier: break;
+            case Op::reducescatter: reduce_own(); break;
+            case Op::barrier:
+            case Op::alltoall: break;
         }
     }
 
@@ -100,6 +102,24 @@ private:
                 inputs[static_cast<std::size_t>(rank)] = slot(rank) + offset;
             }
             reducer_->run(inputs, {&segment.out, 1}, segment.count);
+            offset += segment.count * size_of(task_.type);
+        }
+    }
+
+    void reduce_own() const {
+        const auto own = static_cast<std::size_t>(arena_.place());
+        auto& inputs = arena_.addresses;
+        std::size_t offset = 0;
+        for (const auto& segment : task_.segments) {
+            std::size_t before = 0;
+            for (std::size_t place = 0; place < own; ++place) {
+                before += segment.counts[place];
+            }
+            for (std::size_t place = 0; place < inputs.size(); ++place) {
+                inputs[place] =
+                    slot(static_cast<int>(place)) + offset + before * size_of(task_.type);
+            }
+            reducer_->run(inputs, {&segment.out, 1}, segment.counts[own]);
             offset += segment.count * size_of(task_.type);
         }
     }
@@ -121,7 +141,7 @@ private:
         const auto* from = slot(task_.root);
         for (const auto& segment : task_.segments) {
             const std::size_t bytes = segment.count * size_of(task_.type);
-            copy(segment.out, task_.root == arena_.rank() ? segment.in : from, bytes);
+            copy(segment.out, task_.root == arena_.place() ? segment.in : from, bytes);
             from += bytes;
         }
     }

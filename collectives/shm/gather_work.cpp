@@ -3,7 +3,7 @@
 // Allgather and broadcast in chunks: a rank copies the next chunk of its input into a slot and says
 // so, everybody copies it out and says so, and a slot is filled again when all have. In a broadcast
 // only the root has an input.
-#include "collectives/algorithms/strip.hpp"
+#include "collectives/algorithms/scatter_list.hpp"
 #include "collectives/shm/works.hpp"
 
 #include <algorithm>
@@ -37,13 +37,13 @@ public:
         }
         while (step()) {
         }
-        arena_.ring();
+        arena_.notify_if_owed();
         return drained_ == chunks_ ? Progress::done : Progress::pending;
     }
 
 private:
     void append_broadcast(const Segment& segment, int root, std::size_t bytes) {
-        if (root == arena_.rank()) {
+        if (root == arena_.place()) {
             input_.append(segment.in, bytes);
         }
         outputs_[static_cast<std::size_t>(root)].append(segment.out, bytes);
@@ -61,7 +61,7 @@ private:
 
     /// Does the most useful thing that can be done now. False: nothing can.
     bool step() {
-        const bool owed = arena_.owes_ring();
+        const bool owed = arena_.owes_notify();
         if (filled_ < chunks_ && filled_ <= drained_ + 1 && can_fill()) {
             fill();
         } else if (drained_ < filled_ && can_drain()) {
@@ -70,7 +70,7 @@ private:
             return false;
         }
         if (owed) {
-            arena_.ring();
+            arena_.notify_if_owed();
         }
         return true;
     }
@@ -103,7 +103,7 @@ private:
     [[nodiscard]] bool can_drain() const noexcept {
         for (int rank = 0; rank < arena_.size(); ++rank) {
             const auto& output = outputs_[static_cast<std::size_t>(rank)];
-            if (rank != arena_.rank() && drained_ * kChunkBytes < output.bytes() &&
+            if (rank != arena_.place() && drained_ * kChunkBytes < output.bytes() &&
                 arena_.area(rank).gather_filled.value.load(std::memory_order_acquire) <
                     base_ + drained_ + 1) {
                 return false;
@@ -128,10 +128,10 @@ private:
     }
 
     Arena& arena_;
-    InStrip input_;
-    std::vector<OutStrip> outputs_;  // where each rank's input goes
-    std::size_t chunks_;             // of the largest input
-    std::uint64_t base_;             // sequence number before the first chunk
+    InList input_;
+    std::vector<OutList> outputs_;  // where each rank's input goes
+    std::size_t chunks_;            // of the largest input
+    std::uint64_t base_;            // sequence number before the first chunk
 
     // Chunks that this rank has done with.
     std::size_t filled_ = 0;

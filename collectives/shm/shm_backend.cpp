@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/done_work.hpp"
+#include "collectives/base/assert.hpp"
 #include "collectives/host_backend.hpp"
-#include "collectives/shm/arena.hpp"
 #include "collectives/shm/factory.hpp"
-#include "collectives/shm/works.hpp"
+#include "collectives/shm/set_memory.hpp"
+#include "collectives/shm/shm_communicator.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace hvd::coll::shm {
 namespace {
@@ -13,56 +15,63 @@ namespace {
 constexpr int kScore = 100;
 constexpr std::size_t kFusionBytes = std::size_t{1} << 20;
 
-/// Of any rank: the same number on all ranks, which decides how they work together.
-[[nodiscard]] std::size_t largest_input(const Task& task, int ranks) {
-    if (task.op != Op::allgather) {
-        return input_bytes(task);
-    }
-    std::size_t largest = 0;
-    for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
-        std::size_t elements = 0;
-        for (const auto& segment : task.segments) {
-            elements += segment.counts[rank];
-        }
-        largest = std::max(largest, elements);
-    }
-    return largest * size_of(task.type);
+[[nodiscard]] std::size_t world_bytes(int local_size) noexcept {
+    return sizeof(RankArea) * static_cast<std::size_t>(local_size);
 }
 
 class ShmBackend final : public HostBackend {
 public:
-    ShmBackend(LocalGroup& group, std::size_t segment)
+    ShmBackend(LocalGroup& group, std::span<std::byte> segment, std::vector<int> ranks)
         : HostBackend({.name = "shm", .score = kScore, .fusion_bytes = kFusionBytes}),
-          arena_(group, segment) {}
-
-private:
-    std::unique_ptr<Work> do_start(const Task& task) override {
-        const std::size_t bytes = largest_input(task, arena_.size());
-        if (bytes == 0 && task.op != Op::barrier) {
-            return std::make_unique<DoneWork>();
+          ranks_(std::move(ranks)),
+          world_(reinterpret_cast<RankArea*>(segment.data()),
+                 static_cast<std::size_t>(group.size())),
+          shared_(group, segment.subspan(world_bytes(group.size()))) {
+        if (ranks_.empty()) {
+            ranks_.resize(world_.size());
+            std::iota(ranks_.begin(), ranks_.end(), 0);
         }
-        if (bytes <= kSmallBytes) {
-            return start_exchange(arena_, task, bytes);
-        }
-        if (task.op == Op::allreduce) {
-            return start_swap(arena_, task);
-        }
-        return start_gather(arena_, task, bytes);
     }
 
-    void do_abort(const Error& cause) override { arena_.cause = cause; }
+    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet& set) override {
+        if (set.id == 0) {
+            return std::make_unique<ShmCommunicator>(*this, shared_, world_);
+        }
+        std::vector<int> others;
+        for (const int rank : set.ranks) {
+            const auto at = std::ranges::find(ranks_, rank);
+            HVD_ASSERT(at != ranks_.end(), "a set of ranks of this host");
+            const auto local_rank = static_cast<int>(at - ranks_.begin());
+            if (local_rank != shared_.group.rank()) {
+                others.push_back(local_rank);
+            }
+        }
+        return std::make_unique<ShmCommunicator>(*this, shared_, set, std::move(others));
+    }
 
-    Arena arena_;
+private:
+    [[nodiscard]] bool serves(const Task&, const ProcessSet& set) const noexcept override {
+        return set.size() > 1 && set.is_on_one_host();
+    }
+
+    std::vector<int> ranks_;  // of the world, by rank of the group
+    std::span<RankArea> world_;
+    Shared shared_;
 };
 
 }  // namespace
 
+// The areas of the world come first, then what all sets share. Zero pages are valid, whoever of the
+// ranks comes first.
 std::size_t segment_bytes(int local_size) {
-    return sizeof(RankArea) * static_cast<std::size_t>(local_size);
+    return world_bytes(local_size) + SetMemory::directory_bytes();
 }
 
-std::unique_ptr<Backend> create(LocalGroup& group, std::size_t segment) {
-    return std::make_unique<ShmBackend>(group, segment);
+std::unique_ptr<Backend> create(LocalGroup& group, std::size_t segment, std::vector<int> ranks) {
+    const auto memory = group.segment(segment);
+    HVD_ASSERT(memory.size() >= segment_bytes(group.size()),
+               "the segment is as large as segment_bytes said");
+    return std::make_unique<ShmBackend>(group, memory, std::move(ranks));
 }
 
 }  // namespace hvd::coll::shm

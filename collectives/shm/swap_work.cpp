@@ -10,8 +10,8 @@
 // slots of the owner would move it three times. A rank's slot is touched by others only between
 // "filled" and "reduced", so when the last chunk is drained all its slots are its own again.
 // Up to three chunks are under way, one in each step.
-#include "collectives/algorithms/cpu_reduce.hpp"
-#include "collectives/algorithms/strip.hpp"
+#include "collectives/algorithms/scatter_list.hpp"
+#include "collectives/reduce/reducer.hpp"
 #include "collectives/shm/transfer.hpp"
 #include "collectives/shm/works.hpp"
 
@@ -38,7 +38,7 @@ public:
         : arena_(arena),
           reducer_(task, arena.size()),
           element_bytes_(size_of(task.type)),
-          strips_(task),
+          lists_(task),
           chunk_bytes_(equal_chunk(input_bytes(task))),
           chunks_(divide_up(input_bytes(task), chunk_bytes_)),
           base_(arena.sequences.swap) {
@@ -53,14 +53,14 @@ public:
         }
         while (step()) {
         }
-        arena_.ring();
+        arena_.notify_if_owed();
         return drained_ == chunks_ ? Progress::done : Progress::pending;
     }
 
 private:
     /// Does the most useful thing that can be done now. False: nothing can.
     bool step() {
-        const bool owed = arena_.owes_ring();
+        const bool owed = arena_.owes_notify();
         if (filled_ < chunks_ && filled_ < drained_ + kChunkSlots && filled_ <= reduced_ + 1) {
             fill();
         } else if (reduced_ < filled_ &&
@@ -77,14 +77,14 @@ private:
             return false;
         }
         if (owed) {
-            arena_.ring();
+            arena_.notify_if_owed();
         }
         return true;
     }
 
     [[nodiscard]] Range chunk(std::size_t index) const noexcept {
         const std::size_t begin = index * chunk_bytes_;
-        return {begin, std::min(begin + chunk_bytes_, strips_.bytes())};
+        return {begin, std::min(begin + chunk_bytes_, lists_.bytes())};
     }
 
     /// Whole lines, so that no line has two owners.
@@ -102,15 +102,14 @@ private:
 
     void fill() {
         const auto whole = chunk(filled_);
-        const auto own = slice(whole, arena_.rank());
-        auto* const to = slot(arena_.rank(), filled_);
+        const auto own = slice(whole, arena_.place());
+        auto* const to = slot(arena_.place(), filled_);
         const auto copy_in = [&](Range range) {
             auto* const start = to + (range.begin - whole.begin);
-            strips_.in.for_each(
-                range.begin, range.end,
-                [&](const std::byte* memory, std::size_t bytes, std::size_t offset) {
-                    std::memcpy(start + offset, memory, bytes);
-                });
+            lists_.in.for_each(range.begin, range.end,
+                               [&](const std::byte* memory, std::size_t bytes, std::size_t offset) {
+                                   std::memcpy(start + offset, memory, bytes);
+                               });
         };
         copy_in({whole.begin, own.begin});
         copy_in({own.end, whole.end});
@@ -120,8 +119,8 @@ private:
 
     void reduce() {
         const auto whole = chunk(reduced_);
-        const auto own = slice(whole, arena_.rank());
-        strips_.for_each(
+        const auto own = slice(whole, arena_.place());
+        lists_.for_each(
             own, [&](const std::byte* in, std::byte* out, std::size_t bytes, std::size_t offset) {
                 reduce_piece(in, out, own.begin + offset - whole.begin, bytes);
             });
@@ -133,7 +132,7 @@ private:
         std::size_t taken = 0;
         for (int rank = 0; rank < arena_.size(); ++rank) {
             const auto index = static_cast<std::size_t>(rank);
-            if (rank == arena_.rank()) {
+            if (rank == arena_.place()) {
                 arena_.addresses[index] = in;
             } else {
                 arena_.addresses[index] = slot(rank, reduced_) + at;
@@ -146,14 +145,14 @@ private:
 
     void drain() {
         const auto whole = chunk(drained_);
-        const auto own = slice(whole, arena_.rank());
-        const auto* const from = slot(arena_.rank(), drained_);
+        const auto own = slice(whole, arena_.place());
+        const auto* const from = slot(arena_.place(), drained_);
         const auto copy_out = [&](Range range) {
             const auto* const start = from + (range.begin - whole.begin);
-            strips_.out.for_each(range.begin, range.end,
-                                 [&](std::byte* memory, std::size_t bytes, std::size_t offset) {
-                                     copy_taking(memory, start + offset, bytes);
-                                 });
+            lists_.out.for_each(range.begin, range.end,
+                                [&](std::byte* memory, std::size_t bytes, std::size_t offset) {
+                                    copy_taking(memory, start + offset, bytes);
+                                });
         };
         copy_out({whole.begin, own.begin});
         copy_out({own.end, whole.end});
@@ -163,7 +162,7 @@ private:
     Arena& arena_;
     Reducer reducer_;
     std::size_t element_bytes_;
-    Strips strips_;
+    TaskLists lists_;
     std::size_t chunk_bytes_;
     std::size_t chunks_;
     std::uint64_t base_;  // sequence number before the first chunk

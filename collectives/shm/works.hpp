@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The schedules. All ranks choose the same one for a task; the arena must outlive the Work.
+// What runs a task on an arena. All members choose the same one for a task; the arena must outlive
+// the Work.
 #pragma once
 
 #include "collectives/backend.hpp"
@@ -18,6 +19,9 @@ namespace hvd::coll::shm {
 
 /// Allreduce of any size but 0.
 [[nodiscard]] std::unique_ptr<Work> start_swap(Arena& arena, const Task& task);
+
+/// Reducescatter of any size but 0.
+[[nodiscard]] std::unique_ptr<Work> start_reducescatter(Arena& arena, const Task& task);
 
 /// Allgather and broadcast of any size but 0. `bytes` is the largest input of any rank.
 [[nodiscard]] std::unique_ptr<Work> start_gather(Arena& arena, const Task& task, std::size_t bytes);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/backend.hpp"
-#include "collectives/net/mesh.hpp"
+#include "collectives/transport/tcp/mesh.hpp"
 
 #include <memory>
 

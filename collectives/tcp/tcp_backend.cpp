@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/done_work.hpp"
+#include "collectives/algorithms/schedules.hpp"
 #include "collectives/host_backend.hpp"
 #include "collectives/tcp/factory.hpp"
-#include "collectives/tcp/works.hpp"
+#include "collectives/tcp/tcp_endpoint.hpp"
 
 namespace hvd::coll::tcp {
 namespace {
@@ -10,55 +10,58 @@ namespace {
 constexpr int kScore = 50;
 constexpr std::size_t kFusionBytes = std::size_t{8} << 20;
 
+/// What the communicators of one backend share.
+struct Shared {
+    explicit Shared(net::Mesh& mesh) : multiplexer(mesh) {}
+
+    Multiplexer multiplexer;
+    ScratchPool scratch;
+};
+
+class TcpCommunicator final : public HostCommunicator {
+public:
+    TcpCommunicator(const Backend& backend, Shared& shared, const ProcessSet& set)
+        : HostCommunicator(backend),
+          shared_(shared),
+          endpoint_(shared.multiplexer, set),
+          is_world_(set.id == 0) {}
+
+private:
+    std::unique_ptr<Work> do_start(const Task& task) override {
+        return start_schedule(endpoint_, shared_.scratch, task);
+    }
+
+    void do_abort(const Error& cause) override {
+        endpoint_.abort(cause);
+        if (is_world_) {
+            shared_.multiplexer.mesh().stop_accepting();
+        }
+    }
+
+    Shared& shared_;
+    TcpEndpoint endpoint_;
+    bool is_world_;
+};
+
 class TcpBackend final : public HostBackend {
 public:
     explicit TcpBackend(net::Mesh& mesh)
         : HostBackend({.name = "tcp", .score = kScore, .fusion_bytes = kFusionBytes}),
-          state_(mesh) {}
+          shared_(mesh) {}
+
+    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet& set) override {
+        return std::make_unique<TcpCommunicator>(*this, shared_, set);
+    }
 
 private:
-    std::unique_ptr<Work> do_start(const Task& task) override {
-        switch (task.op) {
-            case Op::allreduce:
-                if (input_bytes(task) == 0) {
-                    return std::make_unique<DoneWork>();
-                }
-                return start_allreduce(state_, task);
-            case Op::allgather: return start_allgather(state_, task);
-            case Op::broadcast: return start_broadcast(state_, task);
-            case Op::barrier: return start_barrier(state_);
-        }
-        return nullptr;
+    [[nodiscard]] bool serves(const Task&, const ProcessSet& set) const noexcept override {
+        return set.size() > 1 || set.id == 0;
     }
 
-    void do_abort(const Error& cause) override {
-        state_.cause = cause;
-        state_.mesh.want_no_more();
-    }
-
-    State state_;
+    Shared shared_;
 };
 
 }  // namespace
-
-Result<Work::Progress> SteppedWork::poll() {
-    if (state_.cause) {
-        return *state_.cause;
-    }
-    // Whoever sleeps does it in this reactor, or in one that watches it.
-    state_.mesh.reactor().dispatch();
-    while (!is_over_) {
-        if (in_step_) {
-            HVD_TRY(const bool is_step_over, state_.exchange.pump());
-            if (!is_step_over) {
-                return Progress::pending;
-            }
-        }
-        in_step_ = advance();
-        is_over_ = !in_step_;
-    }
-    return Progress::done;
-}
 
 std::unique_ptr<Backend> create(net::Mesh& mesh) {
     return std::make_unique<TcpBackend>(mesh);

@@ -2,7 +2,7 @@
 #include "launcher/agent/answers.hpp"
 
 #include "collectives/base/wall_clock.hpp"
-#include "collectives/net/port_holder.hpp"
+#include "collectives/transport/tcp/port_holder.hpp"
 #include "launcher/agent/clock.hpp"
 #include "launcher/agent/facts.hpp"
 #include "launcher/agent/preflight.hpp"

@@ -2,8 +2,8 @@
 #include "launcher/agent/brought_ranks.hpp"
 
 #include "collectives/base/env.hpp"
-#include "collectives/rendezvous/mpi_job.hpp"
-#include "collectives/rendezvous/unix_socket.hpp"
+#include "collectives/base/unix_socket.hpp"
+#include "collectives/launch_contract/mpi_job.hpp"
 #include "launcher/agent/clock.hpp"
 #include "launcher/agent/first_process.hpp"
 #include "launcher/agent/group_signals.hpp"
@@ -57,7 +57,7 @@ BroughtRanks::BroughtRanks(JobPlan job, HostPlan plan, Surroundings surroundings
 }
 
 Status BroughtRanks::listen(const std::string& name) {
-    HVD_TRY(auto listening, coll::listen_abstract(name, SOCK_STREAM));
+    HVD_TRY(auto listening, listen_abstract(name, SOCK_STREAM));
     if (listening.is_name_taken) {
         return Error{Errc::unavailable, "socket @" + name + " is in use by another process"};
     }
@@ -71,7 +71,7 @@ void BroughtRanks::accept() {
     if (!fd) {
         return;
     }
-    const auto peer = coll::peer_credentials(fd.get());
+    const auto peer = peer_credentials(fd.get());
     if (!peer || peer->uid != ::geteuid()) {
         return;
     }
@@ -167,8 +167,8 @@ bool BroughtRanks::send_order(const Guest& guest, const ShimOrder& order) {
     const auto frame = encode(order);
     const auto bytes = std::span(frame);
     const auto first = std::min(bytes.size(), kFirstBytes);
-    return coll::send_packet(guest.socket.get(), bytes.first(first), fds, deadline) &&
-           coll::send_all(guest.socket.get(), bytes.subspan(first), deadline);
+    return send_packet(guest.socket.get(), bytes.first(first), fds, deadline) &&
+           send_all(guest.socket.get(), bytes.subspan(first), deadline);
 }
 
 std::string BroughtRanks::reason_to_refuse(const ShimClaim& claim) const {

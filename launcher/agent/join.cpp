@@ -4,7 +4,7 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/env.hpp"
 #include "collectives/base/unique_fd.hpp"
-#include "collectives/net/keep_alive.hpp"
+#include "collectives/transport/tcp/keep_alive.hpp"
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/first_process.hpp"
 #include "launcher/agent/guard.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/link_listener.hpp"
 
-#include "collectives/net/address.hpp"
+#include "collectives/transport/tcp/address.hpp"
 #include "launcher/agent/link_protocol.hpp"
 
 #include <algorithm>

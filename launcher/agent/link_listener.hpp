@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "collectives/net/conversation.hpp"
+#include "collectives/transport/tcp/pending_connection.hpp"
 #include "launcher/agent/event_loop.hpp"
 #include "launcher/wire/messages.hpp"
 

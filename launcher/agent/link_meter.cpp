@@ -2,7 +2,7 @@
 #include "launcher/agent/link_meter.hpp"
 
 #include "collectives/base/text.hpp"
-#include "collectives/net/conversation.hpp"
+#include "collectives/transport/tcp/pending_connection.hpp"
 #include "launcher/agent/link_protocol.hpp"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ constexpr auto kStreamTime = std::chrono::milliseconds(100);
 constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
 constexpr int kSendsPerTurn = 16;  // then the launcher is heard
 
-std::string describe(const net::Endpoint& endpoint) {
+std::string describe(const net::ListenAddress& endpoint) {
     return net::to_string(endpoint) + " (" + endpoint.at.interface + ")";
 }
 

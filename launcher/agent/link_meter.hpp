@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "collectives/net/address.hpp"
+#include "collectives/transport/tcp/address.hpp"
 #include "launcher/agent/event_loop.hpp"
 #include "launcher/wire/messages.hpp"
 
@@ -41,7 +41,7 @@ private:
 
     /// One address on its way, or the one in use.
     struct Attempt {
-        coll::net::Endpoint endpoint;
+        coll::net::ListenAddress endpoint;
         UniqueFd socket;
         Stage stage = Stage::connecting;
         std::vector<std::byte> in{};
@@ -69,7 +69,8 @@ private:
     Done done_;
     std::optional<wire::LinkMeasured> result_;  // while one is measured
     std::vector<std::byte> secret_;
-    std::vector<coll::net::Endpoint> candidates_;  // in the order in which they are worth a try
+    std::vector<coll::net::ListenAddress>
+        candidates_;  // in the order in which they are worth a try
     std::size_t next_candidate_ = 0;
     std::optional<TimePoint> next_start_;
     std::vector<std::string> failures_;

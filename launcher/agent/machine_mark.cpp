@@ -2,7 +2,7 @@
 #include "launcher/agent/machine_mark.hpp"
 
 #include "collectives/base/random_id.hpp"
-#include "collectives/rendezvous/unix_socket.hpp"
+#include "collectives/base/unix_socket.hpp"
 
 #include <chrono>
 #include <iterator>
@@ -18,7 +18,7 @@ namespace {
 constexpr auto kPatience = std::chrono::milliseconds(200);
 
 bool is_here(const std::string& mark) {
-    const auto connected = coll::connect_abstract(mark, SOCK_STREAM, Deadline::in(kPatience));
+    const auto connected = connect_abstract(mark, SOCK_STREAM, Deadline::in(kPatience));
     return connected && *connected;
 }
 
@@ -30,7 +30,7 @@ MachineMark::MachineMark() {
         return;
     }
     auto name = "horovodrun-" + *id;
-    auto listening = coll::listen_abstract(name, SOCK_STREAM);
+    auto listening = listen_abstract(name, SOCK_STREAM);
     if (listening && !listening->is_name_taken) {
         name_ = std::move(name);
         socket_ = std::move(listening->socket);

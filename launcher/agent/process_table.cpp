@@ -4,7 +4,7 @@
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
 #include "collectives/base/unique_fd.hpp"
-#include "collectives/rendezvous/launch_env.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/rank_socket.hpp"
 
-#include "collectives/rendezvous/unix_socket.hpp"
+#include "collectives/base/unix_socket.hpp"
 #include "launcher/agent/clock.hpp"
 #include "launcher/agent/process_table.hpp"
 
@@ -52,7 +52,7 @@ RankSocket::RankSocket(EventLoop& loop,
       pid_of_rank_(std::move(pid_of_rank)) {}
 
 Status RankSocket::listen(const std::string& name) {
-    HVD_TRY(auto listening, coll::listen_abstract(name, SOCK_STREAM));
+    HVD_TRY(auto listening, listen_abstract(name, SOCK_STREAM));
     if (listening.is_name_taken) {
         return Error{Errc::unavailable, "socket @" + name + " is in use by another process"};
     }
@@ -69,7 +69,7 @@ void RankSocket::accept() {
         }
         return;
     }
-    const auto peer = coll::peer_credentials(fd.get());
+    const auto peer = peer_credentials(fd.get());
     if (!peer || peer->uid != ::geteuid()) {
         return;
     }

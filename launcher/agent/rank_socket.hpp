@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/base/unique_fd.hpp"
-#include "collectives/rendezvous/protocol.hpp"
+#include "collectives/launch_contract/agent_protocol.hpp"
 #include "launcher/agent/control_stream.hpp"
 #include "launcher/agent/event_loop.hpp"
 #include "launcher/wire/messages.hpp"
@@ -19,10 +19,11 @@
 
 namespace hvd::launch::agent {
 
-/// The abstract Unix socket through which ranks reach their agent (collectives/rendezvous/
-/// protocol.hpp): keys go on to the launcher and come back, reports go on. Any process of this
-/// machine may connect to it; what is not of our user, not of our job or not below the rank that it
-/// claims to be is refused, and whatever it sends costs it no more than its own connection.
+/// The abstract Unix socket through which ranks reach their agent (collectives/
+/// launch_contract/agent_protocol.hpp): keys go on to the launcher and come back, reports go on.
+/// Any process of this machine may connect to it; what is not of our user, not of our job or not
+/// below the rank that it claims to be is refused, and whatever it sends costs it no more than its
+/// own connection.
 class RankSocket final {
 public:
     using PidOfRank = std::function<std::optional<pid_t>(int rank)>;

@@ -2,8 +2,8 @@
 #include "launcher/agent/shim.hpp"
 
 #include "collectives/base/text.hpp"
-#include "collectives/rendezvous/mpi_job.hpp"
-#include "collectives/rendezvous/unix_socket.hpp"
+#include "collectives/base/unix_socket.hpp"
+#include "collectives/launch_contract/mpi_job.hpp"
 #include "launcher/agent/command_path.hpp"
 #include "launcher/agent/die_with_parent.hpp"
 #include "launcher/agent/facts.hpp"
@@ -71,7 +71,7 @@ public:
     static Result<Agent> find(const coll::MpiJob& job, const MpiTask& task, Deadline deadline) {
         const auto host = job.host_of(task.rank);
         const auto name = coll::shim_socket(job.job_id, host);
-        HVD_TRY(auto socket, coll::connect_abstract(name, SOCK_STREAM, deadline));
+        HVD_TRY(auto socket, connect_abstract(name, SOCK_STREAM, deadline));
         if (!socket) {
             return Error{Errc::unavailable,
                          "rank " + std::to_string(task.rank) + " was planned on host " +
@@ -79,7 +79,7 @@ public:
                              ", where it was started, has no agent for it; let horovodrun choose "
                              "the places (leave -H, --hostfile and --map-by out of --mpi-args)"};
         }
-        HVD_TRY(const auto peer, coll::peer_credentials(socket.get()));
+        HVD_TRY(const auto peer, peer_credentials(socket.get()));
         if (peer.uid != ::geteuid()) {
             return Error{Errc::unavailable, "the agent at socket @" + name + " is of user " +
                                                 std::to_string(peer.uid) + ", we are of user " +
@@ -101,13 +101,13 @@ public:
                               .parent = parent,
                               .needs_watch = needs_watch,
                               .starts_in_turn = task.starts_in_turn};
-        HVD_TRY_STATUS(coll::send_all(socket_.get(), encode(claim), deadline));
+        HVD_TRY_STATUS(send_all(socket_.get(), encode(claim), deadline));
         while (true) {
             HVD_TRY(const auto body, frames_.next());
             if (body) {
                 return decode_order(*body);
             }
-            HVD_TRY(auto packet, coll::receive_packet(socket_.get(), deadline));
+            HVD_TRY(auto packet, receive_packet(socket_.get(), deadline));
             frames_.feed(packet.bytes);
             std::ranges::move(packet.fds, std::back_inserter(streams_));
         }
@@ -132,7 +132,7 @@ public:
     void report(std::string step, int error_number) {
         const auto frame =
             encode(ShimFailure{.step = std::move(step), .error_number = error_number});
-        (void)coll::send_all(socket_.get(), frame, Deadline::in(std::chrono::seconds(1)));
+        (void)send_all(socket_.get(), frame, Deadline::in(std::chrono::seconds(1)));
     }
 
 private:

@@ -3,7 +3,7 @@
 // Whether the runtime will take the variables that nobody gave by a flag: what it would refuse in
 // every rank is refused before any rank starts.
 #include "collectives/base/text.hpp"
-#include "collectives/net/address.hpp"
+#include "collectives/transport/tcp/address.hpp"
 #include "launcher/cli/flag.hpp"
 #include "launcher/cli/values.hpp"
 

@@ -2,7 +2,7 @@
 //
 // How other hosts are reached, and what happens when one of them fails.
 #include "collectives/base/text.hpp"
-#include "collectives/net/address.hpp"
+#include "collectives/transport/tcp/address.hpp"
 #include "launcher/cli/flag.hpp"
 #include "launcher/cli/values.hpp"
 

@@ -4,7 +4,7 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
-#include "collectives/rendezvous/mpi_plugins.hpp"
+#include "collectives/launch_contract/mpi_plugins.hpp"
 #include "launcher/doctor/python_packages.hpp"
 
 #include <chrono>

@@ -2,8 +2,8 @@
 #include "launcher/hosts/task.hpp"
 
 #include "collectives/base/text.hpp"
-#include "collectives/rendezvous/launcher_word.hpp"
-#include "collectives/rendezvous/scheduler_pmi.hpp"
+#include "collectives/launch_contract/launcher_choice.hpp"
+#include "collectives/launch_contract/scheduler_pmi.hpp"
 #include "launcher/hosts/host_ranges.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace hvd::launch {
 namespace {
 
 /// How a launcher calls what it tells; the first that is set counts.
-struct Dialect {
+struct LauncherVariables {
     std::string_view word;  // for HOROVOD_LAUNCHER
     std::string_view launcher;
     std::string_view sign;  // it has started us, if that is set
@@ -32,66 +32,66 @@ struct Dialect {
 };
 
 // The innermost first: each of them keeps the variables of those around it.
-constexpr std::array kDialects{
-    Dialect{.word = "ompi",
-            .launcher = "mpirun",
-            .sign = "OMPI_COMM_WORLD_RANK",
-            .rank = "OMPI_COMM_WORLD_RANK",
-            .size = "OMPI_COMM_WORLD_SIZE",
-            .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
-            .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    Dialect{.word = "pmix",
-            .launcher = "PMIx",
-            .sign = "PMIX_RANK",
-            .rank = "PMIX_RANK",
-            .size = "",
-            .local_rank = "",
-            .local_size = ""},
-    Dialect{.word = "pmi",
-            .launcher = "mpiexec",
-            .sign = "PMI_RANK",
-            .rank = "PMI_RANK",
-            .size = "PMI_SIZE",
-            .local_rank = "MPI_LOCALRANKID",
-            .local_size = "MPI_LOCALNRANKS"},
-    Dialect{.word = "torchrun",
-            .launcher = "torchrun",
-            .sign = "TORCHELASTIC_RUN_ID",
-            .rank = "RANK",
-            .size = "WORLD_SIZE",
-            .local_rank = "LOCAL_RANK",
-            .local_size = "LOCAL_WORLD_SIZE",
-            .node = "GROUP_RANK",
-            .nodes = "GROUP_WORLD_SIZE"},
-    Dialect{.word = "flux",
-            .launcher = "flux run",
-            .sign = "FLUX_TASK_RANK",
-            .rank = "FLUX_TASK_RANK",
-            .size = "FLUX_JOB_SIZE",
-            .local_rank = "FLUX_TASK_LOCAL_ID",
-            .local_size = "",
-            .least_size = 2},
-    Dialect{.word = "jsrun",
-            .launcher = "jsrun",
-            .sign = "JSM_NAMESPACE_RANK",
-            .rank = "JSM_NAMESPACE_RANK",
-            .size = "JSM_NAMESPACE_SIZE",
-            .local_rank = "JSM_NAMESPACE_LOCAL_RANK",
-            .local_size = "JSM_NAMESPACE_LOCAL_SIZE",
-            .least_size = 2},
-    Dialect{.word = "slurm",
-            .launcher = "srun",
-            .sign = "SLURM_STEP_ID",  // without a step the others mean an allocation
-            .rank = "SLURM_PROCID",
-            .size = "SLURM_STEP_NUM_TASKS",
-            .local_rank = "SLURM_LOCALID",
-            .local_size = "SLURM_STEP_TASKS_PER_NODE",
-            .node = "SLURM_NODEID",
-            .nodes = "SLURM_STEP_NUM_NODES",
-            .least_size = 2},
+constexpr std::array kLauncherVariables{
+    LauncherVariables{.word = "ompi",
+                      .launcher = "mpirun",
+                      .sign = "OMPI_COMM_WORLD_RANK",
+                      .rank = "OMPI_COMM_WORLD_RANK",
+                      .size = "OMPI_COMM_WORLD_SIZE",
+                      .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
+                      .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    LauncherVariables{.word = "pmix",
+                      .launcher = "PMIx",
+                      .sign = "PMIX_RANK",
+                      .rank = "PMIX_RANK",
+                      .size = "",
+                      .local_rank = "",
+                      .local_size = ""},
+    LauncherVariables{.word = "pmi",
+                      .launcher = "mpiexec",
+                      .sign = "PMI_RANK",
+                      .rank = "PMI_RANK",
+                      .size = "PMI_SIZE",
+                      .local_rank = "MPI_LOCALRANKID",
+                      .local_size = "MPI_LOCALNRANKS"},
+    LauncherVariables{.word = "torchrun",
+                      .launcher = "torchrun",
+                      .sign = "TORCHELASTIC_RUN_ID",
+                      .rank = "RANK",
+                      .size = "WORLD_SIZE",
+                      .local_rank = "LOCAL_RANK",
+                      .local_size = "LOCAL_WORLD_SIZE",
+                      .node = "GROUP_RANK",
+                      .nodes = "GROUP_WORLD_SIZE"},
+    LauncherVariables{.word = "flux",
+                      .launcher = "flux run",
+                      .sign = "FLUX_TASK_RANK",
+                      .rank = "FLUX_TASK_RANK",
+                      .size = "FLUX_JOB_SIZE",
+                      .local_rank = "FLUX_TASK_LOCAL_ID",
+                      .local_size = "",
+                      .least_size = 2},
+    LauncherVariables{.word = "jsrun",
+                      .launcher = "jsrun",
+                      .sign = "JSM_NAMESPACE_RANK",
+                      .rank = "JSM_NAMESPACE_RANK",
+                      .size = "JSM_NAMESPACE_SIZE",
+                      .local_rank = "JSM_NAMESPACE_LOCAL_RANK",
+                      .local_size = "JSM_NAMESPACE_LOCAL_SIZE",
+                      .least_size = 2},
+    LauncherVariables{.word = "slurm",
+                      .launcher = "srun",
+                      .sign = "SLURM_STEP_ID",  // without a step the others mean an allocation
+                      .rank = "SLURM_PROCID",
+                      .size = "SLURM_STEP_NUM_TASKS",
+                      .local_rank = "SLURM_LOCALID",
+                      .local_size = "SLURM_STEP_TASKS_PER_NODE",
+                      .node = "SLURM_NODEID",
+                      .nodes = "SLURM_STEP_NUM_NODES",
+                      .least_size = 2},
 };
 
-bool is_of_scheduler(const Environment& environment, const Dialect& dialect) {
+bool is_of_scheduler(const Environment& environment, const LauncherVariables& dialect) {
     return (dialect.word == "pmi" && coll::has_pmi_of_scheduler(environment)) ||
            (dialect.word == "pmix" && coll::has_pmix_of_scheduler(environment));
 }
@@ -115,7 +115,7 @@ int read_or(const Environment& environment, std::string_view name, int otherwise
 /// Slurm tells the tasks of all nodes: "2(x3),1". Nothing where these are not the task's world.
 std::optional<std::vector<int>> read_tasks_of_nodes(const Task& task,
                                                     const Environment& environment,
-                                                    const Dialect& dialect) {
+                                                    const LauncherVariables& dialect) {
     const auto text = find(environment, dialect.local_size).value_or("");
     auto counts = dialect.node.empty() ? std::nullopt : expand_counts(text);
     const bool is_world =
@@ -125,7 +125,9 @@ std::optional<std::vector<int>> read_tasks_of_nodes(const Task& task,
 
 /// The place of a task where hosts differ in their numbers of tasks, as number_ranks of the
 /// planner counts it.
-void add_uneven_place(Task& task, const Environment& environment, const Dialect& dialect) {
+void add_uneven_place(Task& task,
+                      const Environment& environment,
+                      const LauncherVariables& dialect) {
     const auto counts = read_tasks_of_nodes(task, environment, dialect);
     const int node = read_or(environment, dialect.node, -1);
     if (!counts || counts->size() < 2 || node < 0 || std::cmp_greater_equal(node, counts->size())) {
@@ -142,14 +144,14 @@ void add_uneven_place(Task& task, const Environment& environment, const Dialect&
 }
 
 /// Slurm repeats what is the same on several nodes: "2(x4)". What differs is not told here.
-int read_local_size(const Environment& environment, const Dialect& dialect) {
+int read_local_size(const Environment& environment, const LauncherVariables& dialect) {
     const auto text = find(environment, dialect.local_size).value_or("");
     const bool is_one = text.find(',') == std::string::npos;
     const auto number = std::string_view(text).substr(0, text.find("(x"));
     return is_one ? parse_number<int>(number).value_or(0) : 0;
 }
 
-void add_cross(Task& task, const Environment& environment, const Dialect& dialect) {
+void add_cross(Task& task, const Environment& environment, const LauncherVariables& dialect) {
     const bool is_one_host = task.local_size == task.size;
     const int node = is_one_host ? 0 : read_or(environment, dialect.node, -1);
     const int nodes = is_one_host ? 1 : read_or(environment, dialect.nodes, 0);
@@ -163,8 +165,8 @@ void add_cross(Task& task, const Environment& environment, const Dialect& dialec
 }  // namespace
 
 Result<std::optional<Task>> find_task(const Environment& environment) {
-    HVD_TRY(const auto named, coll::named_launcher(environment));
-    for (const auto& dialect : kDialects) {
+    HVD_TRY(const auto named, coll::chosen_launcher(environment));
+    for (const auto& dialect : kLauncherVariables) {
         if (!find(environment, dialect.sign) ||
             (named.empty() ? is_of_scheduler(environment, dialect) : named != dialect.word)) {
             continue;

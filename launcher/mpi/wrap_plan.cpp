@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/mpi/wrap_plan.hpp"
 
-#include "collectives/rendezvous/mpi_job.hpp"
+#include "collectives/launch_contract/mpi_job.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -5,7 +5,7 @@
 
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
-#include "collectives/rendezvous/launch_env.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
 #include "launcher/plan/planner.hpp"
 
 #include <optional>

@@ -14,7 +14,7 @@
 // both hear of each other, and the launcher learns how the clocks differ.
 #pragma once
 
-#include "collectives/rendezvous/protocol.hpp"
+#include "collectives/launch_contract/agent_protocol.hpp"
 #include "launcher/plan/process_spec.hpp"
 
 #include <cstddef>

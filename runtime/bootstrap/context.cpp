@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bootstrap/context.hpp"
 
+#include "runtime/engine/membership.hpp"
+
 #include "collectives/base/env.hpp"
-#include "collectives/rendezvous/launch_env.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
 
 #include <utility>
 
@@ -12,6 +14,7 @@ namespace hvd::rt {
 namespace {
 
 // Finishing what all ranks have begun may take this long; then it is given up.
+constexpr std::chrono::seconds kSetsLimit{30};
 constexpr std::chrono::seconds kShutdownLimit{5};
 constexpr std::chrono::seconds kReportLimit{1};
 
@@ -46,8 +49,24 @@ Context::Context() {
     });
 }
 
-Status Context::init(std::optional<std::chrono::milliseconds> timeout,
-                     const void* mpi_communicator) {
+/// All ranks name the same sets, and add them in the same order.
+Status Context::add_sets(World& world, const InitOptions& options) {
+    const auto deadline = Deadline::in(options.timeout.value_or(kSetsLimit));
+    for (const auto& ranks : options.process_sets) {
+        HVD_TRY(const auto added, add_process_set(world.engine(), tickets_, ranks, deadline));
+        if (!added.is_new) {
+            return Error{Errc::invalid_argument, "hvd_init: two process sets with the same ranks, or "
+                                                 "with those of the world"};
+        }
+        if (added.outcome == Outcome::in_progress) {
+            return Error{Errc::timed_out,
+                         "hvd_init: other ranks have not named their process sets in time"};
+        }
+    }
+    return ok();
+}
+
+Status Context::init(const InitOptions& options) {
     if (is_forked_child_.load(std::memory_order_relaxed)) {
         return in_forked_child();
     }
@@ -57,13 +76,19 @@ Status Context::init(std::optional<std::chrono::milliseconds> timeout,
     }
     engaged_.store(true, std::memory_order_relaxed);
     auto world = World::join({.environment = current_environment(),
-                              .timeout = timeout,
+                              .timeout = options.timeout,
                               .generation = generation_,
-                              .mpi_communicator = mpi_communicator},
+                              .mpi_communicator = options.mpi_communicator,
+                              .has_dynamic_sets = options.has_dynamic_sets},
                              tickets_);
     if (!world) {
         engaged_.store(false, std::memory_order_relaxed);
         return std::move(world).error();
+    }
+    if (auto added = add_sets(**world, options); !added) {
+        (*world)->leave(Deadline::in(kShutdownLimit));
+        engaged_.store(false, std::memory_order_relaxed);
+        return added;
     }
     owned_ = std::move(world).value();
     topology_ = owned_->topology();

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "collectives/rendezvous/protocol.hpp"
+#include "collectives/launch_contract/agent_protocol.hpp"
 #include "runtime/bootstrap/world.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 
@@ -12,6 +12,8 @@
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace hvd::rt {
 
@@ -27,11 +29,16 @@ public:
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;
 
+    struct InitOptions {
+        std::optional<std::chrono::milliseconds> timeout{};
+        const void* mpi_communicator = nullptr;  // address of an MPI_Comm: the world is its ranks'
+        std::vector<std::vector<int>> process_sets{};  // made before `init` returns: 1, 2, ...
+        bool has_dynamic_sets = false;                 // process sets may change later
+    };
+
     /// Joins the world of the environment; does nothing in a world already. One caller at a time
     /// does it, the others wait for the outcome.
-    /// `mpi_communicator`, if any, is the address of an MPI_Comm: the world is that of its ranks.
-    [[nodiscard]] Status init(std::optional<std::chrono::milliseconds> timeout,
-                              const void* mpi_communicator = nullptr);
+    [[nodiscard]] Status init(const InitOptions& options);
 
     /// Leaves the world; does nothing outside of one.
     [[nodiscard]] Status shutdown();
@@ -75,6 +82,8 @@ public:
 private:
     Context();
     ~Context() = default;
+
+    [[nodiscard]] Status add_sets(World& world, const InitOptions& options);
 
     TicketTable tickets_;
     std::mutex mutex_;              // one init or shutdown at a time

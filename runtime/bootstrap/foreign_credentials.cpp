@@ -13,8 +13,8 @@
 namespace hvd::rt {
 namespace {
 
-using coll::meeting::Credentials;
-using coll::meeting::ProofKind;
+using coll::store::Authentication;
+using coll::store::Credentials;
 
 constexpr std::string_view kMungeSocket = "HOROVOD_MUNGE_SOCKET";
 constexpr std::size_t kLeastBytes = 16;
@@ -37,22 +37,23 @@ Result<Credentials> read_key_file(const std::string& path) {
                       " bytes: head -c 32 /dev/urandom > FILE");
     }
     const auto bytes = std::as_bytes(std::span(text));
-    return Credentials{.kind = ProofKind::key, .secret = {bytes.begin(), bytes.end()}};
+    return Credentials{.kind = Authentication::key, .secret = {bytes.begin(), bytes.end()}};
 }
 
 }  // namespace
 
-Result<Credentials> find_credentials(const Environment& environment, const ForeignLaunch& launch) {
+Result<Credentials> find_credentials(const Environment& environment,
+                                     const coll::ExternalLaunch& launch) {
     if (const auto path = find(environment, kKeyFile); path && !path->empty()) {
         return read_key_file(*path);
     }
-    if (launch.launcher == Launcher::torchrun) {
+    if (launch.launcher == coll::Launcher::torchrun) {
         return Credentials{};
     }
-    Credentials munge{.kind = ProofKind::munge,
+    Credentials munge{.kind = Authentication::munge,
                       .secret = {},
                       .munge_socket = find(environment, kMungeSocket).value_or("")};
-    if (const auto tried = coll::meeting::create_prover(munge); !tried) {
+    if (const auto tried = coll::store::create_authenticator(munge); !tried) {
         return Error{Errc::unavailable,
                      "the ranks on other hosts cannot be told from strangers (" +
                          tried.error().message + "): start munged on all hosts, or set " +

@@ -3,8 +3,8 @@
 
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
-#include "collectives/meeting/point.hpp"
-#include "runtime/bootstrap/foreign_launch.hpp"
+#include "collectives/launch_contract/external_launch.hpp"
+#include "collectives/rendezvous/tcp/store_server.hpp"
 
 #include <string_view>
 
@@ -14,7 +14,7 @@ inline constexpr std::string_view kKeyFile = "HOROVOD_JOB_KEY_FILE";
 
 /// HOROVOD_JOB_KEY_FILE where it is set; else munge under Slurm, and nothing under torchrun.
 /// Errors: invalid_argument for a file that others may read, unavailable (with the remedies).
-[[nodiscard]] Result<coll::meeting::Credentials> find_credentials(const Environment& environment,
-                                                                  const ForeignLaunch& launch);
+[[nodiscard]] Result<coll::store::Credentials> find_credentials(const Environment& environment,
+                                                                const coll::ExternalLaunch& launch);
 
 }  // namespace hvd::rt

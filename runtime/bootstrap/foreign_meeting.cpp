@@ -18,8 +18,8 @@ constexpr int kMostOfRange = 16;
 /// The same on all hosts and in all versions (FNV-1a).
 std::uint32_t hash(std::string_view text) noexcept {
     std::uint32_t value = 2'166'136'261U;
-    for (const char letter : text) {
-        value = (value ^ static_cast<unsigned char>(letter)) * 16'777'619U;
+    for (const char reply : text) {
+        value = (value ^ static_cast<unsigned char>(reply)) * 16'777'619U;
     }
     return value;
 }
@@ -42,7 +42,7 @@ std::vector<std::uint16_t> ports_for(std::string_view job, const coll::net::Port
 
 Result<std::string> required(const Environment& environment,
                              std::string_view name,
-                             const ForeignLaunch& launch) {
+                             const coll::ExternalLaunch& launch) {
     const auto value = find(environment, name);
     if (!value || trim(*value).empty()) {
         return Error{Errc::invalid_argument, std::string(name) + " is not set: a world of " +
@@ -53,7 +53,7 @@ Result<std::string> required(const Environment& environment,
     return std::string(trim(*value));
 }
 
-Result<std::string> first_node(const Environment& environment, const ForeignLaunch& launch) {
+Result<std::string> first_node(const Environment& environment, const coll::ExternalLaunch& launch) {
     constexpr std::string_view kNodes = "SLURM_STEP_NODELIST";
     HVD_TRY(const auto list, required(environment, kNodes, launch));
     const auto first = first_host(list);
@@ -88,7 +88,7 @@ std::optional<std::string> first_host(std::string_view list) {
 }
 
 Result<MeetingPlan> plan_meeting(const Environment& environment,
-                                 const ForeignLaunch& launch,
+                                 const coll::ExternalLaunch& launch,
                                  const coll::net::PortRange& allowed,
                                  int generation) {
     MeetingPlan plan{.host = {},
@@ -96,7 +96,7 @@ Result<MeetingPlan> plan_meeting(const Environment& environment,
                      .ports = {},
                      .job = launch.job + "#" + std::to_string(generation)};
     plan.ports = ports_for(plan.job, allowed);
-    if (launch.launcher != Launcher::slurm) {
+    if (launch.launcher != coll::Launcher::slurm) {
         HVD_TRY(plan.host, required(environment, kMeetingHost, launch));
         return plan;
     }

@@ -5,8 +5,8 @@
 
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
-#include "collectives/net/address.hpp"
-#include "runtime/bootstrap/foreign_launch.hpp"
+#include "collectives/launch_contract/external_launch.hpp"
+#include "collectives/transport/tcp/address.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -30,7 +30,7 @@ struct MeetingPlan {
 /// Slurm: the first node of the step. Else MASTER_ADDR, where rank 0 is. Pure.
 /// Errors: invalid_argument for a variable that is missing or malformed.
 [[nodiscard]] Result<MeetingPlan> plan_meeting(const Environment& environment,
-                                               const ForeignLaunch& launch,
+                                               const coll::ExternalLaunch& launch,
                                                const coll::net::PortRange& allowed,
                                                int generation);
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "collectives/net/address.hpp"
+#include "collectives/transport/tcp/address.hpp"
 
 #include <cstddef>
 #include <cstdint>

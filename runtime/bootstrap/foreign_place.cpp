@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bootstrap/foreign_place.hpp"
 
+#include "collectives/base/process_ancestry.hpp"
 #include "collectives/base/random_id.hpp"
-#include "collectives/net/address.hpp"
-#include "collectives/net/port_holder.hpp"
+#include "collectives/transport/tcp/address.hpp"
+#include "collectives/transport/tcp/port_holder.hpp"
 #include "runtime/bootstrap/foreign_board.hpp"
 #include "runtime/bootstrap/foreign_credentials.hpp"
 #include "runtime/bootstrap/foreign_meeting.hpp"
 #include "runtime/bootstrap/foreign_notice.hpp"
-#include "runtime/bootstrap/foreign_process.hpp"
 #include "runtime/bootstrap/foreign_roll.hpp"
 #include "runtime/bootstrap/mpi_board.hpp"
 
@@ -27,13 +27,13 @@
 namespace hvd::rt {
 namespace {
 
-using coll::meeting::Credentials;
-using coll::meeting::Guest;
-using coll::meeting::Point;
-using coll::meeting::PointAddress;
-using coll::meeting::ProofKind;
-using coll::meeting::Visit;
 using coll::net::IpAddress;
+using coll::store::Authentication;
+using coll::store::Credentials;
+using coll::store::Member;
+using coll::store::ServerAddress;
+using coll::store::StoreClient;
+using coll::store::StoreServer;
 
 constexpr std::size_t kKeyBytes = 32;
 
@@ -68,12 +68,11 @@ Result<std::vector<IpAddress>> resolve(const std::string& host) {
 }
 
 /// The launcher's process tells the jobs of one host apart.
-Status meet_by_launcher(WorldPlace& place, const ForeignLaunch& launch, int generation) {
-    HVD_TRY(const auto launcher, find_launcher(launch.mark));
-    place.meeting.launcher = launcher.pid;
-    place.meeting.socket = "horovod/" + std::to_string(getuid()) + "/" +
-                           std::to_string(launcher.pid) + "." + launcher.start_time + "/" +
-                           std::to_string(generation);
+Status meet_by_launcher(WorldPlace& place, const coll::ExternalLaunch& launch, int generation) {
+    HVD_TRY(const auto launcher, find_ancestor_without(launch.mark));
+    place.group.launcher = launcher.pid;
+    place.group.name = "horovod/" + std::to_string(getuid()) + "/" + std::to_string(launcher.pid) +
+                       "." + launcher.start_time + "/" + std::to_string(generation);
     return ok();
 }
 
@@ -84,8 +83,8 @@ Status meet_by_store(WorldPlace& place, Deadline deadline) {
         HVD_TRY(const auto key, random_world_key());
         HVD_TRY(const auto id, random_id());
         auto value = key;
-        const auto letters = std::as_bytes(std::span(id));
-        value.insert(value.end(), letters.begin(), letters.end());
+        const auto replies = std::as_bytes(std::span(id));
+        value.insert(value.end(), replies.begin(), replies.end());
         HVD_TRY_STATUS(place.visit->put(name, value));
     }
     HVD_TRY(const auto value, place.visit->get(name, deadline));
@@ -94,13 +93,13 @@ Status meet_by_store(WorldPlace& place, Deadline deadline) {
     }
     const std::span all(value);
     const auto id = all.subspan(kKeyBytes);
-    place.meeting.key.assign(all.begin(), all.begin() + kKeyBytes);
-    place.meeting.socket =
+    place.group.key.assign(all.begin(), all.begin() + kKeyBytes);
+    place.group.name =
         "horovod/" + std::string(reinterpret_cast<const char*>(id.data()), id.size());
     return ok();
 }
 
-Guest introduce(const ForeignLaunch& launch, const std::string& host) {
+Member introduce(const coll::ExternalLaunch& launch, const std::string& host) {
     return {.rank = launch.rank,
             .size = launch.size,
             .local_rank = launch.local_rank.value_or(-1),
@@ -113,31 +112,31 @@ Guest introduce(const ForeignLaunch& launch, const std::string& host) {
 
 /// Where and how this rank meets the others.
 struct Meeting {
-    PointAddress where{};
+    ServerAddress where{};
     std::string job{};
     Credentials credentials{};
 };
 
 /// Where the user chose the ports, the error says who has them.
-Result<coll::meeting::Door> open_door(const std::optional<IpAddress>& at,
-                                      std::span<const std::uint16_t> ports,
-                                      bool is_chosen) {
-    auto door = coll::meeting::open_door(at, ports);
-    if (!door && is_chosen) {
+Result<coll::store::ServerSocket> open_server_socket(const std::optional<IpAddress>& at,
+                                                     std::span<const std::uint16_t> ports,
+                                                     bool is_chosen) {
+    auto socket = coll::store::open_server_socket(at, ports);
+    if (!socket && is_chosen) {
         const IpAddress everywhere{.is_v6 = true};
-        auto error = std::move(door).error().context("HOROVOD_PORT_RANGE");
+        auto error = std::move(socket).error().context("HOROVOD_PORT_RANGE");
         error.message +=
             coll::net::tell_port_holders(at.value_or(everywhere), {ports.front(), ports.back()});
         return error;
     }
-    return door;
+    return socket;
 }
 
-/// Keeps the point behind the door; this rank comes to it from here.
-Status keep(WorldPlace& place, coll::meeting::Door door, Meeting& meeting) {
-    meeting.where.ports = {door.port};
-    HVD_TRY(place.point,
-            Point::open(std::move(door), place.topology.size, meeting.job, meeting.credentials));
+/// Keeps the point behind the socket; this rank comes to it from here.
+Status keep(WorldPlace& place, coll::store::ServerSocket socket, Meeting& meeting) {
+    meeting.where.ports = {socket.port};
+    HVD_TRY(place.point, StoreServer::open(std::move(socket), place.topology.size, meeting.job,
+                                           meeting.credentials));
     return ok();
 }
 
@@ -147,7 +146,7 @@ IpAddress own_loopback() {
 
 /// At an address that the launcher tells.
 Result<Meeting> meet_by_address(WorldPlace& place,
-                                const ForeignLaunch& launch,
+                                const coll::ExternalLaunch& launch,
                                 const ForeignOptions& options,
                                 const Credentials& credentials) {
     HVD_TRY(const auto plan,
@@ -162,22 +161,22 @@ Result<Meeting> meet_by_address(WorldPlace& place,
     // At all addresses, but where the user named this host by a loopback address.
     const auto literal = coll::net::parse_ip(plan.host == "localhost" ? "127.0.0.1" : plan.host);
     const auto at = literal && is_loopback(*literal) ? literal : std::nullopt;
-    HVD_TRY(auto door, open_door(at, plan.ports, options.config.ports.first != 0));
+    HVD_TRY(auto socket, open_server_socket(at, plan.ports, options.config.ports.first != 0));
     meeting.where.ips = {at.value_or(own_loopback())};
-    HVD_TRY_STATUS(keep(place, std::move(door), meeting));
+    HVD_TRY_STATUS(keep(place, std::move(socket), meeting));
     return meeting;
 }
 
 /// Rank 0 opens a point anywhere and leaves address and key with the launcher.
 Result<Meeting> meet_by_board(WorldPlace& place,
-                              const ForeignLaunch& launch,
+                              const coll::ExternalLaunch& launch,
                               const ForeignOptions& options,
                               Board& board,
                               Deadline deadline) {
     const auto name = "horovod-" + std::to_string(options.generation);
     Meeting meeting{.where = {.ips = {}, .ports = {}, .name = "rank 0"},
                     .job = launch.job + "#" + std::to_string(options.generation),
-                    .credentials = {.kind = ProofKind::key}};
+                    .credentials = {.kind = Authentication::key}};
     if (launch.rank != 0) {
         HVD_TRY(const auto text, board.read(name, deadline));
         HVD_TRY(const auto notice, decode_notice(text));
@@ -190,25 +189,26 @@ Result<Meeting> meet_by_board(WorldPlace& place,
     HVD_TRY(const auto allowed,
             coll::net::allowed_addresses(std::move(all), options.config.interfaces));
     const auto ports = ports_of(options.config.ports);
-    HVD_TRY(auto door, open_door({}, ports, options.config.ports.first != 0));
+    HVD_TRY(auto socket, open_server_socket({}, ports, options.config.ports.first != 0));
     HVD_TRY(meeting.credentials.secret, random_world_key());
-    const Notice notice{
-        .port = door.port, .secret = meeting.credentials.secret, .ips = public_addresses(allowed)};
-    HVD_TRY_STATUS(keep(place, std::move(door), meeting));
+    const Notice notice{.port = socket.port,
+                        .secret = meeting.credentials.secret,
+                        .ips = public_addresses(allowed)};
+    HVD_TRY_STATUS(keep(place, std::move(socket), meeting));
     meeting.where.ips = {own_loopback()};
     HVD_TRY_STATUS(board.post(name, encode_notice(notice), deadline));
     return meeting;
 }
 
-bool starts_mpi_programs(Launcher launcher) {
-    return launcher == Launcher::ompi || launcher == Launcher::pmix || launcher == Launcher::pmi ||
-           launcher == Launcher::jsrun;
+bool starts_mpi_programs(coll::Launcher launcher) {
+    return launcher == coll::Launcher::ompi || launcher == coll::Launcher::pmix ||
+           launcher == coll::Launcher::pmi || launcher == coll::Launcher::jsrun;
 }
 
 /// By the launcher's board; where it has none that works, as an Open MPI that keeps PMIx to itself:
 /// at an address that the user tells, else by MPI itself.
 Result<Meeting> meet_by_launchers_board(WorldPlace& place,
-                                        const ForeignLaunch& launch,
+                                        const coll::ExternalLaunch& launch,
                                         const ForeignOptions& options,
                                         Deadline deadline) {
     const auto found = find_board(options.environment, launch.size, deadline);
@@ -240,17 +240,17 @@ Result<Meeting> meet_by_launchers_board(WorldPlace& place,
 /// address, but perhaps nothing to prove oneself by, and a program's MPI may need its PMI for
 /// itself.
 Result<Meeting> find_meeting(WorldPlace& place,
-                             const ForeignLaunch& launch,
+                             const coll::ExternalLaunch& launch,
                              const ForeignOptions& options,
                              Deadline deadline) {
     Board* board = options.board;
-    if (options.mpi != nullptr && launch.launcher != Launcher::torchrun) {
+    if (options.mpi != nullptr && launch.launcher != coll::Launcher::torchrun) {
         HVD_TRY(board, options.mpi->if_started(launch, deadline));
     }
     if (board != nullptr) {
         return meet_by_board(place, launch, options, *board, deadline);
     }
-    if (launch.launcher != Launcher::torchrun && launch.launcher != Launcher::slurm) {
+    if (launch.launcher != coll::Launcher::torchrun && launch.launcher != coll::Launcher::slurm) {
         return meet_by_launchers_board(place, launch, options, deadline);
     }
     auto credentials = find_credentials(options.environment, launch);
@@ -265,20 +265,20 @@ Result<Meeting> find_meeting(WorldPlace& place,
 }
 
 Status meet_at_point(WorldPlace& place,
-                     const ForeignLaunch& launch,
+                     const coll::ExternalLaunch& launch,
                      const ForeignOptions& options,
                      Deadline deadline) {
     HVD_TRY(const auto meeting, find_meeting(place, launch, options, deadline));
-    if (meeting.credentials.kind == ProofKind::none) {
+    if (meeting.credentials.kind == Authentication::none) {
         place.warning = std::string(describe(launch.launcher)) +
                         " gives the ranks no key: whoever can reach " + meeting.where.name +
                         " may take part; HOROVOD_JOB_KEY_FILE or horovodrun prevent that";
     }
     const auto self = introduce(launch, place.host);
     HVD_TRY(auto visit,
-            Visit::begin(meeting.where, meeting.job, meeting.credentials, self, deadline));
-    HVD_TRY(const auto roll, visit->roll(deadline));
-    HVD_TRY(place.topology, arrange(roll, launch.rank));
+            StoreClient::begin(meeting.where, meeting.job, meeting.credentials, self, deadline));
+    HVD_TRY(const auto membership, visit->membership(deadline));
+    HVD_TRY(place.topology, arrange(membership, launch.rank));
     place.visit = std::move(visit);
     place.home = self.node;
     place.prefix = "world/" + std::to_string(options.generation) + "/";
@@ -300,7 +300,7 @@ Result<std::vector<std::byte>> random_world_key() {
     return key;
 }
 
-Result<WorldPlace> place_by_foreign(const ForeignLaunch& launch,
+Result<WorldPlace> place_by_foreign(const coll::ExternalLaunch& launch,
                                     const ForeignOptions& options,
                                     Deadline deadline) {
     WorldPlace place;

@@ -7,7 +7,7 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
-#include "runtime/bootstrap/foreign_launch.hpp"
+#include "collectives/launch_contract/external_launch.hpp"
 #include "runtime/bootstrap/world_place.hpp"
 #include "runtime/engine/config.hpp"
 
@@ -25,7 +25,7 @@ struct ForeignOptions {
 };
 
 /// Errors: invalid_argument, unsupported, unavailable, timed_out (who is missing).
-[[nodiscard]] Result<WorldPlace> place_by_foreign(const ForeignLaunch& launch,
+[[nodiscard]] Result<WorldPlace> place_by_foreign(const coll::ExternalLaunch& launch,
                                                   const ForeignOptions& options,
                                                   Deadline deadline);
 

@@ -3,8 +3,8 @@
 // PMI-1 as mpiexec.hydra, Intel's mpiexec, Flux and Slurm speak it at the socket PMI_FD: lines of
 // "cmd=NAME key=value ...", one answer to each.
 #include "collectives/base/text.hpp"
+#include "collectives/base/unix_socket.hpp"
 #include "collectives/rendezvous/store.hpp"
-#include "collectives/rendezvous/unix_socket.hpp"
 #include "runtime/bootstrap/foreign_board.hpp"
 
 #include <array>
@@ -106,7 +106,7 @@ private:
         }
         is_broken_ = true;  // until the answer is there
         const auto line = "cmd=" + command + "\n";
-        HVD_TRY_STATUS(coll::send_all(socket_, std::as_bytes(std::span(line)), deadline));
+        HVD_TRY_STATUS(send_all(socket_, std::as_bytes(std::span(line)), deadline));
         HVD_TRY(auto answer, read_line(deadline));
         is_broken_ = false;
         if (field(answer, "cmd") != expected) {
@@ -118,7 +118,7 @@ private:
 
     [[nodiscard]] Result<std::string> read_line(Deadline deadline) {
         while (in_.find('\n') == std::string::npos) {
-            HVD_TRY_STATUS(coll::await_socket(socket_, POLLIN, deadline));
+            HVD_TRY_STATUS(await_socket(socket_, POLLIN, deadline));
             std::array<char, 4096> bytes{};
             const auto size = ::recv(socket_, bytes.data(), bytes.size(), MSG_DONTWAIT);
             if (size > 0 && in_.size() < kMaxLine) {

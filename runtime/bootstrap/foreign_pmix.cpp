@@ -183,10 +183,10 @@ private:
         (void)handle.release();  // on_value's
         last_status_ = kSuccess;
         std::unique_lock lock(answer->mutex);
-        const auto has_come = [&] { return answer->status.has_value(); };
+        const auto has_joined = [&] { return answer->status.has_value(); };
         if (deadline.is_never()) {
-            answer->changed.wait(lock, has_come);
-        } else if (!answer->changed.wait_until(lock, *deadline.end(), has_come)) {
+            answer->changed.wait(lock, has_joined);
+        } else if (!answer->changed.wait_until(lock, *deadline.end(), has_joined)) {
             return Error{Errc::timed_out,
                          "rank 0 has not come to PMIx in time" + std::string(coll::kMoreTime)};
         }

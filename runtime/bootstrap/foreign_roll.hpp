@@ -4,16 +4,17 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "collectives/meeting/messages.hpp"
+#include "collectives/rendezvous/tcp/messages.hpp"
 #include "collectives/topology.hpp"
 
 #include <span>
 
 namespace hvd::rt {
 
-/// `roll` is by rank. Hosts count in the order of their lowest ranks. Where a launcher does not say
-/// which rank of its host one is, the order of ranks does. Errors: invalid_argument when the ranks
-/// of a host do not fit together.
-[[nodiscard]] Result<coll::Topology> arrange(std::span<const coll::meeting::Guest> roll, int rank);
+/// `membership` is by rank. Hosts count in the order of their lowest ranks. Where a launcher does
+/// not say which rank of its host one is, the order of ranks does. Errors: invalid_argument when
+/// the ranks of a host do not fit together.
+[[nodiscard]] Result<coll::Topology> arrange(std::span<const coll::store::Member> membership,
+                                             int rank);
 
 }  // namespace hvd::rt

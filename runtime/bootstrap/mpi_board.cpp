@@ -56,12 +56,12 @@ Board* LauncherMpi::use(MpiWorld mpi) {
     return &*board_;
 }
 
-Result<Board*> LauncherMpi::if_started(const ForeignLaunch& launch, Deadline deadline) {
+Result<Board*> LauncherMpi::if_started(const coll::ExternalLaunch& launch, Deadline deadline) {
     HVD_TRY(auto mpi, find_started_mpi(environment_, launch, deadline));
     return mpi ? use(std::move(*mpi)) : nullptr;
 }
 
-Result<Board*> LauncherMpi::start(const ForeignLaunch& launch, Deadline deadline) {
+Result<Board*> LauncherMpi::start(const coll::ExternalLaunch& launch, Deadline deadline) {
     WorldPlace place;
     place.source = describe(launch.launcher);
     place.topology.rank = launch.rank;

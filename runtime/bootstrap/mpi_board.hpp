@@ -7,8 +7,8 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
+#include "collectives/launch_contract/external_launch.hpp"
 #include "runtime/bootstrap/foreign_board.hpp"
-#include "runtime/bootstrap/foreign_launch.hpp"
 #include "runtime/bootstrap/mpi_world.hpp"
 #include "runtime/engine/config.hpp"
 
@@ -43,10 +43,10 @@ public:
 
     /// Where the program has started MPI, which sees the launcher's world; else nothing. All ranks
     /// of a program are alike in that. Errors: timed_out, internal.
-    [[nodiscard]] Result<Board*> if_started(const ForeignLaunch& launch, Deadline deadline);
+    [[nodiscard]] Result<Board*> if_started(const coll::ExternalLaunch& launch, Deadline deadline);
 
     /// Starts MPI for it, as `join_mpi` does. Errors: also unsupported.
-    [[nodiscard]] Result<Board*> start(const ForeignLaunch& launch, Deadline deadline);
+    [[nodiscard]] Result<Board*> start(const coll::ExternalLaunch& launch, Deadline deadline);
 
     /// What `start` has started, which a world then leaves in order; or nothing.
     [[nodiscard]] std::unique_ptr<coll::mpi::Session> take_session() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bootstrap/mpi_world.hpp"
 
-#include "collectives/rendezvous/launch_env.hpp"
-#include "collectives/rendezvous/mpi_plugins.hpp"
-#include "runtime/bootstrap/foreign_launch.hpp"
+#include "collectives/launch_contract/external_launch.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
+#include "collectives/launch_contract/mpi_plugins.hpp"
 #include "runtime/bootstrap/foreign_place.hpp"
 #include "runtime/bootstrap/mpi_board.hpp"
 
@@ -97,13 +97,13 @@ Result<WorldPlace> place_on_one_host(coll::mpi::Communicator& all,
         (void)carried.release();  // MPI may write it whenever it likes
         return std::move(arrived).error();
     }
-    place.meeting.key.assign(key.begin(), key.begin() + kSecretBytes);
-    place.meeting.socket = "horovod/mpi/";
+    place.group.key.assign(key.begin(), key.begin() + kSecretBytes);
+    place.group.name = "horovod/mpi/";
     for (std::size_t index = kSecretBytes; index < key.size(); ++index) {
         constexpr std::string_view kDigits = "0123456789abcdef";
         const auto value = std::to_integer<unsigned>(key[index]);
-        place.meeting.socket += kDigits[value / 16];
-        place.meeting.socket += kDigits[value % 16];
+        place.group.name += kDigits[value / 16];
+        place.group.name += kDigits[value % 16];
     }
     return place;
 }
@@ -115,7 +115,7 @@ bool is_mpi_built() {
 }
 
 Status prepare_mpi(WorldPlace& place, const Environment& environment) {
-    const auto launch = decode_mpi_launch(environment);
+    const auto launch = coll::decode_mpi_launch(environment);
     const bool is_launched = launch && (launch->size == place.topology.size || launch->size == 0);
     if (place.agent && !is_launched) {
         return Error{Errc::unsupported,
@@ -123,7 +123,7 @@ Status prepare_mpi(WorldPlace& place, const Environment& environment) {
                      "knows nothing of them: start them with 'horovodrun --mpi' or 'mpirun -np N "
                      "--bind-to none COMMAND', or unset HOROVOD_CPU_OPERATIONS"};
     }
-    place.meeting.socket += "/mpi";
+    place.group.name += "-mpi";
     place.prefix += "mpi/";
     return ok();
 }
@@ -164,7 +164,7 @@ Result<bool> is_alone(const MpiWorld& mpi) {
     return known == 1;
 }
 
-Error alone_in_mpi(const MpiWorld& mpi, const ForeignLaunch& launch) {
+Error alone_in_mpi(const MpiWorld& mpi, const coll::ExternalLaunch& launch) {
     return {Errc::unsupported,
             "hvd.init(comm=...): this is rank " + std::to_string(launch.rank) + " of " +
                 std::to_string(launch.size) + " by " + std::string(describe(launch.launcher)) +
@@ -218,7 +218,7 @@ Result<WorldPlace> place_by_communicator(MpiWorld& mpi,
 }
 
 Result<std::optional<MpiWorld>> find_started_mpi(const Environment& environment,
-                                                 const ForeignLaunch& launch,
+                                                 const coll::ExternalLaunch& launch,
                                                  Deadline deadline) {
     auto session =
         coll::mpi::Session::find({.environment = environment, .plugin_folder = plugin_folder()});

@@ -7,10 +7,10 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
+#include "collectives/launch_contract/external_launch.hpp"
 #include "collectives/mpi/order.hpp"
 #include "collectives/mpi/session.hpp"
 #include "collectives/topology.hpp"
-#include "runtime/bootstrap/foreign_launch.hpp"
 #include "runtime/bootstrap/world_place.hpp"
 #include "runtime/engine/config.hpp"
 
@@ -59,7 +59,7 @@ struct MpiWorld {
 [[nodiscard]] Result<bool> is_alone(const MpiWorld& mpi);
 
 /// That it does, where the launcher has started several ranks: each would be a world of its own.
-[[nodiscard]] Error alone_in_mpi(const MpiWorld& mpi, const ForeignLaunch& launch);
+[[nodiscard]] Error alone_in_mpi(const MpiWorld& mpi, const coll::ExternalLaunch& launch);
 
 /// Where it is, on all its ranks, the whole world that horovodrun --mpi started, so that its agent
 /// knows these ranks: a number of this world that none of them has used. Each tells its next one:
@@ -81,7 +81,7 @@ struct MpiWorld {
 /// The world of an MPI that another part of this process has started and that this thread may
 /// call; nothing where there is none, or where it is not the launcher's. Errors: timed_out.
 [[nodiscard]] Result<std::optional<MpiWorld>> find_started_mpi(const Environment& environment,
-                                                               const ForeignLaunch& launch,
+                                                               const coll::ExternalLaunch& launch,
                                                                Deadline deadline);
 
 }  // namespace hvd::rt

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bootstrap/world.hpp"
 
-#include "collectives/rendezvous/launch_env.hpp"
+#include "collectives/base/process_ancestry.hpp"
+#include "collectives/launch_contract/external_launch.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
 #include "collectives/selector/selector.hpp"
 #include "runtime/bootstrap/foreign_board.hpp"
-#include "runtime/bootstrap/foreign_launch.hpp"
 #include "runtime/bootstrap/foreign_place.hpp"
-#include "runtime/bootstrap/foreign_process.hpp"
 #include "runtime/bootstrap/mpi_board.hpp"
 #include "runtime/bootstrap/mpi_world.hpp"
 #include "runtime/bootstrap/world_place.hpp"
@@ -49,7 +49,7 @@ struct Search {
 /// for its sake.
 Error report_loss(coll::AgentStore& agent, Error error) {
     if (error.code == Errc::unavailable) {
-        if (const auto loss = agent.first_loss(Deadline::in(kLossLimit))) {
+        if (const auto loss = agent.first_failure(Deadline::in(kLossLimit))) {
             (void)agent.report(coll::ReportKind::peer_lost, loss->rank, loss->why);
         }
     }
@@ -63,7 +63,7 @@ Result<Place> place_by_agent(const Search& search, Deadline deadline) {
     Place place;
     place.topology = contract.topology;
     place.host = contract.hostname;
-    place.source = describe(Launcher::horovodrun);
+    place.source = describe(coll::Launcher::horovodrun);
     HVD_TRY(place.agent, coll::AgentStore::connect(contract, deadline));
     if (place.topology.size == 1) {
         return place;
@@ -80,17 +80,17 @@ Result<Place> place_by_agent(const Search& search, Deadline deadline) {
     if (place.topology.local_rank == 0) {
         HVD_TRY(const auto key, random_world_key());
         HVD_TRY_STATUS(place.agent->put(key_name, key));
-        place.meeting.key = key;
+        place.group.key = key;
     } else {
         auto key = place.agent->get(key_name, deadline);
         if (!key) {
             auto missing = coll::missing_rank("local rank 0", std::move(key).error());
             return report_loss(*place.agent, std::move(missing));
         }
-        place.meeting.key = std::move(key).value();
+        place.group.key = std::move(key).value();
     }
     // The key is what authenticates; the name must only be nobody else's.
-    place.meeting.socket = "horovod/" + contract.job_id + "/" + std::to_string(world);
+    place.group.name = "horovod/" + contract.job_id + "/" + std::to_string(world);
     return place;
 }
 
@@ -113,9 +113,10 @@ Result<int> ask_for_size(const Environment& environment, Deadline deadline) {
 
 /// Where mpirun starts torchrun, the ranks have the same variables as where torchrun starts mpirun,
 /// and would be alone as mpirun sees it.
-bool is_torchrun_inside(const Environment& environment, const ForeignLaunch& launch) {
-    const bool is_mpi = launch.launcher == Launcher::ompi || launch.launcher == Launcher::pmix ||
-                        launch.launcher == Launcher::pmi;
+bool is_torchrun_inside(const Environment& environment, const coll::ExternalLaunch& launch) {
+    const bool is_mpi = launch.launcher == coll::Launcher::ompi ||
+                        launch.launcher == coll::Launcher::pmix ||
+                        launch.launcher == coll::Launcher::pmi;
     const bool is_asked_for =
         find(environment, "HOROVOD_LAUNCHER") || find(environment, "HOROVOD_CONTROLLER");
     return is_mpi && !is_asked_for && find(environment, "TORCHELASTIC_RUN_ID") &&
@@ -123,14 +124,14 @@ bool is_torchrun_inside(const Environment& environment, const ForeignLaunch& lau
 }
 
 /// Whoever started this process, with its rank and size.
-Result<ForeignLaunch> find_launch(const Environment& environment, Deadline deadline) {
-    HVD_TRY(auto launch, decode_foreign_launch(environment));
+Result<coll::ExternalLaunch> find_launch(const Environment& environment, Deadline deadline) {
+    HVD_TRY(auto launch, coll::decode_external_launch(environment));
     if (is_torchrun_inside(environment, launch)) {
         auto own = environment;
         own.insert_or_assign("HOROVOD_LAUNCHER", "torchrun");
-        HVD_TRY(launch, decode_foreign_launch(own));
+        HVD_TRY(launch, coll::decode_external_launch(own));
     }
-    if (launch.launcher == Launcher::horovodrun) {
+    if (launch.launcher == coll::Launcher::horovodrun) {
         HVD_TRY(const auto contract, coll::decode_launch_contract(environment));
         launch.rank = contract.topology.rank;
         launch.size = contract.topology.size;
@@ -144,7 +145,7 @@ Result<Place> find_place_by_launcher(Search& search, Deadline deadline) {
     const auto& options = search.options;
     const auto& config = search.config;
     HVD_TRY(const auto launch, find_launch(options.environment, deadline));
-    if (launch.launcher == Launcher::horovodrun) {
+    if (launch.launcher == coll::Launcher::horovodrun) {
         return place_by_agent(search, deadline);
     }
     LauncherMpi mpi(config, options.environment);
@@ -238,12 +239,12 @@ Result<std::unique_ptr<Channel>> World::connect(WorldPlace& place,
                                              deadline));
         channel = std::make_unique<TcpChannel>(*mesh_, place.topology.local_size, agent_.get());
     } else {
-        place.meeting.local_rank = place.topology.local_rank;
-        place.meeting.local_size = place.topology.local_size;
-        place.meeting.news = agent_.get();
-        place.meeting.segments = {ShmChannel::segment_bytes(place.topology.local_size),
-                                  coll::local_segment_bytes(place.topology)};
-        HVD_TRY(group_, coll::LocalGroup::meet(place.meeting, deadline));
+        place.group.rank = place.topology.local_rank;
+        place.group.size = place.topology.local_size;
+        place.group.failures = agent_.get();
+        place.group.segments = {ShmChannel::segment_bytes(place.topology.local_size),
+                                coll::local_segment_bytes(place.topology)};
+        HVD_TRY(group_, coll::LocalGroup::form(place.group, deadline));
         channel = std::make_unique<ShmChannel>(*group_, kControlSegment, place.host);
     }
     return channel;
@@ -260,6 +261,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     HVD_TRY(auto place, find_place(search, deadline));
     std::unique_ptr<World> world(new World);
     world->topology_ = place.topology;
+    world->has_dynamic_sets_ = options.has_dynamic_sets || config.has_dynamic_sets;
     world->agent_ = std::move(place.agent);
     if (!world->agent_) {
         world->reporter_ = find_reporter(options.environment);
@@ -298,24 +300,26 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     auto* const bed = reactor.get();
     world->engine_ = std::make_unique<Engine>(
         Engine::Setup{
-            .reactor = std::move(reactor),
-            .channel = std::move(channel).value(),
-            .coordinator = std::move(coordinator),
-            .executor = {.backends = coll::create_backends({.topology = place.topology,
-                                                            .local_group = world->group_.get(),
-                                                            .local_segment = kBackendSegment,
-                                                            .mesh = world->mesh_.get(),
-                                                            .communicator = std::move(communicator),
-                                                            .order = order,
-                                                            .reactor = bed}),
-                         .select = coll::select,
-                         .rank = place.topology.rank},
-            .config = config,
-            .on_peer_lost =
-                [self = world.get()](int peer, std::string_view why) {
-                    // The operations that fail say the same; nothing is left to do about it.
-                    (void)self->report(coll::ReportKind::peer_lost, peer, why);
-                }},
+            .progress =
+                {.reactor = std::move(reactor),
+                 .channel = std::move(channel).value(),
+                 .coordinator = std::move(coordinator),
+                 .executor = {.backends = coll::create_backends(
+                                  {.topology = place.topology,
+                                   .local_group = world->group_.get(),
+                                   .local_segment = kBackendSegment,
+                                   .mesh = world->mesh_.get(),
+                                   .communicator = std::move(communicator),
+                                   .order = order,
+                                   .reactor = bed}),
+                              .select = coll::select},
+                 .config = config,
+                 .on_peer_lost =
+                     [self = world.get()](int peer, std::string_view why) {
+                         // The operations that fail say the same; nothing is left to do about it.
+                         (void)self->report(coll::ReportKind::peer_lost, peer, why);
+                     }},
+            .world = coll::world_of(place.topology)},
         tickets);
     log.info("world of " + std::to_string(place.topology.size) + " on " + place.host +
              ", as the variables of " + std::string(place.source) + " say");
@@ -323,7 +327,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
         log.warn(place.warning);
     }
     if (world->mesh_) {
-        world->use_ways(world->mesh_->host_ways(), place.host, log);
+        world->use_ways(world->mesh_->host_routes(), place.host, log);
     }
     return world;
 }
@@ -349,7 +353,7 @@ Result<std::optional<coll::mpi::Communicator>> World::use_mpi(std::optional<MpiW
         communicator = std::move(mpi->communicator);
         is_by_mpi_ = true;
         if (mesh_) {
-            mesh_->want_no_more();  // it is for control only
+            mesh_->stop_accepting();  // it is for control only
         }
     }
     return communicator;

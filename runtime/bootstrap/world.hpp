@@ -8,10 +8,10 @@
 #include "collectives/base/log.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/mpi/session.hpp"
-#include "collectives/net/mesh.hpp"
 #include "collectives/rendezvous/agent_store.hpp"
-#include "collectives/rendezvous/local_group.hpp"
 #include "collectives/topology.hpp"
+#include "collectives/transport/shm/local_group.hpp"
+#include "collectives/transport/tcp/mesh.hpp"
 #include "runtime/engine/engine.hpp"
 
 #include <memory>
@@ -36,6 +36,7 @@ public:
         /// the same on all ranks, where no communicator tells it to them.
         int& generation;
         const void* mpi_communicator = nullptr;  // address of an MPI_Comm: of its ranks
+        bool has_dynamic_sets = false;  // else HOROVOD_DYNAMIC_PROCESS_SETS decides
     };
 
     /// Finds the other ranks. Errors: invalid_argument (an impossible environment), timed_out
@@ -49,6 +50,8 @@ public:
 
     [[nodiscard]] const coll::Topology& topology() const noexcept { return topology_; }
     [[nodiscard]] Engine& engine() noexcept { return *engine_; }
+    /// Whether process sets may change after the start.
+    [[nodiscard]] bool has_dynamic_sets() const noexcept { return has_dynamic_sets_; }
 
     /// Whether tensors travel by MPI, and whether any thread may call MPI meanwhile.
     [[nodiscard]] bool is_by_mpi() const noexcept { return is_by_mpi_; }
@@ -71,7 +74,9 @@ private:
     [[nodiscard]] Result<std::unique_ptr<Channel>> connect(WorldPlace& place,
                                                            const EngineConfig& config,
                                                            Deadline deadline);
-    void use_ways(std::vector<coll::net::HostWay> ways, const std::string& host, const Logger& log);
+    void use_ways(std::vector<coll::net::HostRoute> ways,
+                  const std::string& host,
+                  const Logger& log);
 
     /// The communicator for the backend, where MPI was asked for.
     [[nodiscard]] Result<std::optional<coll::mpi::Communicator>> use_mpi(
@@ -84,6 +89,7 @@ private:
     coll::Topology topology_;
     std::unique_ptr<coll::mpi::Session> mpi_;
     bool is_by_mpi_ = false;
+    bool has_dynamic_sets_ = false;
     std::unique_ptr<coll::AgentStore> agent_;
     std::unique_ptr<coll::AgentStore> reporter_;  // where the agent has no part in this world
     std::unique_ptr<coll::LocalGroup> group_;

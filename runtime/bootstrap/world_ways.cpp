@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kNcclInterfaces = "NCCL_SOCKET_IFNAME";
 
 /// "by eth0 10.0.0.1: node2 10.0.0.2, node3 10.0.0.3; by ib0 ...".
-std::string describe_ways(const std::vector<coll::net::HostWay>& ways) {
+std::string describe_ways(const std::vector<coll::net::HostRoute>& ways) {
     std::map<std::string, std::vector<std::string>> by_own_address;
     for (const auto& way : ways) {
         by_own_address[way.here.interface + " " + to_string(way.here.ip)].push_back(
@@ -32,7 +32,7 @@ std::string describe_ways(const std::vector<coll::net::HostWay>& ways) {
 
 /// NCCL takes the interfaces that were found to work: by itself it looks at names only, and may
 /// take docker's. "=": names, not their beginnings.
-std::string nccl_interfaces(const std::vector<coll::net::HostWay>& ways) {
+std::string nccl_interfaces(const std::vector<coll::net::HostRoute>& ways) {
     std::set<std::string> names;
     for (const auto& way : ways) {
         if (!way.here.interface.empty()) {
@@ -45,7 +45,7 @@ std::string nccl_interfaces(const std::vector<coll::net::HostWay>& ways) {
 }  // namespace
 
 /// Tells the choice, and NCCL: to the log once for each host, to the launcher once for each pair.
-void World::use_ways(std::vector<coll::net::HostWay> ways,
+void World::use_ways(std::vector<coll::net::HostRoute> ways,
                      const std::string& host,
                      const Logger& log) {
     if (const auto interfaces = nccl_interfaces(ways); !interfaces.empty()) {

@@ -1,100 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/c_api/convert.hpp"
 
+#include "runtime/c_api/structs.hpp"
+
 #include <algorithm>
-#include <array>
-#include <iterator>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace hvd::rt {
 namespace {
 
-// Each pair of enumerations is one list, written twice for two languages.
-static_assert(static_cast<int>(Errc::invalid_argument) + 1 == HVD_INVALID_ARGUMENT);
-static_assert(static_cast<int>(Errc::unavailable) + 1 == HVD_UNAVAILABLE);
-static_assert(static_cast<int>(Errc::timed_out) + 1 == HVD_TIMED_OUT);
-static_assert(static_cast<int>(Errc::aborted) + 1 == HVD_ABORTED);
-static_assert(static_cast<int>(Errc::mismatch) + 1 == HVD_MISMATCH);
-static_assert(static_cast<int>(Errc::unsupported) + 1 == HVD_UNSUPPORTED);
-static_assert(static_cast<int>(Errc::internal) + 1 == HVD_INTERNAL);
-static_assert(static_cast<int>(coll::Op::allreduce) == HVD_ALLREDUCE);
-static_assert(static_cast<int>(coll::Op::allgather) == HVD_ALLGATHER);
-static_assert(static_cast<int>(coll::Op::broadcast) == HVD_BROADCAST);
-static_assert(static_cast<int>(coll::Op::barrier) == HVD_BARRIER);
-static_assert(static_cast<int>(coll::ReduceOp::average) == HVD_AVERAGE);
-static_assert(static_cast<int>(coll::ReduceOp::sum) == HVD_SUM);
-static_assert(static_cast<int>(coll::ReduceOp::min) == HVD_MIN);
-static_assert(static_cast<int>(coll::ReduceOp::max) == HVD_MAX);
-static_assert(static_cast<int>(coll::ReduceOp::product) == HVD_PRODUCT);
-static_assert(static_cast<int>(coll::DataType::boolean) == HVD_BOOL);
-static_assert(static_cast<int>(coll::DataType::u8) == HVD_UINT8);
-static_assert(static_cast<int>(coll::DataType::i8) == HVD_INT8);
-static_assert(static_cast<int>(coll::DataType::u16) == HVD_UINT16);
-static_assert(static_cast<int>(coll::DataType::i16) == HVD_INT16);
-static_assert(static_cast<int>(coll::DataType::u32) == HVD_UINT32);
-static_assert(static_cast<int>(coll::DataType::i32) == HVD_INT32);
-static_assert(static_cast<int>(coll::DataType::u64) == HVD_UINT64);
-static_assert(static_cast<int>(coll::DataType::i64) == HVD_INT64);
-static_assert(static_cast<int>(coll::DataType::f16) == HVD_FLOAT16);
-static_assert(static_cast<int>(coll::DataType::bf16) == HVD_BFLOAT16);
-static_assert(static_cast<int>(coll::DataType::f32) == HVD_FLOAT32);
-static_assert(static_cast<int>(coll::DataType::f64) == HVD_FLOAT64);
-static_assert(static_cast<int>(coll::Device::Kind::host) == HVD_HOST);
-static_assert(static_cast<int>(coll::Device::Kind::cuda) == HVD_CUDA);
-
-struct NamedValue {
-    std::string_view name;
-    std::int32_t value;
-};
-
-constexpr auto kEnumerators = std::to_array<NamedValue>({
-    {"HVD_OK", HVD_OK},
-    {"HVD_INVALID_ARGUMENT", HVD_INVALID_ARGUMENT},
-    {"HVD_UNAVAILABLE", HVD_UNAVAILABLE},
-    {"HVD_TIMED_OUT", HVD_TIMED_OUT},
-    {"HVD_ABORTED", HVD_ABORTED},
-    {"HVD_MISMATCH", HVD_MISMATCH},
-    {"HVD_UNSUPPORTED", HVD_UNSUPPORTED},
-    {"HVD_INTERNAL", HVD_INTERNAL},
-    {"HVD_IN_PROGRESS", HVD_IN_PROGRESS},
-    {"HVD_ALLREDUCE", HVD_ALLREDUCE},
-    {"HVD_ALLGATHER", HVD_ALLGATHER},
-    {"HVD_BROADCAST", HVD_BROADCAST},
-    {"HVD_BARRIER", HVD_BARRIER},
-    {"HVD_AVERAGE", HVD_AVERAGE},
-    {"HVD_SUM", HVD_SUM},
-    {"HVD_MIN", HVD_MIN},
-    {"HVD_MAX", HVD_MAX},
-    {"HVD_PRODUCT", HVD_PRODUCT},
-    {"HVD_BOOL", HVD_BOOL},
-    {"HVD_UINT8", HVD_UINT8},
-    {"HVD_INT8", HVD_INT8},
-    {"HVD_UINT16", HVD_UINT16},
-    {"HVD_INT16", HVD_INT16},
-    {"HVD_UINT32", HVD_UINT32},
-    {"HVD_INT32", HVD_INT32},
-    {"HVD_UINT64", HVD_UINT64},
-    {"HVD_INT64", HVD_INT64},
-    {"HVD_FLOAT16", HVD_FLOAT16},
-    {"HVD_BFLOAT16", HVD_BFLOAT16},
-    {"HVD_FLOAT32", HVD_FLOAT32},
-    {"HVD_FLOAT64", HVD_FLOAT64},
-    {"HVD_HOST", HVD_HOST},
-    {"HVD_CUDA", HVD_CUDA},
-    {"HVD_FEATURE_MPI", HVD_FEATURE_MPI},
-    {"HVD_FEATURE_GLOO", HVD_FEATURE_GLOO},
-    {"HVD_FEATURE_NCCL", HVD_FEATURE_NCCL},
-    {"HVD_FEATURE_CUDA", HVD_FEATURE_CUDA},
-    {"HVD_FEATURE_CCL", HVD_FEATURE_CCL},
-    {"HVD_FEATURE_DDL", HVD_FEATURE_DDL},
-    {"HVD_FEATURE_ROCM", HVD_FEATURE_ROCM},
-    {"HVD_FEATURE_MPI_USED", HVD_FEATURE_MPI_USED},
-    {"HVD_FEATURE_MPI_THREADS", HVD_FEATURE_MPI_THREADS},
-    {"HVD_REPORT_EXCEPTION", HVD_REPORT_EXCEPTION},
-    {"HVD_REPORT_PEER_LOST", HVD_REPORT_PEER_LOST},
-    {"HVD_REPORT_VERSIONS", HVD_REPORT_VERSIONS},
-});
+// What no caller means; without a limit a wrong number is a crash or all the memory there is.
+constexpr std::int32_t kMostDimensions = 255;
+constexpr std::size_t kMostRequests = std::size_t{1} << 22;  // more tickets are never outstanding
+constexpr std::size_t kMostRanks = std::size_t{1} << 20;
 
 Error invalid(std::string message) {
     return {Errc::invalid_argument, std::move(message)};
@@ -109,12 +30,13 @@ Result<Enum> read_enum(std::string_view what, std::int32_t value, Enum last) {
     return static_cast<Enum>(value);
 }
 
-Status check_struct(const hvd_tensor& tensor) {
-    if (tensor.struct_size < sizeof(hvd_tensor)) {
-        return invalid("hvd_tensor.struct_size is " + std::to_string(tensor.struct_size) +
-                       ", not sizeof(hvd_tensor)");
+/// The dimensions as the caller means them. Errors: invalid_argument.
+Status check_dimensions(const hvd_tensor& tensor) {
+    if (tensor.ndim < 0 || tensor.ndim > kMostDimensions) {
+        return invalid("a tensor of " + std::to_string(tensor.ndim) + " dimensions: 0 to " +
+                       std::to_string(kMostDimensions) + " are possible");
     }
-    if (tensor.ndim < 0 || (tensor.ndim > 0 && tensor.shape == nullptr)) {
+    if (tensor.ndim > 0 && tensor.shape == nullptr) {
         return invalid("a tensor of " + std::to_string(tensor.ndim) +
                        " dimensions without a shape");
     }
@@ -126,8 +48,9 @@ Shape read_shape(const hvd_tensor& tensor) {
 }
 
 /// Fills what the tensor says into the signature.
-Status read_tensor(const hvd_tensor& tensor, Signature& signature) {
-    HVD_TRY_STATUS(check_struct(tensor));
+Status read_tensor(const hvd_tensor& theirs, Signature& signature) {
+    HVD_TRY(const auto tensor, abi::read(&theirs));
+    HVD_TRY_STATUS(check_dimensions(tensor));
     signature.shape = read_shape(tensor);
     HVD_TRY(signature.type, read_enum("dtype", tensor.dtype, coll::DataType::f64));
     HVD_TRY(signature.device,
@@ -153,12 +76,17 @@ Status read_output(const hvd_request& raw, Request& request) {
     if (raw.out == nullptr) {
         return ok();
     }
-    if (request.signature.op == coll::Op::allgather) {
-        return invalid("allgather allocates its output: `out` must be NULL");
+    if (has_open_size(request.signature)) {
+        return invalid(std::string(to_string(request.signature.op)) +
+                       " allocates its output: `out` must be NULL");
     }
     Signature out;
     HVD_TRY_STATUS(read_tensor(*raw.out, out));
     const auto& in = request.signature;
+    if (in.op == coll::Op::reducescatter && !out.shape.empty() && !in.shape.empty()) {
+        // How many rows this rank gets depends on its process set: the engine compares.
+        request.out_rows = std::exchange(out.shape.front(), in.shape.front());
+    }
     if (out.shape != in.shape || out.type != in.type || out.strides != in.strides) {
         return invalid("the output has dtype " + std::string(to_string(out.type)) + " and shape " +
                        describe(out.shape) + ", the input " + std::string(to_string(in.type)) +
@@ -169,16 +97,55 @@ Status read_output(const hvd_request& raw, Request& request) {
     return ok();
 }
 
-Status read_request(const hvd_request& raw, int world_size, Request& request) {
-    auto& signature = request.signature;
-    HVD_TRY(signature.op, read_enum("operation", raw.op, coll::Op::barrier));
-    if (raw.process_set != 0) {
-        return Error{Errc::unsupported, "process set " + std::to_string(raw.process_set) +
-                                            ": only 0, the world, exists in this version"};
+Result<Signature> read_operation(const hvd_request& raw) {
+    Signature signature;
+    if (raw.op == HVD_JOIN) {
+        signature.kind = Kind::join;
+        signature.type = coll::DataType::i32;
+        return signature;
     }
-    if (signature.op == coll::Op::barrier) {
+    HVD_TRY(signature.op, read_enum("operation", raw.op, coll::Op::reducescatter));
+    if (signature.op == coll::Op::allreduce || signature.op == coll::Op::reducescatter) {
+        HVD_TRY(signature.reduce,
+                read_enum("reduce operation", raw.reduce_op, coll::ReduceOp::adasum));
+        signature.prescale = raw.prescale;
+        signature.postscale = raw.postscale;
+    }
+    if (signature.op == coll::Op::broadcast) {
+        signature.root = raw.root;
+    }
+    return signature;
+}
+
+Result<std::vector<std::int64_t>> read_splits(const hvd_request& raw, coll::Op op) {
+    if (raw.split_count == 0) {
+        return std::vector<std::int64_t>{};
+    }
+    if (op != coll::Op::alltoall) {
+        return invalid("splits are for alltoall, not for " + std::string(to_string(op)));
+    }
+    if (raw.splits == nullptr || raw.split_count > kMostRanks) {
+        return invalid(std::to_string(raw.split_count) + " splits" +
+                       (raw.splits == nullptr ? " at no address" : ""));
+    }
+    return std::vector<std::int64_t>(raw.splits, raw.splits + raw.split_count);
+}
+
+Status read_request(const hvd_request& raw, Request& request) {
+    HVD_TRY(request.signature, read_operation(raw));
+    auto& signature = request.signature;
+    HVD_TRY(signature.splits, read_splits(raw, signature.op));
+    if (raw.average_over < HVD_OVER_ALL || raw.average_over > HVD_OVER_CONTRIBUTING) {
+        return invalid("average_over " + std::to_string(raw.average_over) + " is unknown");
+    }
+    signature.over_contributing = raw.average_over == HVD_OVER_CONTRIBUTING;
+    request.process_set = raw.process_set;
+    if (raw.reserved != 0) {
+        return Error{Errc::unsupported, "hvd_request.reserved is not 0"};
+    }
+    if (signature.kind == Kind::join || signature.op == coll::Op::barrier) {
         if (raw.in != nullptr || raw.out != nullptr) {
-            return invalid("a barrier has no tensors");
+            return invalid("a barrier and a join have no tensors");
         }
         request.has_out = true;  // nothing to allocate
         return ok();
@@ -188,68 +155,103 @@ Status read_request(const hvd_request& raw, int world_size, Request& request) {
     }
     HVD_TRY_STATUS(read_tensor(*raw.in, signature));
     request.in = static_cast<const std::byte*>(raw.in->data);
-    if (signature.op == coll::Op::allreduce) {
-        HVD_TRY(signature.reduce,
-                read_enum("reduce operation", raw.reduce_op, coll::ReduceOp::product));
-        signature.prescale = raw.prescale;
-        signature.postscale = raw.postscale;
+    return read_output(raw, request);
+}
+
+Result<std::vector<int>> read_ranks(const hvd_process_set& raw) {
+    if (raw.ranks == nullptr || raw.count == 0 || raw.count > kMostRanks) {
+        return invalid("hvd_process_set: " + std::to_string(raw.count) + " ranks" +
+                       (raw.ranks == nullptr ? " at no address" : ""));
     }
-    if (signature.op == coll::Op::broadcast) {
-        signature.root = raw.root;
+    std::vector<int> ranks(raw.ranks, raw.ranks + raw.count);
+    std::ranges::sort(ranks);
+    if (ranks.front() < 0) {
+        return invalid("hvd_process_set: rank " + std::to_string(ranks.front()));
     }
-    HVD_TRY_STATUS(read_output(raw, request));
-    return check(signature, world_size);
+    if (const auto twice = std::ranges::adjacent_find(ranks); twice != ranks.end()) {
+        return invalid("hvd_process_set: rank " + std::to_string(*twice) + " is named twice");
+    }
+    return ranks;
+}
+
+Result<SetMembers> read_process_set(const hvd_process_set* members, std::size_t size) {
+    HVD_TRY(const auto raw, abi::read(members, size));
+    if (raw.mpi_comm != nullptr) {
+        if (raw.ranks != nullptr) {
+            return invalid("hvd_process_set: either ranks or an MPI_Comm");
+        }
+        return SetMembers{.ranks = {}, .mpi_communicator = raw.mpi_comm};
+    }
+    HVD_TRY(auto ranks, read_ranks(raw));
+    return SetMembers{.ranks = std::move(ranks)};
 }
 
 }  // namespace
 
 Result<std::vector<Request>> read_requests(const hvd_request* requests,
-                                           std::size_t count,
-                                           int world_size) {
+                                           std::size_t count) {
     if (requests == nullptr || count == 0) {
         return invalid("no requests");
     }
-    // The caller's array has the caller's element size, which a later version may exceed.
-    const auto stride = requests->struct_size;
-    if (stride < sizeof(hvd_request)) {
-        return invalid("hvd_request.struct_size is " + std::to_string(stride) +
-                       ", not sizeof(hvd_request)");
+    if (count > kMostRequests) {
+        return invalid(std::to_string(count) + " requests in one call: at most " +
+                       std::to_string(kMostRequests) + " are possible");
     }
-    std::vector<Request> read(count);
+    const auto size = requests->struct_size;
+    HVD_TRY_STATUS(abi::check_struct(requests, size));
+    std::vector<Request> read;  // of usual calls all at once, of others as far as they are there
+    read.reserve(std::min<std::size_t>(count, 1024));
     for (std::size_t index = 0; index < count; ++index) {
-        const auto* raw = reinterpret_cast<const hvd_request*>(
-            reinterpret_cast<const std::byte*>(requests) + index * stride);
-        if (raw->name == nullptr || *raw->name == '\0') {
+        HVD_TRY(const auto raw, abi::read(abi::element(requests, index, size), size));
+        if (raw.name == nullptr || *raw.name == '\0') {
             return invalid("a request without a name");
         }
-        read[index].name = raw->name;
-        read[index].group = raw->group;
-        if (auto filled = read_request(*raw, world_size, read[index]); !filled) {
-            return std::move(filled).error().context("tensor '" + read[index].name + "'");
+        auto& request = read.emplace_back();
+        request.name = raw.name;
+        request.group = raw.group;
+        if (auto filled = read_request(raw, request); !filled) {
+            return std::move(filled).error().context("tensor '" + request.name + "'");
         }
     }
     return read;
 }
 
-Status write_result(const Operation& operation, hvd_tensor* tensor) {
-    if (tensor == nullptr || tensor->struct_size < sizeof(hvd_tensor)) {
-        return invalid("no tensor to fill, or its struct_size is not sizeof(hvd_tensor)");
+Result<SetMembers> read_process_set(const hvd_process_set* members) {
+    if (members == nullptr) {
+        return invalid("no process set");
     }
-    const auto& signature = operation.signature;
-    tensor->data = operation.out;
-    tensor->shape = operation.result_shape.data();
-    tensor->strides = signature.strides.empty() ? nullptr : signature.strides.data();
-    tensor->ndim = static_cast<std::int32_t>(operation.result_shape.size());
-    tensor->dtype = static_cast<std::int32_t>(signature.type);
-    tensor->device_type = static_cast<std::int32_t>(signature.device);
-    tensor->device_index = 0;
-    tensor->stream = nullptr;
-    return ok();
+    return read_process_set(members, members->struct_size);
 }
 
-std::int32_t enum_value(std::string_view name) noexcept {
-    const auto* found = std::ranges::find(kEnumerators, name, &NamedValue::name);
-    return found == std::end(kEnumerators) ? -1 : found->value;
+Result<std::vector<SetMembers>> read_process_sets(const hvd_process_set* sets, std::size_t count) {
+    std::vector<SetMembers> read;
+    if (count == 0) {
+        return read;
+    }
+    if (sets == nullptr) {
+        return invalid(std::to_string(count) + " process sets at no address");
+    }
+    const auto size = sets->struct_size;
+    for (std::size_t index = 0; index < count; ++index) {
+        HVD_TRY(auto set, read_process_set(abi::element(sets, index, size), size));
+        read.push_back(std::move(set));
+    }
+    return read;
+}
+
+Status write_result(const Operation& operation, hvd_tensor* tensor) {
+    if (tensor == nullptr) {
+        return invalid("no tensor to fill");
+    }
+    const auto& signature = operation.signature;
+    hvd_tensor result{};
+    result.data = operation.out;
+    result.shape = operation.result_shape.data();
+    result.strides = signature.strides.empty() ? nullptr : signature.strides.data();
+    result.ndim = static_cast<std::int32_t>(operation.result_shape.size());
+    result.dtype = static_cast<std::int32_t>(signature.type);
+    result.device_type = static_cast<std::int32_t>(signature.device);
+    return abi::write(result, tensor);
 }
 
 }  // namespace hvd::rt

@@ -8,21 +8,26 @@
 #include "runtime/tensor/operation.hpp"
 
 #include <cstddef>
-#include <cstdint>
-#include <string_view>
 #include <vector>
 
 namespace hvd::rt {
 
+/// The members of a process set as a caller names them: ranks, or the address of an MPI_Comm.
+struct SetMembers {
+    std::vector<int> ranks;  // of the world, ascending, none twice
+    const void* mpi_communicator = nullptr;
+};
+
+/// Errors: invalid_argument for what is a set in no world.
+[[nodiscard]] Result<SetMembers> read_process_set(const hvd_process_set* members);
+[[nodiscard]] Result<std::vector<SetMembers>> read_process_sets(const hvd_process_set* sets,
+                                                                std::size_t count);
+
 /// Reads `count` requests. Errors: invalid_argument or unsupported, naming the tensor.
 [[nodiscard]] Result<std::vector<Request>> read_requests(const hvd_request* requests,
-                                                         std::size_t count,
-                                                         int world_size);
+                                                         std::size_t count);
 
 /// Fills the caller's struct from a finished operation.
 [[nodiscard]] Status write_result(const Operation& operation, hvd_tensor* tensor);
-
-/// The value of an enumerator of hvd.h, or -1.
-[[nodiscard]] std::int32_t enum_value(std::string_view name) noexcept;
 
 }  // namespace hvd::rt

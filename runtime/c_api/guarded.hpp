@@ -5,16 +5,18 @@
 
 #include "collectives/base/result.hpp"
 #include "runtime/bootstrap/context.hpp"
+#include "runtime/c_api/convert.hpp"
+#include "runtime/c_api/callback.hpp"
 #include "runtime/engine/engine.hpp"
 #include "runtime/include/hvd/hvd.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace hvd::rt::abi {
@@ -22,33 +24,44 @@ namespace hvd::rt::abi {
 /// The last failure on this thread, in words.
 [[nodiscard]] std::string& last_error() noexcept;
 
-inline hvd_status fail(Error error) noexcept {
-    last_error() = std::move(error.message);
-    return static_cast<hvd_status>(static_cast<int>(error.code) + 1);
-}
+hvd_status fail(Error error) noexcept;
 
-inline hvd_status end(Result<hvd_status> outcome) noexcept {
-    return outcome ? *outcome : fail(std::move(outcome).error());
-}
+/// The exception that is being handled as a status.
+hvd_status fail_by_exception() noexcept;
 
 /// Runs `body`, which returns a Result<hvd_status>, and maps every way it can end to a status.
 template <class Body>
 inline hvd_status guarded(Body&& body) noexcept {
     try {
-        return end(std::forward<Body>(body)());
-    } catch (const hvd::Exception& exception) {
-        return fail(exception.error());
-    } catch (const std::bad_alloc&) {
-        return fail({Errc::internal, "out of memory"});
-    } catch (const std::exception& exception) {
-        return fail({Errc::internal, exception.what()});
+        Result<hvd_status> outcome = std::forward<Body>(body)();
+        return outcome ? *outcome : fail(std::move(outcome).error());
     } catch (...) {
-        return fail({Errc::internal, "unexpected exception"});
+        return fail_by_exception();
+    }
+}
+
+/// The same where there is no status: `otherwise` is the value of every exception.
+template <class Value, class Body>
+inline Value guarded_value(Value otherwise, Body&& body) noexcept {
+    try {
+        return std::forward<Body>(body)();
+    } catch (...) {
+        (void)fail_by_exception();
+        return otherwise;
     }
 }
 
 inline Error invalid(std::string message) {
     return {Errc::invalid_argument, std::move(message)};
+}
+
+/// Errors: unsupported for a set that is the ranks of an MPI_Comm.
+inline Status refuse_communicator(const SetMembers& set) {
+    if (set.mpi_communicator != nullptr) {
+        return Error{Errc::unsupported,
+                     "a process set of an MPI_Comm is not supported yet: name its ranks"};
+    }
+    return ok();
 }
 
 inline Result<Context*> checked(hvd_context* context) {
@@ -63,8 +76,14 @@ inline hvd_context* handle() {
     return reinterpret_cast<hvd_context*>(&Context::process());
 }
 
+/// A limit that a clock can still be set to: 31 years are as good as forever.
+inline std::chrono::milliseconds limit_of(std::int64_t timeout_ms) {
+    constexpr std::int64_t kLongest = 1'000'000'000'000;
+    return std::chrono::milliseconds(std::min(timeout_ms, kLongest));
+}
+
 inline Deadline deadline_in(std::int64_t timeout_ms) {
-    return timeout_ms < 0 ? Deadline::never() : Deadline::in(std::chrono::milliseconds(timeout_ms));
+    return timeout_ms < 0 ? Deadline::never() : Deadline::in(limit_of(timeout_ms));
 }
 
 inline Result<hvd_status> status_of(const Status& status) {
@@ -91,9 +110,11 @@ inline Result<Operation*> find(hvd_context* context, hvd_ticket ticket) {
 }
 
 /// Waits only in a world: outside of one every operation has ended.
-inline Result<hvd_status> wait_for(hvd_context* context,
+inline Result<hvd_status> wait_for(std::string_view function,
+                                   hvd_context* context,
                                    std::span<Operation* const> operations,
                                    std::int64_t timeout_ms) {
+    HVD_TRY_STATUS(refuse_in_callback(function));
     HVD_TRY(auto* const mine, checked(context));
     HVD_TRY(auto world, mine->use());
     return status_of(world->engine().wait(operations, deadline_in(timeout_ms)));

@@ -9,7 +9,9 @@
 #include "runtime/bootstrap/mpi_world.hpp"
 #include "runtime/bootstrap/nccl_version.hpp"
 #include "runtime/c_api/convert.hpp"
+#include "runtime/c_api/enumerators.hpp"
 #include "runtime/c_api/guarded.hpp"
+#include "runtime/c_api/structs.hpp"
 #include "runtime/engine/engine.hpp"
 
 #include <chrono>
@@ -42,11 +44,6 @@ int32_t mpi_feature(int32_t feature) {
 
 }  // namespace
 
-std::string& hvd::rt::abi::last_error() noexcept {
-    thread_local std::string sentence;
-    return sentence;
-}
-
 const char* hvd_version(void) {
     return HVD_VERSION_TEXT;
 }
@@ -56,14 +53,16 @@ int32_t hvd_enum_value(const char* name) {
 }
 
 int32_t hvd_feature_value(int32_t feature) {
-    switch (feature) {
-        case HVD_FEATURE_GLOO: return 1;
-        case HVD_FEATURE_NCCL: return hvd::rt::nccl_version();
-        case HVD_FEATURE_MPI: return hvd::rt::is_mpi_built() ? 1 : 0;
-        case HVD_FEATURE_MPI_USED:
-        case HVD_FEATURE_MPI_THREADS: return mpi_feature(feature);
-        default: return 0;
-    }
+    return guarded_value<int32_t>(0, [&]() -> int32_t {
+        switch (feature) {
+            case HVD_FEATURE_GLOO: return 1;
+            case HVD_FEATURE_NCCL: return hvd::rt::nccl_version();
+            case HVD_FEATURE_MPI: return hvd::rt::is_mpi_built() ? 1 : 0;
+            case HVD_FEATURE_MPI_USED:
+            case HVD_FEATURE_MPI_THREADS: return mpi_feature(feature);
+            default: return 0;
+        }
+    });
 }
 
 hvd_status hvd_init(const hvd_init_options* options, hvd_context** context) {
@@ -72,31 +71,42 @@ hvd_status hvd_init(const hvd_init_options* options, hvd_context** context) {
             return invalid("hvd_init: no place for the context");
         }
         *context = nullptr;
-        std::optional<std::chrono::milliseconds> timeout;
-        // The first version of the struct ended with the time limit.
-        constexpr auto kFirst = offsetof(hvd_init_options, mpi_comm);
-        if (options != nullptr && options->struct_size < kFirst) {
-            return invalid("hvd_init_options.struct_size is too small");
+        hvd_init_options none{};
+        none.struct_size = sizeof none;
+        HVD_TRY(const auto wanted, hvd::rt::abi::read(options == nullptr ? &none : options));
+        HVD_TRY(const auto sets,
+                hvd::rt::read_process_sets(wanted.process_sets, wanted.process_set_count));
+        if (wanted.reserved != 0) {
+            return hvd::Error{hvd::Errc::unsupported, "hvd_init_options.reserved is not 0"};
         }
-        const void* communicator = nullptr;
-        if (options != nullptr && options->struct_size >= sizeof(hvd_init_options)) {
-            communicator = options->mpi_comm;
+        if (is_in_callback() && Context::process().in_world()) {
+            *context = handle();
+            return HVD_OK;
         }
-        if (options != nullptr && options->timeout_ms > 0) {
-            timeout = std::chrono::milliseconds(options->timeout_ms);
+        HVD_TRY_STATUS(refuse_in_callback("hvd_init"));
+        Context::InitOptions init{.mpi_communicator = wanted.mpi_comm,
+                                  .has_dynamic_sets = wanted.dynamic_process_sets != 0};
+        if (wanted.timeout_ms > 0) {
+            init.timeout = limit_of(wanted.timeout_ms);
         }
-        HVD_TRY_STATUS(Context::process().init(timeout, communicator));
+        for (const auto& set : sets) {
+            HVD_TRY_STATUS(refuse_communicator(set));
+            init.process_sets.push_back(set.ranks);
+        }
+        HVD_TRY_STATUS(Context::process().init(init));
         *context = handle();
         return HVD_OK;
     });
 }
 
 hvd_context* hvd_current(void) {
-    return Context::process().in_world() ? handle() : nullptr;
+    return guarded_value<hvd_context*>(
+        nullptr, [] { return Context::process().in_world() ? handle() : nullptr; });
 }
 
 hvd_status hvd_shutdown(hvd_context* context) {
     return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(refuse_in_callback("hvd_shutdown"));
         HVD_TRY(auto* const mine, checked(context));
         return status_of(mine->shutdown());
     });
@@ -105,18 +115,19 @@ hvd_status hvd_shutdown(hvd_context* context) {
 hvd_status hvd_topology_of(hvd_context* context, hvd_topology* topology) {
     return guarded([&]() -> Result<hvd_status> {
         HVD_TRY(const auto* const mine, checked(context));
-        if (topology == nullptr || topology->struct_size < sizeof(hvd_topology)) {
-            return invalid("no topology to fill, or its struct_size is not sizeof(hvd_topology)");
+        if (topology == nullptr) {
+            return invalid("no topology to fill");
         }
         HVD_TRY(const auto known, mine->topology());
-        topology->rank = known.rank;
-        topology->size = known.size;
-        topology->local_rank = known.local_rank;
-        topology->local_size = known.local_size;
-        topology->cross_rank = known.cross_rank;
-        topology->cross_size = known.cross_size;
-        topology->is_homogeneous = known.is_homogeneous ? 1 : 0;
-        return HVD_OK;
+        hvd_topology filled{};
+        filled.rank = known.rank;
+        filled.size = known.size;
+        filled.local_rank = known.local_rank;
+        filled.local_size = known.local_size;
+        filled.cross_rank = known.cross_rank;
+        filled.cross_size = known.cross_size;
+        filled.is_homogeneous = known.is_homogeneous ? 1 : 0;
+        return status_of(hvd::rt::abi::write(filled, topology));
     });
 }
 
@@ -127,7 +138,7 @@ hvd_status hvd_submit(hvd_context* context,
     return guarded([&]() -> Result<hvd_status> {
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
-        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
+        HVD_TRY(auto read, hvd::rt::read_requests(requests, count));
         if (tickets == nullptr) {
             return invalid("no place for the tickets");
         }
@@ -147,9 +158,10 @@ hvd_status hvd_run(hvd_context* context,
             return invalid("no place for the tickets");
         }
         tickets[0] = 0;
+        HVD_TRY_STATUS(refuse_in_callback("hvd_run"));
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
-        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
+        HVD_TRY(auto read, hvd::rt::read_requests(requests, count));
         std::vector<Operation*> operations;
         auto outcome = world->engine().run(read, operations, deadline_in(timeout_ms));
         write_tickets(operations, tickets);
@@ -173,7 +185,7 @@ hvd_status hvd_wait(hvd_context* context, hvd_ticket ticket, int64_t timeout_ms)
         if (TicketTable::is_done(*operation)) {
             return operation->failed ? Result<hvd_status>(operation->error) : HVD_OK;
         }
-        return wait_for(context, {&operation, 1}, timeout_ms);
+        return wait_for("hvd_wait", context, {&operation, 1}, timeout_ms);
     });
 }
 
@@ -191,6 +203,7 @@ hvd_status hvd_wait_any(hvd_context* context,
             HVD_TRY(auto* const operation, find(context, ticket));
             operations.push_back(operation);
         }
+        HVD_TRY_STATUS(refuse_in_callback("hvd_wait_any"));
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
         HVD_TRY(const auto first, world->engine().wait_any(operations, deadline_in(timeout_ms)));
@@ -211,14 +224,8 @@ hvd_status hvd_on_complete(hvd_context* context,
             return invalid("hvd_on_complete: no callback");
         }
         HVD_TRY(auto* const operation, find(context, ticket));
-        return status_of(TicketTable::on_complete(*operation, [=](const Error* error) {
-            if (error == nullptr) {
-                done(argument, HVD_OK, "");
-            } else {
-                const auto status = static_cast<hvd_status>(static_cast<int>(error->code) + 1);
-                done(argument, status, error->message.c_str());
-            }
-        }));
+        return status_of(TicketTable::on_complete(
+            *operation, [=](const Error* error) { call_back(done, argument, error); }));
     });
 }
 
@@ -229,6 +236,27 @@ hvd_status hvd_result(hvd_context* context, hvd_ticket ticket, hvd_tensor* tenso
             return invalid("hvd_result: the operation has not ended with HVD_OK");
         }
         return status_of(hvd::rt::write_result(*operation, tensor));
+    });
+}
+
+hvd_status hvd_received_splits(hvd_context* context,
+                               hvd_ticket ticket,
+                               const int64_t** splits,
+                               size_t* count) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (splits == nullptr || count == nullptr) {
+            return invalid("hvd_received_splits: no place for the splits");
+        }
+        HVD_TRY(const auto* const operation, find(context, ticket));
+        if (!TicketTable::is_done(*operation) || operation->failed) {
+            return invalid("hvd_received_splits: the operation has not ended with HVD_OK");
+        }
+        if (operation->signature.op != hvd::coll::Op::alltoall) {
+            return invalid("'" + operation->name->text + "' is no alltoall");
+        }
+        *splits = operation->received_splits.data();
+        *count = operation->received_splits.size();
+        return HVD_OK;
     });
 }
 
@@ -245,20 +273,38 @@ hvd_status hvd_counters_of(hvd_context* context, hvd_counters* counters) {
     return guarded([&]() -> Result<hvd_status> {
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
-        if (counters == nullptr || counters->struct_size < sizeof(hvd_counters)) {
-            return invalid("no counters to fill, or their struct_size is not sizeof(hvd_counters)");
+        if (counters == nullptr) {
+            return invalid("no counters to fill");
         }
         const auto known = world->engine().counters();
-        counters->submitted = known.submitted;
-        counters->completed = known.completed;
-        counters->agreed_by_name = known.agreed_by_name;
-        counters->agreed_by_bit = known.agreed_by_bit;
-        counters->names_bytes = known.names_bytes;
-        counters->collectives = known.collectives;
-        counters->collective_bytes = known.collective_bytes;
-        counters->engine_wakeups = known.engine_wakeups;
-        counters->baton_takeovers = known.baton_takeovers;
-        return HVD_OK;
+        hvd_counters filled{};
+        filled.submitted = known.submitted;
+        filled.completed = known.completed;
+        filled.agreed_by_name = known.agreed_by_name;
+        filled.agreed_by_bit = known.agreed_by_bit;
+        filled.names_bytes = known.names_bytes;
+        filled.collectives = known.collectives;
+        filled.collective_bytes = known.collective_bytes;
+        filled.engine_wakeups = known.engine_wakeups;
+        filled.caller_progress = known.caller_progress;
+        return status_of(hvd::rt::abi::write(filled, counters));
+    });
+}
+
+hvd_status hvd_timeline_start(hvd_context* context, const char* path, int32_t /*mark_cycles*/) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(checked(context));
+        if (path == nullptr) {
+            return invalid("hvd_timeline_start: no path");
+        }
+        return Error{hvd::Errc::unsupported, "this version writes no timeline"};
+    });
+}
+
+hvd_status hvd_timeline_stop(hvd_context* context) {
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(checked(context));
+        return Error{hvd::Errc::unsupported, "this version writes no timeline"};
     });
 }
 

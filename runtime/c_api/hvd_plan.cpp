@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 using hvd::Result;
@@ -18,27 +19,8 @@ using namespace hvd::rt::abi;  // NOLINT(google-build-using-namespace): the othe
 
 struct hvd_plan {
     hvd::rt::Plan plan;
-    int world_size = 0;  // in which the operations are known to be possible
     bool was_started = false;
 };
-
-namespace {
-
-/// A plan outlives its world, and the next one may be smaller.
-hvd::Status fit(hvd_plan& plan, int world_size) {
-    if (plan.world_size != world_size) {
-        for (const auto* operation : plan.plan.operations) {
-            if (auto possible = hvd::rt::check(operation->signature, world_size); !possible) {
-                return std::move(possible).error().context("tensor '" + operation->name->text +
-                                                           "'");
-            }
-        }
-        plan.world_size = world_size;
-    }
-    return hvd::ok();
-}
-
-}  // namespace
 
 hvd_status hvd_plan_create(hvd_context* context,
                            const hvd_request* requests,
@@ -51,11 +33,16 @@ hvd_status hvd_plan_create(hvd_context* context,
         *plan = nullptr;
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
-        const int size = world->topology().size;
-        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, size));
+        HVD_TRY(auto read, hvd::rt::read_requests(requests, count));
         HVD_TRY(auto* const tickets, mine->tickets());
+        auto made = std::make_unique<hvd_plan>();
         HVD_TRY(auto operations, tickets->create(read));
-        *plan = new hvd_plan{.plan = hvd::rt::make_plan(std::move(operations)), .world_size = size};
+        if (auto possible = world->engine().check(operations); !possible) {
+            (void)tickets->discard(operations);
+            return std::move(possible).error();
+        }
+        made->plan = hvd::rt::make_plan(std::move(operations));
+        *plan = made.release();
         return HVD_OK;
     });
 }
@@ -67,7 +54,6 @@ hvd_status hvd_plan_start(hvd_context* context, hvd_plan* plan) {
         if (plan == nullptr) {
             return invalid("hvd_plan_start: no plan");
         }
-        HVD_TRY_STATUS(fit(*plan, world->topology().size));
         HVD_TRY_STATUS(world->engine().start(plan->plan));
         plan->was_started = true;
         return HVD_OK;
@@ -79,18 +65,18 @@ hvd_status hvd_plan_wait(hvd_context* context, hvd_plan* plan, int64_t timeout_m
         if (plan == nullptr) {
             return invalid("hvd_plan_wait: no plan");
         }
-        return wait_for(context, plan->plan.operations, timeout_ms);
+        return wait_for("hvd_plan_wait", context, plan->plan.operations, timeout_ms);
     });
 }
 
 hvd_status hvd_plan_run(hvd_context* context, hvd_plan* plan, int64_t timeout_ms) {
     return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY_STATUS(refuse_in_callback("hvd_plan_run"));
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
         if (plan == nullptr) {
             return invalid("hvd_plan_run: no plan");
         }
-        HVD_TRY_STATUS(fit(*plan, world->topology().size));
         auto ran = world->engine().run(plan->plan, deadline_in(timeout_ms));
         // Refused, such as for a name that is pending already, it leaves its operations as they
         // were.
@@ -136,6 +122,7 @@ hvd_status hvd_alloc(hvd_context* context, size_t bytes, void** memory) {
         if (memory == nullptr) {
             return invalid("hvd_alloc: no place for the memory");
         }
+        *memory = nullptr;
         *memory = hvd::rt::allocate_aligned(bytes).release();
         return HVD_OK;
     });

@@ -1,114 +1,155 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the ranks of a world tell each other what they are ready for. It moves bytes and short
-// numbers and decides nothing; runtime/negotiation decides.
+// How the ranks of a world tell each other what they are ready for. It moves bytes and cache ids
+// and decides nothing; runtime/negotiation decides.
 #pragma once
 
 #include "collectives/base/result.hpp"
+#include "collectives/process_set.hpp"
 #include "collectives/reactor.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
 namespace hvd::rt {
 
-/// What a channel hands out, in the same order on every rank.
+/// What a channel hands out: the entries of one log for all process sets, in the same order on
+/// every rank. A rank may be given entries of sets that it is not in.
 namespace event {
 
-/// The coordinator's next decision. Decisions up to one without `more` came together, so what they
-/// make ready is ready together.
+/// The coordinator's next decision about a set. Decisions up to one without `more` came together,
+/// so what they make ready is ready together.
 struct Decided {
+    int process_set = 0;
     std::vector<std::byte> message;
     bool more = false;
 };
-/// The short name `id` has been taken back.
+/// The cache id has been taken back.
 struct Invalidated {
     std::uint32_t id = 0;
 };
-/// Every rank has marked these ids since each was last ready. The order is the same on all ranks.
+/// Every member of one set has set the ready bits of these ids since each was last ready.
 struct Ready {
     std::vector<std::uint32_t> ids;
+    bool of_world = false;  // the set is the world
+};
+/// The rank leaves the world: what follows in the log is not executed.
+struct Left {
+    int rank = 0;
 };
 
 }  // namespace event
 
-using ChannelEvent = std::variant<event::Decided, event::Invalidated, event::Ready>;
+using ChannelEvent = std::variant<event::Decided, event::Invalidated, event::Ready, event::Left>;
 
 /// What has become of a proposal.
 enum class Proposal {
-    waiting,   // not all ranks have spoken
+    waiting,   // not all ranks have published anything
     accepted,  // all ranks proposed the same: it is ready, now, on every rank
-    refused,   // some rank does something else: mark the ids instead
+    refused,   // some rank does something else: set the ready bits instead
 };
 
-/// Thread: baton. Nothing here blocks; what does not fit into shared memory waits inside.
-/// Errors: once a method has failed, the world is broken.
+/// Thread: progress lock. Nothing here blocks; what does not fit into shared memory or a socket
+/// waits inside. Errors: once a method has failed, the world is broken.
 class Channel {
 public:
     virtual ~Channel() = default;
     Channel(const Channel&) = delete;
     Channel& operator=(const Channel&) = delete;
 
-    /// Slow path: sends an encoded Announcement to the coordinator.
+    /// A process set exists from here in the log on, until it is removed. The world always does.
+    virtual void add_set(const coll::ProcessSet& set) = 0;
+    virtual void remove_set(int id) = 0;
+
+    /// Sends an encoded Announcement to the coordinator.
     virtual void announce(std::vector<std::byte> message) = 0;
 
-    /// Says that this rank is ready for the ids. One call is one batch: what it makes ready is
-    /// ready together on every rank. `more_open`: something else of this rank is open.
-    virtual void mark(std::span<const std::uint32_t> ids, bool more_open) = 0;
+    /// Sets this rank's ready bits of the ids, all of `set`. One call is one batch: what it makes
+    /// ready is ready together on every rank. True where it has made all of them ready.
+    [[nodiscard]] virtual bool set_ready(std::span<const std::uint32_t> ids,
+                                         const coll::ProcessSet& set) = 0;
 
-    /// Offers `ids`, ascending, as the next thing to do for everybody. Only while nothing that this
-    /// rank announced or marked is still open and no proposal of its own waits. Returns false when
-    /// this is already known to be in vain; then nothing has been said, and the caller marks.
+    // ---- rounds, for what callers of all ranks of the world wait for ----------------------------
+
+    /// Offers `ids` of the world, ascending, as the next thing to do for everybody. Only while
+    /// nothing of the world that this rank announced or set ready is open and no proposal of its own
+    /// waits. Returns false when this is already known to be in vain; then nothing is published.
     [[nodiscard]] virtual bool propose(std::span<const std::uint32_t> ids) = 0;
     [[nodiscard]] virtual Proposal proposal() = 0;
 
-    /// The next event, if there is one. Not while a proposal waits.
-    [[nodiscard]] virtual Result<std::optional<ChannelEvent>> poll() = 0;
+    /// Publishes that this rank does not propose in this round, unless it has published something.
+    /// A rank owes it while something of the world is open, and while it has joined.
+    virtual void refuse_round() = 0;
 
-    /// Follows each Ready, and each Decided without `more`, once it has been handled. `open`:
-    /// something that this rank announced or marked still is.
-    virtual void next_round(bool open) = 0;
+    /// Ends the round: follows each Ready of the world, and what of the world was decided together,
+    /// once it has been handled.
+    virtual void next_round() = 0;
+
+    // ---- the log ---------------------------------------------------------------------------------
+
+    /// The next entry, if there is one.
+    [[nodiscard]] virtual Result<std::optional<ChannelEvent>> poll() = 0;
 
     /// Sends what had to wait inside. True if something moved.
     [[nodiscard]] virtual bool flush() = 0;
 
-    /// Where the coordinator is: announcements of any rank, in turn, and the way to answer.
+    // ---- where the coordinator is ---------------------------------------------------------------
+
     struct Heard {
         int rank = 0;
         std::vector<std::byte> message;
     };
-    [[nodiscard]] virtual Result<std::optional<Heard>> hear() = 0;
-    virtual void decide(std::vector<std::byte> message, std::uint32_t id, bool more) = 0;
-    virtual void invalidate(std::uint32_t id) = 0;
+    /// Announcements of any rank, in turn.
+    [[nodiscard]] virtual Result<std::optional<Heard>> next_announcement() = 0;
 
-    /// Registers what may wake this rank: its bell, and the ends of its peers. The reactor outlives
-    /// the channel's use.
+    /// Appends to the log: to be read by the members of the set. Ready bits of `id`, which may be
+    /// none, count from here on.
+    virtual void append_decision(const coll::ProcessSet& set,
+                                 std::vector<std::byte> message,
+                                 std::uint32_t id,
+                                 bool more) = 0;
+    virtual void append_invalidation(const coll::ProcessSet& set, std::uint32_t id) = 0;
+
+    // ---- sleeping -------------------------------------------------------------------------------
+
+    /// Registers what may wake this rank: its wake-up descriptor, and the ends of its peers. The
+    /// reactor outlives the channel's use.
     virtual void watch(coll::Reactor& reactor) = 0;
 
     /// Between these two nobody looks at the channel. A rank that `expects` something, because it
-    /// is open or in flight, is woken by its peers; another one only for what it has to coordinate.
-    /// After `about_to_sleep` the caller looks once more before it sleeps.
-    virtual void about_to_sleep(bool expects) noexcept = 0;
-    virtual void awake() noexcept = 0;
+    /// has something open or in flight, is woken by its peers; another one only for what it has to
+    /// coordinate, and to make room in the log. After `about_to_sleep` the caller looks once more
+    /// before it sleeps.
+    virtual void about_to_sleep(bool expects) = 0;
+    virtual void awake() = 0;
+
+    // ---- ends -----------------------------------------------------------------------------------
 
     /// Why this world cannot go on, if a peer is gone.
-    struct Trouble {
+    struct PeerFailure {
         int peer = -1;
         Error error;
         bool in_flight = false;  // what is agreed will never end either
     };
-    [[nodiscard]] virtual std::optional<Trouble> trouble() = 0;
+    [[nodiscard]] virtual std::optional<PeerFailure> peer_failure() = 0;
 
-    /// Tells the peers that this rank leaves. `finished`: it has done its part of everything that
-    /// was agreed.
-    virtual void leave(bool finished) noexcept = 0;
+    /// Asks for an entry in the log by which this rank leaves.
+    virtual void announce_leave() = 0;
+
+    /// The last message to the peers. `finished`: this rank has done its part of everything that was
+    /// agreed.
+    virtual void leave(bool finished) = 0;
+
+    /// "rank 3 (pid 812 on host node2)".
+    [[nodiscard]] virtual std::string describe(int rank) const = 0;
 
     /// Whether there are more ranks than processors for them.
-    [[nodiscard]] virtual bool crowded() = 0;
+    [[nodiscard]] virtual bool is_oversubscribed() = 0;
 
 protected:
     Channel() = default;

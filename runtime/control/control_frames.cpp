@@ -29,28 +29,46 @@ std::vector<std::uint32_t> read_ids(ByteReader& reader) {
     return reader.list<std::uint32_t>([&] { return reader.number<std::uint32_t>(); });
 }
 
+void write_flag(ByteWriter& writer, bool flag) {
+    writer.number(static_cast<std::uint8_t>(flag ? 1 : 0));
+}
+
 struct BodyWriter {
     ByteWriter& to;
 
     void operator()(const frame::Announce& message) const { write_bytes(to, message.message); }
-    void operator()(const frame::Mark& message) const {
-        to.number(message.heard);
+    void operator()(const frame::SetReady& message) const {
+        to.number(message.last);
         write_ids(to, message.ids);
     }
+    void operator()(const frame::AnnounceLeave& /*message*/) const {}
     void operator()(const frame::Decided& message) const {
-        to.number(static_cast<std::uint8_t>(message.more ? 1 : 0));
+        to.number(message.number);
+        to.number(message.process_set);
+        write_flag(to, message.more);
         write_bytes(to, message.message);
     }
-    void operator()(const frame::Invalidated& message) const { to.number(message.id); }
-    void operator()(const frame::Ready& message) const { write_ids(to, message.ids); }
-    void operator()(const frame::Left& message) const {
-        to.number(message.rank);
-        to.number(static_cast<std::uint8_t>(message.finished ? 1 : 0));
+    void operator()(const frame::Invalidated& message) const {
+        to.number(message.number);
+        to.number(message.id);
     }
-    void operator()(const frame::Leave& message) const {
-        to.number(static_cast<std::uint8_t>(message.finished ? 1 : 0));
+    void operator()(const frame::Ready& message) const {
+        to.number(message.number);
+        write_flag(to, message.of_world);
+        write_ids(to, message.ids);
+    }
+    void operator()(const frame::Left& message) const {
+        to.number(message.number);
+        to.number(message.rank);
+    }
+    void operator()(const frame::Goodbye& message) const {
+        write_flag(to, message.finished);
         to.number(message.lost);
         to.text(message.why);
+    }
+    void operator()(const frame::Gone& message) const {
+        to.number(message.rank);
+        write_flag(to, message.finished);
     }
     void operator()(const frame::Lost& message) const {
         to.number(message.rank);
@@ -66,33 +84,51 @@ frame::Announce read_body(ByteReader& reader) {
     return {read_bytes(reader)};
 }
 template <>
-frame::Mark read_body(ByteReader& reader) {
-    const auto heard = reader.number<std::uint64_t>();
-    return {heard, read_ids(reader)};
+frame::SetReady read_body(ByteReader& reader) {
+    const auto last = reader.number<std::uint64_t>();
+    return {last, read_ids(reader)};
+}
+template <>
+frame::AnnounceLeave read_body(ByteReader& /*reader*/) {
+    return {};
 }
 template <>
 frame::Decided read_body(ByteReader& reader) {
-    const bool more = reader.boolean();
-    return {more, read_bytes(reader)};
+    frame::Decided message;
+    message.number = reader.number<std::uint64_t>();
+    message.process_set = reader.number<std::int32_t>();
+    message.more = reader.boolean();
+    message.message = read_bytes(reader);
+    return message;
 }
 template <>
 frame::Invalidated read_body(ByteReader& reader) {
-    return {reader.number<std::uint32_t>()};
+    const auto number = reader.number<std::uint64_t>();
+    return {number, reader.number<std::uint32_t>()};
 }
 template <>
 frame::Ready read_body(ByteReader& reader) {
-    return {read_ids(reader)};
+    frame::Ready message;
+    message.number = reader.number<std::uint64_t>();
+    message.of_world = reader.boolean();
+    message.ids = read_ids(reader);
+    return message;
 }
 template <>
 frame::Left read_body(ByteReader& reader) {
-    const auto rank = reader.number<std::int32_t>();
-    return {rank, reader.boolean()};
+    const auto number = reader.number<std::uint64_t>();
+    return {number, reader.number<std::int32_t>()};
 }
 template <>
-frame::Leave read_body(ByteReader& reader) {
+frame::Goodbye read_body(ByteReader& reader) {
     const bool finished = reader.boolean();
     const auto lost = reader.number<std::int32_t>();
     return {finished, lost, reader.text()};
+}
+template <>
+frame::Gone read_body(ByteReader& reader) {
+    const auto rank = reader.number<std::int32_t>();
+    return {rank, reader.boolean()};
 }
 template <>
 frame::Lost read_body(ByteReader& reader) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ranks say to each other over their control links. A frame is: length of the rest (u32), type
-// (u8), body. No I/O.
+// What ranks send each other over their control connections. A frame is: length of the rest (u32),
+// type (u8), body. No I/O.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -23,47 +23,72 @@ struct Announce {
     std::vector<std::byte> message;
     friend bool operator==(const Announce&, const Announce&) = default;
 };
-struct Mark {
-    std::uint64_t heard = 0;  // events that the sender knew
+struct SetReady {
+    std::uint64_t last = 0;  // number of the last log entry that the sender has read
     std::vector<std::uint32_t> ids;
-    friend bool operator==(const Mark&, const Mark&) = default;
+    friend bool operator==(const SetReady&, const SetReady&) = default;
+};
+/// The sender wants to leave, by an entry in the log.
+struct AnnounceLeave {
+    friend bool operator==(const AnnounceLeave&, const AnnounceLeave&) = default;
 };
 
-// From the coordinator: the sequence of events.
+// From the coordinator: entries of the log, by number. A rank gets those of the sets it is in.
 struct Decided {
+    std::uint64_t number = 0;
+    std::int32_t process_set = 0;
     bool more = false;
     std::vector<std::byte> message;
     friend bool operator==(const Decided&, const Decided&) = default;
 };
 struct Invalidated {
+    std::uint64_t number = 0;
     std::uint32_t id = 0;
     friend bool operator==(const Invalidated&, const Invalidated&) = default;
 };
 struct Ready {
+    std::uint64_t number = 0;
+    bool of_world = false;
     std::vector<std::uint32_t> ids;
     friend bool operator==(const Ready&, const Ready&) = default;
 };
 struct Left {
+    std::uint64_t number = 0;
     std::int32_t rank = 0;
-    bool finished = false;
     friend bool operator==(const Left&, const Left&) = default;
 };
-/// Not part of the sequence.
+
+// To the coordinator, and from it, outside of the log.
+
+/// The last frame of a rank.
+struct Goodbye {
+    bool finished = false;
+    std::int32_t lost = -1;  // the rank whose loss is why
+    std::string why;
+    friend bool operator==(const Goodbye&, const Goodbye&) = default;
+};
+/// From the coordinator: a rank has sent its last frame, or is lost.
+struct Gone {
+    std::int32_t rank = 0;
+    bool finished = false;
+    friend bool operator==(const Gone&, const Gone&) = default;
+};
 struct Lost {
     std::int32_t rank = 0;
     std::string why;
     friend bool operator==(const Lost&, const Lost&) = default;
 };
 
-// To the coordinator, and from it: the last word.
-struct Leave {
-    bool finished = false;
-    std::int32_t lost = -1;  // the rank whose loss is why
-    std::string why;
-    friend bool operator==(const Leave&, const Leave&) = default;
-};
-
-using Any = std::variant<Announce, Mark, Decided, Invalidated, Ready, Left, Leave, Lost>;
+using Any = std::variant<Announce,
+                         SetReady,
+                         AnnounceLeave,
+                         Decided,
+                         Invalidated,
+                         Ready,
+                         Left,
+                         Goodbye,
+                         Gone,
+                         Lost>;
 
 }  // namespace frame
 

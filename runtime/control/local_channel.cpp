@@ -9,8 +9,9 @@ void LocalChannel::announce(std::vector<std::byte> message) {
     announced_.push_back(std::move(message));
 }
 
-void LocalChannel::mark(std::span<const std::uint32_t> ids, bool /*more_open*/) {
-    events_.push_back(event::Ready{{ids.begin(), ids.end()}});
+bool LocalChannel::set_ready(std::span<const std::uint32_t> ids, const coll::ProcessSet& set) {
+    events_.push_back(event::Ready{.ids = {ids.begin(), ids.end()}, .of_world = set.id == 0});
+    return true;
 }
 
 bool LocalChannel::propose(std::span<const std::uint32_t> /*ids*/) {
@@ -30,13 +31,11 @@ Result<std::optional<ChannelEvent>> LocalChannel::poll() {
     return event;
 }
 
-void LocalChannel::next_round(bool /*open*/) {}
-
 bool LocalChannel::flush() {
     return false;
 }
 
-Result<std::optional<Channel::Heard>> LocalChannel::hear() {
+Result<std::optional<Channel::Heard>> LocalChannel::next_announcement() {
     if (announced_.empty()) {
         return std::optional<Heard>{};
     }
@@ -45,27 +44,30 @@ Result<std::optional<Channel::Heard>> LocalChannel::hear() {
     return heard;
 }
 
-void LocalChannel::decide(std::vector<std::byte> message, std::uint32_t /*id*/, bool more) {
-    events_.push_back(event::Decided{std::move(message), more});
+void LocalChannel::append_decision(const coll::ProcessSet& set,
+                                   std::vector<std::byte> message,
+                                   std::uint32_t /*id*/,
+                                   bool more) {
+    if (set.is_member()) {
+        events_.push_back(
+            event::Decided{.process_set = set.id, .message = std::move(message), .more = more});
+    }
 }
 
-void LocalChannel::invalidate(std::uint32_t id) {
+void LocalChannel::append_invalidation(const coll::ProcessSet& /*set*/, std::uint32_t id) {
     events_.push_back(event::Invalidated{id});
 }
 
-// Nobody else is there: nothing wakes this rank but its own callers.
-void LocalChannel::watch(coll::Reactor& /*reactor*/) {}
-void LocalChannel::about_to_sleep(bool /*expects*/) noexcept {}
-void LocalChannel::awake() noexcept {}
-
-std::optional<Channel::Trouble> LocalChannel::trouble() {
+std::optional<Channel::PeerFailure> LocalChannel::peer_failure() {
     return std::nullopt;
 }
 
-void LocalChannel::leave(bool /*finished*/) noexcept {}
+void LocalChannel::announce_leave() {
+    events_.push_back(event::Left{0});
+}
 
-bool LocalChannel::crowded() {
-    return false;
+std::string LocalChannel::describe(int rank) const {
+    return "rank " + std::to_string(rank);
 }
 
 }  // namespace hvd::rt

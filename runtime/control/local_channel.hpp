@@ -7,25 +7,35 @@
 
 namespace hvd::rt {
 
-/// The channel of a world of one: everything is agreed at once.
+/// The channel of a world of one: whatever this rank announces or sets ready, all ranks have.
 class LocalChannel final : public Channel {
 public:
+    void add_set(const coll::ProcessSet& /*set*/) override {}
+    void remove_set(int /*id*/) override {}
     void announce(std::vector<std::byte> message) override;
-    void mark(std::span<const std::uint32_t> ids, bool more_open) override;
+    [[nodiscard]] bool set_ready(std::span<const std::uint32_t> ids,
+                                 const coll::ProcessSet& set) override;
     [[nodiscard]] bool propose(std::span<const std::uint32_t> ids) override;
     [[nodiscard]] Proposal proposal() override;
+    void refuse_round() override {}
+    void next_round() override {}
     [[nodiscard]] Result<std::optional<ChannelEvent>> poll() override;
-    void next_round(bool open) override;
     [[nodiscard]] bool flush() override;
-    [[nodiscard]] Result<std::optional<Heard>> hear() override;
-    void decide(std::vector<std::byte> message, std::uint32_t id, bool more) override;
-    void invalidate(std::uint32_t id) override;
-    void watch(coll::Reactor& reactor) override;
-    void about_to_sleep(bool expects) noexcept override;
-    void awake() noexcept override;
-    [[nodiscard]] std::optional<Trouble> trouble() override;
-    void leave(bool finished) noexcept override;
-    [[nodiscard]] bool crowded() override;
+    [[nodiscard]] Result<std::optional<Heard>> next_announcement() override;
+    void append_decision(const coll::ProcessSet& set,
+                         std::vector<std::byte> message,
+                         std::uint32_t id,
+                         bool more) override;
+    void append_invalidation(const coll::ProcessSet& set, std::uint32_t id) override;
+    // No other rank is there: nothing wakes this one but its own callers.
+    void watch(coll::Reactor& /*reactor*/) override {}
+    void about_to_sleep(bool /*expects*/) override {}
+    void awake() override {}
+    [[nodiscard]] std::optional<PeerFailure> peer_failure() override;
+    void announce_leave() override;
+    void leave(bool /*finished*/) override {}
+    [[nodiscard]] std::string describe(int rank) const override;
+    [[nodiscard]] bool is_oversubscribed() override { return false; }
 
 private:
     std::deque<std::vector<std::byte>> announced_;

@@ -2,15 +2,17 @@
 #include "runtime/control/tcp_channel.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cerrno>
+#include <numeric>
 #include <utility>
 
 #include <sched.h>
+#include <sys/epoll.h>
 
 namespace hvd::rt {
 namespace {
 
-constexpr std::size_t kReadBytes = std::size_t{64} << 10;
+constexpr std::chrono::seconds kLeaveLimit{1};
 
 template <class... Handlers>
 struct Overloaded : Handlers... {
@@ -19,249 +21,324 @@ struct Overloaded : Handlers... {
 template <class... Handlers>
 Overloaded(Handlers...) -> Overloaded<Handlers...>;
 
-bool fewer_cpus_than(int ranks) noexcept {
+bool has_fewer_cpus_than(int ranks) noexcept {
     cpu_set_t cpus;
     return sched_getaffinity(0, sizeof cpus, &cpus) != 0 || CPU_COUNT(&cpus) < ranks;
 }
 
 }  // namespace
 
-TcpChannel::TcpChannel(coll::net::Mesh& mesh, int local_size, coll::PeerNews* news)
+TcpChannel::TcpChannel(coll::net::Mesh& mesh, int local_size, coll::FailureDetector* detector)
     : mesh_(mesh),
       rank_(mesh.rank()),
       size_(mesh.size()),
-      crowded_(fewer_cpus_than(local_size)),
-      news_(news),
-      members_(static_cast<std::size_t>(mesh.size())) {}
+      is_oversubscribed_(has_fewer_cpus_than(local_size)),
+      detector_(detector),
+      connections_(
+          mesh,
+          [this](int peer, frame::Any message) { on_frame(peer, std::move(message)); },
+          [this](int peer) { on_closed(peer); }),
+      said_goodbye_(static_cast<std::size_t>(mesh.size())) {}
 
-// ---- what this rank says ------------------------------------------------------------------------
+// ---- what this rank sends -----------------------------------------------------------------------
 
 void TcpChannel::announce(std::vector<std::byte> message) {
     if (coordinates()) {
-        heard_.push_back({.rank = 0, .message = std::move(message)});
+        announcements_.push_back({.rank = 0, .message = std::move(message)});
     } else {
-        send(0, frame::Announce{std::move(message)});
+        connections_.send(0, frame::Announce{std::move(message)});
     }
 }
 
-void TcpChannel::mark(std::span<const std::uint32_t> ids, bool /*more_open*/) {
+bool TcpChannel::set_ready(std::span<const std::uint32_t> ids, const coll::ProcessSet& /*set*/) {
     if (coordinates()) {
-        count(ids, polled_);
+        count(ids, last_read_);
     } else {
-        send(0, frame::Mark{.heard = polled_, .ids = {ids.begin(), ids.end()}});
+        connections_.send(0, frame::SetReady{.last = last_read_, .ids = {ids.begin(), ids.end()}});
+    }
+    return false;
+}
+
+void TcpChannel::announce_leave() {
+    if (coordinates()) {
+        append_left(0);
+    } else {
+        connections_.send(0, frame::AnnounceLeave{});
     }
 }
 
-// A round of all ranks would cost no fewer trips than the marks do.
+// A round of all ranks would cost no fewer trips than the ready bits do.
 bool TcpChannel::propose(std::span<const std::uint32_t> /*ids*/) {
     return false;
 }
 Proposal TcpChannel::proposal() {
     return Proposal::refused;
 }
-void TcpChannel::next_round(bool /*open*/) {}
 
-bool TcpChannel::crowded() {
-    return crowded_;
-}
-
-// ---- the sequence -------------------------------------------------------------------------------
+// ---- the log ------------------------------------------------------------------------------------
 
 Result<std::optional<ChannelEvent>> TcpChannel::poll() {
-    if (broken_) {
-        return *broken_;
+    if (connections_.broken()) {
+        return *connections_.broken();
     }
-    if (events_.empty()) {
+    if (entries_.empty()) {
         return std::optional<ChannelEvent>{};
     }
-    std::optional<ChannelEvent> event = std::move(events_.front());
-    events_.pop_front();
-    ++polled_;
+    last_read_ = entries_.front().number;
+    std::optional<ChannelEvent> event = std::move(entries_.front().event);
+    entries_.pop_front();
     return event;
 }
 
-Result<std::optional<Channel::Heard>> TcpChannel::hear() {
-    if (heard_.empty()) {
+Result<std::optional<Channel::Heard>> TcpChannel::next_announcement() {
+    if (announcements_.empty()) {
         return std::optional<Heard>{};
     }
-    std::optional<Heard> heard = std::move(heard_.front());
-    heard_.pop_front();
+    std::optional<Heard> heard = std::move(announcements_.front());
+    announcements_.pop_front();
     return heard;
 }
 
-void TcpChannel::decide(std::vector<std::byte> message, std::uint32_t id, bool more) {
-    publish(frame::Decided{.more = more, .message = std::move(message)});
-    if (id < counts_.size()) {
-        // What was marked before, or will be by who does not know this decision, meant another.
-        counts_[id] = {.marks = 0, .since = published_};
-    } else if (id != ~std::uint32_t{0}) {
-        counts_.resize(id + std::size_t{1});
-        counts_[id].since = published_;
+void TcpChannel::send_to(const coll::ProcessSet& readers, const frame::Any& message) {
+    for (const int rank : readers.ranks) {
+        if (rank != rank_) {
+            connections_.send(rank, message);
+        }
     }
 }
 
-void TcpChannel::invalidate(std::uint32_t id) {
-    publish(frame::Invalidated{id});
+void TcpChannel::append_decision(const coll::ProcessSet& set,
+                                 std::vector<std::byte> message,
+                                 std::uint32_t id,
+                                 bool more) {
+    const auto number = ++appended_;
+    sets_.insert_or_assign(set.id, set);
+    if (id != ~std::uint32_t{0}) {
+        if (id >= counts_.size()) {
+            counts_.resize(id + std::size_t{1});
+        }
+        // A bit that was set before, or is by a rank that has not read this entry, meant another
+        // group.
+        counts_[id] = {.process_set = set.id, .bits = 0, .since = number};
+    }
+    frame::Decided decided{
+        .number = number, .process_set = set.id, .more = more, .message = std::move(message)};
+    send_to(set, decided);
+    if (set.is_member()) {
+        entries_.push_back({number, event::Decided{.process_set = set.id,
+                                                   .message = std::move(decided.message),
+                                                   .more = more}});
+    }
 }
 
-void TcpChannel::count(std::span<const std::uint32_t> ids, std::uint64_t heard) {
+void TcpChannel::append_invalidation(const coll::ProcessSet& set, std::uint32_t id) {
+    const auto number = ++appended_;
+    send_to(set, frame::Invalidated{.number = number, .id = id});
+    entries_.push_back({number, event::Invalidated{id}});
+}
+
+void TcpChannel::append_left(int rank) {
+    const auto number = ++appended_;
+    connections_.send_to_all(frame::Left{.number = number, .rank = rank});
+    entries_.push_back({number, event::Left{rank}});
+}
+
+/// Ready bits come a set at a time; what they complete is one batch.
+void TcpChannel::count(std::span<const std::uint32_t> ids, std::uint64_t last) {
     std::vector<std::uint32_t> ready;
+    int set_id = 0;
     for (const auto id : ids) {
-        if (id >= counts_.size() || heard < counts_[id].since) {
+        if (id >= counts_.size() || last < counts_[id].since) {
             continue;
         }
-        if (++counts_[id].marks == size_) {
-            counts_[id].marks = 0;
+        auto& count = counts_[id];
+        set_id = count.process_set;
+        const auto set = sets_.find(set_id);
+        if (set != sets_.end() && ++count.bits == set->second.size()) {
+            count.bits = 0;
             ready.push_back(id);
         }
     }
     if (!ready.empty()) {
-        publish(frame::Ready{std::move(ready)});
+        append_ready(set_id, std::move(ready));
     }
 }
 
-void TcpChannel::publish(const frame::Any& message) {
-    if (!std::holds_alternative<frame::Left>(message)) {
-        ++published_;
-    }
-    send_to_all(message);
-    receive_event(message);
+void TcpChannel::append_ready(int set_id, std::vector<std::uint32_t> ids) {
+    const auto number = ++appended_;
+    frame::Ready ready{.number = number, .of_world = set_id == 0, .ids = std::move(ids)};
+    send_to(sets_.at(set_id), ready);
+    entries_.push_back(
+        {number, event::Ready{.ids = std::move(ready.ids), .of_world = ready.of_world}});
 }
 
-void TcpChannel::send_to_all(const frame::Any& message) {
-    for (int peer = first_peer(); peer < end_peer(); ++peer) {
-        send(peer, message);
-    }
+// ---- frames -------------------------------------------------------------------------------------
+
+bool TcpChannel::flush() {
+    mesh_.reactor().dispatch();
+    return connections_.pump();
 }
 
-void TcpChannel::receive_event(frame::Any message) {
+void TcpChannel::on_frame(int peer, frame::Any message) {
     std::visit(
         Overloaded{
+            [&](frame::Announce& announce) {
+                announcements_.push_back({.rank = peer, .message = std::move(announce.message)});
+            },
+            [&](const frame::SetReady& ready) { count(ready.ids, ready.last); },
+            [&](const frame::AnnounceLeave& /*leave*/) { append_left(peer); },
             [&](frame::Decided& decided) {
-                events_.emplace_back(event::Decided{std::move(decided.message), decided.more});
+                receive(decided.number, event::Decided{.process_set = decided.process_set,
+                                                       .message = std::move(decided.message),
+                                                       .more = decided.more});
             },
             [&](const frame::Invalidated& invalidated) {
-                events_.emplace_back(event::Invalidated{invalidated.id});
+                receive(invalidated.number, event::Invalidated{invalidated.id});
             },
-            [&](frame::Ready& ready) { events_.emplace_back(event::Ready{std::move(ready.ids)}); },
-            [&](const frame::Left& left) {
-                if (left.rank != rank_) {
-                    members_[static_cast<std::size_t>(left.rank)].has_said_goodbye = true;
-                    departed_.push_back({.rank = left.rank, .finished = left.finished});
+            [&](frame::Ready& ready) {
+                receive(ready.number,
+                        event::Ready{.ids = std::move(ready.ids), .of_world = ready.of_world});
+            },
+            [&](const frame::Left& left) { receive(left.number, event::Left{left.rank}); },
+            [&](const frame::Goodbye& goodbye) { on_goodbye(peer, goodbye); },
+            [&](const frame::Gone& gone) { note_departure(gone.rank, gone.finished); },
+            [&](const frame::Lost& lost) {
+                if (lost.rank != rank_) {
+                    set_lost(lost.rank, {Errc::unavailable, lost.why});
                 }
             },
-            [](const auto&) {},
         },
         message);
 }
 
-// ---- bytes --------------------------------------------------------------------------------------
+/// Entries come from the coordinator alone.
+void TcpChannel::receive(std::uint64_t number, ChannelEvent event) {
+    if (!coordinates()) {
+        entries_.push_back({number, std::move(event)});
+    }
+}
 
-void TcpChannel::send(int peer, const frame::Any& message) {
-    auto& member = members_[static_cast<std::size_t>(peer)];
-    if (member.is_gone) {
+// ---- sleeping -----------------------------------------------------------------------------------
+
+void TcpChannel::watch(coll::Reactor& reactor) {
+    outer_ = &reactor;
+    about_to_sleep(true);
+    if (detector_ != nullptr) {
+        reactor.watch(detector_->failure_descriptor(), EPOLLIN,
+                      [this](std::uint32_t) { read_detector(); });
+    }
+}
+
+// While a caller drives the engine it looks at the connections itself: nothing else is to be woken.
+void TcpChannel::about_to_sleep(bool /*expects*/) {
+    if (outer_ != nullptr && !std::exchange(is_watched_, true)) {
+        outer_->watch(mesh_.reactor().descriptor(), EPOLLIN,
+                      [this](std::uint32_t) { (void)flush(); });
+    }
+}
+
+void TcpChannel::awake() {
+    if (outer_ != nullptr && std::exchange(is_watched_, false)) {
+        outer_->forget(mesh_.reactor().descriptor());
+    }
+}
+
+// ---- ends ---------------------------------------------------------------------------------------
+
+void TcpChannel::note_departure(int rank, bool finished) {
+    if (rank == rank_ || said_goodbye_[static_cast<std::size_t>(rank)]) {
         return;
     }
-    if (member.out_taken > kReadBytes) {
-        member.out.erase(member.out.begin(),
-                         member.out.begin() + static_cast<std::ptrdiff_t>(member.out_taken));
-        member.out_taken = 0;
-    }
-    const auto bytes = encode(message);
-    member.out.insert(member.out.end(), bytes.begin(), bytes.end());
+    said_goodbye_[static_cast<std::size_t>(rank)] = true;
+    departed_.push_back({.rank = rank, .finished = finished});
 }
 
-bool TcpChannel::flush() {
-    mesh_.reactor().dispatch();
-    return pump();
+void TcpChannel::on_goodbye(int peer, const frame::Goodbye& goodbye) {
+    note_departure(peer, goodbye.finished);
+    if (goodbye.lost >= 0 && goodbye.lost != rank_) {
+        // It leaves only because another rank is gone, which this rank may not have noticed yet.
+        set_lost(goodbye.lost, {Errc::unavailable, goodbye.why});
+    }
+    if (coordinates()) {
+        connections_.send_to_all(frame::Gone{.rank = peer, .finished = goodbye.finished});
+    }
 }
 
-bool TcpChannel::pump() {
-    bool moved = false;
-    for (int peer = first_peer(); peer < end_peer(); ++peer) {
-        moved = pump_in(peer) || moved;
+Error TcpChannel::death_of(int peer) const {
+    const int error_number = mesh_.peer(peer).control.error_number();
+    if (error_number == 0 || error_number == ECONNRESET || error_number == EPIPE) {
+        return {Errc::unavailable, mesh_.describe(peer) + " has died"};
     }
-    // After the last peer was read: what came in may have caused what goes out.
-    for (int peer = first_peer(); peer < end_peer(); ++peer) {
-        moved = pump_out(peer) || moved;
-    }
-    return moved;
+    auto error =
+        system_error("the connection with " + mesh_.describe(peer) + " is broken", error_number);
+    error.code = Errc::unavailable;
+    return error;
 }
 
-bool TcpChannel::pump_out(int peer) {
-    auto& member = members_[static_cast<std::size_t>(peer)];
-    if (member.out.empty()) {
-        return false;
+void TcpChannel::on_closed(int peer) {
+    if (!said_goodbye_[static_cast<std::size_t>(peer)]) {
+        set_lost(peer, death_of(peer));
     }
-    auto& link = mesh_.peer(peer).control;
-    bool moved = false;
-    while (member.out_taken < member.out.size()) {
-        const iovec rest{.iov_base = member.out.data() + member.out_taken,
-                         .iov_len = member.out.size() - member.out_taken};
-        const auto sent = link.send({&rest, 1});
-        if (sent == 0) {
-            return moved;
+}
+
+void TcpChannel::set_lost(int peer, Error error) {
+    if (failure_) {
+        return;
+    }
+    if (coordinates()) {
+        connections_.send_to_all(frame::Lost{.rank = peer, .why = error.message});
+    }
+    failure_ = PeerFailure{.peer = peer, .error = std::move(error), .in_flight = true};
+}
+
+void TcpChannel::read_detector() {
+    while (true) {
+        const auto failure = detector_->next_failure();
+        if (!failure) {
+            // The detector is gone, and its descriptor would be readable for ever.
+            outer_->forget(detector_->failure_descriptor());
+            return;
         }
-        member.out_taken += sent;
-        moved = true;
+        if (!*failure) {
+            return;
+        }
+        on_detected(**failure);
     }
-    member.out.clear();
-    member.out_taken = 0;
-    return moved;
 }
 
-bool TcpChannel::pump_in(int peer) {
-    auto& member = members_[static_cast<std::size_t>(peer)];
-    auto& link = mesh_.peer(peer).control;
-    if (member.is_gone) {
-        return false;
+void TcpChannel::on_detected(const coll::PeerFailure& failure) {
+    if (failure.rank < 0 || failure.rank >= size_ || failure.rank == rank_) {
+        return;
     }
-    bool moved = false;
-    std::array<std::byte, kReadBytes> bytes;  // NOLINT: filled by recv
-    const iovec into{.iov_base = bytes.data(), .iov_len = bytes.size()};
-    for (auto size = link.recv({&into, 1}); size != 0; size = link.recv({&into, 1})) {
-        moved = true;
-        member.in.feed(std::span(bytes).first(size));
-        while (true) {
-            auto message = member.in.next();
-            if (!message) {
-                broken_ = std::move(message).error().context(mesh_.describe(peer));
-                return true;
-            }
-            if (!*message) {
-                break;
-            }
-            take(peer, **std::move(message));
-        }
+    (void)flush();  // what the rank sent before its end counts, a goodbye most of all
+    if (!said_goodbye_[static_cast<std::size_t>(failure.rank)]) {
+        set_lost(failure.rank, {Errc::unavailable, failure.why});
+        (void)connections_.pump();
     }
-    if (link.is_closed()) {
-        lose(peer);
-        moved = true;
-    }
-    return moved;
 }
 
-bool TcpChannel::has_output() const noexcept {
-    return std::ranges::any_of(
-        members_, [](const Member& member) { return !member.is_gone && !member.out.empty(); });
+std::optional<Channel::PeerFailure> TcpChannel::peer_failure() {
+    if (failure_) {
+        return failure_;
+    }
+    if (departed_.empty() || !entries_.empty()) {
+        return std::nullopt;
+    }
+    // The first to leave is the cause; the others may have left because of it.
+    const bool all_finished =
+        std::ranges::all_of(departed_, [](const Departure& each) { return each.finished; });
+    const int first = departed_.front().rank;
+    return PeerFailure{.peer = first,
+                       .error = {Errc::aborted, mesh_.describe(first) + " has shut down"},
+                       .in_flight = !all_finished};
 }
 
-void TcpChannel::take(int peer, frame::Any message) {
-    if (const auto* leave = std::get_if<frame::Leave>(&message)) {
-        take_leave(peer, *leave);
-    } else if (const auto* lost = std::get_if<frame::Lost>(&message)) {
-        if (lost->rank != rank_) {
-            set_lost(lost->rank, {Errc::unavailable, lost->why});
-        }
-    } else if (peer == 0) {
-        receive_event(std::move(message));
-    } else if (coordinates()) {
-        if (auto* announce = std::get_if<frame::Announce>(&message)) {
-            heard_.push_back({.rank = peer, .message = std::move(announce->message)});
-        } else if (const auto* mark = std::get_if<frame::Mark>(&message)) {
-            count(mark->ids, mark->heard);
-        }
-    }
+void TcpChannel::leave(bool finished) {
+    connections_.send_to_all(
+        frame::Goodbye{.finished = finished,
+                       .lost = failure_ ? failure_->peer : -1,
+                       .why = failure_ ? failure_->error.message : std::string()});
+    connections_.drain(Deadline::in(kLeaveLimit));
 }
 
 }  // namespace hvd::rt

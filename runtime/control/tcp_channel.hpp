@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "collectives/net/mesh.hpp"
-#include "collectives/rendezvous/peer_news.hpp"
+#include "collectives/failure_detector.hpp"
+#include "collectives/transport/tcp/mesh.hpp"
 #include "runtime/control/channel.hpp"
-#include "runtime/control/control_frames.hpp"
+#include "runtime/control/control_connections.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,94 +17,101 @@
 
 namespace hvd::rt {
 
-/// The channel of ranks on any hosts. Rank 0 coordinates, and gives all events their one order: it
-/// hears what every rank announces and marks, counts the marks, and tells everybody the same
-/// sequence. Nobody else has a link with any other. A rank that leaves says so, so that the end of
-/// its link is no surprise; that it has left counts from its place in the sequence on. Rank 0 tells
-/// the others at once whose link has ended without that; its own end they see themselves.
+/// The channel of ranks on any hosts. Rank 0 coordinates, and gives the log its one order: every
+/// rank sends it what it announces and which ready bits it sets; it counts these, and sends the
+/// entries of each set to its members. No other two ranks have a control connection. Entries carry
+/// numbers, and a rank that sets ready bits names the last one it has read, so that a bit of an id
+/// that has got another meaning since does not count.
+///
+/// A rank that leaves says goodbye, so that the end of its connection is no surprise. Rank 0 tells
+/// the others at once of a connection that has ended without that; its own end they see themselves.
 class TcpChannel final : public Channel {
 public:
-    /// `mesh` outlives the channel; its control links are the channel's alone. `local_size`: how
-    /// many ranks share this host. `news`, which outlives the channel too, tells of ranks that are
-    /// gone though their connections are open or silent; null where there is nobody to tell.
-    TcpChannel(coll::net::Mesh& mesh, int local_size, coll::PeerNews* news = nullptr);
+    /// `mesh` outlives the channel; its control connections are the channel's alone. `local_size`:
+    /// how many ranks share this host. `detector`, which outlives the channel too, knows of ranks
+    /// that are gone though their connections are open or silent; null where there is none.
+    TcpChannel(coll::net::Mesh& mesh, int local_size, coll::FailureDetector* detector = nullptr);
 
+    void add_set(const coll::ProcessSet& /*set*/) override {}
+    void remove_set(int /*id*/) override {}
     void announce(std::vector<std::byte> message) override;
-    void mark(std::span<const std::uint32_t> ids, bool more_open) override;
+    [[nodiscard]] bool set_ready(std::span<const std::uint32_t> ids,
+                                 const coll::ProcessSet& set) override;
     [[nodiscard]] bool propose(std::span<const std::uint32_t> ids) override;
     [[nodiscard]] Proposal proposal() override;
+    void refuse_round() override {}
+    void next_round() override {}
     [[nodiscard]] Result<std::optional<ChannelEvent>> poll() override;
-    void next_round(bool open) override;
     [[nodiscard]] bool flush() override;
-    [[nodiscard]] Result<std::optional<Heard>> hear() override;
-    void decide(std::vector<std::byte> message, std::uint32_t id, bool more) override;
-    void invalidate(std::uint32_t id) override;
+    [[nodiscard]] Result<std::optional<Heard>> next_announcement() override;
+    void append_decision(const coll::ProcessSet& set,
+                         std::vector<std::byte> message,
+                         std::uint32_t id,
+                         bool more) override;
+    void append_invalidation(const coll::ProcessSet& set, std::uint32_t id) override;
     void watch(coll::Reactor& reactor) override;
-    void about_to_sleep(bool expects) noexcept override;
-    void awake() noexcept override;
-    [[nodiscard]] std::optional<Trouble> trouble() override;
-    void leave(bool finished) noexcept override;
-    [[nodiscard]] bool crowded() override;
+    void about_to_sleep(bool expects) override;
+    void awake() override;
+    [[nodiscard]] std::optional<PeerFailure> peer_failure() override;
+    void announce_leave() override;
+    void leave(bool finished) override;
+    [[nodiscard]] std::string describe(int rank) const override { return mesh_.describe(rank); }
+    [[nodiscard]] bool is_oversubscribed() override { return is_oversubscribed_; }
 
 private:
-    /// How a peer stands.
-    struct Member {
-        FrameReader in;
-        std::vector<std::byte> out;  // not taken by the link yet
-        std::size_t out_taken = 0;   // of `out`
-        bool has_said_goodbye = false;
-        bool is_gone = false;  // noticed
+    /// An entry of the log for this rank.
+    struct Entry {
+        std::uint64_t number = 0;
+        ChannelEvent event;
     };
-    /// A peer that has left, in the sequence.
+    /// The ready bits of one id, where this rank coordinates.
+    struct ReadyCount {
+        int process_set = 0;
+        int bits = 0;
+        std::uint64_t since = 0;  // number of the entry that gave the id to its group
+    };
+    /// A peer that has left, in order.
     struct Departure {
         int rank = -1;
         bool finished = false;
     };
-    /// The marks of one id, where this rank coordinates.
-    struct Count {
-        int marks = 0;
-        std::uint64_t since = 0;  // events before the id was given to its unit
-    };
 
     [[nodiscard]] bool coordinates() const noexcept { return rank_ == 0; }
-    /// Of the ranks with which this one has a link, the first, and the one behind the last.
-    [[nodiscard]] int first_peer() const noexcept { return coordinates() ? 1 : 0; }
-    [[nodiscard]] int end_peer() const noexcept { return coordinates() ? size_ : 1; }
-    [[nodiscard]] bool pump();
-    [[nodiscard]] bool pump_in(int peer);
-    [[nodiscard]] bool pump_out(int peer);
-    [[nodiscard]] bool has_output() const noexcept;
-    void take(int peer, frame::Any message);
-    void take_leave(int peer, const frame::Leave& leave);
-    void count(std::span<const std::uint32_t> ids, std::uint64_t heard);
-    void send(int peer, const frame::Any& message);
-    void send_to_all(const frame::Any& message);
-    void publish(const frame::Any& message);
-    void receive_event(frame::Any message);
-    void lose(int peer);
-    void hear_news();
-    void lose_by_news(const coll::PeerLoss& loss);
+    void on_frame(int peer, frame::Any message);
+    void receive(std::uint64_t number, ChannelEvent event);
+    void on_goodbye(int peer, const frame::Goodbye& goodbye);
+    void on_closed(int peer);
+    void append_left(int rank);
+    void count(std::span<const std::uint32_t> ids, std::uint64_t last);
+    void append_ready(int set_id, std::vector<std::uint32_t> ids);
+    void send_to(const coll::ProcessSet& readers, const frame::Any& message);
+    void note_departure(int rank, bool finished);
+    void read_detector();
+    void on_detected(const coll::PeerFailure& failure);
     void set_lost(int peer, Error error);
     [[nodiscard]] Error death_of(int peer) const;
 
     coll::net::Mesh& mesh_;
     int rank_;
     int size_;
-    bool crowded_;
-    coll::PeerNews* news_;
+    bool is_oversubscribed_;
+    coll::FailureDetector* detector_;
     coll::Reactor* outer_ = nullptr;
     bool is_watched_ = false;
+    ControlConnections connections_;
 
-    std::vector<Member> members_;  // by rank
-    std::deque<ChannelEvent> events_;
-    std::uint64_t polled_ = 0;     // events that the caller has seen
-    std::uint64_t published_ = 0;  // events, where this rank coordinates
-    std::vector<Count> counts_;    // by id, likewise
-    std::deque<Heard> heard_;      // likewise
+    std::deque<Entry> entries_;
+    std::uint64_t last_read_ = 0;  // number of the last entry that the engine has seen
 
-    std::vector<Departure> departed_;  // in the order of the sequence
-    std::optional<Trouble> lost_;
-    std::optional<Error> broken_;
+    // Where this rank coordinates.
+    std::uint64_t appended_ = 0;             // entries of the log
+    std::vector<ReadyCount> counts_;         // by id
+    std::map<int, coll::ProcessSet> sets_;   // with which something was decided
+    std::deque<Heard> announcements_;
+
+    std::vector<bool> said_goodbye_;   // by rank
+    std::vector<Departure> departed_;  // in order
+    std::optional<PeerFailure> failure_;
 };
 
 }  // namespace hvd::rt

@@ -86,6 +86,11 @@ Status parse_deterministic(std::string_view text, EngineConfig& config) {
     return ok();
 }
 
+Status parse_dynamic_sets(std::string_view text, EngineConfig& config) {
+    HVD_TRY(config.has_dynamic_sets, parse_switch(text));
+    return ok();
+}
+
 Status parse_interfaces(std::string_view text, EngineConfig& config) {
     HVD_TRY(config.interfaces, coll::net::parse_interface_filter(text));
     return ok();
@@ -114,6 +119,8 @@ constexpr auto kVariables = std::to_array<ConfigVariable>({
     {"HOROVOD_DETERMINISTIC", parse_deterministic,
      "1, on any rank: MPI adds float16 and bfloat16 of many ranks on several hosts in rank order, "
      "as all other sums are; unset: in its own"},
+    {"HOROVOD_DYNAMIC_PROCESS_SETS", parse_dynamic_sets,
+     "1: process sets may be added and removed after hvd.init()"},
     {"HOROVOD_NETWORK_INTERFACES", parse_interfaces,
      "interfaces that connections between ranks may use: names, patterns, networks (eth0,ib*,"
      "10.0.0.0/8); unset: those that work"},
@@ -159,7 +166,6 @@ constexpr auto kOtherVariables = std::to_array<std::string_view>({
     "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
     "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
     "HOROVOD_ADASUM_MPI_CHUNK_SIZE",
-    "HOROVOD_DYNAMIC_PROCESS_SETS",
     "HOROVOD_NUM_NCCL_STREAMS",
     "HOROVOD_THREAD_AFFINITY",
     "HOROVOD_ELASTIC",

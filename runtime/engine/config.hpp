@@ -4,7 +4,7 @@
 #include "collectives/base/env.hpp"
 #include "collectives/base/log.hpp"
 #include "collectives/base/result.hpp"
-#include "collectives/net/address.hpp"
+#include "collectives/transport/tcp/address.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -34,6 +34,7 @@ struct EngineConfig {
     CpuOperations cpu_operations = CpuOperations::automatic;
     bool mpi_threads = true;                  // MPI_THREAD_MULTIPLE, where we start MPI
     bool is_deterministic = false;            // sums in rank order over several hosts, too
+    bool has_dynamic_sets = false;            // process sets may change after the start
     coll::net::InterfaceFilter interfaces{};  // that connections may use
     coll::net::PortRange ports{};             // that ranks may listen on
 

@@ -1,32 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/engine/engine.hpp"
 
+#include "runtime/engine/spinner.hpp"
+
 #include <algorithm>
-#include <exception>
-#include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <pthread.h>
-#include <sys/epoll.h>
 
 namespace hvd::rt {
 namespace {
 
-std::vector<Operation*> heads_of(std::span<Operation* const> operations) {
-    std::vector<Operation*> heads;
-    heads.reserve(operations.size());
+std::vector<Operation*> leaders_of(std::span<Operation* const> operations) {
+    std::vector<Operation*> leaders;
+    leaders.reserve(operations.size());
     for (Operation* operation : operations) {
-        if (operation->head == operation) {
-            heads.push_back(operation);
+        if (operation->leader == operation) {
+            leaders.push_back(operation);
         }
     }
-    return heads;
+    return leaders;
 }
 
 bool all_done(std::span<Operation* const> operations) noexcept {
     return std::ranges::all_of(
         operations, [](const Operation* operation) { return TicketTable::is_done(*operation); });
+}
+
+/// Errors: invalid_argument where a reducescatter's output is not this rank's share.
+Status check_output(const Operation& operation, const coll::ProcessSet& set) {
+    if (operation.out_rows < 0) {
+        return ok();
+    }
+    const auto share = share_of_rows(operation.signature.shape.front(), set.place, set.size());
+    if (operation.out_rows == share) {
+        return ok();
+    }
+    return Error{Errc::invalid_argument, "the output has " + std::to_string(operation.out_rows) +
+                                             " rows, but the share of this rank is " +
+                                             std::to_string(share)};
+}
+
+/// Undoes what admitting operations did.
+void dismiss(std::span<Operation* const> operations) {
+    for (Operation* operation : operations) {
+        if (auto* const set = std::exchange(operation->set, nullptr)) {
+            ProcessSetTable::release(*set);
+        }
+    }
 }
 
 /// How the operation ended.
@@ -40,22 +63,16 @@ Result<Outcome> outcome_of(const Operation& operation) {
 }  // namespace
 
 Plan make_plan(std::vector<Operation*> operations) {
-    auto heads = heads_of(operations);
-    return {.operations = std::move(operations), .heads = std::move(heads)};
+    auto leaders = leaders_of(operations);
+    return {.operations = std::move(operations), .leaders = std::move(leaders)};
 }
 
 Engine::Engine(Setup setup, TicketTable& tickets)
-    : config_(std::move(setup.config)),
-      force_hand_over_(setup.force_hand_over),
-      on_peer_lost_(std::move(setup.on_peer_lost)),
+    : force_hand_over_(setup.force_hand_over),
       tickets_(tickets),
-      reactor_(std::move(setup.reactor)),
-      channel_(std::move(setup.channel)),
-      executor_(std::move(setup.executor), tickets),
-      negotiator_(*channel_, tickets, std::move(setup.coordinator), config_.fusion_bytes),
+      sets_(std::move(setup.world)),
+      progress_(std::move(setup.progress), tickets, sets_, inbox_),
       completed_before_(tickets.completed()) {
-    reactor_->watch(inbox_.descriptor(), EPOLLIN, [this](std::uint32_t) { inbox_.hush(); });
-    channel_->watch(*reactor_);
     inbox_.set_asleep(true);
     thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
 }
@@ -63,8 +80,8 @@ Engine::Engine(Setup setup, TicketTable& tickets)
 Engine::~Engine() {
     stop(Deadline::in(std::chrono::seconds(0)));
     // A caller may have come in before the end and submitted after it.
-    inbox_.take(taken_);
-    fail(taken_, *broken_);
+    const auto hold = lock_.take();
+    progress_.fail_rest();
 }
 
 void Engine::stop(Deadline deadline) {
@@ -79,8 +96,44 @@ void Engine::stop(Deadline deadline) {
 
 // ---- callers ------------------------------------------------------------------------------------
 
+/// Finds the operation's process set, and what is missing of its signature. What only this rank can
+/// see to be wrong is an error here, and harms no other rank.
+Status Engine::admit(Operation& operation) const {
+    HVD_TRY(auto* const set, sets_.acquire(operation.process_set));
+    operation.set = set;
+    if (!set->set.is_member()) {
+        return Error{Errc::invalid_argument,
+                     "this rank is not a member of process set " +
+                         std::to_string(operation.process_set)};
+    }
+    HVD_TRY_STATUS(complete_signature(operation.signature, set->set));
+    return check_output(operation, set->set);
+}
+
+/// All or none.
+Status Engine::admit_all(std::span<Operation* const> operations) const {
+    for (std::size_t index = 0; index < operations.size(); ++index) {
+        auto& operation = *operations[index];
+        if (auto admitted = admit(operation); !admitted) {
+            dismiss(operations.first(index + 1));
+            return std::move(admitted).error().context("tensor '" + operation.name->text + "'");
+        }
+    }
+    return ok();
+}
+
+Status Engine::check(std::span<Operation* const> operations) const {
+    HVD_TRY_STATUS(admit_all(operations));
+    dismiss(operations);
+    return ok();
+}
+
 Status Engine::claim(std::span<Operation* const> operations) {
-    HVD_TRY_STATUS(TicketTable::claim(operations));
+    HVD_TRY_STATUS(admit_all(operations));
+    if (auto claimed = TicketTable::claim(operations); !claimed) {
+        dismiss(operations);
+        return claimed;
+    }
     submitted_.fetch_add(operations.size(), std::memory_order_relaxed);
     return ok();
 }
@@ -96,37 +149,47 @@ Result<std::vector<Operation*>> Engine::create(std::span<Request> requests) {
 
 Result<std::vector<Operation*>> Engine::submit(std::span<Request> requests) {
     HVD_TRY(auto operations, create(requests));
-    inbox_.push(heads_of(operations));
+    inbox_.push(leaders_of(operations));
     return operations;
 }
 
 Status Engine::start(const Plan& plan) {
     HVD_TRY_STATUS(claim(plan.operations));
-    inbox_.push(plan.heads);
+    inbox_.push(plan.leaders);
+    return ok();
+}
+
+Status Engine::check_may_wait() const {
+    if (is_inside()) {
+        return Error{Errc::invalid_argument, "a callback must not wait for an operation"};
+    }
     return ok();
 }
 
 Result<Outcome> Engine::run(std::span<Request> requests,
                             std::vector<Operation*>& operations,
                             Deadline deadline) {
+    HVD_TRY_STATUS(check_may_wait());
     HVD_TRY(operations, create(requests));
-    return run_claimed(operations, heads_of(operations), deadline);
+    return run_claimed(operations, leaders_of(operations), deadline);
 }
 
 Result<Outcome> Engine::run(const Plan& plan, Deadline deadline) {
+    HVD_TRY_STATUS(check_may_wait());
     HVD_TRY_STATUS(claim(plan.operations));
-    return run_claimed(plan.operations, plan.heads, deadline);
+    return run_claimed(plan.operations, plan.leaders, deadline);
 }
 
 Result<Outcome> Engine::run_claimed(std::span<Operation* const> operations,
-                                    std::span<Operation* const> heads,
+                                    std::span<Operation* const> leaders,
                                     Deadline deadline) {
-    if (!try_take_baton()) {
-        inbox_.push(heads);
-        return wait(operations, deadline);
+    if (auto hold = try_take_lock()) {
+        progress_.put(leaders);
+        drive(
+            std::move(hold), [&] { return all_done(operations); }, deadline);
+    } else {
+        inbox_.push(leaders);
     }
-    taken_.insert(taken_.end(), heads.begin(), heads.end());
-    drive([&] { return all_done(operations); }, deadline);
     return wait(operations, deadline);
 }
 
@@ -149,7 +212,8 @@ Result<Outcome> Engine::wait(std::span<Operation* const> operations, Deadline de
 Result<Outcome> Engine::wait(const Operation& operation, Deadline deadline) {
     const auto done = [&] { return TicketTable::is_done(operation); };
     if (!done()) {
-        HVD_TRY_STATUS(help(done, deadline));
+        HVD_TRY_STATUS(check_may_wait());
+        help(done, deadline);
         if (!TicketTable::wait(operation, deadline)) {
             return Outcome::in_progress;
         }
@@ -165,7 +229,8 @@ Result<std::size_t> Engine::wait_any(std::span<Operation* const> operations, Dea
                 [](const Operation* operation) { return TicketTable::is_done(*operation); }) -
             operations.begin());
     };
-    HVD_TRY_STATUS(help([&] { return first_done() != operations.size(); }, deadline));
+    HVD_TRY_STATUS(check_may_wait());
+    help([&] { return first_done() != operations.size(); }, deadline);
     while (true) {
         const auto seen = tickets_.batches();
         const auto index = first_done();
@@ -176,15 +241,13 @@ Result<std::size_t> Engine::wait_any(std::span<Operation* const> operations, Dea
     }
 }
 
+/// Makes progress on the caller's thread where it can, for about as long as a wake-up costs.
 template <class Done>
-Status Engine::help(const Done& done, Deadline deadline) {
-    if (is_inside()) {
-        return Error{Errc::invalid_argument, "a callback must not wait for an operation"};
-    }
-    Spinner spinner(crowded_.load(std::memory_order_relaxed));
+void Engine::help(const Done& done, Deadline deadline) {
+    Spinner spinner(is_oversubscribed_.load(std::memory_order_relaxed));
     while (!done()) {
-        if (try_take_baton()) {
-            drive(done, deadline);
+        if (auto hold = try_take_lock()) {
+            drive(std::move(hold), done, deadline);
             if (!force_hand_over_) {
                 break;
             }
@@ -196,85 +259,60 @@ Status Engine::help(const Done& done, Deadline deadline) {
             break;
         }
     }
-    return ok();
 }
 
 Counters Engine::counters() const {
-    const auto& agreed = negotiator_.totals();
-    const auto& run = executor_.totals();
+    const auto& agreed = progress_.agreed();
+    const auto& executed = progress_.executed();
     return {.submitted = submitted_.load(std::memory_order_relaxed),
             .completed = tickets_.completed() - completed_before_,
             .agreed_by_name = agreed.by_name.value(),
             .agreed_by_bit = agreed.by_bit.value(),
             .names_bytes = agreed.names_bytes.value(),
-            .collectives = run.collectives.value(),
-            .collective_bytes = run.bytes.value(),
+            .collectives = executed.collectives.value(),
+            .collective_bytes = executed.bytes.value(),
             .engine_wakeups = wakeups_.load(std::memory_order_relaxed),
-            .baton_takeovers = takeovers_.load(std::memory_order_relaxed)};
+            .caller_progress = caller_progress_.load(std::memory_order_relaxed)};
 }
 
-// ---- the baton ----------------------------------------------------------------------------------
+// ---- progress -----------------------------------------------------------------------------------
 
-bool Engine::try_take_baton() {
-    if (!baton_.try_lock()) {
-        return false;
+ProgressLock::Hold Engine::try_take_lock() {
+    auto hold = lock_.try_take();
+    if (hold) {
+        caller_progress_.fetch_add(1, std::memory_order_relaxed);
+        wake_up();
     }
-    takeovers_.fetch_add(1, std::memory_order_relaxed);
-    wake_up();
-    return true;
+    return hold;
 }
 
 void Engine::wake_up() {
-    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-    inbox_.set_asleep(false);
-    channel_->awake();
-    crowded_.store(channel_->crowded(), std::memory_order_relaxed);
-}
-
-/// From here on whoever has news wakes the engine's thread. Looks once more for what came before;
-/// true if there was something, or is: then the engine must go on.
-bool Engine::announce_sleep() {
-    const bool expects = negotiator_.has_open() || executor_.busy();
-    inbox_.set_asleep(true);
-    channel_->about_to_sleep(expects);
-    return expects ? step(Urgency::background) : inbox_.is_full();
-}
-
-/// When the engine's thread has something to do though nobody wakes it.
-Deadline Engine::next_look() const {
-    if (gather_until_ && leave_limit_) {
-        return Deadline(std::min(*gather_until_, *leave_limit_));
-    }
-    return Deadline(gather_until_ ? gather_until_ : leave_limit_);
-}
-
-void Engine::lay_down() {
-    owner_.store({}, std::memory_order_relaxed);
-    baton_.unlock();
+    progress_.awake();
+    is_oversubscribed_.store(progress_.is_oversubscribed(), std::memory_order_relaxed);
 }
 
 /// Runs the loop until `done`, or until nothing has moved for about the cost of a wake-up; then
-/// gives the baton back. Whoever must be woken for what comes later knows it by then.
+/// gives the lock back. What must be woken for later events knows it by then.
 template <class Done>
-void Engine::drive(const Done& done, Deadline deadline) {
-    Spinner spinner(crowded_.load(std::memory_order_relaxed));
+void Engine::drive(ProgressLock::Hold hold, const Done& done, Deadline deadline) {
+    Spinner spinner(is_oversubscribed_.load(std::memory_order_relaxed));
     while (true) {
-        const bool moved = step(Urgency::awaited);
+        const bool has_moved = progress_.step(Progress::Urgency::awaited);
         if (done() || force_hand_over_) {
             break;
         }
-        if (moved) {
+        if (has_moved) {
             spinner.reset();
         } else if (!spinner.pause()) {
             break;
         }
-        if (moved && deadline.has_passed()) {
+        if (has_moved && deadline.has_passed()) {
             break;
         }
     }
-    const bool more = announce_sleep() || !next_look().is_never();
-    lay_down();
-    if (more) {
+    const bool has_more = progress_.announce_sleep() || !progress_.next_look().is_never();
+    { const auto released = std::move(hold); }
+    if (has_more) {
         inbox_.wake();
     }
 }
@@ -283,34 +321,32 @@ void Engine::loop(const std::stop_token& stop) {
     (void)pthread_setname_np(pthread_self(), "hvd-engine");
     auto until = Deadline::never();
     while (true) {
-        (void)reactor_->wait(until);
+        (void)progress_.reactor().wait(until);
         wakeups_.fetch_add(1, std::memory_order_relaxed);
-        baton_.lock();
+        const auto hold = lock_.take();
         wake_up();
-        dispatch();
+        progress_.dispatch();
         if (stop.stop_requested()) {
-            leave();
-            lay_down();
+            progress_.leave(stop_deadline_);
             return;
         }
-        Spinner spinner(crowded_.load(std::memory_order_relaxed));
+        Spinner spinner(is_oversubscribed_.load(std::memory_order_relaxed));
         while (true) {
-            if (step(Urgency::background)) {
+            if (progress_.step(Progress::Urgency::background)) {
                 spinner.reset();
                 continue;
             }
             // Only what all ranks have begun is worth a spin: it ends soon.
-            if (executor_.busy() && spinner.pause()) {
+            if (progress_.is_busy() && spinner.pause()) {
                 continue;
             }
-            if (!announce_sleep()) {
+            if (!progress_.announce_sleep()) {
                 break;
             }
             wake_up();
             spinner.reset();
         }
-        until = next_look();
-        lay_down();
+        until = progress_.next_look();
     }
 }
 

@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The spine of the runtime: operations in, agreement, fusion, execution, tickets out. It contains
-// no detail of any of them.
+// The spine: from the callers' threads to one loop and back.
 #pragma once
 
-#include "collectives/reactor.hpp"
-#include "runtime/control/channel.hpp"
-#include "runtime/engine/config.hpp"
+#include "collectives/base/deadline.hpp"
+#include "collectives/base/result.hpp"
 #include "runtime/engine/inbox.hpp"
-#include "runtime/engine/negotiator.hpp"
-#include "runtime/engine/spinner.hpp"
-#include "runtime/execution/executor.hpp"
+#include "runtime/engine/progress.hpp"
+#include "runtime/engine/progress_lock.hpp"
+#include "runtime/tensor/process_set_table.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <span>
-#include <string_view>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -37,13 +31,13 @@ struct Counters {
     std::uint64_t collectives = 0;
     std::uint64_t collective_bytes = 0;
     std::uint64_t engine_wakeups = 0;
-    std::uint64_t baton_takeovers = 0;
+    std::uint64_t caller_progress = 0;
 };
 
 /// Operations that are submitted again and again.
 struct Plan {
     std::vector<Operation*> operations;
-    std::vector<Operation*> heads;  // of the units among them
+    std::vector<Operation*> leaders;  // of the tensor groups among them
 };
 
 /// Makes a plan of operations that were never submitted.
@@ -52,21 +46,16 @@ struct Plan {
 /// Whether what was waited for has ended; how it failed is an Error instead.
 enum class Outcome { finished, in_progress };
 
-/// Its state has one owner at a time, the holder of the baton: normally the engine's thread; a
-/// caller that would block takes the baton when it is free and drives the same loop until its own
-/// operation is done. The thread sleeps without the baton.
+/// One rank's engine: a thread that makes progress, and the callers, which make it themselves where
+/// they would wait. The thread sleeps without the progress lock.
 ///
 /// Thread: any, for every public method.
 class Engine {
 public:
     struct Setup {
-        std::unique_ptr<coll::Reactor> reactor;
-        std::unique_ptr<Channel> channel;
-        std::optional<Coordinator> coordinator;  // on the rank that decides
-        Executor::Setup executor;
-        EngineConfig config;
-        std::function<void(int peer, std::string_view why)> on_peer_lost;
-        bool force_hand_over = false;  // tests: callers give the baton back after every step
+        Progress::Setup progress;
+        coll::ProcessSet world;        // all ranks, as this one sees them
+        bool force_hand_over = false;  // tests: callers give the progress lock back at every step
     };
 
     /// Starts the engine's thread. `tickets` outlives the engine.
@@ -77,18 +66,23 @@ public:
     /// Ends what `stop` left, which is nothing if it was called.
     ~Engine();
 
-    /// Leaves the world: what runs may finish until the deadline, what is pending then fails.
+    /// Leaves the world: what was agreed may finish until the deadline, what is pending then fails.
     void stop(Deadline deadline);
 
     /// The operations of a call; the caller gives them back by TicketTable::release.
+    /// Errors: invalid_argument for what this rank alone can see to be wrong.
     [[nodiscard]] Result<std::vector<Operation*>> submit(std::span<Request> requests);
 
-    /// Queues the operations of a plan again. Errors: invalid_argument while one of them is
-    /// pending.
+    /// Errors: those that submitting the operations, which are not pending, would give in this world.
+    [[nodiscard]] Status check(std::span<Operation* const> operations) const;
+
+    /// Queues the operations of a plan again. Errors: as submit; invalid_argument while one of them
+    /// is pending.
     [[nodiscard]] Status start(const Plan& plan);
 
     /// As submit, or start, and wait, without a detour through the engine's thread. What was
-    /// submitted is in `operations`, also when it failed.
+    /// submitted is in `operations`, also when it failed. Errors: invalid_argument from a callback,
+    /// which has then submitted nothing.
     [[nodiscard]] Result<Outcome> run(std::span<Request> requests,
                                       std::vector<Operation*>& operations,
                                       Deadline deadline);
@@ -102,75 +96,46 @@ public:
     [[nodiscard]] Result<std::size_t> wait_any(std::span<Operation* const> operations,
                                                Deadline deadline);
 
+    /// The process sets of the world. They change by operations of Kind::add_process_set and
+    /// Kind::remove_process_set.
+    [[nodiscard]] const ProcessSetTable& process_sets() const noexcept { return sets_; }
+
     [[nodiscard]] Counters counters() const;
 
     /// Whether the calling thread runs the engine right now: it is a callback.
-    [[nodiscard]] bool is_inside() const noexcept {
-        return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
-    }
+    [[nodiscard]] bool is_inside() const noexcept { return lock_.is_mine(); }
 
 private:
-    using Urgency = Negotiator::Urgency;
-
+    [[nodiscard]] Status admit(Operation& operation) const;
+    [[nodiscard]] Status admit_all(std::span<Operation* const> operations) const;
     [[nodiscard]] Status claim(std::span<Operation* const> operations);
     [[nodiscard]] Result<std::vector<Operation*>> create(std::span<Request> requests);
+    [[nodiscard]] Status check_may_wait() const;
     [[nodiscard]] Result<Outcome> run_claimed(std::span<Operation* const> operations,
-                                              std::span<Operation* const> heads,
+                                              std::span<Operation* const> leaders,
                                               Deadline deadline);
     template <class Done>
-    [[nodiscard]] Status help(const Done& done, Deadline deadline);
+    void help(const Done& done, Deadline deadline);
 
-    [[nodiscard]] bool try_take_baton();
-    void loop(const std::stop_token& stop);
-
-    // Needs the baton.
-    template <class Done>
-    void drive(const Done& done, Deadline deadline);
+    [[nodiscard]] ProgressLock::Hold try_take_lock();
     void wake_up();
-    [[nodiscard]] bool announce_sleep();
-    [[nodiscard]] Deadline next_look() const;
-    void lay_down();
-    [[nodiscard]] bool step(Urgency urgency);
-    [[nodiscard]] bool take(Urgency urgency);
-    [[nodiscard]] Result<bool> negotiate();
-    [[nodiscard]] bool look_for_trouble();
-    [[nodiscard]] bool may_gather(Urgency urgency);
-    void lose(const Channel::Trouble& trouble);
-    void tell_loss();
-    void break_with(const Error& cause);
-    void dispatch();
-    void fail(std::span<Operation* const> heads, const Error& cause);
-    void leave();
+    void loop(const std::stop_token& stop);
+    template <class Done>
+    void drive(ProgressLock::Hold hold, const Done& done, Deadline deadline);
 
-    EngineConfig config_;
     bool force_hand_over_;
-    std::function<void(int, std::string_view)> on_peer_lost_;
     TicketTable& tickets_;
+    ProcessSetTable sets_;
     Inbox<Operation*> inbox_;
-
-    std::mutex baton_;
-    std::atomic<std::thread::id> owner_;  // of the baton; who sees itself there holds it
-    // Thread: baton, from here ...
-    std::unique_ptr<coll::Reactor> reactor_;
-    std::unique_ptr<Channel> channel_;
-    Executor executor_;
-    Negotiator negotiator_;
-    std::vector<Operation*> taken_;  // heads on their way to the negotiator
-    std::vector<Operation*> ready_;  // scratch
-    std::optional<Deadline::Clock::time_point> gather_until_;  // what is taken waits for company
-    std::optional<Channel::Trouble> leaving_;  // a peer left in order: nothing new will be agreed
-    std::optional<Deadline::Clock::time_point> leave_limit_;  // for what runs, where it may need it
-    std::optional<Channel::Trouble> lost_;  // who is gone, until somebody misses it
-    std::optional<Error> broken_;
-    bool cut_off_ = false;                        // broken while a collective was in flight
+    ProgressLock lock_;
+    Progress progress_;                           // Thread: progress lock
     Deadline stop_deadline_ = Deadline::never();  // written before the thread is asked to stop
-    // ... to here.
 
-    std::atomic<bool> crowded_{true};  // more ranks than processors; the channel learns it late
-    std::uint64_t completed_before_;   // by earlier engines
+    std::atomic<bool> is_oversubscribed_{true};  // the channel learns late that it is not
+    std::uint64_t completed_before_;             // by earlier engines
     std::atomic<std::uint64_t> submitted_{0};
     std::atomic<std::uint64_t> wakeups_{0};
-    std::atomic<std::uint64_t> takeovers_{0};
+    std::atomic<std::uint64_t> caller_progress_{0};
 
     std::jthread thread_;  // last: it uses everything above
 };

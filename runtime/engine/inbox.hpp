@@ -14,11 +14,11 @@
 
 namespace hvd::rt {
 
-/// The only door into the engine: many producers, one consumer.
+/// The way into the engine: many producers, one consumer.
 ///
-/// `push` and `wake` may be called from any thread; `take` and `hush` by the holder of the baton
-/// alone. The engine sleeps on `descriptor` together with its sockets and peers, so the door is a
-/// file. It is only written while `set_asleep` says that somebody would miss the item otherwise.
+/// `push` and `wake` may be called from any thread; `take` and `drain` by the holder of the progress
+/// lock alone. The engine sleeps on `descriptor` together with its sockets and peers, so the inbox
+/// has a file. It is only written while `set_asleep` says that an item would be missed otherwise.
 template <class Item>
 class Inbox {
 public:
@@ -34,10 +34,10 @@ public:
             const std::lock_guard lock(mutex_);
             items_.insert(items_.end(), items.begin(), items.end());
         }
-        // Either we see `asleep`, or the consumer, who looks once more after it said so, sees
-        // `full`.
+        // Either this thread sees `asleep`, or the consumer, which looks once more after it has
+        // set it, sees `full`.
         full_.store(true, std::memory_order_seq_cst);
-        // Of many producers the first one rings.
+        // Of many producers the first one wakes it.
         if (asleep_.load(std::memory_order_seq_cst) && asleep_.exchange(false)) {
             wake();
         }
@@ -56,13 +56,13 @@ public:
 
     [[nodiscard]] bool is_full() const noexcept { return full_.load(std::memory_order_seq_cst); }
 
-    /// Whether nobody will look into the inbox before it is woken.
+    /// Whether the consumer looks into the inbox only when it is woken.
     void set_asleep(bool asleep) noexcept { asleep_.store(asleep, std::memory_order_seq_cst); }
 
-    /// Readable from `wake` until `hush`; for epoll.
+    /// Readable from `wake` until `drain`; for epoll.
     [[nodiscard]] int descriptor() const noexcept { return event_.get(); }
     void wake() noexcept { (void)eventfd_write(event_.get(), 1); }
-    void hush() noexcept {
+    void drain() noexcept {
         eventfd_t count = 0;
         (void)eventfd_read(event_.get(), &count);
     }

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between the callers' operations and the channel: what is said by name, what by short name, and
-// what has become ready.
+// Between the callers' operations and the channel: what is announced by name, what by a ready bit,
+// and what has become ready.
 #pragma once
 
 #include "collectives/base/tally.hpp"
 #include "runtime/control/channel.hpp"
+#include "runtime/engine/agreements.hpp"
+#include "runtime/engine/coordinator_driver.hpp"
 #include "runtime/negotiation/coordinator.hpp"
+#include "runtime/tensor/process_set_table.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,7 +25,14 @@
 
 namespace hvd::rt {
 
-/// Thread: baton.
+/// How the operations of all process sets become ready, in an order in which every rank executes
+/// those of the sets it is in.
+///
+/// Operations of a set are held back while its lane has no room: they then travel together. What
+/// one rank makes ready at once is a batch of one set. A rank that joins holds back all that it
+/// submits until all ranks have joined, and takes part in what the others do by neutral operations.
+///
+/// Thread: progress lock.
 class Negotiator {
 public:
     struct Totals {
@@ -32,70 +44,113 @@ public:
     /// Whether a caller waits for exactly what it submits.
     enum class Urgency { background, awaited };
 
-    /// `coordinator` on the rank that decides, nothing elsewhere; its `fusion_bytes` count for all.
-    Negotiator(Channel& channel,
-               TicketTable& tickets,
-               std::optional<Coordinator> coordinator,
-               std::optional<std::size_t> fusion_bytes);
+    struct Setup {
+        Channel& channel;
+        TicketTable& tickets;
+        ProcessSetTable& sets;
+        std::optional<Coordinator> coordinator;   // on the rank that decides, nothing elsewhere
+        std::optional<std::size_t> fusion_bytes;  // that rank's counts for all
+        std::function<bool(const coll::ProcessSet&)> has_room;     // in the lane of the set
+        std::function<void(int id)> on_set_removed = [](int) {};  // nothing new of it is executed
+    };
+
+    explicit Negotiator(Setup setup);
 
     /// Forgets what was agreed. Nothing is open any more.
     ~Negotiator();
     Negotiator(const Negotiator&) = delete;
     Negotiator& operator=(const Negotiator&) = delete;
 
-    /// Takes new units by their heads.
-    void submit(std::span<Operation* const> heads, Urgency urgency);
+    /// Takes new tensor groups by their leaders.
+    void submit(std::span<Operation* const> leaders, Urgency urgency);
 
-    /// Does what can be done now and appends what has become ready, by its heads, to `ready`.
+    /// Does what can be done now and appends what has become ready, by its leaders, to `ready`.
     /// Returns at the end of each batch, so that a batch is one call. True if something moved.
     /// Errors: the channel's; the world is broken then.
     [[nodiscard]] Result<bool> step(std::vector<Operation*>& ready);
 
     /// Whether an operation is on its way to being agreed.
-    [[nodiscard]] bool has_open() const noexcept { return open_ != 0 || !held_.empty(); }
+    [[nodiscard]] bool has_open() const noexcept;
 
     /// What the ranks fuse up to: nothing, that is what suits the backend. Agreed before anything
     /// is ready.
     [[nodiscard]] std::optional<std::size_t> fusion_bytes() const noexcept { return fusion_bytes_; }
 
+    /// A rank has left, by the log: what follows in it is not executed.
+    [[nodiscard]] std::optional<int> left_rank() const noexcept { return left_rank_; }
+
+    /// Whether other ranks may yet accept what this one has proposed.
+    [[nodiscard]] bool is_proposing() const noexcept { return !proposed_.empty(); }
+
+    /// Why an operation fails, given the leader of its group.
+    using Describe = std::function<Error(const Operation&)>;
+
     /// Fails what is not agreed.
-    void fail_open(const Error& cause);
+    void fail_open(const Describe& describe);
 
     [[nodiscard]] const Totals& totals() const noexcept { return totals_; }
 
 private:
-    /// A unit with a short name.
-    struct Agreement {
-        Name* unit = nullptr;         // nullptr: the id is not in use
-        Operation* marked = nullptr;  // this rank's, until it is ready
-        std::vector<Signature> signatures;
-        std::vector<std::vector<std::int64_t>> rows;
+    /// The operations of one process set that this rank is in.
+    struct SetState {
+        ProcessSetEntry* entry = nullptr;
+        std::vector<Operation*> held;  // not published yet; leaders
+        /// By the name of each member tensor; leaders.
+        std::unordered_map<std::string_view, Operation*> announced;
+        std::vector<Operation*> decided;     // together, with others that are to follow
+        std::vector<Operation*> allocated;   // likewise, and owe their ready bit
+        std::size_t open = 0;                // groups that are published and not agreed
     };
 
-    [[nodiscard]] bool is_cached(const Operation& head) const;
-    void say(std::span<Operation* const> heads);
-    void announce(Operation& head);
-    void forget(Name& unit);
-    void accept(Operation& head, std::vector<Operation*>& ready);
+    [[nodiscard]] SetState& world() noexcept { return *world_; }
+    [[nodiscard]] bool may_propose(std::span<Operation* const> leaders, Urgency urgency);
+    [[nodiscard]] bool propose(std::span<Operation* const> leaders);
     [[nodiscard]] Result<bool> settle_proposal(std::vector<Operation*>& ready);
-    [[nodiscard]] Result<bool> coordinate();
+    void hold(Operation& leader);
+    [[nodiscard]] bool release_held();
+    void publish(SetState& state, std::span<Operation* const> leaders);
+    void set_ready(SetState& state, std::span<Operation* const> leaders);
+    void announce(SetState& state, Operation& leader, std::string failure);
+    void withdraw(SetState& state, Operation& leader);
+
+    [[nodiscard]] Status handle(ChannelEvent& event, std::vector<Operation*>& ready);
     [[nodiscard]] Status on(event::Decided& decided, std::vector<Operation*>& ready);
     void on(const event::Invalidated& invalidated);
     void on(const event::Ready& batch, std::vector<Operation*>& ready);
-    void learn(const Decision& decision, Operation& head);
-    void fail(Operation& head, const Error& cause);
+    [[nodiscard]] Status on_collective(SetState& state, const Decision& decision);
+    void on_error(SetState& state, const Decision& decision);
+    void end_decisions(SetState& state, std::vector<Operation*>& ready);
+    [[nodiscard]] Status on_joined(const Decision& decision);
+    void on_membership(SetState& state, const Decision& decision);
+    void remove_set(int id);
+    [[nodiscard]] Operation& make_neutral(SetState& state, const Decision& decision);
+    void invalidate(CacheId id);
+    void end_round();
+
+    void announce_join();
+    void fail(Operation& leader, const Error& cause);
+    void fail_set(SetState& state, const Describe& describe);
 
     Channel& channel_;
     TicketTable& tickets_;
-    std::optional<Coordinator> coordinator_;
+    ProcessSetTable& sets_;
+    std::optional<CoordinatorDriver> coordinator_;
     std::optional<std::size_t> fusion_bytes_;
-    std::vector<Agreement> agreements_;                           // by id
-    std::unordered_map<std::string_view, Operation*> announced_;  // by unit; heads
-    std::size_t open_ = 0;              // units announced, marked or proposed
+    std::function<bool(const coll::ProcessSet&)> has_room_;
+    std::function<void(int)> on_set_removed_;
+
+    Agreements agreements_;
+    std::map<int, SetState> states_;  // by set
+    SetState* world_;
+    bool has_held_ = false;             // anything, in any set
     std::vector<Operation*> proposed_;  // ascending by id, while a proposal waits
-    std::vector<Operation*> held_;      // submitted meanwhile
-    std::vector<std::uint32_t> ids_;    // scratch
-    std::vector<Operation*> decided_;   // decisions whose batch is not complete
+    std::vector<CacheId> ids_;          // scratch
+    std::optional<ChannelEvent> unread_;  // an entry that comes after what was ready before
+
+    Operation* join_ = nullptr;           // this rank's, from its submission to the end
+    bool has_announced_join_ = false;
+    std::vector<Operation*> after_join_;  // submitted since
+    std::optional<int> left_rank_;
     Totals totals_;
 };
 

@@ -7,7 +7,7 @@
 
 namespace hvd::rt {
 
-/// How long to look for news before sleeping: about what a wake-up costs.
+/// How long to look for progress before sleeping: about what a wake-up costs.
 ///
 /// Where every rank has a processor it spins; where ranks share processors the peer needs this one
 /// to make progress, so that it yields almost at once.
@@ -17,7 +17,7 @@ public:
 
     static constexpr std::chrono::microseconds kLimit{50};
 
-    explicit Spinner(bool crowded) noexcept : crowded_(crowded) {}
+    explicit Spinner(bool is_oversubscribed) noexcept : is_oversubscribed_(is_oversubscribed) {}
 
     /// Something moved: the wait starts anew.
     void reset() noexcept { rounds_ = 0; }
@@ -27,7 +27,7 @@ public:
         if (rounds_++ == 0) {
             start_ = Clock::now();
         }
-        if (crowded_ && rounds_ > kPausesBeforeYield) {
+        if (is_oversubscribed_ && rounds_ > kPausesBeforeYield) {
             (void)sched_yield();
         } else {
             relax();
@@ -47,7 +47,7 @@ private:
 #endif
     }
 
-    bool crowded_;
+    bool is_oversubscribed_;
     unsigned rounds_ = 0;
     Clock::time_point start_;
 };

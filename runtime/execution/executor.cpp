@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/execution/executor.hpp"
 
+#include "runtime/execution/task_builder.hpp"
+
 #include <algorithm>
-#include <cstring>
-#include <new>
-#include <numeric>
 #include <utility>
 
 namespace hvd::rt {
@@ -19,24 +18,8 @@ FusionItem item_of(const Operation& operation) {
                      .device = signature.device,
                      .prescale = signature.prescale,
                      .postscale = signature.postscale,
-                     .root = signature.root}};
-}
-
-/// What must be known before the operation can run: the result's shape, and its memory.
-void prepare(Operation& operation) {
-    const auto& signature = operation.signature;
-    operation.result_shape = signature.shape;
-    std::size_t bytes = byte_count(signature);
-    if (signature.op == coll::Op::allgather) {
-        const auto all =
-            std::accumulate(operation.rows.begin(), operation.rows.end(), std::int64_t{0});
-        operation.result_shape.front() = all;
-        bytes = element_count(operation.result_shape) * coll::size_of(signature.type);
-    }
-    if (operation.allocates) {
-        operation.owned = allocate_aligned(bytes);
-        operation.out = operation.owned.get();
-    }
+                     .root = signature.root,
+                     .divisor = operation.divisor}};
 }
 
 }  // namespace
@@ -44,84 +27,59 @@ void prepare(Operation& operation) {
 Executor::Executor(Setup setup, TicketTable& tickets)
     : setup_(std::move(setup)), tickets_(tickets) {}
 
-void Executor::enqueue(std::span<Operation* const> heads, std::optional<std::size_t> fusion_bytes) {
-    // The common case, and the one where a few hundred nanoseconds count.
-    if (heads.size() == 1 && heads.front()->next == nullptr) {
-        heads.front()->left = 1;
-        if (!busy()) {
-            group_.push_back(heads.front());
-        } else {
-            queue_.push_back({heads.front()});
-        }
+Executor::~Executor() {
+    for (auto& [id, lane] : lanes_) {
+        ProcessSetTable::release(*lane->set);
+    }
+}
+
+// ---- lanes --------------------------------------------------------------------------------------
+
+Lane& Executor::lane_of(ProcessSetEntry& set) {
+    auto& lane = lanes_[set.set.id];
+    if (!lane) {
+        lane = std::make_unique<Lane>();
+        lane->set = &set;
+        set.users.fetch_add(1, std::memory_order_relaxed);
+        lane->communicators.resize(setup_.backends.size());
+    }
+    return *lane;
+}
+
+void Executor::activate(Lane& lane) {
+    if (lane.is_idle()) {
+        active_.push_back(&lane);
+    }
+}
+
+bool Executor::has_room(int process_set) const noexcept {
+    const auto lane = lanes_.find(process_set);
+    return lane == lanes_.end() || lane->second->has_room();
+}
+
+void Executor::close(int process_set) {
+    const auto found = lanes_.find(process_set);
+    if (found == lanes_.end()) {
         return;
     }
-    std::vector<Operation*> members;
-    std::vector<FusionItem> items;
-    for (Operation* head : heads) {
-        head->left = 0;
-        for (Operation* member = head; member != nullptr; member = member->next) {
-            ++head->left;
-            members.push_back(member);
-            items.push_back(item_of(*member));
-        }
-    }
-    for (const auto& indices : plan_fusion(items, fusion_bytes.value_or(usual_fusion_bytes()))) {
-        Group group;
-        group.reserve(indices.size());
-        for (const auto index : indices) {
-            group.push_back(members[index]);
-        }
-        queue_.push_back(std::move(group));
+    found->second->is_closing = true;
+    if (found->second->is_idle()) {
+        ProcessSetTable::release(*found->second->set);
+        lanes_.erase(found);
     }
 }
 
-bool Executor::step() {
-    bool moved = false;
-    // Several small ones in a row: the caller's loop has other things to look at now and then.
-    for (int round = 0; round < 16; ++round) {
-        if (!running_) {
-            if (group_.empty() && queue_.empty()) {
-                return moved;
-            }
-            if (group_.empty()) {
-                group_ = std::move(queue_.front());
-                queue_.pop_front();
-            }
-            start();
-            moved = true;
-            if (!running_) {
-                continue;
-            }
+void Executor::retire_idle() {
+    for (std::size_t index = 0; index < active_.size();) {
+        Lane& lane = *active_[index];
+        if (!lane.is_idle()) {
+            ++index;
+            continue;
         }
-        const auto progress = running_->poll();
-        if (!progress) {
-            broken_ = broken_.value_or(progress.error());
-            running_.reset();
-            fail(group_, *broken_);
-            return true;
+        active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
+        if (lane.is_closing) {
+            close(lane.set->set.id);
         }
-        if (*progress == coll::Work::Progress::pending) {
-            return moved;
-        }
-        finish();
-        moved = true;
-    }
-    return moved;
-}
-
-void Executor::abort(const Error& cause) {
-    broken_ = broken_.value_or(cause);
-    for (const auto& backend : setup_.backends) {
-        backend->abort(cause);
-    }
-    if (running_) {
-        // An aborted Work ends at its next poll, when no peer can touch the buffers any more.
-        (void)running_->poll();
-        running_.reset();
-    }
-    fail(group_, cause);
-    for (auto& group : std::exchange(queue_, {})) {
-        fail(group, cause);
     }
 }
 
@@ -129,129 +87,207 @@ std::size_t Executor::usual_fusion_bytes() const {
     return setup_.backends.front()->fusion_bytes();
 }
 
-void Executor::fill_task() {
-    const auto& first = group_.front()->signature;
-    task_.op = first.op;
-    task_.reduce = first.reduce;
-    task_.type = first.type;
-    task_.device = {.kind = first.device, .index = 0};
-    task_.prescale = first.prescale;
-    task_.postscale = first.postscale;
-    task_.root = first.root;
-    task_.segments.clear();
-    if (first.op == coll::Op::barrier) {
+// ---- the way of a batch -------------------------------------------------------------------------
+
+void Executor::enqueue(std::span<Operation* const> leaders,
+                       std::optional<std::size_t> fusion_bytes) {
+    Lane& lane = lane_of(*leaders.front()->set);
+    activate(lane);
+    // The common case, and the one where a few hundred nanoseconds count.
+    if (leaders.size() == 1 && leaders.front()->next == nullptr) {
+        leaders.front()->unfinished = 1;
+        lane.queue.push_back({leaders.front()});
         return;
     }
-    for (const Operation* operation : group_) {
-        coll::Segment segment{.in = operation->in,
-                              .out = operation->out,
-                              .count = element_count(operation->signature.shape),
-                              .counts = {}};
-        if (first.op == coll::Op::allgather) {
-            const auto row = element_count(std::span(operation->signature.shape).subspan(1));
-            segment.counts.reserve(operation->rows.size());
-            for (const auto rows : operation->rows) {
-                segment.counts.push_back(static_cast<std::size_t>(rows) * row);
+    std::vector<Operation*> members;
+    std::vector<FusionItem> items;
+    for (Operation* leader : leaders) {
+        leader->unfinished = 0;
+        for_each_member(*leader, [&](Operation& member) {
+            ++leader->unfinished;
+            members.push_back(&member);
+            items.push_back(item_of(member));
+        });
+    }
+    for (const auto& indices : plan_fusion(items, fusion_bytes.value_or(usual_fusion_bytes()))) {
+        Batch batch;
+        batch.reserve(indices.size());
+        for (const auto index : indices) {
+            batch.push_back(members[index]);
+        }
+        lane.queue.push_back(std::move(batch));
+    }
+}
+
+bool Executor::step() {
+    bool has_moved = false;
+    bool has_idle = false;
+    for (std::size_t index = 0; index < active_.size(); ++index) {
+        Lane& lane = *active_[index];
+        has_moved = step(lane) || has_moved;
+        has_idle = has_idle || lane.is_idle();
+    }
+    if (has_idle) {
+        retire_idle();
+    }
+    return has_moved;
+}
+
+bool Executor::step(Lane& lane) {
+    bool has_moved = false;
+    // Several small ones in a row: the caller's loop has other things to look at now and then.
+    for (int round = 0; round < 16; ++round) {
+        while (!lane.queue.empty() &&
+               lane.running.size() < static_cast<std::size_t>(lane.max_in_flight)) {
+            start_next(lane);
+            has_moved = true;
+        }
+        if (lane.running.empty() || !poll(lane)) {
+            return has_moved;
+        }
+        has_moved = true;
+    }
+    return has_moved;
+}
+
+/// Polls what is in flight, and completes what has ended. True if something has.
+bool Executor::poll(Lane& lane) {
+    for (std::size_t index = 0; index < lane.running.size(); ++index) {
+        auto& running = lane.running[index];
+        const auto progress = running.work->poll();
+        if (!progress) {
+            broken_ = broken_.value_or(progress.error());
+            auto failed = std::move(running);
+            lane.running.erase(lane.running.begin() + static_cast<std::ptrdiff_t>(index));
+            failed.work.reset();
+            if (!failed.is_enqueued) {
+                fail(failed.operations, *broken_);
+            }
+            return true;
+        }
+        if (*progress == coll::Work::Progress::done && index == 0) {
+            finish_first(lane);
+            return true;
+        }
+        // What lies in the workspace is not where the caller looks for it before the end.
+        if (*progress != coll::Work::Progress::pending && running.workspace.empty() &&
+            !running.is_enqueued) {
+            running.is_enqueued = true;
+            for (Operation* operation : running.operations) {
+                operation->event = running.work->event();
+                complete_member(*operation);
             }
         }
-        task_.segments.push_back(std::move(segment));
+    }
+    return false;
+}
+
+void Executor::finish_first(Lane& lane) {
+    auto running = std::move(lane.running.front());
+    lane.running.pop_front();
+    running.work.reset();
+    if (!running.workspace.empty()) {
+        unpack(running.workspace, running.operations);
+    }
+    if (!running.is_enqueued) {
+        for (Operation* operation : running.operations) {
+            complete_member(*operation);
+        }
     }
 }
 
-void Executor::start() {
-    if (broken_) {
-        fail(group_, *broken_);
+void Executor::start_next(Lane& lane) {
+    // The batch stays in the queue, where `abort` finds it, until it has started.
+    auto started = start(lane, lane.queue.front());
+    auto batch = std::move(lane.queue.front());
+    lane.queue.pop_front();
+    if (!started) {
+        broken_ = broken_.value_or(std::move(started).error());
+        fail(batch, *broken_);
         return;
     }
-    for (Operation* operation : group_) {
-        prepare(*operation);
-    }
-    fill_task();
-    coll::Backend* backend = setup_.select(setup_.backends, task_);
+    started->operations = std::move(batch);
+    lane.running.push_back(std::move(started).value());
+}
+
+Result<coll::Communicator*> Executor::communicator_for(Lane& lane, const coll::Task& task) {
+    auto* const backend = setup_.select(setup_.backends, task, lane.set->set);
     if (backend == nullptr) {
-        broken_ = Error{Errc::unsupported, "no backend can run this collective"};
-        fail(group_, *broken_);
-        return;
+        return Error{Errc::unsupported, "no backend can run this collective"};
     }
+    const auto index = static_cast<std::size_t>(
+        std::ranges::find(setup_.backends, backend,
+                          [](const auto& each) { return each.get(); }) -
+        setup_.backends.begin());
+    lane.max_in_flight = backend->max_in_flight();
+    auto& communicator = lane.communicators[index];
+    if (!communicator) {
+        communicator = backend->open(lane.set->set);
+    }
+    return communicator.get();
+}
+
+Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
+    if (broken_) {
+        return *broken_;
+    }
+    build_task(batch, lane.set->set, task_);
+    HVD_TRY(auto* const communicator, communicator_for(lane, task_));
+    const auto bytes = coll::input_bytes(task_);
     totals_.collectives += 1;
-    totals_.bytes += coll::input_bytes(task_);
-    workspace_ = {};
-    if (task_.segments.size() > 1 && !backend->gathers(task_)) {
-        const auto bytes = coll::input_bytes(task_);
-        workspace_ = backend->workspace(bytes);
-        if (workspace_.size() < bytes) {
-            broken_ = Error{Errc::internal, "a backend has no workspace for a fused message"};
-            fail(group_, *broken_);
-            return;
+    totals_.bytes += bytes;
+    RunningBatch running;
+    if (task_.segments.size() > 1 && !communicator->gathers(task_)) {
+        running.workspace = communicator->workspace(bytes);
+        if (running.workspace.size() < bytes) {
+            return Error{Errc::internal, "a backend has no workspace for a fused message"};
         }
-        pack();
+        pack(task_, lane.set->set.place, running.workspace);
     }
-    auto work = backend->start(task_);
-    if (!work) {
-        broken_ = work.error();
-        fail(group_, *broken_);
-        return;
-    }
-    running_ = std::move(work).value();
+    HVD_TRY(running.work, communicator->start(task_));
+    return running;
 }
 
-void Executor::pack() {
-    std::byte* to = workspace_.data();
-    std::size_t count = 0;
-    for (const auto& segment : task_.segments) {
-        const auto bytes = segment.count * coll::size_of(task_.type);
-        if (bytes != 0 && (task_.op != coll::Op::broadcast || task_.root == setup_.rank)) {
-            std::memcpy(to, segment.in, bytes);
+// ---- ends ---------------------------------------------------------------------------------------
+
+void Executor::abort(const Error& cause) {
+    broken_ = broken_.value_or(cause);
+    for (auto& [id, lane] : lanes_) {
+        for (const auto& communicator : lane->communicators) {
+            if (communicator) {
+                communicator->abort(cause);
+            }
         }
-        to += bytes;
-        count += segment.count;
     }
-    task_.segments.clear();
-    task_.segments.push_back(
-        {.in = workspace_.data(), .out = workspace_.data(), .count = count, .counts = {}});
-}
-
-void Executor::unpack() {
-    const std::byte* from = workspace_.data();
-    for (const Operation* operation : group_) {
-        const auto bytes = byte_count(operation->signature);
-        if (bytes != 0) {
-            std::memcpy(operation->out, from, bytes);
+    for (auto& [id, lane] : lanes_) {
+        for (auto& running : std::exchange(lane->running, {})) {
+            // An aborted Work ends at its next poll, when no peer can touch the buffers any more.
+            (void)running.work->poll();
+            running.work.reset();
+            if (!running.is_enqueued) {
+                fail(running.operations, cause);
+            }
         }
-        from += bytes;
+        for (const auto& batch : std::exchange(lane->queue, {})) {
+            fail(batch, cause);
+        }
     }
+    retire_idle();
 }
 
-void Executor::finish() {
-    running_.reset();
-    if (!workspace_.empty()) {
-        unpack();
-    }
-    for (Operation* operation : group_) {
-        complete_member(*operation);
-    }
-    group_.clear();
-}
-
-void Executor::fail(Group& group, const Error& error) {
-    for (Operation* operation : group) {
+void Executor::fail(const Batch& batch, const Error& cause) {
+    for (Operation* operation : batch) {
         operation->failed = true;
-        operation->error = error;
+        operation->error = cause;
         complete_member(*operation);
     }
-    group.clear();
 }
 
 void Executor::complete_member(Operation& operation) {
-    // The members of a unit end together, when the last of them has been run.
-    Operation& head = *operation.head;
-    if (--head.left != 0) {
-        return;
-    }
-    for (Operation* member = &head; member != nullptr;) {
-        Operation* next = member->next;  // read first: the caller may release the member at once
-        tickets_.complete(*member);
-        member = next;
+    // The members of a group end together, when the last of them has been run.
+    Operation& leader = *operation.leader;
+    if (--leader.unfinished == 0) {
+        for_each_member(leader, [&](Operation& member) { tickets_.complete(member); });
     }
 }
 

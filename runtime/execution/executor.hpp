@@ -5,11 +5,12 @@
 
 #include "collectives/backend.hpp"
 #include "collectives/base/tally.hpp"
+#include "runtime/execution/lane.hpp"
 #include "runtime/fusion/planner.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 
 #include <cstddef>
-#include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,20 +18,20 @@
 
 namespace hvd::rt {
 
-/// One collective in flight at a time, the others in order. Every rank is given the same batches in
-/// the same order and therefore runs the same collectives.
+/// Collectives of several process sets in flight at a time, those of one set in order. Every rank is
+/// given the batches of a set in the same order and therefore runs the same collectives.
 ///
-/// Thread: baton.
+/// Thread: progress lock.
 class Executor {
 public:
-    /// Picks the backend for a task; pure, so that all ranks pick the same.
+    /// Picks the backend for a task; pure, so that all members of the set pick the same.
     using Select = coll::Backend* (*)(std::span<const std::unique_ptr<coll::Backend>>,
-                                      const coll::Task&);
+                                      const coll::Task&,
+                                      const coll::ProcessSet&);
 
     struct Setup {
         std::vector<std::unique_ptr<coll::Backend>> backends;  // at least one
         Select select = nullptr;
-        int rank = 0;
     };
 
     /// Counted before the operations complete.
@@ -40,17 +41,25 @@ public:
     };
 
     Executor(Setup setup, TicketTable& tickets);
+    ~Executor();
+    Executor(const Executor&) = delete;
+    Executor& operator=(const Executor&) = delete;
 
-    /// Takes units that are ready together, by their heads. They are fused up to so many bytes, the
-    /// same on all ranks; nothing: what suits the backend.
-    void enqueue(std::span<Operation* const> heads, std::optional<std::size_t> fusion_bytes);
+    /// Takes tensor groups of one process set that are ready together, by their leaders. They are
+    /// fused up to so many bytes, the same on all ranks; nothing: what suits the backend.
+    void enqueue(std::span<Operation* const> leaders, std::optional<std::size_t> fusion_bytes);
 
     /// Does what can be done now. True if something moved.
     [[nodiscard]] bool step();
 
-    [[nodiscard]] bool busy() const noexcept {
-        return running_ != nullptr || !group_.empty() || !queue_.empty();
-    }
+    /// Whether a task of the set would start at once.
+    [[nodiscard]] bool has_room(int process_set) const noexcept;
+
+    /// Whether anything waits to start or is in flight.
+    [[nodiscard]] bool is_busy() const noexcept { return !active_.empty(); }
+
+    /// Nothing more of the set comes: what it holds is freed after its last collective.
+    void close(int process_set);
 
     /// Fails what runs and everything later with `cause`.
     void abort(const Error& cause);
@@ -64,23 +73,23 @@ public:
     [[nodiscard]] const Totals& totals() const noexcept { return totals_; }
 
 private:
-    using Group = std::vector<Operation*>;
-
-    void start();
-    void finish();
-    void fail(Group& group, const Error& error);
+    [[nodiscard]] Lane& lane_of(ProcessSetEntry& set);
+    void activate(Lane& lane);
+    [[nodiscard]] bool step(Lane& lane);
+    [[nodiscard]] bool poll(Lane& lane);
+    void finish_first(Lane& lane);
+    void start_next(Lane& lane);
+    [[nodiscard]] Result<RunningBatch> start(Lane& lane, const Batch& batch);
+    [[nodiscard]] Result<coll::Communicator*> communicator_for(Lane& lane, const coll::Task& task);
+    void retire_idle();
+    void fail(const Batch& batch, const Error& cause);
     void complete_member(Operation& operation);
-    void fill_task();
-    void pack();
-    void unpack();
 
     Setup setup_;
     TicketTable& tickets_;
-    std::deque<Group> queue_;
-    Group group_;                     // runs, or is about to
-    coll::Task task_;                 // of running_
-    std::span<std::byte> workspace_;  // where it is packed, if it is
-    std::unique_ptr<coll::Work> running_;
+    std::map<int, std::unique_ptr<Lane>> lanes_;  // by process set
+    std::vector<Lane*> active_;                   // those that are not idle
+    coll::Task task_;                             // scratch
     std::optional<Error> broken_;
     Totals totals_;
 };

@@ -18,10 +18,12 @@ struct OpenGroup {
     }
 };
 
-/// A result of unknown place in the output, or nothing to move at all, gains nothing by company.
+/// A result that has no place of its own in the output, or nothing to move at all, gains nothing by
+/// company.
 bool travels_alone(const FusionItem& item, std::size_t limit_bytes) noexcept {
-    return limit_bytes == 0 || item.bytes > limit_bytes || item.kind.op == coll::Op::allgather ||
-           item.kind.op == coll::Op::barrier;
+    const bool is_fusible =
+        item.kind.op == coll::Op::allreduce || item.kind.op == coll::Op::broadcast;
+    return limit_bytes == 0 || item.bytes > limit_bytes || !is_fusible;
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ struct FusionKind {
     coll::Device::Kind device = coll::Device::Kind::host;
     double prescale = 1;
     double postscale = 1;
-    int root = 0;
+    int root = 0;     // a rank of the world
+    int divisor = 0;  // of an average, where it is not the size of the set
 
     friend bool operator==(const FusionKind&, const FusionKind&) = default;
 };

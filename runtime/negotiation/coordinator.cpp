@@ -1,81 +1,305 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/negotiation/coordinator.hpp"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace hvd::rt {
 namespace {
 
-std::vector<std::vector<std::int64_t>> rows_of(const std::vector<Announcement>& said) {
-    const auto& members = said.front().members;
-    std::vector<std::vector<std::int64_t>> rows(members.size());
+/// What every member has announced about the first dimension; see Decision.
+std::vector<std::vector<std::int64_t>> first_dims_of(const AnnouncedGroup& group) {
+    const auto& members = group.announcements.front().members;
+    std::vector<std::vector<std::int64_t>> dims(members.size());
     for (std::size_t index = 0; index < members.size(); ++index) {
-        if (members[index].signature.op == coll::Op::allgather) {
-            for (const auto& announcement : said) {
-                rows[index].push_back(announcement.members[index].signature.shape.front());
+        if (!has_open_size(members[index].signature)) {
+            continue;
+        }
+        for (const auto& announcement : group.announcements) {
+            const auto& signature = announcement.members[index].signature;
+            if (signature.op == coll::Op::allgather) {
+                dims[index].push_back(signature.shape.front());
+            } else {
+                dims[index].insert(dims[index].end(), signature.splits.begin(),
+                                   signature.splits.end());
             }
         }
     }
-    return rows;
+    return dims;
+}
+
+bool is_member(const ReadinessTable& table, int rank) {
+    return std::ranges::binary_search(table.ranks(), rank);
+}
+
+/// Whether 0, times any factor, leaves the result as it is.
+bool is_sum(coll::ReduceOp op) {
+    return op == coll::ReduceOp::sum || op == coll::ReduceOp::average ||
+           op == coll::ReduceOp::adasum;
+}
+
+/// Why what the others announce cannot go without the ranks that have joined.
+std::optional<Error> refusal_while_joined(const Decision& decision) {
+    for (const auto& member : decision.members) {
+        const auto& signature = member.signature;
+        std::string why;
+        if (signature.kind != Kind::collective) {
+            why = "process sets cannot change";
+        } else if (signature.op == coll::Op::barrier) {
+            continue;
+        } else if (signature.op != coll::Op::allreduce) {
+            why = std::string(to_string(signature.op)) + " needs a tensor of every rank";
+        } else if (signature.prescale != 1 && !is_sum(signature.reduce)) {
+            why = std::string(to_string(signature.reduce)) +
+                  " with a prescale factor needs a tensor of every rank";
+        } else {
+            continue;
+        }
+        return Error{Errc::mismatch, "tensor '" + member.name + "': " + why + ", but " +
+                                         describe_ranks(decision.joined) +
+                                         (decision.joined.size() == 1 ? " has" : " have") +
+                                         " joined"};
+    }
+    return std::nullopt;
 }
 
 }  // namespace
 
-Coordinator::Coordinator(int ranks, const CacheLimits& limits) : limits_(limits), table_(ranks) {}
-
-std::vector<Verdict> Coordinator::announce(int rank, Announcement announcement) {
-    std::vector<Verdict> verdicts;
-    const auto unit = unit_name(announcement);
-    // A rank that announces a unit with an id has changed it; the others may be using the id.
-    retire(unit, verdicts);
-    const auto said = table_.announce(rank, std::move(announcement));
-    if (!said) {
-        return verdicts;
-    }
-    Decision decision{.unit = unit, .id = kNoId, .rows = {}, .error = find_disagreement(*said)};
-    if (!decision.error) {
-        decision.rows = rows_of(*said);
-        decision.id = fresh_id(unit, verdicts);
-    }
-    give(std::move(decision), verdicts);
-    return verdicts;
+Coordinator::Coordinator(int ranks, const CacheLimits& limits)
+    : ranks_(static_cast<std::size_t>(ranks)), pool_(limits) {
+    std::vector<int> world(ranks_);
+    std::iota(world.begin(), world.end(), 0);
+    sets_.emplace(0, SetState(std::move(world)));
 }
 
-std::uint32_t Coordinator::fresh_id(const std::string& unit, std::vector<Verdict>& verdicts) {
-    if (limits_.capacity == 0) {
-        return kNoId;
+Result<std::vector<LogEntry>> Coordinator::announce(int rank, Announcement announcement) {
+    std::vector<LogEntry> entries;
+    if (announcement.members.front().signature.kind == Kind::join) {
+        announce_join(rank, entries);
+        return entries;
     }
-    if (ids_.size() >= limits_.capacity) {
-        retire(std::string(by_age_.begin()->second), verdicts);
+    const int set_id = announcement.process_set;
+    const auto found = sets_.find(set_id);
+    if (found == sets_.end()) {
+        return entries;  // removed meanwhile: the rank reads of it
     }
-    std::uint32_t id = kNoId;
-    if (!retired_.empty() && given_ - retired_.front().since >= limits_.quarantine) {
-        id = retired_.front().id;
-        retired_.pop_front();
-    } else if (unused_ < limits_.ids) {
-        id = unused_++;
-    } else {
-        return kNoId;  // all are in quarantine: this time the unit goes without
+    auto& table = found->second.table;
+    if (!is_member(table, rank)) {
+        return Error{Errc::internal, "rank " + std::to_string(rank) +
+                                         " announces a tensor of process set " +
+                                         std::to_string(set_id) + ", of which it is no member"};
     }
-    ids_[unit] = {id, given_};
-    by_age_.emplace(given_, unit);
-    return id;
+    std::vector<std::string> names;
+    for (const auto& member : announcement.members) {
+        names.push_back(member.name);
+    }
+    // A rank that announces a group with an id has changed it; the others may be using the id.
+    retire(set_id, group_name(announcement.members), entries);
+    table.announce(rank, std::move(announcement));
+    for (const auto& name : names) {
+        if (auto group = table.take_if_complete(name, joined_)) {
+            decide(set_id, *std::move(group), entries);
+            break;
+        }
+    }
+    return entries;
 }
 
-void Coordinator::retire(const std::string& unit, std::vector<Verdict>& verdicts) {
-    const auto found = ids_.find(unit);
-    if (found == ids_.end()) {
+void Coordinator::on_ready(std::span<const CacheId> ids) {
+    if (transient_.empty()) {
         return;
     }
-    give(Invalidation{found->second.id}, verdicts);
-    retired_.push_back({found->second.id, given_});
-    by_age_.erase(found->second.since);
-    ids_.erase(found);
+    for (const auto id : ids) {
+        if (std::erase(transient_, id) != 0) {
+            pool_.retire(id);
+        }
+    }
 }
 
-void Coordinator::give(Verdict verdict, std::vector<Verdict>& verdicts) {
-    ++given_;
-    verdicts.push_back(std::move(verdict));
+std::vector<Coordinator::Waiting> Coordinator::waiting() const {
+    std::vector<Waiting> list;
+    for (const auto& [id, state] : sets_) {
+        for (auto& each : state.table.waiting(joined_)) {
+            list.push_back({.process_set = id,
+                            .name = std::move(each.name),
+                            .missing = std::move(each.missing)});
+        }
+    }
+    return list;
+}
+
+// ---- join ---------------------------------------------------------------------------------------
+
+void Coordinator::announce_join(int rank, std::vector<LogEntry>& entries) {
+    joined_.push_back(rank);
+    for (auto& [id, state] : sets_) {
+        if (is_member(state.table, rank)) {
+            retire_all(state);
+        }
+    }
+    const bool have_all = joined_.size() == ranks_;
+    Decision decision;
+    decision.members = {{.name = "join", .signature = {.kind = Kind::join}}};
+    decision.rank = rank;
+    decision.ends_join = have_all;
+    append(std::move(decision), entries);
+    if (have_all) {
+        joined_.clear();
+    } else {
+        decide_waiting(rank, entries);
+    }
+}
+
+/// What has waited for nothing but the rank that has joined.
+void Coordinator::decide_waiting(int rank, std::vector<LogEntry>& entries) {
+    std::vector<int> ids;
+    for (const auto& [id, state] : sets_) {
+        if (is_member(state.table, rank)) {
+            ids.push_back(id);
+        }
+    }
+    for (const int id : ids) {
+        for (const auto& name : sets_.at(id).table.names()) {
+            if (auto group = sets_.at(id).table.take_if_complete(name, joined_)) {
+                decide(id, *std::move(group), entries);
+            }
+        }
+    }
+}
+
+// ---- decisions ----------------------------------------------------------------------------------
+
+void Coordinator::decide(int set_id, AnnouncedGroup group, std::vector<LogEntry>& entries) {
+    Decision decision;
+    decision.process_set = set_id;
+    decision.error = find_disagreement(group);
+    if (decision.error) {
+        for (auto& announcement : group.announcements) {
+            for (auto& member : announcement.members) {
+                decision.members.push_back(std::move(member));
+            }
+        }
+        append(std::move(decision), entries);
+        return;
+    }
+    const auto& table = sets_.at(set_id).table;
+    for (const int rank : table.ranks()) {
+        if (std::ranges::find(joined_, rank) != joined_.end()) {
+            decision.joined.push_back(rank);
+        }
+    }
+    decision.first_dims = first_dims_of(group);
+    decision.members = std::move(group.announcements.front().members);
+    if (!decision.joined.empty()) {
+        decision.error = refusal_while_joined(decision);
+    }
+    if (!decision.error) {
+        if (kind_of(decision) == Kind::collective) {
+            decide_collective(set_id, decision, entries);
+        } else {
+            decide_membership(decision);
+        }
+    }
+    append(std::move(decision), entries);
+}
+
+void Coordinator::decide_collective(int set_id,
+                                    Decision& decision,
+                                    std::vector<LogEntry>& entries) {
+    if (!decision.joined.empty()) {
+        return;  // until all have joined, agreement is by name
+    }
+    decision.awaits_memory = std::ranges::any_of(
+        decision.members, [](const Member& member) { return has_open_size(member.signature); });
+    give_id(set_id, decision, entries);
+    decision.awaits_memory = decision.awaits_memory && decision.id != kNoId;
+}
+
+void Coordinator::decide_membership(Decision& decision) {
+    const auto& signature = decision.members.front().signature;
+    if (kind_of(decision) == Kind::remove_process_set) {
+        const auto found = sets_.find(signature.root);
+        if (found == sets_.end() || signature.root == 0) {
+            decision.error = Error{Errc::invalid_argument, "there is no process set " +
+                                                               std::to_string(signature.root) +
+                                                               " to remove"};
+            return;
+        }
+        retire_all(found->second);
+        sets_.erase(found);
+        decision.set_id = signature.root;
+        return;
+    }
+    std::vector<int> ranks;
+    for (const auto rank : signature.splits) {
+        ranks.push_back(static_cast<int>(rank));
+    }
+    std::ranges::sort(ranks);
+    for (const auto& [id, state] : sets_) {
+        if (state.table.ranks() == ranks) {
+            decision.set_id = id;
+            decision.error = Error{Errc::invalid_argument,
+                                   "a process set with these ranks exists already: set " +
+                                       std::to_string(id)};
+            return;
+        }
+    }
+    decision.set_id = next_set_++;
+    sets_.emplace(decision.set_id, SetState(std::move(ranks)));
+}
+
+// ---- cache ids ----------------------------------------------------------------------------------
+
+void Coordinator::give_id(int set_id, Decision& decision, std::vector<LogEntry>& entries) {
+    auto& state = sets_.at(set_id);
+    const auto name = group_name(decision.members);
+    if (!pool_.is_off() && pool_.is_full() && !state.by_age.empty()) {
+        retire(set_id, std::string(state.by_age.begin()->second), entries);
+    }
+    const bool may_cache = !pool_.is_off() && !pool_.is_full();
+    if (!may_cache && !decision.awaits_memory) {
+        return;
+    }
+    decision.id = pool_.take();
+    if (decision.id == kNoId) {
+        return;
+    }
+    if (!may_cache) {
+        decision.is_transient = true;
+        transient_.push_back(decision.id);
+        return;
+    }
+    const auto since = pool_.entries();
+    state.cached.insert_or_assign(name, Cached{decision.id, since});
+    state.by_age.emplace(since, name);
+}
+
+void Coordinator::retire(int set_id, const std::string& group, std::vector<LogEntry>& entries) {
+    auto& state = sets_.at(set_id);
+    const auto found = state.cached.find(group);
+    if (found == state.cached.end()) {
+        return;
+    }
+    const auto cached = found->second;
+    append(Invalidation{.process_set = set_id, .id = cached.id}, entries);
+    pool_.retire(cached.id);
+    state.by_age.erase(cached.since);
+    state.cached.erase(found);
+}
+
+/// For entries by which all ranks forget the ids of the set.
+void Coordinator::retire_all(SetState& state) {
+    for (const auto& [since, name] : state.by_age) {
+        pool_.retire(state.cached.at(name).id);
+    }
+    state.cached.clear();
+    state.by_age.clear();
+}
+
+void Coordinator::append(LogEntry entry, std::vector<LogEntry>& entries) {
+    pool_.count_entry();
+    entries.push_back(std::move(entry));
 }
 
 }  // namespace hvd::rt

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/negotiation/id_pool.hpp"
 #include "runtime/negotiation/readiness.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <variant>
@@ -14,56 +15,68 @@
 
 namespace hvd::rt {
 
-/// The short name `id` is no longer valid: who has used it since must announce the unit by name.
+/// The cache id is no longer valid: a rank that has used it since announces the group by name.
 struct Invalidation {
-    std::uint32_t id = kNoId;
+    int process_set = 0;
+    CacheId id = kNoId;
 
     friend bool operator==(const Invalidation&, const Invalidation&) = default;
 };
 
-/// What every rank is told, in this order.
-using Verdict = std::variant<Decision, Invalidation>;
+/// What the members of a set, or all ranks, read in the log, in this order.
+using LogEntry = std::variant<Decision, Invalidation>;
 
-/// How many short names there may be.
-struct CacheLimits {
-    std::size_t capacity = 0;    // units that have one at a time; the oldest gives way. 0: none has
-    std::size_t ids = 0;         // different ids; more than `capacity`
-    std::size_t quarantine = 0;  // verdicts that pass before an id is given to another unit
-};
-
-/// Turns the announcements of all ranks into verdicts. Runs on rank 0 alone, so that there is one
-/// order; a machine without I/O.
+/// Turns the announcements of all ranks about all process sets into the entries of the log. Runs on
+/// rank 0 alone, so that there is one order; a machine without I/O.
 class Coordinator {
 public:
     Coordinator(int ranks, const CacheLimits& limits);
 
-    /// Takes what `rank` announced. Whatever it causes must reach every rank in order.
-    [[nodiscard]] std::vector<Verdict> announce(int rank, Announcement announcement);
+    /// Takes what `rank` announced. Whatever comes of it must be appended to the log in order.
+    /// Errors: internal for what no rank of this version announces.
+    [[nodiscard]] Result<std::vector<LogEntry>> announce(int rank, Announcement announcement);
 
-    [[nodiscard]] std::vector<ReadinessTable::Waiting> waiting() const { return table_.waiting(); }
+    /// Has read in the log that the ids are ready: transient ones end.
+    void on_ready(std::span<const CacheId> ids);
+
+    /// What waits, with the ranks that it waits for.
+    struct Waiting {
+        int process_set = 0;
+        std::string name;
+        std::vector<int> missing;
+    };
+    [[nodiscard]] std::vector<Waiting> waiting() const;
 
 private:
-    struct Retired {
-        std::uint32_t id;
-        std::uint64_t since;  // verdicts given when it was retired
-    };
-
-    [[nodiscard]] std::uint32_t fresh_id(const std::string& unit, std::vector<Verdict>& verdicts);
-    void retire(const std::string& unit, std::vector<Verdict>& verdicts);
-    void give(Verdict verdict, std::vector<Verdict>& verdicts);
-
-    CacheLimits limits_;
-    ReadinessTable table_;
     struct Cached {
-        std::uint32_t id;
-        std::uint64_t since;  // key in by_age_
+        CacheId id;
+        std::uint64_t since;  // key in by_age
+    };
+    /// What is known of one process set.
+    struct SetState {
+        explicit SetState(std::vector<int> ranks) : table(std::move(ranks)) {}
+
+        ReadinessTable table;
+        std::unordered_map<std::string, Cached> cached;  // by the name of the group
+        std::map<std::uint64_t, std::string> by_age;     // groups with an id, oldest first
     };
 
-    std::unordered_map<std::string, Cached> ids_;
-    std::map<std::uint64_t, std::string> by_age_;  // units with an id, oldest first
-    std::deque<Retired> retired_;
-    std::uint32_t unused_ = 0;  // ids from here on were never given
-    std::uint64_t given_ = 0;   // verdicts
+    void announce_join(int rank, std::vector<LogEntry>& entries);
+    void decide_waiting(int rank, std::vector<LogEntry>& entries);
+    void decide(int set_id, AnnouncedGroup group, std::vector<LogEntry>& entries);
+    void decide_collective(int set_id, Decision& decision, std::vector<LogEntry>& entries);
+    void decide_membership(Decision& decision);
+    void give_id(int set_id, Decision& decision, std::vector<LogEntry>& entries);
+    void retire(int set_id, const std::string& group, std::vector<LogEntry>& entries);
+    void retire_all(SetState& state);
+    void append(LogEntry entry, std::vector<LogEntry>& entries);
+
+    std::size_t ranks_;
+    IdPool pool_;
+    std::map<int, SetState> sets_;  // by id
+    int next_set_ = 1;              // ids are never used twice
+    std::vector<int> joined_;       // in the order in which they have
+    std::vector<CacheId> transient_;
 };
 
 }  // namespace hvd::rt

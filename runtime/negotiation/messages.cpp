@@ -17,6 +17,10 @@ std::vector<std::int64_t> read_numbers(ByteReader& reader) {
     return reader.list<std::int64_t>([&] { return reader.number<std::int64_t>(); });
 }
 
+void write_flag(ByteWriter& writer, bool flag) {
+    writer.number(static_cast<std::uint8_t>(flag ? 1 : 0));
+}
+
 /// An enumerator in the range of its type, or the last one and `valid` false.
 template <class Enum>
 Enum read_enum(ByteReader& reader, Enum last, bool& valid) {
@@ -25,50 +29,70 @@ Enum read_enum(ByteReader& reader, Enum last, bool& valid) {
     return value <= last ? value : last;
 }
 
+void write_member(ByteWriter& writer, const Member& member) {
+    const auto& signature = member.signature;
+    writer.text(member.name);
+    writer.number(signature.kind);
+    writer.number(signature.op);
+    writer.number(signature.reduce);
+    writer.number(signature.type);
+    writer.number(signature.device);
+    write_flag(writer, signature.over_contributing);
+    writer.number(signature.prescale);
+    writer.number(signature.postscale);
+    writer.number(static_cast<std::int32_t>(signature.root));
+    write_numbers(writer, signature.shape);
+    write_numbers(writer, signature.strides);
+    write_numbers(writer, signature.splits);
+}
+
 Member read_member(ByteReader& reader, bool& valid) {
     Member member;
     member.name = reader.text();
     auto& signature = member.signature;
-    signature.op = read_enum(reader, coll::Op::barrier, valid);
-    signature.reduce = read_enum(reader, coll::ReduceOp::product, valid);
+    signature.kind = read_enum(reader, Kind::remove_process_set, valid);
+    signature.op = read_enum(reader, coll::Op::reducescatter, valid);
+    signature.reduce = read_enum(reader, coll::ReduceOp::adasum, valid);
     signature.type = read_enum(reader, coll::DataType::f64, valid);
     signature.device = read_enum(reader, coll::Device::Kind::cuda, valid);
+    signature.over_contributing = reader.boolean();
     signature.prescale = reader.number<double>();
     signature.postscale = reader.number<double>();
     signature.root = reader.number<std::int32_t>();
     signature.shape = read_numbers(reader);
     signature.strides = read_numbers(reader);
-    valid = valid && std::ranges::all_of(signature.shape, [](auto extent) { return extent >= 0; });
-    // Whoever joins first dimensions may rely on there being one.
-    valid = valid && (signature.op != coll::Op::allgather || !signature.shape.empty());
+    signature.splits = read_numbers(reader);
+    const auto is_negative = [](auto number) { return number < 0; };
+    valid = valid && std::ranges::none_of(signature.shape, is_negative) &&
+            std::ranges::none_of(signature.splits, is_negative);
+    // The readers of first dimensions rely on there being one.
+    valid = valid && (!has_open_size(signature) || !signature.shape.empty());
     return member;
+}
+
+std::vector<int> read_ranks(ByteReader& reader) {
+    return reader.list<int>([&] { return reader.number<std::int32_t>(); });
 }
 
 }  // namespace
 
-std::string unit_name(const Announcement& announcement) {
-    std::string name = announcement.members.front().name;
-    for (std::size_t index = 1; index < announcement.members.size(); ++index) {
-        name += '\n' + announcement.members[index].name;
+Kind kind_of(const Decision& decision) noexcept {
+    return decision.members.front().signature.kind;
+}
+
+std::string group_name(std::span<const Member> members) {
+    std::string name = members.front().name;
+    for (const auto& member : members.subspan(1)) {
+        name += '\n' + member.name;
     }
     return name;
 }
 
 std::vector<std::byte> encode(const Announcement& announcement) {
     ByteWriter writer;
-    writer.list(announcement.members, [&](const Member& member) {
-        const auto& signature = member.signature;
-        writer.text(member.name);
-        writer.number(signature.op);
-        writer.number(signature.reduce);
-        writer.number(signature.type);
-        writer.number(signature.device);
-        writer.number(signature.prescale);
-        writer.number(signature.postscale);
-        writer.number(static_cast<std::int32_t>(signature.root));
-        write_numbers(writer, signature.shape);
-        write_numbers(writer, signature.strides);
-    });
+    writer.number(static_cast<std::int32_t>(announcement.process_set));
+    writer.list(announcement.members, [&](const Member& member) { write_member(writer, member); });
+    writer.text(announcement.failure);
     return writer.take();
 }
 
@@ -76,7 +100,9 @@ Result<Announcement> decode_announcement(std::span<const std::byte> bytes) {
     ByteReader reader(bytes);
     bool valid = true;
     Announcement announcement;
+    announcement.process_set = reader.number<std::int32_t>();
     announcement.members = reader.list<Member>([&] { return read_member(reader, valid); });
+    announcement.failure = reader.text();
     HVD_TRY_STATUS(reader.finish("announcement"));
     if (!valid || announcement.members.empty()) {
         return Error{Errc::internal, "announcement: a value out of its range"};
@@ -86,27 +112,40 @@ Result<Announcement> decode_announcement(std::span<const std::byte> bytes) {
 
 std::vector<std::byte> encode(const Decision& decision) {
     ByteWriter writer;
-    writer.text(decision.unit);
+    writer.number(static_cast<std::int32_t>(decision.process_set));
+    writer.list(decision.members, [&](const Member& member) { write_member(writer, member); });
     writer.number(decision.id);
-    writer.list(decision.rows, [&](const auto& rows) { write_numbers(writer, rows); });
-    writer.number(static_cast<std::uint8_t>(decision.error ? 1 : 0));
+    write_flag(writer, decision.awaits_memory);
+    write_flag(writer, decision.is_transient);
+    writer.list(decision.first_dims, [&](const auto& dims) { write_numbers(writer, dims); });
+    write_flag(writer, decision.error.has_value());
     if (decision.error) {
         writer.number(static_cast<std::uint8_t>(decision.error->code));
         writer.text(decision.error->message);
     }
-    writer.number(static_cast<std::uint8_t>(decision.fusion_bytes ? 1 : 0));
+    write_flag(writer, decision.fusion_bytes.has_value());
     if (decision.fusion_bytes) {
         writer.number(*decision.fusion_bytes);
     }
+    writer.list(decision.joined,
+                [&](int rank) { writer.number(static_cast<std::int32_t>(rank)); });
+    writer.number(static_cast<std::int32_t>(decision.rank));
+    write_flag(writer, decision.ends_join);
+    writer.number(static_cast<std::int32_t>(decision.set_id));
     return writer.take();
 }
 
 Result<Decision> decode_decision(std::span<const std::byte> bytes) {
     ByteReader reader(bytes);
+    bool valid = true;
     Decision decision;
-    decision.unit = reader.text();
-    decision.id = reader.number<std::uint32_t>();
-    decision.rows = reader.list<std::vector<std::int64_t>>([&] { return read_numbers(reader); });
+    decision.process_set = reader.number<std::int32_t>();
+    decision.members = reader.list<Member>([&] { return read_member(reader, valid); });
+    decision.id = reader.number<CacheId>();
+    decision.awaits_memory = reader.boolean();
+    decision.is_transient = reader.boolean();
+    decision.first_dims =
+        reader.list<std::vector<std::int64_t>>([&] { return read_numbers(reader); });
     if (reader.boolean()) {
         const auto code =
             std::min(reader.number<std::uint8_t>(), static_cast<std::uint8_t>(Errc::internal));
@@ -115,7 +154,14 @@ Result<Decision> decode_decision(std::span<const std::byte> bytes) {
     if (reader.boolean()) {
         decision.fusion_bytes = reader.number<std::uint64_t>();
     }
+    decision.joined = read_ranks(reader);
+    decision.rank = reader.number<std::int32_t>();
+    decision.ends_join = reader.boolean();
+    decision.set_id = reader.number<std::int32_t>();
     HVD_TRY_STATUS(reader.finish("decision"));
+    if (!valid || decision.members.empty()) {
+        return Error{Errc::internal, "decision: a value out of its range"};
+    }
     return decision;
 }
 

@@ -24,26 +24,43 @@ struct Member {
     friend bool operator==(const Member&, const Member&) = default;
 };
 
-/// What one rank says about one unit: a tensor, or the tensors of a group.
+/// What one rank announces: a tensor, the tensors of a group, its join, or a change of the process
+/// sets.
 struct Announcement {
-    std::vector<Member> members;  // never empty
+    int process_set = 0;
+    std::vector<Member> members;  // never empty; those of a group complete as a unit
+    std::string failure;          // why the operation cannot run on this rank; empty: it can
 
     friend bool operator==(const Announcement&, const Announcement&) = default;
 };
 
-/// All ranks have announced `unit`, and this is what comes of it, the same on every rank.
+/// What has come of an announcement, the same on every rank that reads it.
 struct Decision {
-    std::string unit;
-    std::uint32_t id = kNoId;  // from now on the unit's short name; kNoId: not cached
-    std::vector<std::vector<std::int64_t>> rows;  // of each member: allgather's rows of each rank
-    std::optional<Error> error;                   // the ranks disagree
+    int process_set = 0;
+    std::vector<Member> members;  // names, and signatures as a contributing rank announced them
+    CacheId id = kNoId;           // by which the ranks call the group from now on
+    bool awaits_memory = false;   // not ready before all ranks have set the ready bit of `id`
+    bool is_transient = false;    // `id` ends with the first time that it is ready
+
+    /// Of each member tensor. allgather: the first dimension at each place of the set. alltoall: how
+    /// many rows place i sends to place j, at i * size + j.
+    std::vector<std::vector<std::int64_t>> first_dims;
+
+    std::optional<Error> error;                   // the ranks disagree, or one cannot
     std::optional<std::uint64_t> fusion_bytes{};  // the coordinator's: all must fuse alike
+    std::vector<int> joined;                      // ranks of the set that contribute nothing
+    int rank = -1;       // Kind::join: the rank that has joined
+    bool ends_join = false;  // Kind::join: all have, and `rank` was the last
+    int set_id = -1;     // Kind::add_process_set: of the new set, or of the equal one that exists
 
     friend bool operator==(const Decision&, const Decision&) = default;
 };
 
-/// By what a unit is known: its member's name, or all of them.
-[[nodiscard]] std::string unit_name(const Announcement& announcement);
+/// What the decision is about.
+[[nodiscard]] Kind kind_of(const Decision& decision) noexcept;
+
+/// By what the ranks know a group: its member's name, or all of them.
+[[nodiscard]] std::string group_name(std::span<const Member> members);
 
 [[nodiscard]] std::vector<std::byte> encode(const Announcement& announcement);
 [[nodiscard]] std::vector<std::byte> encode(const Decision& decision);

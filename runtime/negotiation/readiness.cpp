@@ -1,176 +1,186 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/negotiation/readiness.hpp"
 
-#include "collectives/base/text.hpp"
-
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <functional>
-#include <string_view>
 #include <utility>
 
 namespace hvd::rt {
-namespace {
 
-std::string describe(double value) {
-    std::array<char, 32> text{};
-    char* const end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-    return {text.data(), end};
+std::size_t ReadinessTable::place_of(int rank) const {
+    return static_cast<std::size_t>(std::ranges::lower_bound(ranks_, rank) - ranks_.begin());
 }
 
-std::string describe_ranks(const std::vector<int>& ranks) {
-    return (ranks.size() == 1 ? "rank " : "ranks ") + format_ranges(ranks);
+void ReadinessTable::erase(Key key) {
+    const auto entry = entries_.find(key);
+    for (const auto& member : entry->second.announcement.members) {
+        const auto row = rows_.find(member.name);
+        if (row == rows_.end()) {
+            continue;  // named twice
+        }
+        row->second.keys[entry->second.place] = kNothing;
+        if (std::ranges::all_of(row->second.keys, [](Key each) { return each == kNothing; })) {
+            rows_.erase(row);
+        }
+    }
+    entries_.erase(entry);
 }
 
-std::string describe_layout(const Signature& signature) {
-    return signature.strides.empty() ? "row-major" : rt::describe(signature.strides);
+void ReadinessTable::announce(int rank, Announcement announcement) {
+    const auto place = place_of(rank);
+    for (const auto& member : announcement.members) {
+        const auto row = rows_.find(member.name);
+        if (row != rows_.end() && row->second.keys[place] != kNothing) {
+            erase(row->second.keys[place]);
+        }
+    }
+    const Key key = ++last_key_;
+    for (const auto& member : announcement.members) {
+        auto& row = rows_[member.name];
+        row.keys.resize(ranks_.size(), kNothing);
+        row.keys[place] = key;
+    }
+    entries_.emplace(key, Entry{.place = place, .announcement = std::move(announcement)});
 }
 
-/// One thing on which ranks may differ: its name, its value in words, and where it matters.
-struct Aspect {
-    std::string_view what;
-    std::string (*value)(const Signature&);
-    bool (*matters)(const Signature&);
-};
-
-bool always(const Signature& /*signature*/) {
+bool ReadinessTable::is_complete(const Row& row, std::span<const int> absent) const {
+    for (std::size_t place = 0; place < ranks_.size(); ++place) {
+        if (row.keys[place] == kNothing &&
+            std::ranges::find(absent, ranks_[place]) == absent.end()) {
+            return false;
+        }
+    }
     return true;
 }
 
-bool has_tensor(const Signature& signature) {
-    return signature.op != coll::Op::barrier;
+bool ReadinessTable::has_same_members(const Row& row) const {
+    const std::vector<Member>* first = nullptr;
+    for (const Key key : row.keys) {
+        if (key == kNothing) {
+            continue;
+        }
+        const auto& members = entries_.at(key).announcement.members;
+        if (first != nullptr && !std::ranges::equal(*first, members, {}, &Member::name,
+                                                    &Member::name)) {
+            return false;
+        }
+        first = &members;
+    }
+    return true;
 }
 
-bool is_gather(const Signature& signature) {
-    return signature.op == coll::Op::allgather;
-}
-
-bool has_whole_shape(const Signature& signature) {
-    return has_tensor(signature) && !is_gather(signature);
-}
-
-bool is_reduction(const Signature& signature) {
-    return signature.op == coll::Op::allreduce;
-}
-
-// In this order: an earlier difference explains the later ones.
-constexpr auto kAspects = std::to_array<Aspect>({
-    {"the operation", [](const Signature& s) { return std::string(to_string(s.op)); }, always},
-    {"the dtype", [](const Signature& s) { return std::string(to_string(s.type)); }, has_tensor},
-    {"the shape", [](const Signature& s) { return rt::describe(s.shape); }, has_whole_shape},
-    {"the number of dimensions", [](const Signature& s) { return std::to_string(s.shape.size()); },
-     is_gather},
-    {"the shape behind the first dimension",
-     [](const Signature& s) { return rt::describe(std::span(s.shape).subspan(1)); }, is_gather},
-    {"the memory layout (strides)", describe_layout, has_tensor},
-    {"the device",
-     [](const Signature& s) {
-         return std::string(s.device == coll::Device::Kind::host ? "host" : "cuda");
-     },
-     has_tensor},
-    {"the reduce operation", [](const Signature& s) { return std::string(to_string(s.reduce)); },
-     is_reduction},
-    {"the prescale factor", [](const Signature& s) { return describe(s.prescale); }, is_reduction},
-    {"the postscale factor", [](const Signature& s) { return describe(s.postscale); },
-     is_reduction},
-    {"the root rank", [](const Signature& s) { return std::to_string(s.root); },
-     [](const Signature& s) { return s.op == coll::Op::broadcast; }},
-});
-
-/// Values in words with the ranks that have them, in the order of their first rank.
-using Sides = std::vector<std::pair<std::string, std::vector<int>>>;
-
-Sides sides_of(const std::vector<Announcement>& said,
-               const std::function<std::string(const Announcement&)>& value) {
-    Sides sides;
-    for (std::size_t rank = 0; rank < said.size(); ++rank) {
-        auto text = value(said[rank]);
-        const auto side =
-            std::ranges::find(sides, text, [](const auto& known) { return known.first; });
-        if (side == sides.end()) {
-            sides.emplace_back(std::move(text), std::vector<int>{static_cast<int>(rank)});
-        } else {
-            side->second.push_back(static_cast<int>(rank));
+std::vector<ReadinessTable::Key> ReadinessTable::connected_with(const Row& row) const {
+    std::vector<Key> keys;
+    const auto add = [&](const Row& each) {
+        for (const Key key : each.keys) {
+            if (key != kNothing && std::ranges::find(keys, key) == keys.end()) {
+                keys.push_back(key);
+            }
+        }
+    };
+    add(row);
+    for (std::size_t index = 0; index < keys.size(); ++index) {
+        for (const auto& member : entries_.at(keys[index]).announcement.members) {
+            add(rows_.at(member.name));
         }
     }
-    return sides;
+    return keys;
 }
 
-Error disagreement(std::string_view tensor, std::string_view what, const Sides& sides) {
-    std::vector<std::string> parts;
-    parts.reserve(sides.size());
-    for (const auto& [value, ranks] : sides) {
-        parts.push_back(value + " on " + describe_ranks(ranks));
+/// Whether a member has announced the name in nothing but tensors that have failed elsewhere. What
+/// was remembered about the name is forgotten then.
+bool ReadinessTable::follows_mismatch(const std::string& name) {
+    const auto found = mismatched_.find(name);
+    if (found == mismatched_.end()) {
+        return false;
     }
-    return {Errc::mismatch, "tensor '" + std::string(tensor) + "': ranks disagree on " +
-                                std::string(what) + ": " + join(parts, ", ")};
+    const auto& row = rows_.at(name);
+    for (std::size_t place = 0; place < ranks_.size(); ++place) {
+        if (row.keys[place] == kNothing || !found->second[place]) {
+            continue;
+        }
+        const auto& members = entries_.at(row.keys[place]).announcement.members;
+        const bool follows = std::ranges::all_of(members, [&](const Member& member) {
+            const auto its = mismatched_.find(member.name);
+            return its != mismatched_.end() && its->second[place];
+        });
+        for (const auto& member : members) {
+            if (const auto its = mismatched_.find(member.name); its != mismatched_.end()) {
+                its->second[place] = false;
+            }
+        }
+        if (follows) {
+            return true;
+        }
+    }
+    return false;
 }
 
-}  // namespace
-
-ReadinessTable::ReadinessTable(int ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
-
-std::optional<std::vector<Announcement>> ReadinessTable::announce(int rank,
-                                                                  Announcement announcement) {
-    auto& row = rows_[unit_name(announcement)];
-    row.said.resize(ranks_);
-    auto& place = row.said[static_cast<std::size_t>(rank)];
-    if (!place) {
-        ++row.count;
+void ReadinessTable::expect_counterparts(const AnnouncedGroup& group) {
+    for (const auto& announcement : group.announcements) {
+        for (const auto& member : announcement.members) {
+            mismatched_.insert_or_assign(member.name, Places(ranks_.size(), true));
+        }
     }
-    place = std::move(announcement);
-    if (row.count < ranks_) {
+    for (std::size_t index = 0; index < group.ranks.size(); ++index) {
+        for (const auto& member : group.announcements[index].members) {
+            mismatched_.at(member.name)[place_of(group.ranks[index])] = false;
+        }
+    }
+    std::erase_if(mismatched_, [](const auto& each) {
+        return std::ranges::find(each.second, true) == each.second.end();
+    });
+}
+
+std::optional<AnnouncedGroup> ReadinessTable::take_if_complete(const std::string& name,
+                                                               std::span<const int> absent) {
+    const auto row = rows_.find(name);
+    if (row == rows_.end()) {
         return std::nullopt;
     }
-    std::vector<Announcement> all;
-    all.reserve(ranks_);
-    for (auto& said : row.said) {
-        all.push_back(std::move(*said));
+    const bool follows = follows_mismatch(name);
+    if (!follows && !is_complete(row->second, absent)) {
+        return std::nullopt;
     }
-    rows_.erase(unit_name(all.front()));
-    return all;
+    const bool agrees = !follows && has_same_members(row->second);
+    auto keys = connected_with(row->second);
+    std::ranges::sort(keys, {}, [&](Key key) { return std::pair(entries_.at(key).place, key); });
+    AnnouncedGroup group{.ranks = {}, .announcements = {}, .follows_mismatch = follows};
+    for (const Key key : keys) {
+        auto& entry = entries_.at(key);
+        group.ranks.push_back(ranks_[entry.place]);
+        group.announcements.push_back(entry.announcement);
+        erase(key);
+    }
+    if (!agrees) {
+        expect_counterparts(group);
+    }
+    return group;
 }
 
-std::vector<ReadinessTable::Waiting> ReadinessTable::waiting() const {
+std::vector<std::string> ReadinessTable::names() const {
+    std::vector<std::string> names;
+    names.reserve(rows_.size());
+    for (const auto& [name, row] : rows_) {
+        names.push_back(name);
+    }
+    std::ranges::sort(names);
+    return names;
+}
+
+std::vector<ReadinessTable::Waiting> ReadinessTable::waiting(std::span<const int> absent) const {
     std::vector<Waiting> list;
-    for (const auto& [unit, row] : rows_) {
-        Waiting waiting{.unit = unit, .missing = {}};
-        for (std::size_t rank = 0; rank < ranks_; ++rank) {
-            if (!row.said[rank]) {
-                waiting.missing.push_back(static_cast<int>(rank));
+    for (auto& name : names()) {
+        const auto& row = rows_.at(name);
+        Waiting waiting{.name = std::move(name), .missing = {}};
+        for (std::size_t place = 0; place < ranks_.size(); ++place) {
+            if (row.keys[place] == kNothing &&
+                std::ranges::find(absent, ranks_[place]) == absent.end()) {
+                waiting.missing.push_back(ranks_[place]);
             }
         }
         list.push_back(std::move(waiting));
     }
-    std::ranges::sort(list, {}, &Waiting::unit);
     return list;
-}
-
-std::optional<Error> find_disagreement(const std::vector<Announcement>& said) {
-    const auto& first = said.front();
-    const auto members = sides_of(said, [](const Announcement& announcement) {
-        return std::to_string(announcement.members.size());
-    });
-    if (members.size() > 1) {
-        return disagreement(first.members.front().name, "the number of tensors in its group",
-                            members);
-    }
-    for (std::size_t index = 0; index < first.members.size(); ++index) {
-        const auto& member = first.members[index];
-        for (const auto& aspect : kAspects) {
-            if (!aspect.matters(member.signature)) {
-                continue;
-            }
-            const auto sides = sides_of(said, [&](const Announcement& announcement) {
-                return aspect.value(announcement.members[index].signature);
-            });
-            if (sides.size() > 1) {
-                return disagreement(member.name, aspect.what, sides);
-            }
-        }
-    }
-    return std::nullopt;
 }
 
 }  // namespace hvd::rt

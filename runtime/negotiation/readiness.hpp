@@ -4,43 +4,91 @@
 #include "runtime/negotiation/messages.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 namespace hvd::rt {
 
-/// Who has announced what. A machine without I/O.
-class ReadinessTable {
-public:
-    explicit ReadinessTable(int ranks);
-
-    /// Records one announcement. Returns what all ranks said, in rank order, when it was the last
-    /// one missing; the unit then starts a new round. A rank that announces a unit twice in one
-    /// round replaces what it said.
-    [[nodiscard]] std::optional<std::vector<Announcement>> announce(int rank,
-                                                                    Announcement announcement);
-
-    /// Units still waiting, by name, with the ranks they wait for.
-    struct Waiting {
-        std::string unit;
-        std::vector<int> missing;
-    };
-    [[nodiscard]] std::vector<Waiting> waiting() const;
-
-private:
-    struct Row {
-        std::vector<std::optional<Announcement>> said;
-        std::size_t count = 0;
-    };
-
-    std::size_t ranks_;
-    std::unordered_map<std::string, Row> rows_;
+/// What the ranks of one process set have announced about tensors that share a name: ranks that take
+/// part in the decision, ascending, each with its announcement. A rank is there twice where it has
+/// announced by two what another one has in a group.
+struct AnnouncedGroup {
+    std::vector<int> ranks;                   // of the world
+    std::vector<Announcement> announcements;  // in the order of `ranks`
+    bool follows_mismatch = false;            // the counterparts have failed before
 };
 
-/// Why these announcements of one unit, in rank order, cannot go together: the tensor, the values
-/// and the ranks on each side. Nothing where they agree.
-[[nodiscard]] std::optional<Error> find_disagreement(const std::vector<Announcement>& said);
+/// What the members of one process set have announced. A machine without I/O.
+///
+/// Groups are matched by the names of their members, so that ranks which group the same tensors in
+/// different ways are compared, and told, rather than waiting for each other. Announcements that
+/// such a mismatch fails may have counterparts that arrive later, such as the second of two single
+/// tensors that another rank has grouped: these fail as well when they arrive.
+class ReadinessTable {
+public:
+    /// `ranks`: the members of the set, ascending.
+    explicit ReadinessTable(std::vector<int> ranks) : ranks_(std::move(ranks)) {}
+
+    [[nodiscard]] const std::vector<int>& ranks() const noexcept { return ranks_; }
+
+    /// Records what a member announced. It replaces what the member announced before with one of
+    /// the same names.
+    void announce(int rank, Announcement announcement);
+
+    /// Takes out what was announced with `name` if every rank but the `absent` ones has announced
+    /// something with that name, or if it belongs to a mismatch of before. Where the ranks group
+    /// their tensors differently it comes with everything that shares a name with it.
+    [[nodiscard]] std::optional<AnnouncedGroup> take_if_complete(const std::string& name,
+                                                                 std::span<const int> absent);
+
+    /// All names that wait, sorted, so that the order in which they are looked at depends on nothing
+    /// else.
+    [[nodiscard]] std::vector<std::string> names() const;
+
+    /// Names that still wait, with the ranks that they wait for.
+    struct Waiting {
+        std::string name;
+        std::vector<int> missing;
+    };
+    [[nodiscard]] std::vector<Waiting> waiting(std::span<const int> absent) const;
+
+private:
+    using Key = std::uint64_t;  // of an announcement
+    static constexpr Key kNothing = 0;
+
+    struct Row {
+        std::vector<Key> keys;  // by place in the set
+    };
+    using Places = std::vector<bool>;  // by place
+    struct Entry {
+        std::size_t place = 0;
+        Announcement announcement;
+    };
+
+    [[nodiscard]] std::size_t place_of(int rank) const;
+    void erase(Key key);
+    [[nodiscard]] bool is_complete(const Row& row, std::span<const int> absent) const;
+    [[nodiscard]] bool has_same_members(const Row& row) const;
+    [[nodiscard]] std::vector<Key> connected_with(const Row& row) const;
+    [[nodiscard]] bool follows_mismatch(const std::string& name);
+    void expect_counterparts(const AnnouncedGroup& group);
+
+    std::vector<int> ranks_;
+    std::unordered_map<std::string, Row> rows_;  // by the name of a tensor
+    std::unordered_map<Key, Entry> entries_;
+    Key last_key_ = kNothing;
+    std::unordered_map<std::string, Places> mismatched_;  // names whose counterparts have failed
+};
+
+/// Why these announcements cannot go together: the tensor, the values and the ranks on each side.
+/// Nothing where they agree.
+[[nodiscard]] std::optional<Error> find_disagreement(const AnnouncedGroup& group);
+
+/// "rank 3", "ranks 0-2,5".
+[[nodiscard]] std::string describe_ranks(std::span<const int> ranks);
 
 }  // namespace hvd::rt

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "collectives/base/error.hpp"
+#include "runtime/tensor/process_set_table.hpp"
 #include "runtime/tensor/signature.hpp"
 
 #include <atomic>
@@ -16,25 +17,31 @@
 
 namespace hvd::rt {
 
-inline constexpr std::uint32_t kNoId = 0xffffffff;
+/// What ranks that have agreed about a tensor group call it afterwards.
+using CacheId = std::uint32_t;
+inline constexpr CacheId kNoId = 0xffffffff;
 
 /// One operation as a caller hands it in. Thread: caller.
 struct Request {
     std::string name;
     Signature signature;
+    int process_set = 0;
     const std::byte* in = nullptr;
     std::byte* out = nullptr;
-    bool has_out = false;     // false: the runtime allocates the output
-    std::uint64_t group = 0;  // not 0: members of one call with this number are one unit
+    bool has_out = false;     // false: the library allocates the output
+    std::int64_t out_rows = -1;  // reducescatter: the first dimension of `out`, where there is one
+    std::uint64_t group = 0;  // not 0: members of one call with this number complete as a unit
 };
 
-/// A name that is in use, or that ranks have agreed about: there is one object for each text.
+/// A name of a process set that is in use, or that ranks have agreed about: there is one object for
+/// each.
 struct Name {
+    int process_set = 0;
     std::string text;
-    std::atomic<bool> pending{false};  // Thread: any; an operation of this name is on its way
-    std::atomic<bool> cached{false};   // Thread: baton writes; the text has an agreed id
-    std::size_t users = 0;             // guarded by TicketTable's mutex
-    std::uint32_t agreed_id = kNoId;   // Thread: baton
+    std::atomic<bool> is_pending{false};  // Thread: any; an operation of this name is under way
+    std::atomic<bool> is_cached{false};   // Thread: progress lock writes; the text has a cache id
+    std::size_t users = 0;                // guarded by TicketTable's mutex
+    CacheId cache_id = kNoId;             // Thread: progress lock
 };
 
 /// Frees memory of Operation::owned.
@@ -48,33 +55,55 @@ using OwnedBytes = std::unique_ptr<std::byte, AlignedFree>;
 
 using Callback = std::function<void(const Error*)>;
 
-/// A Ticket's inside. It belongs to its caller until it is submitted, then to the baton's holder,
-/// and after `done` to the caller again.
+/// What is behind a ticket. It belongs to its caller until it is submitted, then to the holder of
+/// the progress lock, and after `done` to the caller again.
 struct Operation {
     // Written before the operation is submitted.
     Name* name = nullptr;
-    Name* unit = nullptr;       // what ranks agree on by: `name`, or the joined names of a group
-    Operation* head = nullptr;  // the unit's first member
-    Operation* next = nullptr;  // the unit's next member
-    bool of_plan = false;       // lives as long as its plan
-    bool allocates = false;     // the runtime provides `out`
+    Name* group = nullptr;        // what ranks agree on: `name`, or the joined names of a group
+    Operation* leader = nullptr;  // the first member of its tensor group
+    Operation* next = nullptr;    // the next member
+    ProcessSetEntry* set = nullptr;  // while it is pending
+    int process_set = 0;
+    bool allocates = false;      // the library provides `out`
+    std::int64_t out_rows = -1;  // see Request
+    bool is_neutral = false; // takes part for a rank that has joined; nobody holds its ticket
     Signature signature;
     const std::byte* in = nullptr;
     std::byte* out = nullptr;
 
-    // Thread: baton, until `done`.
-    std::uint32_t left = 0;          // of the head: members that have not been executed
-    std::vector<std::int64_t> rows;  // allgather: every rank's first dimension
-    Error error;                     // valid if `failed`
+    // Thread: progress lock, until `done`.
+    std::uint32_t unfinished = 0;  // of the leader: members that have not been executed
+    std::vector<std::int64_t> first_dims;  // see Decision
+    int divisor = 0;                       // of an average; 0: the size of the set
+    Error error;                           // valid if `failed`
     bool failed = false;
-    OwnedBytes owned;  // the output, where the runtime allocated it
+    OwnedBytes owned;  // the output, where the library allocated it
     Shape result_shape;
+    std::vector<std::int64_t> received_splits;  // of an alltoall
+    void* event = nullptr;                      // of the device, which completes with the result
 
     // Thread: any.
-    mutable std::atomic<std::uint32_t> state{0};  // see TicketTable; mutable: waiting marks it
+    mutable std::atomic<std::uint32_t> state{0};  // see TicketTable; mutable: waiting changes it
     std::atomic<std::uint32_t> generation{1};     // tells this use of the memory from the last one
     Callback callback;                            // written once, before the state says so
     std::uint32_t index = 0;
 };
+
+/// The members of a tensor group, from its leader on.
+template <class Visit>
+void for_each_member(Operation& leader, Visit visit) {
+    for (Operation* member = &leader; member != nullptr;) {
+        Operation* next = member->next;  // read first: the visit may give the member back
+        visit(*member);
+        member = next;
+    }
+}
+template <class Visit>
+void for_each_member(const Operation& leader, Visit visit) {
+    for (const Operation* member = &leader; member != nullptr; member = member->next) {
+        visit(*member);
+    }
+}
 
 }  // namespace hvd::rt

@@ -28,6 +28,82 @@ bool fits(std::span<const std::int64_t> shape) noexcept {
     return true;
 }
 
+/// For what moves parts of the first dimension.
+Status check_rows(const Signature& signature) {
+    const std::string name(to_string(signature.op));
+    if (signature.shape.empty()) {
+        return invalid(name + " works along the first dimension, but the tensor is a scalar");
+    }
+    if (!signature.strides.empty()) {
+        return invalid(name + " needs a row-major tensor, not strides " +
+                       describe(signature.strides));
+    }
+    return ok();
+}
+
+Status check_reduction(const Signature& signature) {
+    using coll::DataType;
+    if (signature.type == DataType::boolean && signature.reduce == coll::ReduceOp::average) {
+        return invalid("bool cannot be averaged: use sum (or), min (and), or another type");
+    }
+    if (signature.reduce != coll::ReduceOp::adasum) {
+        return ok();
+    }
+    if (signature.op != coll::Op::allreduce) {
+        return invalid("adasum is a way to allreduce: " + std::string(to_string(signature.op)) +
+                       " takes average, sum, min, max or product");
+    }
+    const bool is_float = signature.type == DataType::f16 || signature.type == DataType::bf16 ||
+                          signature.type == DataType::f32 || signature.type == DataType::f64;
+    return is_float ? ok()
+                    : invalid("adasum needs a floating-point tensor, not " +
+                              std::string(to_string(signature.type)));
+}
+
+std::string describe_set(const coll::ProcessSet& set) {
+    return set.id == 0 ? "a world of " + std::to_string(set.size())
+                       : "process set " + std::to_string(set.id);
+}
+
+Status check_root(const Signature& signature, const coll::ProcessSet& set) {
+    if (std::ranges::find(set.ranks, signature.root) == set.ranks.end()) {
+        return invalid("root " + std::to_string(signature.root) + " is not a rank of " +
+                       describe_set(set));
+    }
+    return ok();
+}
+
+Status complete_splits(Signature& signature, const coll::ProcessSet& set) {
+    const auto rows = signature.shape.front();
+    auto& splits = signature.splits;
+    if (splits.empty()) {
+        if (rows % set.size() != 0) {
+            return invalid("alltoall without splits: the first dimension, " +
+                           std::to_string(rows) + ", is not a multiple of the " +
+                           std::to_string(set.size()) + " ranks of " + describe_set(set));
+        }
+        splits.assign(static_cast<std::size_t>(set.size()), rows / set.size());
+        return ok();
+    }
+    if (splits.size() != static_cast<std::size_t>(set.size())) {
+        return invalid("alltoall needs one split for each of the " + std::to_string(set.size()) +
+                       " ranks of " + describe_set(set) + ", not " +
+                       std::to_string(splits.size()));
+    }
+    std::int64_t rest = rows;
+    for (const auto split : splits) {
+        if (split < 0) {
+            return invalid("splits " + describe(splits) + " have a negative number of rows");
+        }
+        if (split > rest) {
+            return invalid("splits " + describe(splits) + " sum to more than the first dimension, " +
+                           std::to_string(rows));
+        }
+        rest -= split;
+    }
+    return ok();
+}
+
 }  // namespace
 
 std::size_t element_count(std::span<const std::int64_t> shape) noexcept {
@@ -38,10 +114,26 @@ std::size_t element_count(std::span<const std::int64_t> shape) noexcept {
     return count;
 }
 
+std::size_t row_elements(std::span<const std::int64_t> shape) noexcept {
+    return shape.empty() ? 1 : element_count(shape.subspan(1));
+}
+
+bool has_tensor(const Signature& signature) noexcept {
+    return signature.kind == Kind::collective && signature.op != coll::Op::barrier;
+}
+
+bool has_open_size(const Signature& signature) noexcept {
+    return signature.kind == Kind::collective &&
+           (signature.op == coll::Op::allgather || signature.op == coll::Op::alltoall);
+}
+
 std::size_t byte_count(const Signature& signature) noexcept {
-    return signature.op == coll::Op::barrier
-               ? 0
-               : element_count(signature.shape) * coll::size_of(signature.type);
+    return has_tensor(signature) ? element_count(signature.shape) * coll::size_of(signature.type)
+                                 : 0;
+}
+
+std::int64_t share_of_rows(std::int64_t rows, int place, int size) noexcept {
+    return rows / size + (place < rows % size ? 1 : 0);
 }
 
 Result<Shape> dense_strides(std::span<const std::int64_t> shape,
@@ -71,32 +163,30 @@ Result<Shape> dense_strides(std::span<const std::int64_t> shape,
     return row_major ? Shape{} : Shape(strides.begin(), strides.end());
 }
 
-Status check(const Signature& signature, int size) {
+Status complete_signature(Signature& signature, const coll::ProcessSet& set) {
     if (std::ranges::any_of(signature.shape, [](std::int64_t extent) { return extent < 0; })) {
         return invalid("shape " + describe(signature.shape) + " has a negative dimension");
     }
     if (!fits(signature.shape)) {
         return invalid("shape " + describe(signature.shape) + " is too large");
     }
-    if (signature.op == coll::Op::allgather) {
-        if (signature.shape.empty()) {
-            return invalid("allgather joins the first dimension, but the tensor is a scalar");
-        }
-        if (!signature.strides.empty()) {
-            return invalid("allgather needs a row-major tensor, not strides " +
-                           describe(signature.strides));
-        }
-    }
-    if (signature.op == coll::Op::broadcast && (signature.root < 0 || signature.root >= size)) {
-        return invalid("root " + std::to_string(signature.root) + " is not a rank of a world of " +
-                       std::to_string(size));
-    }
-    if (signature.op == coll::Op::allreduce && signature.type == coll::DataType::boolean &&
-        signature.reduce == coll::ReduceOp::average) {
-        return invalid("bool cannot be averaged: use sum (or), min (and), or another type");
-    }
     if (!std::isfinite(signature.prescale) || !std::isfinite(signature.postscale)) {
         return invalid("prescale and postscale must be finite");
+    }
+    if (signature.kind != Kind::collective) {
+        return ok();
+    }
+    switch (signature.op) {
+        case coll::Op::allreduce: return check_reduction(signature);
+        case coll::Op::broadcast: return check_root(signature, set);
+        case coll::Op::allgather: return check_rows(signature);
+        case coll::Op::reducescatter:
+            HVD_TRY_STATUS(check_rows(signature));
+            return check_reduction(signature);
+        case coll::Op::alltoall:
+            HVD_TRY_STATUS(check_rows(signature));
+            return complete_splits(signature, set);
+        case coll::Op::barrier: return ok();
     }
     return ok();
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
+#include "collectives/process_set.hpp"
 #include "collectives/types.hpp"
 
 #include <cstddef>
@@ -17,17 +18,24 @@ namespace hvd::rt {
 /// Numbers of elements, outermost dimension first.
 using Shape = std::vector<std::int64_t>;
 
+/// What an operation asks of the engine: to run a collective, or to change who takes part in them.
+enum class Kind : std::uint8_t { collective, join, add_process_set, remove_process_set };
+
 /// Everything about an operation but its name and its addresses.
 struct Signature {
+    Kind kind = Kind::collective;
     coll::Op op = coll::Op::allreduce;
     coll::ReduceOp reduce = coll::ReduceOp::sum;
     coll::DataType type = coll::DataType::f32;
     coll::Device::Kind device = coll::Device::Kind::host;
-    Shape shape;
-    Shape strides;  // empty: row-major. Otherwise a dense layout in another order.
+    bool over_contributing = false;  // an average divides by the ranks that have not joined
+    Shape shape{};
+    Shape strides{};  // empty: row-major. Otherwise a dense layout in another order.
     double prescale = 1;
     double postscale = 1;
-    int root = 0;
+    int root = 0;  // broadcast: a rank of the world. remove_process_set: the id of the set
+    std::vector<std::int64_t> splits{};  // alltoall: rows for each member of the set.
+                                       // add_process_set: its ranks
 
     friend bool operator==(const Signature&, const Signature&) = default;
 };
@@ -35,8 +43,21 @@ struct Signature {
 /// Elements of a shape; 1 for the empty shape of a scalar.
 [[nodiscard]] std::size_t element_count(std::span<const std::int64_t> shape) noexcept;
 
+/// Elements of one index of the first dimension.
+[[nodiscard]] std::size_t row_elements(std::span<const std::int64_t> shape) noexcept;
+
+/// Whether the operation moves a tensor; a barrier and changes of membership do not.
+[[nodiscard]] bool has_tensor(const Signature& signature) noexcept;
+
+/// Whether the result's size depends on the tensors of other ranks.
+[[nodiscard]] bool has_open_size(const Signature& signature) noexcept;
+
 /// Bytes of one rank's tensor.
 [[nodiscard]] std::size_t byte_count(const Signature& signature) noexcept;
+
+/// How many rows of a reducescatter's result the member at `place` of `size` gets: the first ones
+/// get one more where the rows do not divide evenly.
+[[nodiscard]] std::int64_t share_of_rows(std::int64_t rows, int place, int size) noexcept;
 
 /// The strides to keep in a Signature: empty for row-major ones, unchanged for another order of the
 /// same dense memory. Dimensions of one element may have any stride.
@@ -44,8 +65,9 @@ struct Signature {
 [[nodiscard]] Result<Shape> dense_strides(std::span<const std::int64_t> shape,
                                           std::span<const std::int64_t> strides);
 
-/// Errors: invalid_argument for what no rank could run in a world of `size` ranks.
-[[nodiscard]] Status check(const Signature& signature, int size);
+/// Completes the signature of an operation of `set`: equal splits where an alltoall names none.
+/// Errors: invalid_argument for what no rank of the set could run.
+[[nodiscard]] Status complete_signature(Signature& signature, const coll::ProcessSet& set);
 
 /// "[2, 3]".
 [[nodiscard]] std::string describe(std::span<const std::int64_t> shape);

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -15,7 +16,7 @@ namespace hvd::rt {
 namespace {
 
 // The life of a ticket. Each bit is set once, by fetch_or or compare-exchange, so that of two
-// parties who race exactly one sees the other's bit and does what is left to do:
+// parties that race exactly one sees the other's bit and does what is left to do:
 //   complete: kDone      calls the callback if kCallback was there; recycles if kReleased was there
 //   on_complete: kCallback   calls it at once if kDone was there
 //   release: kReleased   recycles if kDone was there
@@ -59,6 +60,9 @@ OwnedBytes allocate_aligned(std::size_t bytes) {
     if (bytes == 0) {
         return nullptr;
     }
+    if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - kAlignment) {
+        throw std::bad_alloc();  // rounded up to the alignment, it would be a few bytes
+    }
     return OwnedBytes(
         static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment})));
 }
@@ -89,15 +93,18 @@ Operation& TicketTable::take_free() {
     }
     Operation& operation = *free_.back();
     free_.pop_back();
+    operation.name = nullptr;
+    operation.group = nullptr;
     return operation;
 }
 
-Name& TicketTable::intern(std::string&& text) {
-    auto found = names_.find(text);
+Name& TicketTable::intern(int process_set, std::string&& text) {
+    auto found = names_.find({process_set, text});
     if (found == names_.end()) {
         auto name = std::make_unique<Name>();
+        name->process_set = process_set;
         name->text = std::move(text);
-        const std::string_view key = name->text;
+        const NameKey key{process_set, name->text};
         found = names_.emplace(key, std::move(name)).first;
     }
     ++found->second->users;
@@ -105,18 +112,41 @@ Name& TicketTable::intern(std::string&& text) {
 }
 
 void TicketTable::drop_user(Name& name) noexcept {
-    if (--name.users == 0 && !name.cached.load(std::memory_order_relaxed)) {
-        names_.erase(name.text);
+    if (--name.users == 0 && !name.is_cached.load(std::memory_order_relaxed)) {
+        names_.erase({name.process_set, name.text});
     }
 }
 
 void TicketTable::uncache(Name& name) {
     const std::lock_guard lock(mutex_);
-    name.cached.store(false, std::memory_order_relaxed);
+    name.is_cached.store(false, std::memory_order_relaxed);
     if (name.users == 0) {
-        names_.erase(name.text);
+        names_.erase({name.process_set, name.text});
     }
 }
+
+/// Operations that are being made; those of a call that throws are given back.
+class TicketTable::Unfinished {
+public:
+    Unfinished(TicketTable& table, std::vector<Operation*>& operations)
+        : table_(table), operations_(operations) {}
+    Unfinished(const Unfinished&) = delete;
+    Unfinished& operator=(const Unfinished&) = delete;
+    ~Unfinished() {
+        for (Operation* operation : operations_) {
+            if (!is_finished_) {
+                table_.put_back(*operation);
+            }
+        }
+    }
+
+    void finish() noexcept { is_finished_ = true; }
+
+private:
+    TicketTable& table_;
+    std::vector<Operation*>& operations_;
+    bool is_finished_ = false;
+};
 
 Result<std::vector<Operation*>> TicketTable::create(std::span<Request> requests) {
     for (const auto& request : requests) {
@@ -127,49 +157,80 @@ Result<std::vector<Operation*>> TicketTable::create(std::span<Request> requests)
     std::vector<Operation*> operations;
     operations.reserve(requests.size());
     const std::lock_guard lock(mutex_);
+    Unfinished unfinished(*this, operations);
     for (auto& request : requests) {
         Operation& operation = take_free();
-        operation.name = &intern(std::move(request.name));
+        operations.push_back(&operation);
+        operation.name = &intern(request.process_set, std::move(request.name));
+        operation.process_set = request.process_set;
         operation.signature = std::move(request.signature);
         operation.in = request.in;
         operation.out = request.out;
         operation.allocates = !request.has_out;
+        operation.out_rows = request.out_rows;
         operation.state.store(kIdle, std::memory_order_relaxed);
-        operation.head = nullptr;
+        operation.leader = nullptr;
         operation.next = nullptr;
-        operations.push_back(&operation);
     }
+    join_groups(requests, operations);
+    unfinished.finish();
+    return operations;
+}
+
+void TicketTable::join_groups(std::span<const Request> requests,
+                              std::span<Operation* const> operations) {
     for (std::size_t index = 0; index < requests.size(); ++index) {
-        Operation& head = *operations[index];
-        if (head.head != nullptr) {
-            continue;  // a member of an earlier head
+        Operation& leader = *operations[index];
+        if (leader.leader != nullptr) {
+            continue;  // a member of an earlier leader's group
         }
-        head.head = &head;
+        leader.leader = &leader;
         std::string joined;
-        Operation* last = &head;
+        Operation* last = &leader;
         for (std::size_t other = index + 1; requests[index].group != 0 && other < requests.size();
              ++other) {
             if (requests[other].group == requests[index].group) {
                 joined += '\n' + operations[other]->name->text;
-                operations[other]->head = &head;
+                operations[other]->leader = &leader;
                 last->next = operations[other];
                 last = operations[other];
             }
         }
-        head.unit = &intern(head.name->text + joined);
-        for (Operation* member = head.next; member != nullptr; member = member->next) {
-            member->unit = head.unit;
-            ++head.unit->users;
+        leader.group = &intern(leader.process_set, leader.name->text + joined);
+        for (Operation* member = leader.next; member != nullptr; member = member->next) {
+            member->group = leader.group;
+            ++leader.group->users;
         }
     }
-    return operations;
+}
+
+Operation& TicketTable::create_neutral(const Signature& signature, ProcessSetEntry& set) {
+    auto memory = allocate_aligned(byte_count(signature));
+    const std::lock_guard lock(mutex_);
+    Operation& operation = take_free();
+    operation.is_neutral = true;
+    operation.name = nullptr;
+    operation.group = nullptr;
+    operation.leader = &operation;
+    operation.next = nullptr;
+    operation.set = &set;
+    set.users.fetch_add(1, std::memory_order_relaxed);
+    operation.process_set = set.set.id;
+    operation.signature = signature;
+    operation.allocates = false;
+    operation.owned = std::move(memory);
+    operation.in = operation.owned.get();
+    operation.out = operation.owned.get();
+    operation.failed = false;
+    operation.state.store(kReleased, std::memory_order_relaxed);
+    return operation;
 }
 
 Status TicketTable::claim(std::span<Operation* const> operations) {
     for (std::size_t index = 0; index < operations.size(); ++index) {
-        if (operations[index]->name->pending.exchange(true, std::memory_order_acquire)) {
+        if (operations[index]->name->is_pending.exchange(true, std::memory_order_acquire)) {
             for (std::size_t undo = 0; undo < index; ++undo) {
-                operations[undo]->name->pending.store(false, std::memory_order_release);
+                operations[undo]->name->is_pending.store(false, std::memory_order_release);
             }
             return Error{Errc::invalid_argument,
                          "a tensor named '" + operations[index]->name->text +
@@ -209,7 +270,12 @@ bool TicketTable::is_done(const Operation& operation) noexcept {
 }
 
 void TicketTable::complete(Operation& operation) {
-    operation.name->pending.store(false, std::memory_order_release);
+    if (operation.name != nullptr) {
+        operation.name->is_pending.store(false, std::memory_order_release);
+    }
+    if (operation.set != nullptr) {
+        ProcessSetTable::release(*std::exchange(operation.set, nullptr));
+    }
     // Copied before `done` is visible: after it, the owner may release and reuse the operation.
     Callback callback;
     Error error;
@@ -222,8 +288,10 @@ void TicketTable::complete(Operation& operation) {
         }
     } while (!operation.state.compare_exchange_weak(state, state | kDone, std::memory_order_acq_rel,
                                                     std::memory_order_acquire));
-    // One writer at a time, the baton's holder: no read-modify-write is needed.
-    completed_.store(completed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    // One writer at a time, the holder of the progress lock: no read-modify-write is needed.
+    if (!operation.is_neutral) {
+        completed_.store(completed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
     if ((state & kWaited) != 0) {
         futex_wake(operation.state);
     }
@@ -310,15 +378,23 @@ void TicketTable::recycle(Operation& operation) noexcept {
     operation.owned.reset();
     operation.callback = nullptr;
     operation.failed = false;
-    operation.of_plan = false;
+    operation.event = nullptr;
     const std::lock_guard lock(mutex_);
+    put_back(operation);
+}
+
+void TicketTable::put_back(Operation& operation) noexcept {
     // Generation first: from here on the old ticket is unknown. 0 is left out, so that no ticket is
     // 0 and none looks like a bare index.
     auto generation = operation.generation.load(std::memory_order_relaxed) + 1;
     operation.generation.store(generation == 0 ? 1 : generation, std::memory_order_release);
     operation.state.store(0, std::memory_order_relaxed);
-    drop_user(*operation.name);
-    drop_user(*operation.unit);
+    operation.is_neutral = false;
+    for (Name* name : {operation.name, operation.group}) {
+        if (name != nullptr) {
+            drop_user(*name);
+        }
+    }
     free_.push_back(&operation);
 }
 

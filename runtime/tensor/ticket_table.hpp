@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The door through which results leave the engine: every submitted operation has a ticket, callers
-// wait on it, the engine completes it.
+// Where results leave the engine: every submitted operation has a ticket, callers wait on it, the
+// engine completes it.
 #pragma once
 
 #include "collectives/base/deadline.hpp"
@@ -12,11 +12,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace hvd::rt {
@@ -53,7 +55,7 @@ public:
     [[nodiscard]] static bool is_done(const Operation& operation) noexcept;
 
     /// Ends one operation: success, or failure if `operation.failed`. The name may be used again
-    /// from here on. Thread: baton.
+    /// from here on. Thread: progress lock.
     void complete(Operation& operation);
 
     /// Operations completed so far. Thread: any.
@@ -64,7 +66,7 @@ public:
     /// Sleeps until the operation is done (true) or the deadline passes (false).
     [[nodiscard]] static bool wait(const Operation& operation, Deadline deadline) noexcept;
 
-    /// Wakes those who sleep in `wait_any`. Called once after a batch of `complete`. Thread: baton.
+    /// Wakes those who sleep in `wait_any`. Called once after a batch of `complete`. Thread: progress lock.
     void wake_any() noexcept;
 
     /// Changes after every batch of completions; read it before looking for finished tickets.
@@ -87,27 +89,46 @@ public:
     /// Errors: invalid_argument while one of them is pending.
     [[nodiscard]] Status discard(std::span<Operation* const> operations);
 
-    /// Ranks no longer have an agreed id for the name. Thread: baton.
+    /// Ranks no longer have a cache id for the name. Thread: progress lock.
     void uncache(Name& name);
+
+    /// An operation by which a rank that has joined takes part in `signature` of `set`: its input is
+    /// neutral, its result is thrown away, and completing it gives it back. Throws std::bad_alloc.
+    /// Thread: progress lock.
+    [[nodiscard]] Operation& create_neutral(const Signature& signature, ProcessSetEntry& set);
 
 private:
     static constexpr std::size_t kChunk = 256;
     static constexpr std::size_t kMaxChunks = 16384;
     using Chunk = std::array<Operation, kChunk>;
 
-    Operation& take_free();                // needs mutex_
-    Name& intern(std::string&& text);      // needs mutex_
-    void drop_user(Name& name) noexcept;   // needs mutex_
-    void recycle(Operation& op) noexcept;  // takes mutex_
+    Operation& take_free();                             // needs mutex_
+    Name& intern(int process_set, std::string&& text);  // needs mutex_
+    void join_groups(std::span<const Request> requests,
+                     std::span<Operation* const> operations);  // needs mutex_
+    void drop_user(Name& name) noexcept;                       // needs mutex_
+    void put_back(Operation& op) noexcept;                     // needs mutex_
+    void recycle(Operation& op) noexcept;                      // takes mutex_
+
+    class Unfinished;
 
     std::mutex mutex_;
-    std::unordered_map<std::string_view, std::unique_ptr<Name>> names_;  // guarded by mutex_
-    std::vector<Operation*> free_;                                       // guarded by mutex_
-    std::size_t chunk_count_ = 0;                                        // guarded by mutex_
+    /// A set and a text that lives in the Name.
+    using NameKey = std::pair<int, std::string_view>;
+    struct NameHash {
+        [[nodiscard]] std::size_t operator()(const NameKey& key) const noexcept {
+            return std::hash<std::string_view>{}(key.second) ^
+                   (static_cast<std::size_t>(key.first) * 0x9e3779b97f4a7c15);
+        }
+    };
+
+    std::unordered_map<NameKey, std::unique_ptr<Name>, NameHash> names_;  // guarded by mutex_
+    std::vector<Operation*> free_;                                        // guarded by mutex_
+    std::size_t chunk_count_ = 0;                                         // guarded by mutex_
     std::unique_ptr<std::array<std::atomic<Chunk*>, kMaxChunks>> chunks_;
 
     std::atomic<std::uint64_t> completed_{0};
-    std::uint64_t announced_ = 0;  // completed_ at the last wake_any. Thread: baton
+    std::uint64_t announced_ = 0;  // completed_ at the last wake_any. Thread: progress lock
     std::atomic<std::uint32_t> batches_{0};
     std::atomic<std::uint32_t> any_sleepers_{0};
 };

@@ -95,7 +95,8 @@ endfunction()
 # hvd_test(<name> SOURCES ... LIBS ... LABEL word [TIMEOUT seconds] [SERIAL])
 # One program per module; each TEST_CASE becomes one ctest entry. LABEL is one word: a list loses
 # the other properties in Catch2 2.13. SERIAL is for cases that measure time: nothing runs beside them.
-# TIMEOUT (10 s) is for the plain code; under sanitizers everything may take three times as long.
+# TIMEOUT (10 s) is for the plain code; under sanitizers, and in an emulator, everything may take three
+# times as long.
 function(hvd_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "LABEL;TIMEOUT" "SOURCES;LIBS")
   if(NOT arg_LABEL)
@@ -104,7 +105,7 @@ function(hvd_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 10)
   endif()
-  if(HVD_SANITIZE)
+  if(HVD_SANITIZE OR CMAKE_CROSSCOMPILING)
     math(EXPR arg_TIMEOUT "3 * ${arg_TIMEOUT}")
   endif()
   add_executable(${name} ${arg_SOURCES})

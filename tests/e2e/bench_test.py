@@ -30,7 +30,7 @@ def build(horovodrun: Path, root: Path) -> Path:
 @pytest.mark.parametrize("collective", ["allreduce", "allgather", "broadcast", "barrier"])
 def test_a_table_and_the_same_as_csv(launcher, bench, tmp_path, collective):
     file = tmp_path / "bench.csv"
-    flags = ("--collective", collective, "--max", "1K", "--iters", 20, "--csv", file)
+    flags = ("--collective", collective, "-e", "1K", "-n", 20, "--csv", file)
 
     job = launcher.run("-np", 2, bench, *flags)
 
@@ -52,10 +52,28 @@ def test_a_table_and_the_same_as_csv(launcher, bench, tmp_path, collective):
     )
 
 
+def test_the_table_as_json_has_the_lines_of_the_csv_file(launcher, bench, tmp_path):
+    csv_file, json_file = tmp_path / "bench.csv", tmp_path / "bench.json"
+    flags = ("-b", 8, "-e", 32, "-f", 2, "-n", 5, "-w", 1, "-o", "max", "-d", "double")
+
+    job = launcher.run("-np", 2, bench, *flags, "--csv", csv_file, "-J", json_file)
+
+    assert job.code == 0, job.err
+    table = json.loads(json_file.read_text())
+    assert (table["collective"], table["dtype"], table["op"]) == ("allreduce", "float64", "max")
+    assert table["ranks"] == 2
+    rows = list(csv.DictReader(csv_file.read_text().splitlines()))
+    assert [line["bytes"] for line in table["lines"]] == [8, 16, 32] * 2
+    columns = ("mode", "bytes", "time_us", "algbw", "busbw", "errors")
+    for line, row in zip(table["lines"], rows, strict=True):
+        assert [float(row[name]) for name in columns[1:]] == [line[name] for name in columns[1:]]
+        assert row["mode"] == line["mode"]
+
+
 def test_bandwidths_follow_from_bytes_and_time(launcher, bench, tmp_path):
     file = tmp_path / "bench.csv"
 
-    job = launcher.run("-np", 2, bench, "--min", "1M", "--max", "1M", "--iters", 3, "--csv", file)
+    job = launcher.run("-np", 2, bench, "-b", "1M", "-e", "1M", "-n", 3, "--csv", file)
 
     assert job.code == 0, job.err
     for row in csv.DictReader(file.read_text().splitlines()):
@@ -70,9 +88,9 @@ def test_what_the_benchmark_does_not_know_is_refused(bench, tmp_path):
         ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
         return ended.returncode, ended.stderr
 
-    assert run("--mode", "both") == (2, "hvd-bench: --mode 'both': expected loop or touch\n")
+    assert run("--mode", "both") == (2, "hvd-bench: --mode 'both': expected loop, touch\n")
     assert run("4M") == (2, "hvd-bench: '4M' is no flag; see hvd-bench --help\n")
-    code, error = run("--max", "4", "--csv", str(tmp_path / "none/bench.csv"))
+    code, error = run("-e", "4", "--csv", str(tmp_path / "none/bench.csv"))
     assert (code, error) == (1, f"hvd-bench: cannot write {tmp_path}/none/bench.csv\n")
 
 
@@ -94,6 +112,17 @@ def test_launch_measures_all_launchers(root, horovodrun, tmp_path):
     assert found["missing"] == []
     assert {"bare loop", "horovodrun", "hydra", "mpirun", "torchrun"} <= set(found["seconds"])
     assert all(seconds["1"][0] > 0 for seconds in found["seconds"].values())
+
+
+def test_allreduce_without_its_peer_names_the_command_that_builds_it(root, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/hvd-bench").touch()
+    command = [sys.executable, root / "tests/bench/allreduce", "--bin", tmp_path]
+
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    assert ended.returncode == 2
+    assert f"cmake --build {tmp_path} --target mpi_allreduce" in ended.stderr
 
 
 def test_allreduce_measures_open_mpi_too(root, build, tmp_path):

@@ -67,7 +67,7 @@ def test_an_ordinary_user_runs_a_job(as_nobody, installed):
     path = f"{installed}/bin:/usr/bin:/bin"
 
     ran = as_nobody("horovodrun", "-np", "2", "sh", "-c", "id -u; exit $HOROVOD_RANK", path=path)
-    bench = as_nobody("horovodrun", "-np", "2", "hvd-bench", "--max", "4096", path=path)
+    bench = as_nobody("horovodrun", "-np", "2", "hvd-bench", "-e", "4096", path=path)
 
     assert ran.returncode == 1, ran.stderr
     assert sorted(ran.stdout.split()) == [f"[{rank}]<stdout>:{NOBODY}" for rank in (0, 1)]

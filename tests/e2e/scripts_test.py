@@ -49,6 +49,16 @@ def test_the_tree_keeps_to_its_layers(root):
             '#include "collectives/self/factory.hpp"',
             "collectives/shm may not use collectives/self",
         ),
+        (
+            "collectives/transport/tcp/a.cpp",
+            '#include "collectives/rendezvous/tcp/session.hpp"',
+            "collectives/transport/tcp may not use collectives/rendezvous/tcp",
+        ),
+        (
+            "launcher/remote/ssh/a.cpp",
+            '#include "launcher/cli/options.hpp"',
+            "launcher/remote may not use launcher/cli",
+        ),
         ("launcher/cli/a.cpp", "#include <hvd/hvd.h>", "may not use runtime/include"),
         ("launcher/cli/a.cpp", '#include "options.hpp"', "does not start at the root"),
         ("launcher/cli/a.cpp", "#include <launcher/cli/a.hpp>", "is first-party"),
@@ -56,7 +66,7 @@ def test_the_tree_keeps_to_its_layers(root):
     ],
 )
 def test_an_include_against_the_flow_is_named(root, tree, file, line, reason):
-    (tree / file).parent.mkdir(exist_ok=True)
+    (tree / file).parent.mkdir(parents=True, exist_ok=True)
     (tree / file).write_text(f"{line}\n")
 
     result = check_layers(root, tree)

@@ -3,8 +3,8 @@
 // The agent's socket, from both sides, and the packets of a local meeting: whatever arrives, the
 // readers neither crash nor accept a message that encodes to other bytes.
 #include "collectives/base/assert.hpp"
-#include "collectives/rendezvous/local_messages.hpp"
-#include "collectives/rendezvous/protocol.hpp"
+#include "collectives/launch_contract/agent_protocol.hpp"
+#include "collectives/transport/shm/join_messages.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -46,8 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t cut = bytes.empty() ? 0 : data[0] % bytes.size();
     read_frames<RankMessage>(bytes, cut);
     read_frames<AgentMessage>(bytes, cut);
-    if (const auto message = local_message::decode(bytes)) {
-        const auto again = local_message::encode(*message);
+    if (const auto message = join_message::decode(bytes)) {
+        const auto again = join_message::encode(*message);
         HVD_ASSERT(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()),
                    "a packet encodes to the bytes it came from");
     }

@@ -9,7 +9,7 @@
 // constructor be used; a test checks that nothing is missing here. Whatever is not as usual
 // before the agent has taken the claim is left to the ordinary start, which does the same again and
 // says what was wrong.
-#include "collectives/rendezvous/mpi_job.hpp"
+#include "collectives/launch_contract/mpi_job.hpp"
 #include "launcher/agent/early/death_signal.hpp"
 #include "launcher/agent/early/raw_calls.hpp"
 #include "launcher/agent/early/words.hpp"

@@ -77,7 +77,7 @@ constexpr std::optional<int> number_of(const char* text, std::size_t size) noexc
     return number;
 }
 
-/// Where HOROVOD_MPI_JOB (collectives/rendezvous/mpi_job) plans a rank.
+/// Where HOROVOD_MPI_JOB (collectives/launch_contract/mpi_job) plans a rank.
 struct Place {
     const char* job_id = nullptr;
     std::size_t job_id_size = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/join/door.hpp"
 
-#include "collectives/net/keep_alive.hpp"
-#include "collectives/net/port_holder.hpp"
+#include "collectives/transport/tcp/keep_alive.hpp"
+#include "collectives/transport/tcp/port_holder.hpp"
 #include "launcher/net/io_thread.hpp"
 #include "launcher/plan/gpu_shares.hpp"
 #include "launcher/remote/open_files.hpp"

@@ -40,18 +40,35 @@ typedef enum hvd_op {
     HVD_ALLREDUCE = 0,
     HVD_ALLGATHER = 1, /* along the first dimension, which may differ between ranks */
     HVD_BROADCAST = 2,
-    HVD_BARRIER = 3 /* no tensors: in and out are NULL */
+    HVD_BARRIER = 3,  /* no tensors: in and out are NULL */
+    HVD_ALLTOALL = 4, /* rows of the first dimension go to every rank of the set, see splits */
+    /* The ranks' tensors are reduced, and each rank of the set gets a share of the rows of the
+     * first dimension: with r rows and n ranks, the first r % n ranks get r / n + 1, the others r /
+     * n. */
+    HVD_REDUCESCATTER = 5,
+    /* No tensors. This rank has no more input: until all ranks of the world have joined, it takes
+     * part in the allreduces of others with the reduction's neutral element. Ends when all ranks
+     * have joined; hvd_result gives a 0-d int32 tensor, the rank that joined last. */
+    HVD_JOIN = 6
 } hvd_op;
 
 /* HVD_AVERAGE of integers divides the sum once, towards zero. Of bool, HVD_SUM and HVD_MAX are
- * "or", HVD_PRODUCT and HVD_MIN are "and"; HVD_AVERAGE is refused. */
+ * "or", HVD_PRODUCT and HVD_MIN are "and"; HVD_AVERAGE is refused. HVD_ADASUM is for allreduce of
+ * floating-point tensors, each of which is combined by itself, also in a group. */
 typedef enum hvd_reduce_op {
     HVD_AVERAGE = 0,
     HVD_SUM = 1,
     HVD_MIN = 2,
     HVD_MAX = 3,
-    HVD_PRODUCT = 4
+    HVD_PRODUCT = 4,
+    HVD_ADASUM = 5
 } hvd_reduce_op;
+
+/* What HVD_AVERAGE divides by while ranks have joined (HVD_JOIN). */
+typedef enum hvd_average_over {
+    HVD_OVER_ALL = 0,         /* the number of ranks of the set */
+    HVD_OVER_CONTRIBUTING = 1 /* the number of those that have not joined */
+} hvd_average_over;
 
 /* float16 and bfloat16 are summed in float32 and rounded once. */
 typedef enum hvd_dtype {
@@ -97,13 +114,32 @@ typedef struct hvd_context hvd_context;
 typedef uint64_t hvd_ticket; /* one submitted operation; 0 is never a ticket */
 typedef struct hvd_plan hvd_plan;
 
-/* `struct_size` is sizeof the struct the caller was compiled with, in every struct below. */
+/* `struct_size` is sizeof the struct the caller was compiled with, in every struct below. A struct
+ * of an older header is read as if the missing fields were 0, and only the fields that it has are
+ * written. A struct of a newer header is taken when it is at most 4096 bytes and everything that
+ * this library does not know is 0, also where it is to be filled; otherwise it is refused
+ * (HVD_UNSUPPORTED for a field that is set). `reserved` fields are 0. */
+
+/* Some ranks of the world, which run operations among themselves. */
+typedef struct hvd_process_set {
+    size_t struct_size;
+    const int32_t* ranks; /* `count` different ranks of the world, in any order */
+    size_t count;
+    const void* mpi_comm; /* or: address of an MPI_Comm whose members are the set; NULL: `ranks` */
+} hvd_process_set;
 
 typedef struct hvd_init_options {
     size_t struct_size;
     int64_t timeout_ms;   /* for finding the other ranks; 0: HOROVOD_START_TIMEOUT, else 30 s */
     const void* mpi_comm; /* address of an MPI_Comm, all whose ranks call: the world is theirs;
                              NULL: that of the launcher */
+    /* Sets that exist when hvd_init returns, with the ids 1, 2, ... in this order; the same on
+     * every rank. As in an array of requests, the struct_size of the first is that of all. */
+    const hvd_process_set* process_sets;
+    size_t process_set_count;
+    int32_t dynamic_process_sets; /* 1: hvd_process_set_add and _remove work; 0: they work where
+                                     HOROVOD_DYNAMIC_PROCESS_SETS says so */
+    int32_t reserved;
 } hvd_init_options;
 
 typedef struct hvd_topology {
@@ -127,23 +163,35 @@ typedef struct hvd_tensor {
     int32_t device_type; /* hvd_device_type */
     int32_t device_index;
     void* stream; /* stream on which `data` becomes ready; NULL on the host */
+    void* event;  /* of a device: after which `data` is ready, instead of `stream`; of a result: the
+                     event that completes when it is. NULL on the host */
 } hvd_tensor;
 
 /* allreduce, broadcast: `out` has the shape and dtype of `in` and may be the same memory; NULL lets
- * the runtime allocate it (hvd_result). allgather: `out` is NULL, the result's first dimension is
- * the sum of the ranks'. Shapes and strides are copied; the memory behind `data` is not. */
+ * the library allocate it, 64-byte aligned (hvd_result). allgather, alltoall: `out` is NULL; the
+ * result's first dimension is the sum of what the ranks send here. reducescatter: as allreduce, but
+ * `out` has this rank's share of the rows. Shapes, strides and splits are copied; the memory behind
+ * `data` is not. A tensor has at most 255 dimensions.
+ * The struct_size of an array's first request is that of all. A call takes at most 4194304. */
 typedef struct hvd_request {
     size_t struct_size;
     const char* name; /* the same on every rank; not while an operation of that name is pending */
     const hvd_tensor* in;
     const hvd_tensor* out;
-    double prescale;     /* every input is multiplied by it; 1 leaves it alone */
-    double postscale;    /* the result is multiplied by it; 1 leaves it alone */
-    uint64_t group;      /* not 0: requests of one call with this number complete as a unit */
-    int32_t op;          /* hvd_op */
-    int32_t reduce_op;   /* hvd_reduce_op, for allreduce */
-    int32_t root;        /* broadcast: the rank whose tensor everybody gets */
-    int32_t process_set; /* 0, the world */
+    double prescale;   /* every input is multiplied by it; 1 leaves it alone */
+    double postscale;  /* the result is multiplied by it; 1 leaves it alone */
+    uint64_t group;    /* not 0: requests of one call with this number complete as a unit */
+    int32_t op;        /* hvd_op */
+    int32_t reduce_op; /* hvd_reduce_op, for allreduce and reducescatter */
+    int32_t root;      /* broadcast: the rank whose tensor everybody gets; a rank of the world, also
+                          in a process set */
+    int32_t process_set; /* id of a set that this rank is a member of; 0: the world */
+    /* alltoall: how many rows of the first dimension each rank of the set gets, in ascending order
+     * of ranks. Their sum may be less than the first dimension. NULL: equal shares of all rows. */
+    const int64_t* splits;
+    size_t split_count;   /* 0 without splits, else the number of ranks of the set */
+    int32_t average_over; /* hvd_average_over */
+    int32_t reserved;
 } hvd_request;
 
 /* What this rank has done since hvd_init. Only ever rises. */
@@ -157,7 +205,7 @@ typedef struct hvd_counters {
     uint64_t collectives;      /* messages that the backends ran, after fusion */
     uint64_t collective_bytes; /* bytes that this rank put into them */
     uint64_t engine_wakeups;   /* how often the engine's thread woke up */
-    uint64_t baton_takeovers;  /* how often a waiting caller drove the engine itself */
+    uint64_t caller_progress;  /* how often a waiting caller drove the engine itself */
 } hvd_counters;
 
 /* "0.29.0". Never NULL. */
@@ -220,9 +268,13 @@ HVD_API hvd_status hvd_wait_any(hvd_context* context,
                                 size_t* index);
 
 /* Calls `done(argument, status, message)` once when the ticket ends, on the engine's thread or, if
- * it has ended already, on this one. `message` is valid during the call. The callback must not
- * block and must not call hvd_wait; it may submit, and it may release the ticket. One callback a
- * ticket. */
+ * it has ended already, on this one. `message` is valid during the call. One callback a ticket.
+ * The callback must not block. It may submit, start plans and release tickets, this one too. What
+ * waits is refused there with HVD_INVALID_ARGUMENT, and submits nothing: hvd_wait for what is
+ * pending, hvd_wait_any, hvd_run, hvd_plan_wait, hvd_plan_run, hvd_process_set_add and _remove,
+ * hvd_shutdown, and hvd_init unless there is a world, whose context it gives.
+ * A C++ exception that leaves the callback ends there and is logged. The operation had ended before
+ * the call, on all ranks: its status and its result stand, and hvd_on_complete returns HVD_OK. */
 typedef void (*hvd_callback)(void* argument, hvd_status status, const char* message);
 HVD_API hvd_status hvd_on_complete(hvd_context* context,
                                    hvd_ticket ticket,
@@ -232,6 +284,14 @@ HVD_API hvd_status hvd_on_complete(hvd_context* context,
 /* The output tensor of an operation that ended with HVD_OK. `tensor->shape` and, where the runtime
  * allocated it, `tensor->data` are valid until hvd_release. */
 HVD_API hvd_status hvd_result(hvd_context* context, hvd_ticket ticket, hvd_tensor* tensor);
+
+/* Of an alltoall that ended with HVD_OK: `count` numbers of rows, one for each rank of its set in
+ * ascending order, that this rank received. `splits` is valid until hvd_release.
+ * Errors: HVD_INVALID_ARGUMENT (another operation, or not ended with HVD_OK). */
+HVD_API hvd_status hvd_received_splits(hvd_context* context,
+                                       hvd_ticket ticket,
+                                       const int64_t** splits,
+                                       size_t* count);
 
 /* Every ticket needs it exactly once. Before the end it means: release when done. */
 HVD_API hvd_status hvd_release(hvd_context* context, hvd_ticket ticket);
@@ -261,9 +321,46 @@ HVD_API hvd_status hvd_plan_result(hvd_context* context,
 HVD_API hvd_status hvd_plan_free(hvd_context* context, hvd_plan* plan);
 
 /* Memory that collectives can use without a copy where the backend allows it; 64-byte aligned.
- * hvd_alloc stores NULL and returns HVD_OK for 0 bytes. */
+ * hvd_alloc stores NULL and returns HVD_OK for 0 bytes, and stores NULL where it fails. */
 HVD_API hvd_status hvd_alloc(hvd_context* context, size_t bytes, void** memory);
 HVD_API hvd_status hvd_free(hvd_context* context, void* memory);
+
+/* Makes a process set. Every rank of the world calls it with the same members, in the same order of
+ * calls, also the ranks that are none; blocks until all have, for at most `timeout_ms` (negative:
+ * no limit). Stores the id, which is the same on every rank. Errors: HVD_INVALID_ARGUMENT (no
+ * ranks, a rank that is not in the world or is named twice, or a set of these ranks exists: its id
+ * is stored then), HVD_UNSUPPORTED (sets are not dynamic, see hvd_init_options), HVD_MISMATCH (the
+ * ranks disagree about the members), HVD_IN_PROGRESS (the limit passed first; the addition stays
+ * pending, and the same call waits for it again). */
+HVD_API hvd_status hvd_process_set_add(hvd_context* context,
+                                       const hvd_process_set* members,
+                                       int64_t timeout_ms,
+                                       int32_t* id);
+
+/* Ends a process set: what all its ranks have agreed on still finishes, everything else in it
+ * fails. Every rank of the world calls it; otherwise as hvd_process_set_add. Set 0 is refused. */
+HVD_API hvd_status hvd_process_set_remove(hvd_context* context, int32_t id, int64_t timeout_ms);
+
+/* The ids of all process sets, ascending; the first is 0, the world. Stores how many there are in
+ * `count` and at most `capacity` of them in `ids`, which may be NULL if `capacity` is 0. */
+HVD_API hvd_status hvd_process_set_ids(hvd_context* context,
+                                       int32_t* ids,
+                                       size_t capacity,
+                                       size_t* count);
+
+/* The ranks of a set, as ranks of the world, ascending; also on ranks that are no members. `ranks`,
+ * `capacity` and `count` as in hvd_process_set_ids. Errors: HVD_INVALID_ARGUMENT (no such set). */
+HVD_API hvd_status hvd_process_set_ranks(hvd_context* context,
+                                         int32_t id,
+                                         int32_t* ranks,
+                                         size_t capacity,
+                                         size_t* count);
+
+/* Writes what this rank does to the file `path`, which is replaced, as JSON of Chrome's trace
+ * viewer and Perfetto, until hvd_timeline_stop. `mark_cycles` is 1 to mark the engine's cycles too.
+ * Errors: HVD_INVALID_ARGUMENT (the file cannot be written, or a timeline is being written). */
+HVD_API hvd_status hvd_timeline_start(hvd_context* context, const char* path, int32_t mark_cycles);
+HVD_API hvd_status hvd_timeline_stop(hvd_context* context);
 
 HVD_API hvd_status hvd_counters_of(hvd_context* context, hvd_counters* counters);
 

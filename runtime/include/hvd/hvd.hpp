@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "hvd/hvd.h"
+#include "hvd/request.hpp"
 
 namespace hvd {
 
@@ -37,141 +38,6 @@ public:
 private:
     hvd_status status_;
     std::string message_;
-};
-
-enum class ReduceOp : std::int32_t {
-    average = HVD_AVERAGE,
-    sum = HVD_SUM,
-    min = HVD_MIN,
-    max = HVD_MAX,
-    product = HVD_PRODUCT,
-};
-
-/// 16-bit floating-point numbers as their bits; C++20 has no types for them.
-struct Float16 {
-    std::uint16_t bits;
-};
-struct BFloat16 {
-    std::uint16_t bits;
-};
-
-/// The hvd_dtype of T, or -1.
-template <class T>
-[[nodiscard]] constexpr std::int32_t dtype_of() noexcept {
-    using U = std::remove_cv_t<T>;
-    if constexpr (std::is_same_v<U, bool>) {
-        return HVD_BOOL;
-    } else if constexpr (std::is_same_v<U, Float16>) {
-        return HVD_FLOAT16;
-    } else if constexpr (std::is_same_v<U, BFloat16>) {
-        return HVD_BFLOAT16;
-    } else if constexpr (std::is_same_v<U, float>) {
-        return HVD_FLOAT32;
-    } else if constexpr (std::is_same_v<U, double>) {
-        return HVD_FLOAT64;
-    } else if constexpr (std::is_integral_v<U>) {
-        constexpr bool kSigned = std::is_signed_v<U>;
-        switch (sizeof(U)) {
-            case 1: return kSigned ? HVD_INT8 : HVD_UINT8;
-            case 2: return kSigned ? HVD_INT16 : HVD_UINT16;
-            case 4: return kSigned ? HVD_INT32 : HVD_UINT32;
-            case 8: return kSigned ? HVD_INT64 : HVD_UINT64;
-            default: return -1;
-        }
-    } else {
-        return -1;
-    }
-}
-
-template <class T>
-concept Element = dtype_of<T>()
->= 0;
-
-/// How an allreduce reduces.
-struct Reduction {
-    ReduceOp op = ReduceOp::average;
-    double prescale = 1;   // of every input
-    double postscale = 1;  // of the result
-};
-
-/// One operation for World::submit or a Plan: values that must stay valid until it has ended.
-class Request {
-public:
-    /// The result takes the place of `data`.
-    template <Element T>
-    [[nodiscard]] static Request allreduce(std::string name,
-                                           std::span<T> data,
-                                           Reduction reduction = {}) {
-        Request request(std::move(name), HVD_ALLREDUCE, data);
-        request.reduce_op_ = static_cast<std::int32_t>(reduction.op);
-        request.prescale_ = reduction.prescale;
-        request.postscale_ = reduction.postscale;
-        return request;
-    }
-
-    /// Rank `root`'s values take the place of everybody's.
-    template <Element T>
-    [[nodiscard]] static Request broadcast(std::string name, std::span<T> data, int root) {
-        Request request(std::move(name), HVD_BROADCAST, data);
-        request.root_ = root;
-        return request;
-    }
-
-    /// The result has its own memory: World::result.
-    template <Element T>
-    [[nodiscard]] static Request allgather(std::string name, std::span<T> data) {
-        Request request(std::move(name), HVD_ALLGATHER, data);
-        request.in_place_ = false;
-        return request;
-    }
-
-    [[nodiscard]] static Request barrier(std::string name) {
-        Request request(std::move(name), HVD_BARRIER, std::span<float>());
-        request.has_tensor_ = false;
-        return request;
-    }
-
-    /// Calls `use` with the request as the C ABI wants it, which is valid during that call.
-    template <class Use>
-    static auto with_raw(std::span<const Request> requests, const Use& use) {
-        std::vector<hvd_tensor> tensors(requests.size());
-        std::vector<hvd_request> raw(requests.size());
-        for (std::size_t index = 0; index < requests.size(); ++index) {
-            const Request& from = requests[index];
-            tensors[index] =
-                hvd_tensor{sizeof(hvd_tensor), from.data_, &from.count_, nullptr, 1, from.dtype_,
-                           HVD_HOST,           0,          nullptr};
-            const hvd_tensor* tensor = from.has_tensor_ ? &tensors[index] : nullptr;
-            raw[index] = hvd_request{
-                sizeof(hvd_request), from.name_.c_str(), tensor, from.in_place_ ? tensor : nullptr,
-                from.prescale_,      from.postscale_,    0,      from.op_,
-                from.reduce_op_,     from.root_,         0};
-        }
-        return use(std::span<const hvd_request>(raw));
-    }
-
-private:
-    template <class T>
-    Request(std::string name, hvd_op op, std::span<T> data)
-        : name_(std::move(name)),
-          // The C type has no const; only allgather takes const data, and it writes nothing.
-          // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
-          data_(const_cast<std::remove_const_t<T>*>(data.data())),
-          count_(static_cast<std::int64_t>(data.size())),
-          dtype_(dtype_of<T>()),
-          op_(op) {}
-
-    std::string name_;
-    void* data_;
-    std::int64_t count_;
-    std::int32_t dtype_;
-    std::int32_t op_;
-    std::int32_t reduce_op_ = HVD_SUM;
-    std::int32_t root_ = 0;
-    double prescale_ = 1;
-    double postscale_ = 1;
-    bool has_tensor_ = true;
-    bool in_place_ = true;
 };
 
 namespace detail {
@@ -242,6 +108,15 @@ public:
         return {static_cast<T*>(tensor.data), count};
     }
 
+    /// How many elements each rank of the set has sent here, of an alltoall that has ended; valid
+    /// as long as this object.
+    [[nodiscard]] std::span<const std::int64_t> received_splits() const {
+        const std::int64_t* splits = nullptr;
+        std::size_t count = 0;
+        detail::check(hvd_received_splits(context_, ticket_, &splits, &count));
+        return {splits, count};
+    }
+
 private:
     hvd_context* context_;
     hvd_ticket ticket_;
@@ -281,12 +156,27 @@ private:
     hvd_plan* plan_ = nullptr;
 };
 
+/// How a process joins the world; the same on every rank, but for the limit.
+struct InitOptions {
+    std::optional<std::chrono::milliseconds> limit;
+    std::vector<std::vector<std::int32_t>> process_sets;  // by their ranks: ids 1, 2, ...
+    bool dynamic_process_sets = false;                    // more may be added and removed later
+};
+
 /// This process's membership in the world. It leaves when the object ends.
 class World {
 public:
-    explicit World(std::optional<std::chrono::milliseconds> limit = {}) {
-        const hvd_init_options options{sizeof(hvd_init_options), limit ? limit->count() : 0,
-                                       nullptr};
+    explicit World(const InitOptions& wanted = {}) {
+        std::vector<hvd_process_set> sets;
+        for (const auto& ranks : wanted.process_sets) {
+            sets.push_back(raw_set(ranks));
+        }
+        hvd_init_options options{};
+        options.struct_size = sizeof options;
+        options.timeout_ms = wanted.limit ? wanted.limit->count() : 0;
+        options.process_sets = sets.data();
+        options.process_set_count = sets.size();
+        options.dynamic_process_sets = wanted.dynamic_process_sets ? 1 : 0;
         detail::check(hvd_init(&options, &context_));
         topology_.struct_size = sizeof topology_;
         detail::check(hvd_topology_of(context_, &topology_));
@@ -340,21 +230,76 @@ public:
     [[nodiscard]] Plan plan(const Request& request) { return {context_, std::span(&request, 1)}; }
 
     template <Element T>
-    void allreduce(std::string name, std::span<T> data, Reduction reduction = {}) {
-        run(Request::allreduce(std::move(name), data, reduction));
+    void allreduce(std::string name,
+                   std::span<T> data,
+                   Reduction reduction = {},
+                   ProcessSet set = {}) {
+        run(Request::allreduce(std::move(name), data, reduction).in(set));
     }
     template <Element T>
-    void broadcast(std::string name, std::span<T> data, int root) {
-        run(Request::broadcast(std::move(name), data, root));
+    void broadcast(std::string name, std::span<T> data, int root, ProcessSet set = {}) {
+        run(Request::broadcast(std::move(name), data, root).in(set));
     }
     template <Element T>
     [[nodiscard]] std::vector<std::remove_const_t<T>> allgather(std::string name,
-                                                                std::span<T> data) {
-        const auto pending = run(Request::allgather(std::move(name), data));
-        const auto all = pending.template result<std::remove_const_t<T>>();
-        return {all.begin(), all.end()};
+                                                                std::span<T> data,
+                                                                ProcessSet set = {}) {
+        return result_of<T>(Request::allgather(std::move(name), data).in(set));
     }
-    void barrier(std::string name = "barrier") { run(Request::barrier(std::move(name))); }
+    template <Element T>
+    [[nodiscard]] std::vector<std::remove_const_t<T>> alltoall(
+        std::string name,
+        std::span<T> data,
+        std::span<const std::int64_t> splits = {},
+        ProcessSet set = {}) {
+        return result_of<T>(Request::alltoall(std::move(name), data, splits).in(set));
+    }
+    template <Element T>
+    [[nodiscard]] std::vector<std::remove_const_t<T>> reducescatter(std::string name,
+                                                                    std::span<T> data,
+                                                                    Reduction reduction = {},
+                                                                    ProcessSet set = {}) {
+        return result_of<T>(Request::reducescatter(std::move(name), data, reduction).in(set));
+    }
+    void barrier(std::string name = "barrier", ProcessSet set = {}) {
+        run(Request::barrier(std::move(name)).in(set));
+    }
+
+    /// Waits until all ranks have joined, and takes part in what they reduce meanwhile. The rank
+    /// that joined last.
+    int join(std::string name = "join") {
+        return result_of<std::int32_t>(Request::join(std::move(name))).front();
+    }
+
+    /// Every rank of the world makes the same calls, also one that is no member. Blocks.
+    [[nodiscard]] ProcessSet add_process_set(std::span<const std::int32_t> ranks) {
+        const auto members = raw_set(ranks);
+        ProcessSet set;
+        detail::check(hvd_process_set_add(context_, &members, -1, &set.id));
+        return set;
+    }
+    void remove_process_set(ProcessSet set) {
+        detail::check(hvd_process_set_remove(context_, set.id, -1));
+    }
+
+    /// The world is the first.
+    [[nodiscard]] std::vector<ProcessSet> process_sets() const {
+        const auto ids = numbers([&](std::int32_t* place, std::size_t room, std::size_t* count) {
+            return hvd_process_set_ids(context_, place, room, count);
+        });
+        std::vector<ProcessSet> sets;
+        for (const auto id : ids) {
+            sets.push_back({id});
+        }
+        return sets;
+    }
+
+    /// The ranks of a set, ascending.
+    [[nodiscard]] std::vector<std::int32_t> ranks_of(ProcessSet set) const {
+        return numbers([&](std::int32_t* place, std::size_t room, std::size_t* count) {
+            return hvd_process_set_ranks(context_, set.id, place, room, count);
+        });
+    }
 
     [[nodiscard]] hvd_context* context() const noexcept { return context_; }
 
@@ -368,13 +313,46 @@ private:
         return pending;
     }
 
+    template <class T>
+    [[nodiscard]] std::vector<std::remove_const_t<T>> result_of(const Request& request) {
+        const auto pending = run(request);
+        const auto all = pending.template result<std::remove_const_t<T>>();
+        return {all.begin(), all.end()};
+    }
+
+    [[nodiscard]] static hvd_process_set raw_set(std::span<const std::int32_t> ranks) {
+        hvd_process_set set{};
+        set.struct_size = sizeof set;
+        set.ranks = ranks.data();
+        set.count = ranks.size();
+        return set;
+    }
+
+    /// All that `ask` has, however many become known meanwhile.
+    template <class Ask>
+    [[nodiscard]] static std::vector<std::int32_t> numbers(const Ask& ask) {
+        std::vector<std::int32_t> all;
+        std::size_t count = 0;
+        do {
+            all.resize(count);
+            detail::check(ask(all.data(), all.size(), &count));
+        } while (count > all.size());
+        all.resize(count);
+        return all;
+    }
+
     hvd_context* context_ = nullptr;
     hvd_topology topology_{};
 };
 
 /// Joins the world that the launcher made; without one, a world of one.
-[[nodiscard]] inline World init(std::optional<std::chrono::milliseconds> limit = {}) {
-    return World(limit);
+[[nodiscard]] inline World init(const InitOptions& options = {}) {
+    return World(options);
+}
+[[nodiscard]] inline World init(std::chrono::milliseconds limit) {
+    InitOptions options;
+    options.limit = limit;
+    return World(options);
 }
 
 }  // namespace hvd

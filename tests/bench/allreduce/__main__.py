@@ -23,6 +23,7 @@ from pathlib import Path
 TIMEOUT_S = 300
 GOAL = 2.0  # times Open MPI, up to GOAL_BYTES
 GOAL_BYTES = 1 << 20
+PEER = "mpi_allreduce"
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -59,9 +60,9 @@ def compare(arguments: argparse.Namespace, mode: str, folder: Path) -> list[dict
         "--csv",
         str(ours_csv),
     ]
-    ours += ["--min", sizes[0], "--max", sizes[1], "--factor", sizes[2]]
+    ours += ["-b", sizes[0], "-e", sizes[1], "-f", sizes[2]]
     theirs = [
-        str(arguments.bin / "tests" / "mpi_allreduce"),
+        str(arguments.bin / "tests" / PEER),
         *sizes,
         mode,
         str(theirs_csv),
@@ -84,8 +85,23 @@ def compare(arguments: argparse.Namespace, mode: str, folder: Path) -> list[dict
     return rows
 
 
+def missing(folder: Path) -> str:
+    """What is not built, and how to build it; empty if nothing is missing."""
+    for program, target in (("bin/hvd-bench", "hvd-bench"), (f"tests/{PEER}", PEER)):
+        if not (folder / program).is_file():
+            return (
+                f"{folder / program} is missing: build it by "
+                f"`cmake --build {folder} --target {target}` (after `cmake --preset release`; "
+                f"{PEER} needs Debian's libopenmpi-dev)"
+            )
+    return ""
+
+
 def main() -> int:
     arguments = parse_arguments()
+    if problem := missing(arguments.bin):
+        print(f"tests/bench/allreduce: {problem}", file=sys.stderr)
+        return 2
     rows = []
     print(f"{'bytes':>10} {'mode':>6} {'horovod us':>12} {'openmpi us':>12} {'ratio':>7}")
     with tempfile.TemporaryDirectory() as folder:

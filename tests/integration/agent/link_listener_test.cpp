@@ -4,7 +4,7 @@
 // their own, are in tests/e2e/hosts.
 #include "launcher/agent/link_listener.hpp"
 
-#include "collectives/net/address.hpp"
+#include "collectives/transport/tcp/address.hpp"
 #include "launcher/agent/link_protocol.hpp"
 #include "tests/support/test_main.hpp"
 
@@ -46,7 +46,7 @@ std::string secret() {
 struct Scene {
     EventLoop loop;
     LinkListener listener{loop};
-    net::Endpoint endpoint;
+    net::ListenAddress endpoint;
     bool is_there = false;
 
     Scene() {

@@ -2,8 +2,8 @@
 //
 // The agent's socket, seen by ranks (this program again, as `integration_agent_rank MODE`) and by
 // strangers (this process, which is no descendant of a rank).
+#include "collectives/base/unix_socket.hpp"
 #include "collectives/rendezvous/agent_store.hpp"
-#include "collectives/rendezvous/unix_socket.hpp"
 #include "tests/integration/agent/agent_client.hpp"
 
 #include <catch2/catch.hpp>
@@ -74,10 +74,10 @@ private:
 
 /// What the agent answers to these bytes before it closes, from a process that is no rank.
 std::string answer_to_stranger(const std::string& socket_name, std::span<const std::byte> bytes) {
-    auto socket = coll::connect_abstract(socket_name, SOCK_STREAM, Deadline::in(5s));
+    auto socket = connect_abstract(socket_name, SOCK_STREAM, Deadline::in(5s));
     REQUIRE(socket);
     REQUIRE(*socket);
-    REQUIRE(coll::send_all(socket->get(), bytes, Deadline::in(5s)));
+    REQUIRE(send_all(socket->get(), bytes, Deadline::in(5s)));
     std::string answer;
     while (true) {
         pollfd ready{.fd = socket->get(), .events = POLLIN, .revents = 0};
@@ -200,7 +200,7 @@ TEST_CASE("strangers and garbage cost only their own connection") {
     CHECK_THAT(answer_to_stranger(name, hello(job_id(), 0)), Catch::Contains("is not rank 0"));
     std::vector<UniqueFd> silent;
     for (int count = 0; count < 200; ++count) {
-        silent.push_back(coll::connect_abstract(name, SOCK_STREAM, Deadline::in(5s)).value());
+        silent.push_back(connect_abstract(name, SOCK_STREAM, Deadline::in(5s)).value());
     }
 
     client.send(wire::Input{.bytes = {std::byte{'\n'}}});

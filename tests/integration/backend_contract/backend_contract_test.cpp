@@ -3,6 +3,7 @@
 // The contract of Backend: one file of cases, run for each backend at world sizes 1, 2, 3, 4 and 7
 // with forked ranks, and at 2 and 4 with ranks that are threads.
 #include "tests/integration/backend_contract/contract.hpp"
+#include "tests/integration/backend_contract/operations.hpp"
 #include "tests/support/exact_data.hpp"
 
 #include <catch2/catch.hpp>
@@ -25,8 +26,6 @@ using coll::Task;
 constexpr std::size_t kLine = 60;
 constexpr std::size_t kSmall = 4096;
 constexpr std::size_t kChunk = std::size_t{64} << 10;
-
-using Runner = void (*)(ContractRank&, const Task&);
 
 enum class Place { in_place, out_of_place };
 

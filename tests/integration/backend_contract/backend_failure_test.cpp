@@ -46,18 +46,18 @@ void pend_until(Work& work, Condition holds) {
     }
 }
 
-/// Aborts the backend; the work and everything later must say so.
+/// Aborts the communicator; the work and everything later must say so.
 void expect_abort(ContractRank& self, Work& work, const Task& task) {
     const Error cause{Errc::unavailable, "rank " + std::to_string(self.size - 1) + " died"};
-    self.backend.abort(cause);
+    self.communicator.abort(cause);
     for (int again = 0; again < 2; ++again) {
         const auto progress = work.poll();
         expect(!progress.has_value() && progress.error() == cause,
                "an aborted task does not fail with the cause");
     }
-    const auto later = self.backend.start(task);
+    const auto later = self.communicator.start(task);
     expect(!later.has_value() && later.error().code == Errc::aborted,
-           "a broken backend starts a task");
+           "a broken communicator starts a task");
 }
 
 /// The last rank is killed while the others wait for it.
@@ -72,7 +72,7 @@ void survive_a_killed_rank(ContractRank& self, std::size_t elements) {
     if (self.rank == self.size - 1) {
         (void)::kill(::getpid(), SIGKILL);
     }
-    const auto work = self.backend.start(allreduce_of(data));
+    const auto work = self.communicator.start(allreduce_of(data));
     expect(work.has_value(), "a task does not start");
     const auto deadline = Deadline::in(3s);  // more ranks than processors
     pend_until(**work, [&] {
@@ -110,7 +110,7 @@ void survive_an_expired_deadline(ContractRank& self) {
         return;
     }
     std::vector<float> data(10'000, 1);
-    const auto work = self.backend.start(allreduce_of(data));
+    const auto work = self.communicator.start(allreduce_of(data));
     expect(work.has_value(), "a task does not start");
     const auto deadline = Deadline::in(20ms);
     pend_until(**work, [&] { return deadline.has_passed(); });

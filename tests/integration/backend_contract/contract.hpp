@@ -6,7 +6,7 @@
 
 #include "collectives/backend.hpp"
 #include "collectives/reactor.hpp"
-#include "collectives/rendezvous/local_group.hpp"
+#include "collectives/transport/shm/local_group.hpp"
 #include "tests/support/proc_group.hpp"
 
 #include <atomic>
@@ -23,14 +23,35 @@ inline constexpr std::chrono::seconds kTaskLimit{20};
 
 struct ContractRank {
     coll::Backend& backend;
+    coll::Communicator& communicator;  // of the world, or of a set (see SetRank)
     coll::LocalGroup& group;
     coll::Reactor& reactor;  // what wakes the backend, and the group's bell
-    int rank;
+    int rank;                // in a set: the place
     int size;
 
     /// Memory of the case's own that all ranks share, zero at first. At least 64 numbers.
     [[nodiscard]] std::atomic<std::uint64_t>& shared(std::size_t index) const;
 };
+
+/// This rank as a member of a set: its `rank` is the place in the set.
+class SetRank {
+public:
+    /// `ranks` are some of the world's, this one among them. Sets that are open at the same time
+    /// have different ids.
+    SetRank(const ContractRank& self,
+            int id,
+            std::vector<int> ranks,
+            std::uint32_t incarnation = 0);
+
+    [[nodiscard]] ContractRank& operator*() noexcept { return rank_; }
+    [[nodiscard]] ContractRank* operator->() noexcept { return &rank_; }
+
+private:
+    std::unique_ptr<coll::Communicator> communicator_;
+    ContractRank rank_;
+};
+
+[[nodiscard]] coll::ProcessSet world_on_one_host(int rank, int size);
 
 using ContractCase = void (*)(ContractRank&);
 
@@ -43,6 +64,11 @@ void run_on_processes(ContractCase run,
 
 /// The same with ranks that are threads, at fewer sizes.
 void run_on_threads(ContractCase run);
+
+[[nodiscard]] std::unique_ptr<coll::Work> start_task(ContractRank& self, const coll::Task& task);
+
+/// Throws the Error as text.
+[[nodiscard]] bool is_done(coll::Work& work);
 
 void expect(bool holds, const std::string& what);
 

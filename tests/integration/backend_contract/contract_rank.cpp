@@ -2,6 +2,7 @@
 #include "collectives/base/deadline.hpp"
 #include "tests/integration/backend_contract/contract.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <thread>
 
@@ -14,15 +15,46 @@ constexpr std::size_t kCaseSegment = 1;
     throw std::runtime_error(std::string(to_string(error.code)) + ": " + error.message);
 }
 
-[[nodiscard]] std::unique_ptr<coll::Work> start(ContractRank& self, const coll::Task& task) {
-    auto work = self.backend.start(task);
+[[nodiscard]] coll::ProcessSet set_of(const ContractRank& self,
+                                      int id,
+                                      std::vector<int> ranks,
+                                      std::uint32_t incarnation) {
+    const auto own = std::ranges::find(ranks, self.group.rank());
+    coll::ProcessSet set{.id = id,
+                         .ranks = ranks,
+                         .place = static_cast<int>(own - ranks.begin()),
+                         .hosts = std::vector<int>(ranks.size())};
+    set.incarnation = incarnation;
+    return set;
+}
+
+}  // namespace
+
+std::atomic<std::uint64_t>& ContractRank::shared(std::size_t index) const {
+    return reinterpret_cast<std::atomic<std::uint64_t>*>(group.segment(kCaseSegment).data())[index];
+}
+
+SetRank::SetRank(const ContractRank& self,
+                 int id,
+                 std::vector<int> ranks,
+                 std::uint32_t incarnation)
+    : communicator_(self.backend.open(set_of(self, id, ranks, incarnation))),
+      rank_{self.backend,
+            *communicator_,
+            self.group,
+            self.reactor,
+            set_of(self, id, ranks, incarnation).place,
+            static_cast<int>(ranks.size())} {}
+
+std::unique_ptr<coll::Work> start_task(ContractRank& self, const coll::Task& task) {
+    auto work = self.communicator.start(task);
     if (!work) {
         throw_error(work.error());
     }
     return std::move(work).value();
 }
 
-[[nodiscard]] bool is_done(coll::Work& work) {
+bool is_done(coll::Work& work) {
     const auto progress = work.poll();
     if (!progress) {
         throw_error(progress.error());
@@ -30,10 +62,8 @@ constexpr std::size_t kCaseSegment = 1;
     return *progress == coll::Work::Progress::done;
 }
 
-}  // namespace
-
-std::atomic<std::uint64_t>& ContractRank::shared(std::size_t index) const {
-    return reinterpret_cast<std::atomic<std::uint64_t>*>(group.segment(kCaseSegment).data())[index];
+coll::ProcessSet world_on_one_host(int rank, int size) {
+    return coll::world_of({.rank = rank, .size = size, .local_rank = rank, .local_size = size});
 }
 
 void expect(bool holds, const std::string& what) {
@@ -43,7 +73,7 @@ void expect(bool holds, const std::string& what) {
 }
 
 void run_task(ContractRank& self, const coll::Task& task) {
-    const auto work = start(self, task);
+    const auto work = start_task(self, task);
     const auto deadline = Deadline::in(kTaskLimit);
     while (!is_done(*work)) {
         expect(!deadline.has_passed(), "the task did not end in time");
@@ -52,7 +82,7 @@ void run_task(ContractRank& self, const coll::Task& task) {
 }
 
 void run_task_asleep(ContractRank& self, const coll::Task& task) {
-    const auto work = start(self, task);
+    const auto work = start_task(self, task);
     const auto deadline = Deadline::in(kTaskLimit);
     while (!is_done(*work)) {
         self.group.about_to_sleep();

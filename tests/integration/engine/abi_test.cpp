@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <cstdlib>
 #include <string>
 
 #include <unistd.h>
@@ -55,4 +56,57 @@ TEST_CASE("a forked child knows its topology and harms nothing") {
 
 TEST_CASE("jobs of one user that start at once never meet") {
     CHECK(launch("meet_own_job", 2, 4) == "");
+}
+
+TEST_CASE("a limit of all the milliseconds there are is none") {
+    CHECK(launch("limits", 2) == "");
+}
+
+TEST_CASE("what waits is refused in a callback, and submits nothing") {
+    CHECK(launch("waits_in_callback", 1) == "");
+}
+
+TEST_CASE("a callback during shutdown can neither shut down nor init") {
+    CHECK(launch("callback_in_shutdown", 2) == "");
+}
+
+TEST_CASE("a callback in a world may ask hvd_init for its context") {
+    CHECK(launch("init_in_callback", 1) == "");
+}
+
+TEST_CASE("an exception that leaves a callback ends there, and harms no operation") {
+    CHECK(launch("throwing_callback", 2) == "");
+}
+
+// A sanitizer ends a process that has no memory left.
+#if !defined(HVD_SANITIZE_ADDRESS) && !defined(HVD_SANITIZE_THREAD)
+TEST_CASE("no function throws when there is no memory") {
+    CHECK(launch("no_memory", 1) == "");
+}
+#endif
+
+TEST_CASE("more memory than there can be is no memory") {
+    CHECK(launch("too_much_memory", 1) == "");
+}
+
+TEST_CASE("what the engine does not have is refused") {
+    CHECK(launch("without_process_sets", 2) == "");
+}
+
+TEST_CASE("a program that was compiled against 0.29 runs, and finds its memory as it left it") {
+    const int ranks = GENERATE(1, 2);
+    CAPTURE(ranks);
+
+    const auto ends = run_ranks(ranks, [&](int rank) {
+        // As mpiexec.hydra starts them. NOLINTBEGIN(concurrency-mt-unsafe)
+        (void)::setenv("PMI_RANK", std::to_string(rank).c_str(), 1);
+        (void)::setenv("PMI_SIZE", std::to_string(ranks).c_str(), 1);
+        (void)::setenv("MPI_LOCALRANKID", std::to_string(rank).c_str(), 1);
+        (void)::setenv("MPI_LOCALNRANKS", std::to_string(ranks).c_str(), 1);
+        // NOLINTEND(concurrency-mt-unsafe)
+        (void)::execl(HVD_ABI_0_29, HVD_ABI_0_29, nullptr);
+        return 127;
+    });
+
+    CHECK(failures(ends) == "");
 }

@@ -3,7 +3,8 @@
 // Processes for abi_test.cpp, through the C ABI alone:
 //   abi_worker launch N CASE    starts N ranks as mpiexec.hydra would, and waits for them
 //   abi_worker rank CASE        is one of them
-#include "runtime/include/hvd/hvd.h"
+#include "tests/integration/engine/abi_worker.hpp"
+
 #include "runtime/include/hvd/hvd.hpp"
 
 #include <algorithm>
@@ -37,13 +38,15 @@ extern "C" int __lsan_is_turned_off() {
     return is_forked ? 1 : 0;
 }
 
-namespace {
-
-void require(bool condition, const std::string& message) {
+void hvd::test::require(bool condition, const std::string& message) {
     if (!condition) {
         throw std::runtime_error(message + " (" + hvd_last_error() + ")");
     }
 }
+
+namespace {
+
+using hvd::test::require;
 
 void require_sum(hvd::World& world, const std::string& name) {
     std::vector<float> data(100, static_cast<float>(world.rank() + 1));
@@ -93,17 +96,10 @@ void fork_children() {
         const bool knows = hvd_topology_of(world.context(), &topology) == HVD_OK &&
                            topology.rank == world.rank() && topology.size == world.size();
         hvd_ticket ticket = 0;
-        const hvd_request request{.struct_size = sizeof request,
-                                  .name = "child",
-                                  .in = nullptr,
-                                  .out = nullptr,
-                                  .prescale = 1,
-                                  .postscale = 1,
-                                  .group = 0,
-                                  .op = HVD_BARRIER,
-                                  .reduce_op = HVD_SUM,
-                                  .root = 0,
-                                  .process_set = 0};
+        hvd_request request{};
+        request.struct_size = sizeof request;
+        request.name = "child";
+        request.op = HVD_BARRIER;
         const bool refused = hvd_submit(world.context(), &request, 1, &ticket) == HVD_UNAVAILABLE &&
                              hvd_shutdown(world.context()) == HVD_UNAVAILABLE;
         // With all destructors of a process. NOLINTNEXTLINE(concurrency-mt-unsafe)
@@ -128,6 +124,25 @@ void meet_own_job() {
     }
 }
 
+/// By name or as the default, set 0 is the world; what does not exist is refused.
+void world_is_process_set(hvd::World& world) {
+    const auto sets = world.process_sets();
+    require(sets == std::vector{hvd::ProcessSet{}}, "the world alone");
+    const auto ranks = world.ranks_of(sets.front());
+    require(
+        ranks.size() == static_cast<std::size_t>(world.size()) && ranks.back() == world.size() - 1,
+        "ranks of the world");
+    std::vector<float> data{1};
+    world.allreduce("in set 0", std::span(data), {.op = hvd::ReduceOp::sum}, sets.front());
+    require(data.front() == static_cast<float>(world.size()), "sum in set 0");
+    try {
+        world.allreduce("in set 5", std::span(data), {}, {.id = 5});
+        require(false, "a set that does not exist");
+    } catch (const hvd::Failure& failure) {
+        require(std::string(failure.what()).find("process set 5") != std::string::npos, "why");
+    }
+}
+
 void all_operations() {
     auto world = hvd::init();
     const int rank = world.rank();
@@ -143,6 +158,7 @@ void all_operations() {
     world.allreduce("average", std::span(average));
     require(average.front() == size - 1, "average");
     world.barrier();
+    world_is_process_set(world);
 
     // One unit of two types and two operations of its own.
     std::vector<float> a{1};
@@ -350,7 +366,9 @@ int launch(int ranks, const std::string& name) {
 
 int be_rank(const std::string& name) {
     try {
-        kCases.at(name)();
+        auto cases = hvd::test::misuse_cases();
+        cases.insert(kCases.begin(), kCases.end());
+        cases.at(name)();
         return 0;
     } catch (const std::exception& exception) {
         std::fprintf(stderr, "%s: %s\n", name.c_str(), exception.what());

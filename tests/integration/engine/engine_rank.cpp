@@ -53,17 +53,19 @@ void start_engine(EngineRank& self,
     config.fusion_bytes = traits.fusion_bytes;
     self.engine = std::make_unique<rt::Engine>(
         rt::Engine::Setup{
-            .reactor = std::make_unique<coll::Reactor>(),
-            .channel = std::move(channel),
-            .coordinator = std::move(coordinator),
-            .executor = {.backends = coll::create_backends({.topology = topology,
-                                                            .local_group = self.group.get(),
-                                                            .local_segment = 1,
-                                                            .mesh = self.mesh.get()}),
-                         .select = coll::select,
-                         .rank = topology.rank},
-            .config = config,
-            .on_peer_lost = [&self](int peer, std::string_view) { self.lost_peer = peer; },
+            .progress = {.reactor = std::make_unique<coll::Reactor>(),
+                         .channel = std::move(channel),
+                         .coordinator = std::move(coordinator),
+                         .executor = {.backends = coll::create_backends(
+                                          {.topology = topology,
+                                           .local_group = self.group.get(),
+                                           .local_segment = 1,
+                                           .mesh = self.mesh.get()}),
+                                      .select = coll::select},
+                         .config = config,
+                         .on_peer_lost = [&self](int peer,
+                                                 std::string_view) { self.lost_peer = peer; }},
+            .world = coll::world_of(topology),
             .force_hand_over = traits.force_hand_over},
         self.tickets);
 }  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the engine owns the reactor

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "collectives/net/mesh.hpp"
-#include "collectives/rendezvous/local_group.hpp"
+#include "collectives/transport/shm/local_group.hpp"
+#include "collectives/transport/tcp/mesh.hpp"
 #include "runtime/engine/engine.hpp"
 
 #include <chrono>

@@ -314,14 +314,14 @@ TEST_CASE("the fusion threshold of rank 0 counts") {
     CHECK(failures(ends) == "");
 }
 
-TEST_CASE("the baton may change hands at every step") {
+TEST_CASE("the progress lock may change hands at every step") {
     constexpr int kSize = 3;
     const auto socket = unique_socket_name();
 
     const auto ends = run_ranks(kSize, [&](int rank) {
         const auto self = join_world(rank, kSize, socket, {.force_hand_over = true});
         run_shuffled(*self, 30, 10, 4);
-        require(self->engine->counters().baton_takeovers > 0, "no caller ever had the baton");
+        require(self->engine->counters().caller_progress > 0, "no caller ever made progress");
         return 0;
     });
 

@@ -39,12 +39,12 @@ std::unique_ptr<EngineRank> join_world(int rank,
         start_engine(*self, std::make_unique<rt::LocalChannel>(), traits);
         return self;
     }
-    coll::LocalMeeting meeting;
-    meeting.local_rank = rank;
-    meeting.local_size = size;
-    meeting.socket = socket;
-    meeting.segments = segments_for(size);
-    return start_rank(value_or_throw(coll::LocalGroup::meet(meeting, Deadline::in(kLimit))),
+    coll::LocalGroupOptions options;
+    options.rank = rank;
+    options.size = size;
+    options.name = socket;
+    options.segments = segments_for(size);
+    return start_rank(value_or_throw(coll::LocalGroup::form(options, Deadline::in(kLimit))),
                       traits);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What only MPI has, beyond the contract: cases for the ranks of one mpirun.
-#include "collectives/algorithms/half.hpp"
 #include "collectives/mpi/factory.hpp"
+#include "collectives/reduce/half.hpp"
 #include "tests/integration/backend_contract/contract.hpp"
 #include "tests/integration/mpi/this_rank.hpp"
 #include "tests/support/exact_data.hpp"
@@ -34,8 +34,8 @@ TEST_CASE("mpi: a communicator of some ranks does not disturb that of all") {
     auto some = value_of(all.subset(alike, 7 + rank % 2, Deadline::in(kStartLimit)));
     REQUIRE(some.size() == static_cast<int>(alike.size()));
     REQUIRE(alike[static_cast<std::size_t>(some.rank())] == rank);
-    const auto of_all = coll::mpi::create(std::move(all), reactor);
-    const auto of_some = coll::mpi::create(std::move(some), reactor);
+    const MpiWorld of_all(std::move(all), reactor);
+    const MpiWorld of_some(std::move(some), reactor);
     float expected = 0;
     for (const int peer : alike) {
         expected += static_cast<float>(peer);
@@ -60,7 +60,10 @@ TEST_CASE("mpi: a communicator of some ranks does not disturb that of all") {
 namespace {
 
 /// The sum of `data` of each rank, as the first of as many equal elements as the tensor has.
-std::uint16_t half_sum(coll::Backend& backend, Task task, std::uint16_t own, std::size_t count) {
+std::uint16_t half_sum(coll::Communicator& communicator,
+                       Task task,
+                       std::uint16_t own,
+                       std::size_t count) {
     std::vector<std::uint16_t> data(count, own);
     auto* const bytes = reinterpret_cast<std::byte*>(data.data());
     // Pieces, one of which has an odd number of elements.
@@ -69,7 +72,7 @@ std::uint16_t half_sum(coll::Backend& backend, Task task, std::uint16_t own, std
         {.in = bytes, .out = bytes, .count = first},
         {.in = bytes + 2 * first, .out = bytes + 2 * first, .count = count - first},
     };
-    run_to_end(backend, task);
+    run_to_end(communicator, task);
     REQUIRE(data == std::vector<std::uint16_t>(count, data.front()));
     return data.front();
 }
@@ -85,8 +88,8 @@ TEST_CASE("mpi halves: MPI adds up in its own order and rounds once") {
     std::iota(everybody.begin(), everybody.end(), 0);
     coll::Reactor reactor;
     auto other = value_of(all.subset(everybody, 3, Deadline::in(kStartLimit)));
-    const auto in_order = coll::mpi::create(std::move(other), reactor);
-    const auto by_mpi = coll::mpi::create(std::move(all), reactor, coll::mpi::Order::any);
+    const MpiWorld in_order(std::move(other), reactor);
+    const MpiWorld by_mpi(std::move(all), reactor, coll::mpi::Order::any);
 
     const auto count =
         GENERATE(std::size_t{1}, std::size_t{5}, std::size_t{3000}, std::size_t{8192});
@@ -131,7 +134,7 @@ TEST_CASE("mpi: what is longer than a round arrives whole") {
     const int rank = all.rank();
     const int size = all.size();
     coll::Reactor reactor;
-    const auto backend = coll::mpi::create(std::move(all), reactor);
+    const MpiWorld world(std::move(all), reactor);
 
     constexpr std::size_t kLong = (std::size_t{17} << 20) + 5;
     const auto of = [](int peer, std::size_t count) {
@@ -142,10 +145,10 @@ TEST_CASE("mpi: what is longer than a round arrives whole") {
         return data;
     };
     auto data = of(rank, kLong);
-    run_to_end(*backend, {.op = Op::broadcast,
-                          .type = coll::DataType::u8,
-                          .root = size - 1,
-                          .segments = {{.in = data.data(), .out = data.data(), .count = kLong}}});
+    run_to_end(*world, {.op = Op::broadcast,
+                        .type = coll::DataType::u8,
+                        .root = size - 1,
+                        .segments = {{.in = data.data(), .out = data.data(), .count = kLong}}});
     REQUIRE(data == of(size - 1, kLong));
 
     // Each rank's part ends in another round.
@@ -161,7 +164,7 @@ TEST_CASE("mpi: what is longer than a round arrives whole") {
     std::vector<std::byte> gathered(expected.size());
     parts.in = own.data();
     parts.out = gathered.data();
-    run_to_end(*backend, {.op = Op::allgather, .type = coll::DataType::u8, .segments = {parts}});
+    run_to_end(*world, {.op = Op::allgather, .type = coll::DataType::u8, .segments = {parts}});
     REQUIRE(gathered == expected);
     say_that_it_is_over();
 }

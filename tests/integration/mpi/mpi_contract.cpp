@@ -38,9 +38,10 @@ void run_on_processes(ContractCase run, void (* /*check*/)(const std::vector<Ran
     auto communicator = value_of(this_rank_session().communicate(Deadline::in(kStartLimit)));
     const auto group = meet_all_ranks(communicator.rank(), communicator.size());
     coll::Reactor reactor;
-    reactor.watch(group->bell(), EPOLLIN, [&](std::uint32_t) { group->hush(); });
+    reactor.watch(group->wakeup_descriptor(), EPOLLIN, [&](std::uint32_t) { group->drain(); });
     const auto backend = coll::mpi::create(std::move(communicator), reactor);
-    ContractRank self{*backend, *group, reactor, group->rank(), group->size()};
+    const auto world = backend->open(world_on_one_host(group->rank(), group->size()));
+    ContractRank self{*backend, *world, *group, reactor, group->rank(), group->size()};
     ignore_termination();
     run(self);
     // Before MPI's launcher hears of a rank that ends without MPI_Finalize, and ends the others.

@@ -42,11 +42,11 @@ template <class Expected>
 struct Rank {
     Rank() : Rank(value_of(this_rank_session().communicate(Deadline::in(kStartLimit)))) {}
     explicit Rank(coll::mpi::Communicator communicator)
-        : rank(communicator.rank()), backend(coll::mpi::create(std::move(communicator), reactor)) {}
+        : rank(communicator.rank()), world(std::move(communicator), reactor) {}
 
     int rank;
     coll::Reactor reactor;
-    std::unique_ptr<coll::Backend> backend;
+    MpiWorld world;
 };
 
 }  // namespace
@@ -56,7 +56,7 @@ TEST_CASE("mpi large: allreduce of more than 2^31 elements", "[.large]") {
     std::vector<std::byte> data(kMany);
     fill(data, self.rank);
 
-    run_to_end(*self.backend,
+    run_to_end(*self.world,
                {.op = Op::allreduce,
                 .reduce = coll::ReduceOp::max,
                 .type = coll::DataType::u8,
@@ -74,7 +74,7 @@ TEST_CASE("mpi large: broadcast of more than 2^31 bytes", "[.large]") {
     std::vector<std::byte> data(kMany);
     fill(data, self.rank);
 
-    run_to_end(*self.backend,
+    run_to_end(*self.world,
                {.op = Op::broadcast,
                 .type = coll::DataType::u8,
                 .root = 1,
@@ -93,7 +93,7 @@ TEST_CASE("mpi large: allgather of more than 2^31 bytes in all", "[.large]") {
     fill(own, self.rank);
 
     run_to_end(
-        *self.backend,
+        *self.world,
         {.op = Op::allgather,
          .type = coll::DataType::u8,
          .segments =

@@ -34,16 +34,24 @@ std::string this_rank_variable(const char* name) {
 std::unique_ptr<coll::LocalGroup> meet_all_ranks(int rank, int size) {
     const auto socket = next_socket();
     const auto key = std::as_bytes(std::span(socket));
-    return value_of(coll::LocalGroup::meet({.local_rank = rank,
-                                            .local_size = size,
-                                            .socket = socket,
+    return value_of(coll::LocalGroup::form({.rank = rank,
+                                            .size = size,
+                                            .name = socket,
                                             .key = {key.begin(), key.end()},
                                             .segments = {kCaseBytes, kCaseBytes}},
                                            Deadline::in(20s)));
 }
 
-void run_to_end(coll::Backend& backend, const coll::Task& task, std::chrono::seconds limit) {
-    const auto work = value_of(backend.start(task));
+MpiWorld::MpiWorld(coll::mpi::Communicator of_mpi, coll::Reactor& reactor, coll::mpi::Order order) {
+    const auto set = world_on_one_host(of_mpi.rank(), of_mpi.size());
+    backend_ = coll::mpi::create(std::move(of_mpi), reactor, order);
+    world_ = backend_->open(set);
+}
+
+void run_to_end(coll::Communicator& communicator,
+                const coll::Task& task,
+                std::chrono::seconds limit) {
+    const auto work = value_of(communicator.start(task));
     const auto deadline = Deadline::in(limit);
     while (value_of(work->poll()) == coll::Work::Progress::pending) {
         expect(!deadline.has_passed(), "the task did not end in time");

@@ -4,8 +4,9 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
+#include "collectives/mpi/factory.hpp"
 #include "collectives/mpi/session.hpp"
-#include "collectives/rendezvous/local_group.hpp"
+#include "collectives/transport/shm/local_group.hpp"
 #include "tests/integration/backend_contract/contract.hpp"
 
 #include <chrono>
@@ -28,12 +29,27 @@ inline constexpr std::chrono::seconds kStartLimit{60};  // of MPI_Init, and of a
 [[nodiscard]] std::unique_ptr<coll::LocalGroup> meet_all_ranks(int rank, int size);
 
 /// Polls the task to its end. Throws when that takes longer than the limit.
-void run_to_end(coll::Backend& backend,
+void run_to_end(coll::Communicator& communicator,
                 const coll::Task& task,
                 std::chrono::seconds limit = kTaskLimit);
 
 /// Open MPI's mpirun sends all ranks SIGTERM as soon as one has died, and some time later SIGKILL.
 void ignore_termination();
+
+/// A backend over MPI and its communicator of all ranks.
+class MpiWorld {
+public:
+    /// `reactor` outlives it.
+    MpiWorld(coll::mpi::Communicator of_mpi,
+             coll::Reactor& reactor,
+             coll::mpi::Order order = coll::mpi::Order::by_rank);
+
+    [[nodiscard]] coll::Communicator& operator*() const noexcept { return *world_; }
+
+private:
+    std::unique_ptr<coll::Backend> backend_;
+    std::unique_ptr<coll::Communicator> world_;
+};
 
 /// What the test counts in the ranks' output.
 void say_that_it_is_over();

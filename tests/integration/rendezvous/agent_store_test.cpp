@@ -3,8 +3,8 @@
 // The rank's side of the agent's socket against an agent that the test plays.
 #include "collectives/rendezvous/agent_store.hpp"
 
+#include "collectives/base/unix_socket.hpp"
 #include "collectives/rendezvous/memory_store.hpp"
-#include "collectives/rendezvous/unix_socket.hpp"
 #include "tests/support/proc_group.hpp"
 
 #include <catch2/catch.hpp>
@@ -186,21 +186,21 @@ TEST_CASE("word of ranks that are gone comes whenever it is asked for, until the
         connection.say(Lost{.rank = 1, .why = "rank 1 too"});
     });
     const auto store = connect(agent);
-    const auto before = store->next_loss();
+    const auto before = store->next_failure();
     is_ready.set_value();
     agent.join();
 
-    const auto first = store->next_loss();
-    const auto second = store->next_loss();
-    const auto third = store->next_loss();
-    const auto remembered = store->first_loss(Deadline::in(kLimit));
+    const auto first = store->next_failure();
+    const auto second = store->next_failure();
+    const auto third = store->next_failure();
+    const auto remembered = store->first_failure(Deadline::in(kLimit));
 
     REQUIRE(before.has_value());
     CHECK_FALSE(before->has_value());
     REQUIRE(first.has_value());
-    CHECK(*first == PeerLoss{.rank = 2, .why = "rank 2 has died"});
+    CHECK(*first == PeerFailure{.rank = 2, .why = "rank 2 has died"});
     REQUIRE(second.has_value());
-    CHECK(*second == PeerLoss{.rank = 1, .why = "rank 1 too"});
+    CHECK(*second == PeerFailure{.rank = 1, .why = "rank 1 too"});
     CHECK_FALSE(third.has_value());
     CHECK(remembered == first.value());
 }
@@ -216,12 +216,12 @@ TEST_CASE("the first loss is waited for, and no longer than allowed") {
     });
     auto store = connect(agent);
 
-    const auto none = store->first_loss(Deadline::in(20ms));
+    const auto none = store->first_failure(Deadline::in(20ms));
     is_asked.set_value();
-    const auto loss = store->first_loss(Deadline::in(kLimit));
+    const auto loss = store->first_failure(Deadline::in(kLimit));
 
     CHECK_FALSE(none);
-    CHECK(loss == PeerLoss{.rank = 2, .why = "rank 2 has died"});
+    CHECK(loss == PeerFailure{.rank = 2, .why = "rank 2 has died"});
 }
 
 TEST_CASE("what the agent refuses is passed on in its words") {

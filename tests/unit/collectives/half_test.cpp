@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/half.hpp"
+#include "collectives/reduce/half.hpp"
 
 #include <catch2/catch.hpp>
 

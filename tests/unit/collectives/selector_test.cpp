@@ -12,15 +12,13 @@ class Scored final : public Backend {
 public:
     explicit Scored(int score) : score_(score) {}
     [[nodiscard]] std::string_view name() const noexcept override { return "scored"; }
-    [[nodiscard]] int score(const Task&) const noexcept override { return score_; }
-    [[nodiscard]] bool gathers(const Task&) const noexcept override { return true; }
-    [[nodiscard]] std::span<std::byte> workspace(std::size_t) override { return {}; }
+    [[nodiscard]] int score(const Task&, const ProcessSet&) const noexcept override {
+        return score_;
+    }
     [[nodiscard]] std::size_t fusion_bytes() const noexcept override { return 1; }
+    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet&) override { return nullptr; }
 
 private:
-    std::unique_ptr<Work> do_start(const Task&) override { return nullptr; }
-    void do_abort(const Error&) override {}
-
     int score_;
 };
 
@@ -35,12 +33,12 @@ std::vector<std::unique_ptr<Backend>> scored(std::initializer_list<int> scores) 
 TEST_CASE("the highest score wins, the first among equals") {
     const auto backends = scored({0, 3, 9, 9, 1});
 
-    CHECK(select(backends, Task{}) == backends[2].get());
+    CHECK(select(backends, Task{}, {}) == backends[2].get());
 }
 
 TEST_CASE("a task that nobody can do has no backend") {
-    CHECK(select(scored({0, 0}), Task{}) == nullptr);
-    CHECK(select({}, Task{}) == nullptr);
+    CHECK(select(scored({0, 0}), Task{}, {}) == nullptr);
+    CHECK(select({}, Task{}, {}) == nullptr);
 }
 
 TEST_CASE("a world of one runs on self and needs no shared memory") {
@@ -60,10 +58,13 @@ TEST_CASE("ranks of one host run on shared memory") {
     const auto backends = create_backends(
         {.topology = topology, .local_group = groups->at(1).get(), .local_segment = 1});
 
-    REQUIRE(backends.size() == 1);
+    const auto world = world_of(topology);
+    const ProcessSet alone{.id = 1, .ranks = {1}, .place = 0, .hosts = {0}};
+    REQUIRE(backends.size() == 2);
     CHECK(backends.front()->name() == "shm");
-    CHECK(select(backends, Task{}) == backends.front().get());
-    CHECK(select(backends, Task{.device = {.kind = Device::Kind::cuda}}) == nullptr);
+    CHECK(select(backends, Task{}, world) == backends.front().get());
+    CHECK(select(backends, Task{.device = {.kind = Device::Kind::cuda}}, world) == nullptr);
+    CHECK(select(backends, Task{}, alone)->name() == "self");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the shim does before the C library has started must be what it does after that.
-#include "collectives/rendezvous/mpi_job.hpp"
+#include "collectives/launch_contract/mpi_job.hpp"
 #include "launcher/agent/early/words.hpp"
 #include "launcher/agent/shim_protocol.hpp"
 

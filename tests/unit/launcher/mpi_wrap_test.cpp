@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/rendezvous/mpi_job.hpp"
+#include "collectives/launch_contract/mpi_job.hpp"
 #include "launcher/mpi/wrap_plan.hpp"
 #include "launcher/plan/command.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/plan/planner.hpp"
 
-#include "collectives/rendezvous/launch_env.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -13,12 +13,14 @@ namespace {
 const std::vector<frame::Any>& samples() {
     static const std::vector<frame::Any> kSamples{
         frame::Announce{std::vector<std::byte>(3, std::byte{7})},
-        frame::Mark{.heard = 1ULL << 40, .ids = {1, 2, 70'000}},
-        frame::Decided{.more = true, .message = {}},
-        frame::Invalidated{9},
-        frame::Ready{{0, 5}},
-        frame::Left{.rank = 3, .finished = true},
-        frame::Leave{.finished = false, .lost = 2, .why = "rank 2 has died"},
+        frame::SetReady{.last = 1ULL << 40, .ids = {1, 2, 70'000}},
+        frame::AnnounceLeave{},
+        frame::Decided{.number = 7, .process_set = 3, .more = true, .message = {}},
+        frame::Invalidated{.number = 8, .id = 9},
+        frame::Ready{.number = 1ULL << 33, .of_world = true, .ids = {0, 5}},
+        frame::Left{.number = 12, .rank = 3},
+        frame::Goodbye{.finished = false, .lost = 2, .why = "rank 2 has died"},
+        frame::Gone{.rank = 1, .finished = true},
         frame::Lost{.rank = 5, .why = "rank 5 has died"},
     };
     return kSamples;

@@ -54,9 +54,9 @@ struct Pmi {
         thread = std::jthread([this, script = std::move(script)] {
             for (const auto& [expected, answer] : script) {
                 std::string line;
-                char letter = 0;
-                while (::read(launcher.get(), &letter, 1) == 1 && letter != '\n') {
-                    line += letter;
+                char reply = 0;
+                while (::read(launcher.get(), &reply, 1) == 1 && reply != '\n') {
+                    line += reply;
                 }
                 if (line != expected) {
                     heard += line + "; ";

@@ -14,19 +14,19 @@
 #include <vector>
 
 using hvd::Environment;
+using hvd::coll::ExternalLaunch;
+using hvd::coll::Launcher;
 using hvd::coll::Topology;
-using hvd::coll::meeting::Guest;
-using hvd::coll::meeting::ProofKind;
+using hvd::coll::store::Authentication;
+using hvd::coll::store::Member;
 using hvd::rt::arrange;
 using hvd::rt::find_credentials;
 using hvd::rt::first_host;
-using hvd::rt::ForeignLaunch;
-using hvd::rt::Launcher;
 using hvd::rt::plan_meeting;
 
 namespace {
 
-ForeignLaunch task(Launcher launcher, int rank = 0) {
+ExternalLaunch task(Launcher launcher, int rank = 0) {
     return {.launcher = launcher,
             .rank = rank,
             .size = 4,
@@ -36,7 +36,7 @@ ForeignLaunch task(Launcher launcher, int rank = 0) {
             .job = "job"};
 }
 
-Guest guest(int rank, int local_rank, int local_size, std::string node) {
+Member member(int rank, int local_rank, int local_size, std::string node) {
     return {.rank = rank,
             .size = 5,
             .local_rank = local_rank,
@@ -125,33 +125,34 @@ TEST_CASE("under other launchers the user gives the address") {
 
 TEST_CASE("where a rank stands follows from what all say") {
     // Two ranks on a, three on b, numbered round robin.
-    const std::vector<Guest> roll{guest(0, 0, 2, "a"), guest(1, 0, 3, "b"), guest(2, 1, 2, "a"),
-                                  guest(3, 1, 3, "b"), guest(4, 2, 3, "b")};
+    const std::vector<Member> membership{member(0, 0, 2, "a"), member(1, 0, 3, "b"),
+                                         member(2, 1, 2, "a"), member(3, 1, 3, "b"),
+                                         member(4, 2, 3, "b")};
 
-    CHECK(arrange(roll, 0).value() == Topology{0, 5, 0, 2, 0, 2});
-    CHECK(arrange(roll, 2).value() == Topology{2, 5, 1, 2, 0, 2});
-    CHECK(arrange(roll, 3).value() == Topology{3, 5, 1, 3, 1, 2});
-    CHECK(arrange(roll, 4).value() == Topology{4, 5, 2, 3, 0, 1});
+    CHECK(arrange(membership, 0).value() == Topology{0, 5, 0, 2, 0, 2});
+    CHECK(arrange(membership, 2).value() == Topology{2, 5, 1, 2, 0, 2});
+    CHECK(arrange(membership, 3).value() == Topology{3, 5, 1, 3, 1, 2});
+    CHECK(arrange(membership, 4).value() == Topology{4, 5, 2, 3, 0, 1});
 }
 
 TEST_CASE("ranks that are not told their local ranks are numbered in order") {
-    const std::vector<Guest> roll{guest(0, -1, -1, "a"), guest(1, -1, -1, "b"),
-                                  guest(2, -1, -1, "a")};
+    const std::vector<Member> membership{member(0, -1, -1, "a"), member(1, -1, -1, "b"),
+                                         member(2, -1, -1, "a")};
 
-    CHECK(arrange(roll, 2).value() == Topology{2, 3, 1, 2, 0, 1});
+    CHECK(arrange(membership, 2).value() == Topology{2, 3, 1, 2, 0, 1});
 }
 
 TEST_CASE("local ranks that do not fit together are refused") {
-    const auto refusal = [](const std::vector<Guest>& roll) {
-        const auto topology = arrange(roll, 0);
+    const auto refusal = [](const std::vector<Member>& membership) {
+        const auto topology = arrange(membership, 0);
         REQUIRE_FALSE(topology);
         return topology.error().message;
     };
 
-    CHECK(contains(refusal({guest(0, 0, 2, "a"), guest(1, 0, 2, "a")}),
+    CHECK(contains(refusal({member(0, 0, 2, "a"), member(1, 0, 2, "a")}),
                    "rank 1 (pid 1 on host a) was told that it is local rank 0 of 2, but is number "
                    "1 of the 2 ranks that came from there"));
-    CHECK(contains(refusal({guest(0, 0, 2, "a"), guest(1, 0, 1, "b")}), "local rank 0 of 2"));
+    CHECK(contains(refusal({member(0, 0, 2, "a"), member(1, 0, 1, "b")}), "local rank 0 of 2"));
 }
 
 TEST_CASE("a key file must be private and long enough") {
@@ -167,12 +168,12 @@ TEST_CASE("a key file must be private and long enough") {
         return find_credentials({{"HOROVOD_JOB_KEY_FILE", path.string()}}, task(Launcher::slurm));
     };
 
-    CHECK(with(good)->kind == ProofKind::key);
+    CHECK(with(good)->kind == Authentication::key);
     CHECK(with(good)->secret.size() == 32);
     CHECK(contains(with(open).error().message, "chmod 600"));
     CHECK(contains(with(brief).error().message, "at least 16 bytes"));
     CHECK(contains(with(folder.path() / "none").error().message, "No such file"));
-    CHECK(find_credentials({}, task(Launcher::torchrun))->kind == ProofKind::none);
+    CHECK(find_credentials({}, task(Launcher::torchrun))->kind == Authentication::none);
     CHECK(contains(find_credentials({{"HOROVOD_MUNGE_SOCKET", "/nowhere"}}, task(Launcher::slurm))
                        .error()
                        .message,

@@ -16,8 +16,25 @@ FILE_NAME = "libhorovod.so"
 PATH_VARIABLE = "HOROVOD_LIBRARY"
 
 
+class ProcessSet(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("ranks", POINTER(c_int32)),
+        ("count", c_size_t),
+        ("mpi_comm", c_void_p),
+    )
+
+
 class InitOptions(ctypes.Structure):
-    _fields_ = (("struct_size", c_size_t), ("timeout_ms", c_int64), ("mpi_comm", c_void_p))
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("timeout_ms", c_int64),
+        ("mpi_comm", c_void_p),
+        ("process_sets", POINTER(ProcessSet)),
+        ("process_set_count", c_size_t),
+        ("dynamic_process_sets", c_int32),
+        ("reserved", c_int32),
+    )
 
 
 class Topology(ctypes.Structure):
@@ -44,6 +61,7 @@ class Tensor(ctypes.Structure):
         ("device_type", c_int32),
         ("device_index", c_int32),
         ("stream", c_void_p),
+        ("event", c_void_p),
     )
 
 
@@ -61,6 +79,10 @@ class Request(ctypes.Structure):
         ("reduce_op", c_int32),
         ("root", c_int32),
         ("process_set", c_int32),
+        ("splits", POINTER(c_int64)),
+        ("split_count", c_size_t),
+        ("average_over", c_int32),
+        ("reserved", c_int32),
     )
 
 
@@ -75,7 +97,7 @@ class Counters(ctypes.Structure):
         ("collectives", c_uint64),
         ("collective_bytes", c_uint64),
         ("engine_wakeups", c_uint64),
-        ("baton_takeovers", c_uint64),
+        ("caller_progress", c_uint64),
     )
 
 
@@ -96,7 +118,30 @@ _FUNCTIONS = (
     ("hvd_poll", c_int32, (c_void_p, c_uint64)),
     ("hvd_wait", c_int32, (c_void_p, c_uint64, c_int64)),
     ("hvd_result", c_int32, (c_void_p, c_uint64, POINTER(Tensor))),
+    (
+        "hvd_received_splits",
+        c_int32,
+        (c_void_p, c_uint64, POINTER(POINTER(c_int64)), POINTER(c_size_t)),
+    ),
     ("hvd_release", c_int32, (c_void_p, c_uint64)),
+    (
+        "hvd_process_set_add",
+        c_int32,
+        (c_void_p, POINTER(ProcessSet), c_int64, POINTER(c_int32)),
+    ),
+    ("hvd_process_set_remove", c_int32, (c_void_p, c_int32, c_int64)),
+    (
+        "hvd_process_set_ids",
+        c_int32,
+        (c_void_p, POINTER(c_int32), c_size_t, POINTER(c_size_t)),
+    ),
+    (
+        "hvd_process_set_ranks",
+        c_int32,
+        (c_void_p, c_int32, POINTER(c_int32), c_size_t, POINTER(c_size_t)),
+    ),
+    ("hvd_timeline_start", c_int32, (c_void_p, c_char_p, c_int32)),
+    ("hvd_timeline_stop", c_int32, (c_void_p,)),
     ("hvd_counters_of", c_int32, (c_void_p, POINTER(Counters))),
     ("hvd_report", c_int32, (c_int32, c_int32, c_char_p)),
     ("hvd_last_error", c_char_p, ()),

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What somebody who watches the processes tells a rank about its peers. Connections do not show
+// everything: a cable that is pulled says nothing, and a child that a rank forked may hold its
+// sockets open.
+#pragma once
+
+#include "collectives/base/result.hpp"
+
+#include <optional>
+#include <string>
+
+namespace hvd::coll {
+
+struct PeerFailure {
+    int rank = 0;
+    std::string why;  // a sentence that names rank and host
+
+    friend bool operator==(const PeerFailure&, const PeerFailure&) = default;
+};
+
+/// Thread: baton.
+class FailureDetector {
+public:
+    virtual ~FailureDetector() = default;
+    FailureDetector(const FailureDetector&) = delete;
+    FailureDetector& operator=(const FailureDetector&) = delete;
+
+    /// Readable when there may be news.
+    [[nodiscard]] virtual int failure_descriptor() const noexcept = 0;
+
+    /// The next rank that is gone, or nothing now. Never blocks. Errors: nothing more will come.
+    [[nodiscard]] virtual Result<std::optional<PeerFailure>> next_failure() = 0;
+
+protected:
+    FailureDetector() = default;
+};
+
+}  // namespace hvd::coll

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/launch_contract/launcher_choice.hpp"
+
+#include "collectives/base/text.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace hvd::coll {
+
+Result<std::string> chosen_launcher(const Environment& environment) {
+    const auto text = find(environment, "HOROVOD_LAUNCHER").value_or("");
+    std::string word(trim(text));
+    if (!word.empty() && std::ranges::find(kLauncherNames, word) == kLauncherNames.end()) {
+        const std::vector<std::string> launchers(kLauncherNames.begin(), kLauncherNames.end() - 1);
+        return Error{Errc::invalid_argument, "HOROVOD_LAUNCHER='" + text + "': expected " +
+                                                 join(launchers, ", ") + " or " +
+                                                 std::string(kLauncherNames.back())};
+    }
+    return word;
+}
+
+}  // namespace hvd::coll

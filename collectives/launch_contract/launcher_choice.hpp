@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HOROVOD_LAUNCHER: whose variables tell a process which rank it is. horovodrun and the runtime
+// must see it the same way.
+#pragma once
+
+#include "collectives/base/env.hpp"
+#include "collectives/base/result.hpp"
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace hvd::coll {
+
+/// The launchers that can be named; the last stands for nobody's variables.
+inline constexpr std::array<std::string_view, 8> kLauncherNames{
+    "ompi", "pmix", "pmi", "torchrun", "flux", "jsrun", "slurm", "none"};
+
+/// The word that the user gives, or "". Errors: invalid_argument for any other one.
+[[nodiscard]] Result<std::string> chosen_launcher(const Environment& environment);
+
+}  // namespace hvd::coll

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The variables of each launcher, from the innermost to the outermost. For foreign_launch.
+#pragma once
+
+#include "collectives/launch_contract/external_launch.hpp"
+
+#include <array>
+#include <string_view>
+
+namespace hvd::coll {
+
+// Names of one thing; the first that is set counts. Those that are "" are none.
+using Names = std::array<std::string_view, 3>;
+
+/// How a launcher calls what it tells.
+struct LauncherVariables {
+    Launcher launcher;
+    std::string_view word;  // for HOROVOD_LAUNCHER
+    Names signs;            // any of them: this launcher has started us, or an outer one
+    Names rank;
+    Names size;
+    Names local_rank;
+    Names local_size;
+    Names node;
+    Names job;  // all that are set, together
+    bool is_mpi = false;
+};
+
+inline constexpr auto kLauncherVariables = std::to_array<LauncherVariables>({
+    {.launcher = Launcher::ompi,
+     .word = "ompi",
+     .signs = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+     .rank = {"OMPI_COMM_WORLD_RANK"},
+     .size = {"OMPI_COMM_WORLD_SIZE"},
+     .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
+     .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+     .node = {},
+     .job = {"PMIX_NAMESPACE"},
+     .is_mpi = true},
+    {.launcher = Launcher::pmix,  // not in Open MPI's dress: prun, and other schedulers
+     .word = "pmix",
+     .signs = {"PMIX_RANK"},
+     .rank = {"PMIX_RANK"},
+     .size = {},  // see PmixBoard
+     .local_rank = {},
+     .local_size = {},
+     .node = {},
+     .job = {"PMIX_NAMESPACE"},
+     .is_mpi = true},
+    {.launcher = Launcher::pmi,
+     .word = "pmi",
+     .signs = {"PMI_RANK", "PMI_SIZE"},
+     .rank = {"PMI_RANK"},
+     .size = {"PMI_SIZE"},
+     .local_rank = {"MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID"},
+     .local_size = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"},
+     .node = {},
+     .job = {"PMI_JOBID"},
+     .is_mpi = true},
+    {.launcher = Launcher::torchrun,
+     .word = "torchrun",
+     .signs = {"TORCHELASTIC_RUN_ID"},
+     .rank = {"RANK"},
+     .size = {"WORLD_SIZE"},
+     .local_rank = {"LOCAL_RANK"},
+     .local_size = {"LOCAL_WORLD_SIZE"},
+     .node = {"GROUP_RANK"},
+     .job = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT"}},
+    {.launcher = Launcher::flux,
+     .word = "flux",
+     .signs = {"FLUX_TASK_RANK"},
+     .rank = {"FLUX_TASK_RANK"},
+     .size = {"FLUX_JOB_SIZE"},
+     .local_rank = {"FLUX_TASK_LOCAL_ID"},
+     .local_size = {},  // see read_local_size
+     .node = {},
+     .job = {"FLUX_JOB_ID"}},
+    {.launcher = Launcher::jsrun,
+     .word = "jsrun",
+     .signs = {"JSM_NAMESPACE_RANK"},
+     .rank = {"JSM_NAMESPACE_RANK"},
+     .size = {"JSM_NAMESPACE_SIZE"},
+     .local_rank = {"JSM_NAMESPACE_LOCAL_RANK"},
+     .local_size = {"JSM_NAMESPACE_LOCAL_SIZE"},
+     .node = {},
+     .job = {"LSB_JOBID", "JSM_NAMESPACE"},
+     .is_mpi = true},
+    {.launcher = Launcher::slurm,
+     .word = "slurm",
+     .signs = {"SLURM_STEP_ID"},  // without a step the others mean an allocation
+     .rank = {"SLURM_PROCID"},
+     .size = {"SLURM_STEP_NUM_TASKS"},
+     .local_rank = {"SLURM_LOCALID"},
+     .local_size = {},  // see read_local_size
+     .node = {"SLURM_NODEID"},
+     .job = {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+});
+
+}  // namespace hvd::coll

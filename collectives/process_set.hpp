@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which ranks take part in a collective: a value that goes with every task through the seam.
+#pragma once
+
+#include "collectives/topology.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace hvd::coll {
+
+struct ProcessSet {
+    int id = 0;              // 0: the world
+    std::vector<int> ranks;  // of the world, ascending
+    int place = 0;           // this rank's index in `ranks`; -1: not a member
+    std::vector<int> hosts;  // of each member, in the order of `ranks`: equal numbers, same host
+    /// Tells a set from earlier ones of the same id: the same number on all members.
+    std::uint32_t incarnation = 0;
+
+    [[nodiscard]] int size() const noexcept { return static_cast<int>(ranks.size()); }
+    [[nodiscard]] bool is_member() const noexcept { return place >= 0; }
+    [[nodiscard]] bool is_on_one_host() const noexcept;
+    /// Not for a rank that is no member.
+    [[nodiscard]] int rank_at(int at) const { return ranks.at(static_cast<std::size_t>(at)); }
+
+    friend bool operator==(const ProcessSet&, const ProcessSet&) = default;
+};
+
+/// All ranks. Where they are on several hosts, each counts as if it were on one of its own.
+[[nodiscard]] ProcessSet world_of(const Topology& topology);
+
+}  // namespace hvd::coll

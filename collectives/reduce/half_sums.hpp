@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/types.hpp"
+
+#include <cstddef>
+#include <span>
+
+namespace hvd::coll {
+
+/// An allreduce of f16 or bf16 for who adds up in an order of its own: widened to f32 first, where
+/// partial results may be combined in any order, and rounded once at the end. Each of the three is
+/// what Reducer does to an element, so that only the order of the additions can show.
+class HalfSums {
+public:
+    /// Sums and products: of two zeros, min and max are whichever came first, so that partners that
+    /// swap theirs would end with different signs.
+    [[nodiscard]] static bool can(const Task& task) noexcept {
+        return (task.type == DataType::f16 || task.type == DataType::bf16) &&
+               task.reduce != ReduceOp::min && task.reduce != ReduceOp::max &&
+               task.reduce != ReduceOp::adasum;
+    }
+
+    /// Takes reduce, type and the factors from the task.
+    HalfSums(const Task& task, int ranks) noexcept;
+
+    /// One rank's elements, times prescale. `in` holds as many as `partial`.
+    void widen(const std::byte* in, std::span<float> partial) const noexcept;
+
+    /// The results: divided by the number of ranks for average, times postscale, rounded. All NaNs
+    /// are one: which of two is kept depends on the order, too.
+    void finish(std::span<const float> partial, std::byte* out) const noexcept;
+
+private:
+    bool is_f16_;
+    float prescale_;
+    float postscale_;
+    float divisor_;
+};
+
+/// `inout = in op inout`, for `count` floats.
+using CombineFloats = void (*)(const float* in, float* inout, int count);
+
+/// Average adds up; nothing for min and max. It lives as long as the program.
+[[nodiscard]] CombineFloats float_combiner(ReduceOp op) noexcept;
+
+}  // namespace hvd::coll

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages between the members of a set, for the schedules of collectives/algorithms. A step is one
+// pass through the gather slots: a member's messages lie behind each other in one stream, behind a
+// table that says where each begins, and go chunk by chunk into its slots, from which every other
+// member takes what is for it. All members make a step together.
+#pragma once
+
+#include "collectives/algorithms/scatter_list.hpp"
+#include "collectives/base/result.hpp"
+#include "collectives/shm/arena.hpp"
+#include "collectives/transport/endpoint.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace hvd::coll::shm {
+
+/// Thread: progress lock.
+class ShmEndpoint {
+public:
+    /// The arena outlives it.
+    explicit ShmEndpoint(Arena& arena);
+
+    [[nodiscard]] int place() const noexcept { return arena_.place(); }
+    [[nodiscard]] int size() const noexcept { return arena_.size(); }
+    void send(int place, std::span<const std::byte> bytes);
+    void recv(int place, std::span<std::byte> bytes);
+    void post();
+    [[nodiscard]] Result<bool> wait();
+
+private:
+    /// What another member sends here, and where in its stream.
+    struct Incoming {
+        OutList out;
+        std::size_t begin = 0;
+        std::size_t end = 0;
+        std::size_t chunks = 0;  // of its whole stream
+    };
+
+    [[nodiscard]] bool step();
+    [[nodiscard]] bool can_fill() const noexcept;
+    void fill();
+    [[nodiscard]] bool can_drain() const noexcept;
+    void read_tables();
+    void drain();
+    [[nodiscard]] const std::byte* slot(int place, std::size_t chunk) const noexcept;
+
+    Arena& arena_;
+    std::size_t table_bytes_;
+    std::vector<InList> outgoing_;      // by place
+    std::vector<Incoming> incoming_;    // by place
+    std::vector<std::uint64_t> table_;  // where each message begins, and the end of the stream
+    InList stream_;
+    std::uint64_t base_ = 0;  // sequence number before the first chunk
+    std::size_t chunks_ = 0;  // of the longest stream; 1 until the tables are read
+    std::size_t filled_ = 0;
+    std::size_t drained_ = 0;
+};
+
+static_assert(Endpoint<ShmEndpoint>);
+
+}  // namespace hvd::coll::shm

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/control/shm_log.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace hvd::rt {
+namespace {
+
+/// The upper half of an entry: how often the ring had been filled, plus one, so that an entry of the
+/// last lap is not taken for a new one.
+std::uint64_t lap_of(std::uint64_t position) noexcept {
+    return (position / kLogEntries + 1) << 32;
+}
+
+}  // namespace
+
+ShmLog::ShmLog(coll::LocalGroup& group, SharedLog& log, std::span<RankPage> pages)
+    : group_(group), log_(log), pages_(pages), rank_(group.rank()) {}
+
+bool ShmLog::has_room(std::uint64_t position, std::size_t count) {
+    if (position + count - slowest_ <= kLogEntries) {
+        return true;
+    }
+    slowest_ = position;
+    for (const auto& other : pages_) {
+        slowest_ = std::min(slowest_, other.read.load(std::memory_order_acquire));
+    }
+    return position + count - slowest_ <= kLogEntries;
+}
+
+/// Either the reader sees that a writer waits, or the writer sees the freed space: no wake-up is
+/// lost.
+bool ShmLog::find_room(std::uint64_t position, std::size_t count) {
+    if (has_room(position, count)) {
+        return true;
+    }
+    log_.is_full.store(1, std::memory_order_seq_cst);
+    return has_room(position, count);
+}
+
+bool ShmLog::has_room_for_one() {
+    return find_room(log_.reserved.load(std::memory_order_relaxed), 1);
+}
+
+bool ShmLog::append(std::span<const std::uint32_t> entries, const coll::ProcessSet& readers) {
+    auto position = log_.reserved.load(std::memory_order_relaxed);
+    do {
+        if (!find_room(position, entries.size())) {
+            urge_laggards(position);
+            return false;
+        }
+    } while (!log_.reserved.compare_exchange_weak(position, position + entries.size(),
+                                                  std::memory_order_acq_rel));
+    for (const auto each : entries) {
+        log_.entries[position % kLogEntries].store(lap_of(position) | each,
+                                                   std::memory_order_release);
+        ++position;
+    }
+    if (readers.size() == group_.size()) {
+        group_.notify_others();
+    } else {
+        for (const int rank : readers.ranks) {
+            if (rank != rank_) {
+                group_.notify(rank);
+            }
+        }
+    }
+    urge_laggards(position);
+    return true;
+}
+
+void ShmLog::urge_laggards(std::uint64_t position) {
+    if (position - slowest_ <= kLogEntries / 2) {
+        return;
+    }
+    slowest_ = position;
+    for (int rank = 0; rank < group_.size(); ++rank) {
+        auto& other = page(rank);
+        const auto read = other.read.load(std::memory_order_acquire);
+        slowest_ = std::min(slowest_, read);
+        if (rank != rank_ && position - read > kLogEntries / 2 &&
+            other.is_urged.exchange(1, std::memory_order_acq_rel) == 0) {
+            group_.notify_always(rank);
+        }
+    }
+}
+
+std::optional<LogWord> ShmLog::read() {
+    const auto word = log_.entries[position_ % kLogEntries].load(std::memory_order_acquire);
+    if ((word & ~std::uint64_t{0xffffffff}) != lap_of(position_)) {
+        announce_room();
+        return std::nullopt;
+    }
+    auto& own = page(rank_);
+    own.read.store(++position_, std::memory_order_release);
+    if (own.is_urged.load(std::memory_order_relaxed) != 0) {
+        own.is_urged.store(0, std::memory_order_relaxed);
+    }
+    made_room_ = true;
+    return LogWord::from(static_cast<std::uint32_t>(word));
+}
+
+void ShmLog::announce_room() noexcept {
+    if (!std::exchange(made_room_, false)) {
+        return;
+    }
+    shared_fence();
+    if (log_.is_full.load(std::memory_order_relaxed) != 0 &&
+        log_.is_full.exchange(0, std::memory_order_acq_rel) != 0) {
+        group_.notify_others();
+    }
+}
+
+}  // namespace hvd::rt

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/control/shm_rounds.hpp"
+
+namespace hvd::rt {
+namespace {
+
+// A slot's tag: the round, and in the lowest bit whether it is a proposal.
+constexpr std::uint64_t proposal_tag(std::uint64_t round) noexcept {
+    return (round << 1) | 1;
+}
+constexpr std::uint64_t refusal_tag(std::uint64_t round) noexcept {
+    return round << 1;
+}
+
+/// Equal lists have equal fingerprints; a single id is its own.
+std::uint64_t fingerprint_of(std::span<const std::uint32_t> ids) noexcept {
+    if (ids.size() == 1) {
+        return ids.front();
+    }
+    std::uint64_t hash = ids.size();
+    for (const auto id : ids) {
+        hash ^= id;
+        hash *= 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
+        hash ^= hash >> 29;
+    }
+    return hash | (std::uint64_t{1} << 63);
+}
+
+}  // namespace
+
+void ShmRounds::publish(std::uint64_t tag, std::uint64_t fingerprint) {
+    auto& own = slot_of(rank_);
+    own.fingerprint.store(fingerprint, std::memory_order_relaxed);
+    own.is_asleep.store(0, std::memory_order_relaxed);
+    own.tag.store(tag, std::memory_order_release);
+    has_published_ = true;
+    // A proposer that sleeps waits for exactly this. Either it sees this slot when it looks for the
+    // last time, or this rank sees that it sleeps.
+    shared_fence();
+    for (int peer = 0; peer < group_.size(); ++peer) {
+        const auto& theirs = slot_of(peer);
+        if (peer != rank_ && theirs.tag.load(std::memory_order_acquire) == proposal_tag(round_) &&
+            theirs.is_asleep.load(std::memory_order_relaxed) != 0) {
+            group_.notify(peer);
+        }
+    }
+}
+
+void ShmRounds::refuse() {
+    if (!has_published_) {
+        publish(refusal_tag(round_), 0);
+    }
+}
+
+bool ShmRounds::propose(std::span<const std::uint32_t> ids) {
+    if (has_published_) {
+        return false;
+    }
+    for (int peer = 0; peer < group_.size(); ++peer) {
+        if (peer != rank_ &&
+            slot_of(peer).tag.load(std::memory_order_acquire) == refusal_tag(round_)) {
+            return false;
+        }
+    }
+    proposed_ = fingerprint_of(ids);
+    is_proposing_ = true;
+    publish(proposal_tag(round_), proposed_);
+    return true;
+}
+
+Proposal ShmRounds::outcome() {
+    bool have_all = true;
+    for (int peer = 0; peer < group_.size(); ++peer) {
+        if (peer == rank_) {
+            continue;
+        }
+        const auto& slot = slot_of(peer);
+        const auto tag = slot.tag.load(std::memory_order_acquire);
+        if (tag == refusal_tag(round_) ||
+            (tag == proposal_tag(round_) &&
+             slot.fingerprint.load(std::memory_order_relaxed) != proposed_)) {
+            is_proposing_ = false;
+            return Proposal::refused;
+        }
+        have_all = have_all && tag == proposal_tag(round_);
+    }
+    if (!have_all) {
+        return Proposal::waiting;
+    }
+    begin_next();
+    return Proposal::accepted;
+}
+
+void ShmRounds::begin_next() noexcept {
+    is_proposing_ = false;
+    has_published_ = false;
+    ++round_;
+}
+
+void ShmRounds::mark_asleep(std::uint32_t asleep) noexcept {
+    if (is_proposing_) {
+        slot_of(rank_).is_asleep.store(asleep, std::memory_order_relaxed);
+    }
+}
+
+}  // namespace hvd::rt

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/transport/shm/local_group.hpp"
+#include "runtime/control/channel.hpp"
+#include "runtime/control/shm_layout.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace hvd::rt {
+
+/// Rounds of proposals: the way of operations that callers of all ranks wait for. When nothing of
+/// the world is open on any rank, each writes the ids that it wants into its own cache line and reads
+/// the others'. If all are equal, they are ready, and the next round begins: one cache line's flight.
+/// A slot that differs, or one that refuses, refuses the round for all; the ids are then ready by
+/// their bits, and the next batch of the world in the log begins the next round.
+///
+/// A round's outcome is the same for all ranks, whenever they look:
+///  - slots are written once and stay until the round after the next;
+///  - a rank with anything of the world open never proposes, and neither does one that has joined,
+///    so an accepted round finds nothing open anywhere;
+///  - a batch of the world in the log had something open on every rank, so none of them was in an
+///    accepted round.
+///
+/// Thread: progress lock.
+class ShmRounds {
+public:
+    /// What is referred to outlives this.
+    ShmRounds(coll::LocalGroup& group, std::span<RankPage> pages)
+        : group_(group), pages_(pages), rank_(group.rank()) {}
+
+    /// See Channel.
+    [[nodiscard]] bool propose(std::span<const std::uint32_t> ids);
+    [[nodiscard]] Proposal outcome();
+    void refuse();
+    void begin_next() noexcept;
+
+    /// Around a sleep: a proposer is woken by each rank that publishes something in its round.
+    void about_to_sleep() noexcept { mark_asleep(1); }
+    void awake() noexcept { mark_asleep(0); }
+
+private:
+    [[nodiscard]] RoundSlot& slot_of(int rank) const noexcept {
+        return pages_[static_cast<std::size_t>(rank)].rounds[round_ & 1];
+    }
+    void publish(std::uint64_t tag, std::uint64_t fingerprint);
+    void mark_asleep(std::uint32_t asleep) noexcept;
+
+    coll::LocalGroup& group_;
+    std::span<RankPage> pages_;
+    int rank_;
+    std::uint64_t round_ = 1;
+    bool has_published_ = false;  // in this round
+    bool is_proposing_ = false;   // and waits for the outcome
+    std::uint64_t proposed_ = 0;  // fingerprint
+};
+
+}  // namespace hvd::rt

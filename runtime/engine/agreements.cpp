@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/engine/agreements.hpp"
+
+#include <limits>
+#include <new>
+#include <numeric>
+#include <utility>
+
+namespace hvd::rt {
+namespace {
+
+/// Sets the result's shape, and how many rows come from each member.
+void shape_result(Operation& operation, const coll::ProcessSet& set) {
+    const auto& signature = operation.signature;
+    const auto& dims = operation.first_dims;
+    operation.result_shape = signature.shape;
+    if (!has_tensor(signature)) {
+        return;
+    }
+    if (signature.op == coll::Op::allgather) {
+        operation.result_shape.front() =
+            std::accumulate(dims.begin(), dims.end(), std::int64_t{0});
+    } else if (signature.op == coll::Op::alltoall) {
+        const auto size = static_cast<std::size_t>(set.size());
+        operation.received_splits.clear();
+        for (std::size_t from = 0; from < size; ++from) {
+            operation.received_splits.push_back(
+                dims[from * size + static_cast<std::size_t>(set.place)]);
+        }
+        operation.result_shape.front() =
+            std::accumulate(operation.received_splits.begin(), operation.received_splits.end(),
+                            std::int64_t{0});
+    } else if (signature.op == coll::Op::reducescatter) {
+        operation.result_shape.front() =
+            share_of_rows(signature.shape.front(), set.place, set.size());
+    }
+}
+
+/// nullptr where there is not as much memory.
+OwnedBytes try_allocate(const Shape& shape, std::size_t element_bytes) {
+    std::size_t bytes = element_bytes;
+    for (const auto extent : shape) {
+        const auto count = static_cast<std::size_t>(extent);
+        if (count != 0 && bytes > std::numeric_limits<std::size_t>::max() / 2 / count) {
+            return nullptr;
+        }
+        bytes *= count;
+    }
+    try {
+        return allocate_aligned(bytes);
+    } catch (const std::bad_alloc&) {  // an operation that fails, on all ranks alike
+        return nullptr;
+    }
+}
+
+}  // namespace
+
+std::string allocate_outputs(Operation& leader, const coll::ProcessSet& set) {
+    for (Operation* member = &leader; member != nullptr; member = member->next) {
+        shape_result(*member, set);
+        if (!member->allocates || !has_tensor(member->signature)) {
+            continue;
+        }
+        member->owned.reset();
+        member->owned = try_allocate(member->result_shape, coll::size_of(member->signature.type));
+        if (member->owned == nullptr && element_count(member->result_shape) != 0) {
+            return "there is no memory for a result of shape " + describe(member->result_shape) +
+                   " and type " + std::string(to_string(member->signature.type));
+        }
+        member->out = member->owned.get();
+    }
+    return {};
+}
+
+bool Agreements::has(const Operation& leader) const {
+    const auto id = leader.group->cache_id;
+    if (id == kNoId) {
+        return false;
+    }
+    std::size_t index = 0;
+    for (const Operation* member = &leader; member != nullptr; member = member->next) {
+        if (!(member->signature == table_[id].signatures[index])) {
+            return false;
+        }
+        ++index;
+    }
+    return true;
+}
+
+Agreement& Agreements::add(const Decision& decision, const Operation& leader) {
+    if (decision.id >= table_.size()) {
+        table_.resize(decision.id + std::size_t{1});
+    }
+    Agreement& agreement = table_[decision.id];
+    agreement.set = leader.set;
+    agreement.group = leader.group;
+    agreement.waiting = nullptr;
+    agreement.is_transient = decision.is_transient;
+    agreement.first_dims = decision.first_dims;
+    agreement.signatures.clear();
+    for_each_member(leader, [&](const Operation& member) {
+        agreement.signatures.push_back(member.signature);
+    });
+    leader.group->cache_id = decision.id;
+    leader.group->is_cached.store(true, std::memory_order_relaxed);
+    return agreement;
+}
+
+Operation* Agreements::drop(CacheId id) {
+    const Agreement agreement = std::exchange(table_[id], {});
+    agreement.group->cache_id = kNoId;
+    tickets_.uncache(*agreement.group);  // an operation that waits still holds the name
+    return agreement.waiting;
+}
+
+}  // namespace hvd::rt

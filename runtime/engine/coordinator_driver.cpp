@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/engine/coordinator_driver.hpp"
+
+#include "runtime/tensor/process_set_table.hpp"
+
+#include <iterator>
+#include <utility>
+
+namespace hvd::rt {
+
+CoordinatorDriver::CoordinatorDriver(Channel& channel,
+                                     Coordinator coordinator,
+                                     coll::ProcessSet world,
+                                     std::optional<std::size_t> fusion_bytes)
+    : channel_(channel), coordinator_(std::move(coordinator)), fusion_bytes_(fusion_bytes) {
+    readers_.emplace(0, std::move(world));
+}
+
+Result<bool> CoordinatorDriver::step() {
+    std::vector<LogEntry> entries;
+    while (true) {
+        HVD_TRY(auto heard, channel_.next_announcement());
+        if (!heard) {
+            break;
+        }
+        HVD_TRY(auto announcement, decode_announcement(heard->message));
+        HVD_TRY(auto more, coordinator_.announce(heard->rank, std::move(announcement)));
+        entries.insert(entries.end(), std::make_move_iterator(more.begin()),
+                       std::make_move_iterator(more.end()));
+    }
+    if (entries.empty()) {
+        return false;
+    }
+    append(std::move(entries));
+    return true;
+}
+
+/// What was decided together about a set is chained, up to the next change of who takes part.
+void CoordinatorDriver::append(std::vector<LogEntry> entries) {
+    std::vector<bool> more(entries.size());
+    std::map<int, bool> is_followed;  // by set: by another decision
+    for (std::size_t index = entries.size(); index-- > 0;) {
+        const auto* decision = std::get_if<Decision>(&entries[index]);
+        if (decision == nullptr) {
+            continue;
+        }
+        if (kind_of(*decision) != Kind::collective) {
+            is_followed.clear();
+            continue;
+        }
+        more[index] = std::exchange(is_followed[decision->process_set], true);
+    }
+    for (std::size_t index = 0; index < entries.size(); ++index) {
+        if (auto* decision = std::get_if<Decision>(&entries[index])) {
+            append(std::move(*decision), more[index]);
+        } else {
+            const auto& invalidation = std::get<Invalidation>(entries[index]);
+            channel_.append_invalidation(readers_.at(invalidation.process_set), invalidation.id);
+        }
+    }
+}
+
+void CoordinatorDriver::append(Decision decision, bool more) {
+    decision.fusion_bytes = fusion_bytes_;
+    channel_.append_decision(readers_.at(decision.process_set), encode(decision), decision.id,
+                             more);
+    if (decision.error) {
+        return;
+    }
+    if (kind_of(decision) == Kind::add_process_set) {
+        readers_.emplace(decision.set_id, make_process_set(decision.set_id,
+                                                           decision.members.front().signature.splits,
+                                                           readers_.at(0)));
+    } else if (kind_of(decision) == Kind::remove_process_set) {
+        readers_.erase(decision.set_id);
+    }
+}
+
+}  // namespace hvd::rt

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/engine/progress.hpp"
+
+#include "runtime/engine/spinner.hpp"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <sys/epoll.h>
+
+namespace hvd::rt {
+namespace {
+
+/// For a collective in which a peer that left in the middle of something may have done its part.
+constexpr std::chrono::milliseconds kDepartureLimit{300};
+
+Error shut_down_error() {
+    return {Errc::aborted, "this rank has shut its runtime down"};
+}
+
+}  // namespace
+
+Progress::Progress(Setup setup,
+                   TicketTable& tickets,
+                   ProcessSetTable& sets,
+                   Inbox<Operation*>& inbox)
+    : config_(std::move(setup.config)),
+      on_peer_lost_(std::move(setup.on_peer_lost)),
+      tickets_(tickets),
+      inbox_(inbox),
+      reactor_(std::move(setup.reactor)),
+      channel_(std::move(setup.channel)),
+      executor_(std::move(setup.executor), tickets),
+      negotiator_({.channel = *channel_,
+                   .tickets = tickets,
+                   .sets = sets,
+                   .coordinator = std::move(setup.coordinator),
+                   .fusion_bytes = config_.fusion_bytes,
+                   .has_room =
+                       [this](const coll::ProcessSet& set) { return executor_.has_room(set.id); },
+                   .on_set_removed = [this](int id) { executor_.close(id); }}) {
+    reactor_->watch(inbox_.descriptor(), EPOLLIN, [this](std::uint32_t) { inbox_.drain(); });
+    channel_->watch(*reactor_);
+}
+
+/// A failure of this rank's memory or descriptors ends the world, not the process.
+template <class Action>
+void Progress::guard(Action action) {
+    try {
+        action();
+    } catch (const Exception& exception) {
+        break_with(exception.error());
+    } catch (const std::bad_alloc&) {
+        break_with({Errc::internal, "out of memory"});
+    }
+}
+
+bool Progress::step(Urgency urgency) {
+    bool has_moved = false;
+    guard([&] {
+        has_moved = take(urgency);
+        auto negotiated = negotiate();
+        if (negotiated) {
+            has_moved = *negotiated || has_moved;
+        } else {
+            break_with(negotiated.error());
+        }
+        has_moved = executor_.step() || has_moved;
+        if (executor_.broken() && !broken_) {
+            (void)look_for_failures();  // which rank has died says more than which connection ended
+            if (!broken_) {
+                break_with(*executor_.broken());
+            }
+        }
+        has_moved = has_moved || look_for_failures();
+    });
+    tickets_.wake_any();
+    return has_moved;
+}
+
+void Progress::put(std::span<Operation* const> leaders) {
+    taken_.insert(taken_.end(), leaders.begin(), leaders.end());
+}
+
+void Progress::dispatch() {
+    guard([&] { reactor_->dispatch(); });
+}
+
+bool Progress::take(Urgency urgency) {
+    inbox_.take(taken_);
+    if (taken_.empty()) {
+        return false;
+    }
+    if (broken_) {
+        report_loss();
+        fail(std::exchange(taken_, {}));
+    } else if (may_gather(urgency)) {
+        return false;
+    } else {
+        negotiator_.submit(taken_, urgency);
+    }
+    taken_.clear();
+    gather_until_.reset();
+    return true;
+}
+
+bool Progress::may_gather(Urgency urgency) {
+    if (config_.cycle_time.count() == 0 || urgency == Urgency::awaited) {
+        return false;
+    }
+    std::size_t bytes = 0;
+    for (const Operation* leader : taken_) {
+        for_each_member(*leader,
+                        [&](const Operation& member) { bytes += byte_count(member.signature); });
+    }
+    const auto now = Deadline::Clock::now();
+    gather_until_ = gather_until_.value_or(now + config_.cycle_time);
+    const auto most = negotiator_.fusion_bytes().value_or(executor_.usual_fusion_bytes());
+    return bytes < most && now < *gather_until_;
+}
+
+Result<bool> Progress::negotiate() {
+    bool has_moved = false;
+    while (!broken_) {
+        ready_.clear();
+        HVD_TRY(const bool more, negotiator_.step(ready_));
+        has_moved = has_moved || more;
+        if (!ready_.empty()) {
+            executor_.enqueue(ready_, negotiator_.fusion_bytes());
+            break;  // started first: somebody waits for it
+        }
+        if (!more) {
+            break;
+        }
+    }
+    return has_moved;
+}
+
+// ---- sleeping -----------------------------------------------------------------------------------
+
+bool Progress::announce_sleep() {
+    const bool expects = negotiator_.has_open() || executor_.is_busy();
+    inbox_.set_asleep(true);
+    guard([&] { channel_->about_to_sleep(expects); });
+    return expects ? step(Urgency::background) : inbox_.is_full();
+}
+
+void Progress::awake() {
+    inbox_.set_asleep(false);
+    guard([&] { channel_->awake(); });
+}
+
+Deadline Progress::next_look() const {
+    if (gather_until_ && departure_limit_) {
+        return Deadline(std::min(*gather_until_, *departure_limit_));
+    }
+    return Deadline(gather_until_ ? gather_until_ : departure_limit_);
+}
+
+// ---- ends ---------------------------------------------------------------------------------------
+
+bool Progress::look_for_failures() {
+    if (broken_) {
+        return false;
+    }
+    const auto failure = channel_->peer_failure();
+    if (failure && failure->error.code != Errc::aborted) {
+        lose(*failure);
+        return true;
+    }
+    if (is_leaving_) {
+        return failure && failure->in_flight && end_after_departure(failure);
+    }
+    if (failure || negotiator_.left_rank()) {
+        return end_after_departure(failure);
+    }
+    return false;
+}
+
+/// A peer has left in order. What was agreed before may still be in the log, and is executed; what
+/// the peer had not finished may never end, and is not waited for beyond a limit.
+bool Progress::end_after_departure(const std::optional<Channel::PeerFailure>& failure) {
+    if (failure && failure->in_flight && !departure_limit_) {
+        departure_limit_ = Deadline::in(kDepartureLimit).end();
+    }
+    const bool is_first_look = !std::exchange(has_departed_, true);
+    if (is_first_look && !negotiator_.left_rank()) {
+        return false;  // the log is read once more
+    }
+    const bool is_over = departure_limit_ && Deadline(departure_limit_).has_passed();
+    if (executor_.is_busy() && !is_over) {
+        return false;
+    }
+    is_left_by_peer_ = !is_leaving_;
+    const int first = negotiator_.left_rank().value_or(failure ? failure->peer : -1);
+    lose({.peer = first,
+          .error = {Errc::aborted, channel_->describe(first) + " has shut down"},
+          .in_flight = failure && failure->in_flight});
+    return true;
+}
+
+void Progress::lose(const Channel::PeerFailure& failure) {
+    const bool is_missed = negotiator_.has_open() || executor_.is_busy() || !taken_.empty();
+    lost_ = failure;
+    if (is_missed) {
+        report_loss();
+    }
+    break_with(failure.error);
+}
+
+void Progress::report_loss() {
+    if (lost_ && on_peer_lost_) {
+        on_peer_lost_(lost_->peer, lost_->error.message);
+    }
+    lost_.reset();
+}
+
+void Progress::break_with(const Error& cause) {
+    if (broken_) {
+        return;
+    }
+    broken_ = cause;
+    gather_until_.reset();
+    departure_limit_.reset();
+    is_cut_off_ = executor_.is_busy();
+    negotiator_.fail_open([this](const Operation& leader) { return describe(leader); });
+    executor_.abort(cause);
+    fail(std::exchange(taken_, {}));
+}
+
+/// Why the operation fails, now that the world is broken.
+Error Progress::describe(const Operation& leader) const {
+    if (!is_left_by_peer_ || leader.name == nullptr) {
+        return *broken_;
+    }
+    return {broken_->code, broken_->message + " while '" + leader.name->text +
+                               "' waited for it; if the ranks have different numbers of batches, "
+                               "see drop_last and hvd.join()"};
+}
+
+void Progress::fail(std::span<Operation* const> leaders) {
+    for (Operation* leader : leaders) {
+        const auto cause = describe(*leader);
+        for_each_member(*leader, [&](Operation& member) {
+            member.failed = true;
+            member.error = cause;
+            tickets_.complete(member);
+        });
+    }
+}
+
+template <class Done>
+void Progress::run_until(const Done& done, Deadline deadline) {
+    Spinner spinner(channel_->is_oversubscribed());
+    while (!deadline.has_passed()) {
+        if (step(Urgency::background)) {
+            spinner.reset();
+        } else if (done()) {
+            return;
+        } else if (!spinner.pause()) {
+            channel_->about_to_sleep(true);
+            if (!step(Urgency::background) && !done()) {
+                const auto until = next_look();
+                (void)reactor_->wait(until.is_never() ? deadline : until);
+            }
+            channel_->awake();
+            reactor_->dispatch();
+        }
+    }
+}
+
+void Progress::leave(Deadline deadline) {
+    is_leaving_ = true;
+    bool has_proposed = false;
+    guard([&] {
+        if (!broken_) {
+            // What is in the log before this rank's own entry is executed, by all ranks alike. After
+            // a peer's end there may be nobody who would append that entry.
+            channel_->announce_leave();
+            run_until(
+                [&] {
+                    return broken_ || negotiator_.left_rank() ||
+                           channel_->peer_failure().has_value();
+                },
+                deadline);
+        }
+        has_proposed = negotiator_.is_proposing();
+        negotiator_.fail_open([](const Operation&) { return shut_down_error(); });
+        run_until([&] { return broken_ || !executor_.is_busy(); }, deadline);
+        channel_->leave(!executor_.is_busy() && !is_cut_off_ && !has_proposed);
+    });
+    break_with(shut_down_error());
+    fail_rest();
+}
+
+void Progress::fail_rest() {
+    inbox_.take(taken_);
+    fail(std::exchange(taken_, {}));
+    tickets_.wake_any();
+}
+
+}  // namespace hvd::rt

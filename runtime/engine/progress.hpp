@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the engine does while somebody holds the progress lock: take, agree, execute, and end.
+#pragma once
+
+#include "collectives/base/deadline.hpp"
+#include "collectives/reactor.hpp"
+#include "runtime/control/channel.hpp"
+#include "runtime/engine/config.hpp"
+#include "runtime/engine/inbox.hpp"
+#include "runtime/engine/negotiator.hpp"
+#include "runtime/execution/executor.hpp"
+#include "runtime/tensor/process_set_table.hpp"
+#include "runtime/tensor/ticket_table.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace hvd::rt {
+
+/// One rank's progress, step by step. It waits for nothing but in `leave`.
+///
+/// Thread: progress lock.
+class Progress {
+public:
+    using Urgency = Negotiator::Urgency;
+
+    struct Setup {
+        std::unique_ptr<coll::Reactor> reactor;
+        std::unique_ptr<Channel> channel;
+        std::optional<Coordinator> coordinator;  // on the rank that decides
+        Executor::Setup executor;
+        EngineConfig config;
+        std::function<void(int peer, std::string_view why)> on_peer_lost;
+    };
+
+    /// What is referred to outlives this.
+    Progress(Setup setup,
+             TicketTable& tickets,
+             ProcessSetTable& sets,
+             Inbox<Operation*>& inbox);
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+
+    /// Takes what callers have submitted, agrees with the other ranks, executes. True if something
+    /// moved. A failure ends the world, not the process.
+    [[nodiscard]] bool step(Urgency urgency);
+
+    /// Operations of the holder of the lock, as if they had come through the inbox.
+    void put(std::span<Operation* const> leaders);
+
+    /// Lets handlers take what has come.
+    void dispatch();
+
+    /// Whether a collective waits to start or is in flight.
+    [[nodiscard]] bool is_busy() const noexcept { return executor_.is_busy(); }
+
+    /// From here on peers and callers wake the engine's thread. Looks once more for what came
+    /// before; true if there was something, or is: then somebody must go on.
+    [[nodiscard]] bool announce_sleep();
+    void awake();
+
+    /// When there is something to do though nobody wakes the engine's thread.
+    [[nodiscard]] Deadline next_look() const;
+
+    [[nodiscard]] bool is_oversubscribed() { return channel_->is_oversubscribed(); }
+
+    /// Leaves the world: what was agreed may finish until the deadline, what was not fails, and so
+    /// does what is submitted later. Blocks until then.
+    void leave(Deadline deadline);
+
+    /// Fails what came after `leave`.
+    void fail_rest();
+
+    [[nodiscard]] coll::Reactor& reactor() noexcept { return *reactor_; }
+
+    // Thread: any.
+    [[nodiscard]] const Negotiator::Totals& agreed() const noexcept { return negotiator_.totals(); }
+    [[nodiscard]] const Executor::Totals& executed() const noexcept { return executor_.totals(); }
+
+private:
+    [[nodiscard]] bool take(Urgency urgency);
+    [[nodiscard]] bool may_gather(Urgency urgency);
+    [[nodiscard]] Result<bool> negotiate();
+    [[nodiscard]] bool look_for_failures();
+    [[nodiscard]] bool end_after_departure(const std::optional<Channel::PeerFailure>& failure);
+    void lose(const Channel::PeerFailure& failure);
+    void report_loss();
+    void break_with(const Error& cause);
+    template <class Action>
+    void guard(Action action);
+    template <class Done>
+    void run_until(const Done& done, Deadline deadline);
+    [[nodiscard]] Error describe(const Operation& leader) const;
+    void fail(std::span<Operation* const> leaders);
+
+    EngineConfig config_;
+    std::function<void(int, std::string_view)> on_peer_lost_;
+    TicketTable& tickets_;
+    Inbox<Operation*>& inbox_;
+    std::unique_ptr<coll::Reactor> reactor_;
+    std::unique_ptr<Channel> channel_;
+    Executor executor_;
+    Negotiator negotiator_;
+
+    std::vector<Operation*> taken_;  // leaders on their way to the negotiator
+    std::vector<Operation*> ready_;  // scratch
+    std::optional<Deadline::Clock::time_point> gather_until_;  // what is taken waits for company
+    bool has_departed_ = false;  // a peer left in order: nothing new will be agreed
+    std::optional<Deadline::Clock::time_point> departure_limit_;  // for what runs
+    std::optional<Channel::PeerFailure> lost_;  // a peer that is gone, until somebody misses it
+    std::optional<Error> broken_;
+    bool is_cut_off_ = false;       // broken while a collective was in flight
+    bool is_left_by_peer_ = false;  // broken because a peer has shut down
+    bool is_leaving_ = false;
+};
+
+}  // namespace hvd::rt

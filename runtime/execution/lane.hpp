@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/backend.hpp"
+#include "runtime/tensor/operation.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace hvd::rt {
+
+/// Operations of one process set that travel as one collective.
+using Batch = std::vector<Operation*>;
+
+/// A collective in flight.
+struct RunningBatch {
+    Batch operations;
+    std::span<std::byte> workspace;  // where it is packed, if it is
+    std::unique_ptr<coll::Work> work;
+    bool is_enqueued = false;  // on a device's stream; its operations have completed
+};
+
+/// The collectives of one process set, in order: those that wait to start, and those in flight.
+struct Lane {
+    ProcessSetEntry* set = nullptr;
+    /// By backend; each is made when the first task goes that way. Before `running`, whose works use
+    /// them.
+    std::vector<std::unique_ptr<coll::Communicator>> communicators;
+    std::deque<Batch> queue;
+    std::deque<RunningBatch> running;
+    int max_in_flight = 1;     // of the backend that the last task went to
+    bool is_closing = false;   // its set has been removed
+
+    [[nodiscard]] bool is_idle() const noexcept { return queue.empty() && running.empty(); }
+
+    /// Whether a task would start at once.
+    [[nodiscard]] bool has_room() const noexcept {
+        return queue.empty() && running.size() < static_cast<std::size_t>(max_in_flight);
+    }
+};
+
+}  // namespace hvd::rt

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cases of abi_worker, each run by one rank.
+#pragma once
+
+#include "runtime/include/hvd/hvd.h"
+
+#include <map>
+#include <string>
+
+namespace hvd::test {
+
+/// Throws `message` and the library's last error.
+void require(bool condition, const std::string& message);
+
+/// Programs that err.
+[[nodiscard]] std::map<std::string, void (*)()> misuse_cases();
+
+}  // namespace hvd::test

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * hvd.h as 0.29 had it, which never changes: abi_0_29.c is a program that was compiled with it.
+ *
+ * The whole public surface of libhorovod. C11, no C++ type crosses it, and it only ever grows:
+ * functions are added, enumerators are appended, structs carry their size.
+ *
+ * Every function that returns hvd_status leaves a sentence for people in hvd_last_error() when the
+ * status is not HVD_OK. Functions are thread-safe unless they say otherwise. In a forked child only
+ * hvd_topology_of works; every operation there returns HVD_UNAVAILABLE.
+ */
+#ifndef HVD_HVD_H
+#define HVD_HVD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define HVD_API __attribute__((visibility("default")))
+#else
+#define HVD_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 0 is success; the others say what a caller can do about the failure. */
+typedef enum hvd_status {
+    HVD_OK = 0,
+    HVD_INVALID_ARGUMENT = 1, /* the caller must change the input */
+    HVD_UNAVAILABLE = 2,      /* a peer is gone, or there is no world */
+    HVD_TIMED_OUT = 3,
+    HVD_ABORTED = 4,  /* another rank failed, or the world was shut down */
+    HVD_MISMATCH = 5, /* ranks disagree about a tensor; the message says which and how */
+    HVD_UNSUPPORTED = 6,
+    HVD_INTERNAL = 7,
+    HVD_IN_PROGRESS = 8 /* not a failure: the time limit of a wait passed first */
+} hvd_status;
+
+typedef enum hvd_op {
+    HVD_ALLREDUCE = 0,
+    HVD_ALLGATHER = 1, /* along the first dimension, which may differ between ranks */
+    HVD_BROADCAST = 2,
+    HVD_BARRIER = 3 /* no tensors: in and out are NULL */
+} hvd_op;
+
+/* HVD_AVERAGE of integers divides the sum once, towards zero. Of bool, HVD_SUM and HVD_MAX are
+ * "or", HVD_PRODUCT and HVD_MIN are "and"; HVD_AVERAGE is refused. */
+typedef enum hvd_reduce_op {
+    HVD_AVERAGE = 0,
+    HVD_SUM = 1,
+    HVD_MIN = 2,
+    HVD_MAX = 3,
+    HVD_PRODUCT = 4
+} hvd_reduce_op;
+
+/* float16 and bfloat16 are summed in float32 and rounded once. */
+typedef enum hvd_dtype {
+    HVD_BOOL = 0,
+    HVD_UINT8 = 1,
+    HVD_INT8 = 2,
+    HVD_UINT16 = 3,
+    HVD_INT16 = 4,
+    HVD_UINT32 = 5,
+    HVD_INT32 = 6,
+    HVD_UINT64 = 7,
+    HVD_INT64 = 8,
+    HVD_FLOAT16 = 9,
+    HVD_BFLOAT16 = 10,
+    HVD_FLOAT32 = 11,
+    HVD_FLOAT64 = 12
+} hvd_dtype;
+
+typedef enum hvd_device_type { HVD_HOST = 0, HVD_CUDA = 1 } hvd_device_type;
+
+/* What this build, and this machine, can do. */
+typedef enum hvd_feature {
+    HVD_FEATURE_MPI = 0,  /* this installation has a plugin for an MPI */
+    HVD_FEATURE_GLOO = 1, /* the native transport, which answers to that name; always 1 */
+    HVD_FEATURE_NCCL = 2, /* version code, such as 22707, of the libnccl.so.2 that is loaded or that
+                             the dynamic loader finds, which is loaded for this question */
+    HVD_FEATURE_CUDA = 3, /* GPU tensors are understood by this build */
+    HVD_FEATURE_CCL = 4,
+    HVD_FEATURE_DDL = 5,
+    HVD_FEATURE_ROCM = 6,
+    HVD_FEATURE_MPI_USED = 7,   /* the tensors of the present world travel by MPI */
+    HVD_FEATURE_MPI_THREADS = 8 /* its MPI was started with MPI_THREAD_MULTIPLE */
+} hvd_feature;
+
+typedef enum hvd_report_kind {
+    HVD_REPORT_EXCEPTION = 0, /* an uncaught exception; the text is its traceback */
+    HVD_REPORT_PEER_LOST = 1, /* this rank fails only because of another one */
+    HVD_REPORT_VERSIONS = 2   /* no failure: what this rank runs on, in lines "NAME VERSION" */
+} hvd_report_kind;
+
+/* The one world of this process. It lives as long as the process; hvd_shutdown empties it. */
+typedef struct hvd_context hvd_context;
+typedef uint64_t hvd_ticket; /* one submitted operation; 0 is never a ticket */
+typedef struct hvd_plan hvd_plan;
+
+/* `struct_size` is sizeof the struct the caller was compiled with, in every struct below. */
+
+typedef struct hvd_init_options {
+    size_t struct_size;
+    int64_t timeout_ms;   /* for finding the other ranks; 0: HOROVOD_START_TIMEOUT, else 30 s */
+    const void* mpi_comm; /* address of an MPI_Comm, all whose ranks call: the world is theirs;
+                             NULL: that of the launcher */
+} hvd_init_options;
+
+typedef struct hvd_topology {
+    size_t struct_size;
+    int32_t rank;
+    int32_t size;
+    int32_t local_rank;
+    int32_t local_size;
+    int32_t cross_rank;
+    int32_t cross_size;
+    int32_t is_homogeneous; /* 1: every host has local_size ranks */
+} hvd_topology;
+
+typedef struct hvd_tensor {
+    size_t struct_size;
+    void* data;
+    const int64_t* shape;   /* ndim entries, in elements */
+    const int64_t* strides; /* ndim entries, in elements; NULL means row-major */
+    int32_t ndim;
+    int32_t dtype;       /* hvd_dtype */
+    int32_t device_type; /* hvd_device_type */
+    int32_t device_index;
+    void* stream; /* stream on which `data` becomes ready; NULL on the host */
+} hvd_tensor;
+
+/* allreduce, broadcast: `out` has the shape and dtype of `in` and may be the same memory; NULL lets
+ * the runtime allocate it (hvd_result). allgather: `out` is NULL, the result's first dimension is
+ * the sum of the ranks'. Shapes and strides are copied; the memory behind `data` is not. */
+typedef struct hvd_request {
+    size_t struct_size;
+    const char* name; /* the same on every rank; not while an operation of that name is pending */
+    const hvd_tensor* in;
+    const hvd_tensor* out;
+    double prescale;     /* every input is multiplied by it; 1 leaves it alone */
+    double postscale;    /* the result is multiplied by it; 1 leaves it alone */
+    uint64_t group;      /* not 0: requests of one call with this number complete as a unit */
+    int32_t op;          /* hvd_op */
+    int32_t reduce_op;   /* hvd_reduce_op, for allreduce */
+    int32_t root;        /* broadcast: the rank whose tensor everybody gets */
+    int32_t process_set; /* 0, the world */
+} hvd_request;
+
+/* What this rank has done since hvd_init. Only ever rises. */
+typedef struct hvd_counters {
+    size_t struct_size;
+    uint64_t submitted;        /* operations */
+    uint64_t completed;        /* operations, failed ones included */
+    uint64_t agreed_by_name;   /* operations for which names crossed between ranks */
+    uint64_t agreed_by_bit;    /* operations that were agreed from the cache alone */
+    uint64_t names_bytes;      /* bytes of names and shapes that this rank sent or received */
+    uint64_t collectives;      /* messages that the backends ran, after fusion */
+    uint64_t collective_bytes; /* bytes that this rank put into them */
+    uint64_t engine_wakeups;   /* how often the engine's thread woke up */
+    uint64_t baton_takeovers;  /* how often a waiting caller drove the engine itself */
+} hvd_counters;
+
+/* "0.29.0". Never NULL. */
+HVD_API const char* hvd_version(void);
+
+/* The value of any enumerator of this header by name, such as "HVD_FLOAT32", or -1. Front ends in
+ * other languages ask here instead of keeping a copy. */
+HVD_API int32_t hvd_enum_value(const char* name);
+
+/* See hvd_feature; 0 means no. Works before hvd_init. */
+HVD_API int32_t hvd_feature_value(int32_t feature);
+
+/* Joins the world that the launcher made: finds the other ranks, starts the engine. Without a
+ * launcher it is a world of one. A second call returns the same context. `options` may be NULL.
+ * After hvd_shutdown it may be called again, by all ranks. Blocks up to options->timeout_ms.
+ * Errors: HVD_INVALID_ARGUMENT (an impossible environment), HVD_TIMED_OUT (names what is missing).
+ */
+HVD_API hvd_status hvd_init(const hvd_init_options* options, hvd_context** context);
+
+/* The context of the last successful hvd_init that was not shut down, or NULL. */
+HVD_API hvd_context* hvd_current(void);
+
+/* Leaves the world: what is pending on this rank fails with HVD_ABORTED, and so does what others
+ * submit afterwards. Blocks until no peer can touch this rank's memory, at most some seconds. */
+HVD_API hvd_status hvd_shutdown(hvd_context* context);
+
+/* Fills `topology`. Works in a forked child too. */
+HVD_API hvd_status hvd_topology_of(hvd_context* context, hvd_topology* topology);
+
+/* Queues `count` operations in one call and fills `tickets`; returns before they run. All or none
+ * are queued. Buffers stay valid until hvd_wait or hvd_poll reports the end. */
+HVD_API hvd_status hvd_submit(hvd_context* context,
+                              const hvd_request* requests,
+                              size_t count,
+                              hvd_ticket* tickets);
+
+/* hvd_submit and hvd_wait for all of them in one call, which is the fastest way when nothing is to
+ * be done meanwhile. The status is that of the first that failed, or HVD_IN_PROGRESS when the limit
+ * passed first; the tickets are valid then, and in every case where `tickets[0]` is not 0. */
+HVD_API hvd_status hvd_run(hvd_context* context,
+                           const hvd_request* requests,
+                           size_t count,
+                           hvd_ticket* tickets,
+                           int64_t timeout_ms);
+
+/* HVD_OK: finished. HVD_IN_PROGRESS: not yet. Anything else: how it failed. Never blocks. */
+HVD_API hvd_status hvd_poll(hvd_context* context, hvd_ticket ticket);
+
+/* Blocks for at most `timeout_ms` (negative: no limit); meanwhile the caller may run the engine.
+ * Returns HVD_IN_PROGRESS when the limit passes first. Never consumes the ticket: after any other
+ * status hvd_result is valid until hvd_release. */
+HVD_API hvd_status hvd_wait(hvd_context* context, hvd_ticket ticket, int64_t timeout_ms);
+
+/* As hvd_wait for `count` tickets: returns when the first of them has ended and stores its position
+ * in `index`. The status is that of this ticket. */
+HVD_API hvd_status hvd_wait_any(hvd_context* context,
+                                const hvd_ticket* tickets,
+                                size_t count,
+                                int64_t timeout_ms,
+                                size_t* index);
+
+/* Calls `done(argument, status, message)` once when the ticket ends, on the engine's thread or, if
+ * it has ended already, on this one. `message` is valid during the call. The callback must not
+ * block and must not call hvd_wait; it may submit, and it may release the ticket. One callback a
+ * ticket. */
+typedef void (*hvd_callback)(void* argument, hvd_status status, const char* message);
+HVD_API hvd_status hvd_on_complete(hvd_context* context,
+                                   hvd_ticket ticket,
+                                   hvd_callback done,
+                                   void* argument);
+
+/* The output tensor of an operation that ended with HVD_OK. `tensor->shape` and, where the runtime
+ * allocated it, `tensor->data` are valid until hvd_release. */
+HVD_API hvd_status hvd_result(hvd_context* context, hvd_ticket ticket, hvd_tensor* tensor);
+
+/* Every ticket needs it exactly once. Before the end it means: release when done. */
+HVD_API hvd_status hvd_release(hvd_context* context, hvd_ticket ticket);
+
+/* A plan repeats the same requests over the same memory, with names and shapes read once. One start
+ * at a time: hvd_plan_wait before the next hvd_plan_start. Thread: one at a time for each plan. */
+HVD_API hvd_status hvd_plan_create(hvd_context* context,
+                                   const hvd_request* requests,
+                                   size_t count,
+                                   hvd_plan** plan);
+HVD_API hvd_status hvd_plan_start(hvd_context* context, hvd_plan* plan);
+
+/* Waits for all operations of the last start. The status is that of the first that failed. */
+HVD_API hvd_status hvd_plan_wait(hvd_context* context, hvd_plan* plan, int64_t timeout_ms);
+
+/* hvd_plan_start and hvd_plan_wait in one call, without a detour through the engine's thread. */
+HVD_API hvd_status hvd_plan_run(hvd_context* context, hvd_plan* plan, int64_t timeout_ms);
+
+/* The output tensor of operation `index` of the plan, after a wait that gave HVD_OK; as hvd_result,
+ * valid until the next start. */
+HVD_API hvd_status hvd_plan_result(hvd_context* context,
+                                   hvd_plan* plan,
+                                   size_t index,
+                                   hvd_tensor* tensor);
+
+/* Not while it runs. NULL is allowed. */
+HVD_API hvd_status hvd_plan_free(hvd_context* context, hvd_plan* plan);
+
+/* Memory that collectives can use without a copy where the backend allows it; 64-byte aligned.
+ * hvd_alloc stores NULL and returns HVD_OK for 0 bytes. */
+HVD_API hvd_status hvd_alloc(hvd_context* context, size_t bytes, void** memory);
+HVD_API hvd_status hvd_free(hvd_context* context, void* memory);
+
+HVD_API hvd_status hvd_counters_of(hvd_context* context, hvd_counters* counters);
+
+/* Tells the launcher why this rank is about to fail, before teardown can block, so that the culprit
+ * is told apart from its victims; or, by HVD_REPORT_VERSIONS from one rank of each host, what it
+ * runs on (the versions of this library and of the C library are added), so that hosts which differ
+ * are named. Does nothing without our launcher. `kind` is hvd_report_kind;
+ * `peer` is the rank that was lost, or -1. `text` is cut at 64 KiB. Works before hvd_init. */
+HVD_API hvd_status hvd_report(int32_t kind, int32_t peer, const char* text);
+
+/* The last failure on this thread, in words. Never NULL; valid until the next hvd_ call here. */
+HVD_API const char* hvd_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

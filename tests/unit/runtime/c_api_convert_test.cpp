@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/c_api/convert.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <array>
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+using hvd::Errc;
+using hvd::rt::read_process_set;
+using hvd::rt::read_process_sets;
+using hvd::rt::read_requests;
+
+namespace {
+
+hvd_request barrier(const char* name) {
+    hvd_request request{};
+    request.struct_size = sizeof request;
+    request.name = name;
+    request.op = HVD_BARRIER;
+    return request;
+}
+
+hvd_process_set set_of(const std::vector<std::int32_t>& ranks) {
+    hvd_process_set set{};
+    set.struct_size = sizeof set;
+    set.ranks = ranks.data();
+    set.count = ranks.size();
+    return set;
+}
+
+}  // namespace
+
+TEST_CASE("the elements of an array have the size that the first one says") {
+    struct Larger {
+        hvd_request known;
+        std::array<std::uint64_t, 3> unknown;
+    };
+    std::array<Larger, 3> requests{};
+    const std::array names{"a", "b", "c"};
+    for (std::size_t index = 0; index < requests.size(); ++index) {
+        requests[index].known = barrier(names[index]);
+        requests[index].known.struct_size = sizeof(Larger);
+    }
+
+    const auto read = read_requests(&requests[0].known, requests.size(), 2);
+
+    REQUIRE(read);
+    REQUIRE(read->size() == 3);
+    CHECK(read->at(2).name == "c");
+
+    requests[1].unknown[2] = 1;
+    const auto refused = read_requests(&requests[0].known, requests.size(), 2);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == Errc::unsupported);
+}
+
+TEST_CASE("an array whose first struct_size is garbage is refused before its second element") {
+    const std::size_t size = GENERATE(
+        values({std::size_t{0}, std::size_t{1} << 40, std::numeric_limits<std::size_t>::max()}));
+    auto request = barrier("a");
+    request.struct_size = size;
+
+    const auto read = read_requests(&request, 2, 2);
+
+    REQUIRE(!read);
+    CHECK(read.error().code == Errc::invalid_argument);
+}
+
+TEST_CASE("a count beyond every limit is refused, whatever the requests are") {
+    const std::size_t count =
+        GENERATE(values({std::size_t{100'000'000}, std::numeric_limits<std::size_t>::max()}));
+    auto request = barrier("a");
+
+    const auto read = read_requests(&request, count, 2);
+
+    REQUIRE(!read);
+    CHECK(read.error().message.find(std::to_string(count)) != std::string::npos);
+}
+
+TEST_CASE("a tensor has at most 255 dimensions") {
+    const std::vector<std::int64_t> shape(256, 1);
+    float value = 0;
+    hvd_tensor tensor{};
+    tensor.struct_size = sizeof tensor;
+    tensor.data = &value;
+    tensor.shape = shape.data();
+    tensor.dtype = HVD_FLOAT32;
+    auto request = barrier("a");
+    request.op = HVD_ALLREDUCE;
+    request.in = &tensor;
+    request.prescale = 1;
+    request.postscale = 1;
+
+    tensor.ndim = 255;
+    CHECK(read_requests(&request, 1, 2));
+    for (const std::int32_t ndim : {256, INT_MAX, -1, INT_MIN}) {
+        CAPTURE(ndim);
+        tensor.ndim = ndim;
+        const auto read = read_requests(&request, 1, 2);
+        REQUIRE(!read);
+        CHECK(read.error().code == Errc::invalid_argument);
+    }
+}
+
+TEST_CASE("the members of a process set are read in ascending order") {
+    const std::vector<std::int32_t> ranks{5, 0, 3};
+    const auto set = set_of(ranks);
+
+    const auto read = read_process_set(&set);
+
+    REQUIRE(read);
+    CHECK(read->ranks == std::vector{0, 3, 5});
+    CHECK(read->mpi_communicator == nullptr);
+}
+
+TEST_CASE("a process set of no ranks, of a negative one or of one twice is refused") {
+    const auto ranks = GENERATE(values<std::vector<std::int32_t>>({{}, {0, -1}, {2, 1, 2}}));
+    const auto set = set_of(ranks);
+
+    const auto read = read_process_set(&set);
+
+    REQUIRE(!read);
+    CHECK(read.error().code == Errc::invalid_argument);
+}
+
+TEST_CASE("a process set is ranks or an MPI_Comm, not both") {
+    const std::vector<std::int32_t> ranks{0};
+    auto set = set_of(ranks);
+    set.mpi_comm = &set;
+    CHECK(!read_process_set(&set));
+
+    set.ranks = nullptr;
+    set.count = 0;
+    const auto read = read_process_set(&set);
+    REQUIRE(read);
+    CHECK(read->mpi_communicator == &set);
+}
+
+TEST_CASE("process sets are an array like requests") {
+    const std::vector<std::int32_t> first{0};
+    const std::vector<std::int32_t> second{1, 2};
+    const std::array sets{set_of(first), set_of(second)};
+
+    const auto read = read_process_sets(sets.data(), sets.size());
+
+    REQUIRE(read);
+    REQUIRE(read->size() == 2);
+    CHECK(read->at(1).ranks == std::vector{1, 2});
+    CHECK(!read_process_sets(nullptr, 1));
+    CHECK(read_process_sets(nullptr, 0));
+}
