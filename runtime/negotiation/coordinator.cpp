@@ -73,7 +73,9 @@ Coordinator::Coordinator(int ranks, const CacheLimits& limits)
     sets_.emplace(0, SetState(std::move(world)));
 }
 
-Result<std::vector<LogEntry>> Coordinator::announce(int rank, Announcement announcement) {
+Result<std::vector<LogEntry>> Coordinator::announce(int rank,
+                                                    Announcement announcement,
+                                                    Waiting::TimePoint now) {
     std::vector<LogEntry> entries;
     if (announcement.members.front().signature.kind == Kind::join) {
         announce_join(rank, entries);
@@ -96,7 +98,10 @@ Result<std::vector<LogEntry>> Coordinator::announce(int rank, Announcement annou
     }
     // A rank that announces a group with an id has changed it; the others may be using the id.
     retire(set_id, group_name(announcement.members), entries);
-    table.announce(rank, std::move(announcement));
+    if (announcement.asks_for_names) {
+        return entries;
+    }
+    table.announce(rank, std::move(announcement), now);
     for (const auto& name : names) {
         if (auto group = table.take_if_complete(name, joined_)) {
             decide(set_id, *std::move(group), entries);
@@ -117,16 +122,20 @@ void Coordinator::on_ready(std::span<const CacheId> ids) {
     }
 }
 
-std::vector<Coordinator::Waiting> Coordinator::waiting() const {
+std::vector<Waiting> Coordinator::waiting() const {
     std::vector<Waiting> list;
     for (const auto& [id, state] : sets_) {
         for (auto& each : state.table.waiting(joined_)) {
-            list.push_back({.process_set = id,
-                            .name = std::move(each.name),
-                            .missing = std::move(each.missing)});
+            each.process_set = id;
+            list.push_back(std::move(each));
         }
     }
     return list;
+}
+
+bool Coordinator::has_waiting() const {
+    return std::ranges::any_of(sets_,
+                               [](const auto& each) { return each.second.table.has_waiting(); });
 }
 
 // ---- join ---------------------------------------------------------------------------------------
@@ -221,9 +230,9 @@ void Coordinator::decide_membership(Decision& decision) {
     if (kind_of(decision) == Kind::remove_process_set) {
         const auto found = sets_.find(signature.root);
         if (found == sets_.end() || signature.root == 0) {
-            decision.error = Error{Errc::invalid_argument, "there is no process set " +
-                                                               std::to_string(signature.root) +
-                                                               " to remove"};
+            decision.error =
+                Error{Errc::invalid_argument,
+                      "there is no process set " + std::to_string(signature.root) + " to remove"};
             return;
         }
         retire_all(found->second);
@@ -239,9 +248,9 @@ void Coordinator::decide_membership(Decision& decision) {
     for (const auto& [id, state] : sets_) {
         if (state.table.ranks() == ranks) {
             decision.set_id = id;
-            decision.error = Error{Errc::invalid_argument,
-                                   "a process set with these ranks exists already: set " +
-                                       std::to_string(id)};
+            decision.error =
+                Error{Errc::invalid_argument,
+                      "a process set with these ranks exists already: set " + std::to_string(id)};
             return;
         }
     }

@@ -32,20 +32,18 @@ class Coordinator {
 public:
     Coordinator(int ranks, const CacheLimits& limits);
 
-    /// Takes what `rank` announced. Whatever comes of it must be appended to the log in order.
-    /// Errors: internal for what no rank of this version announces.
-    [[nodiscard]] Result<std::vector<LogEntry>> announce(int rank, Announcement announcement);
+    /// Takes what `rank` announced, which came at `now`. Whatever comes of it must be appended to
+    /// the log in order. Errors: internal for what no rank of this version announces.
+    [[nodiscard]] Result<std::vector<LogEntry>> announce(int rank,
+                                                         Announcement announcement,
+                                                         Waiting::TimePoint now = {});
 
     /// Has read in the log that the ids are ready: transient ones end.
     void on_ready(std::span<const CacheId> ids);
 
     /// What waits, with the ranks that it waits for.
-    struct Waiting {
-        int process_set = 0;
-        std::string name;
-        std::vector<int> missing;
-    };
     [[nodiscard]] std::vector<Waiting> waiting() const;
+    [[nodiscard]] bool has_waiting() const;
 
 private:
     struct Cached {

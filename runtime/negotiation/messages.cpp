@@ -93,6 +93,8 @@ std::vector<std::byte> encode(const Announcement& announcement) {
     writer.number(static_cast<std::int32_t>(announcement.process_set));
     writer.list(announcement.members, [&](const Member& member) { write_member(writer, member); });
     writer.text(announcement.failure);
+    writer.number(static_cast<std::int64_t>(announcement.waited.count()));
+    write_flag(writer, announcement.asks_for_names);
     return writer.take();
 }
 
@@ -103,6 +105,8 @@ Result<Announcement> decode_announcement(std::span<const std::byte> bytes) {
     announcement.process_set = reader.number<std::int32_t>();
     announcement.members = reader.list<Member>([&] { return read_member(reader, valid); });
     announcement.failure = reader.text();
+    announcement.waited = std::chrono::milliseconds(reader.number<std::int64_t>());
+    announcement.asks_for_names = reader.boolean();
     HVD_TRY_STATUS(reader.finish("announcement"));
     if (!valid || announcement.members.empty()) {
         return Error{Errc::internal, "announcement: a value out of its range"};
@@ -127,8 +131,7 @@ std::vector<std::byte> encode(const Decision& decision) {
     if (decision.fusion_bytes) {
         writer.number(*decision.fusion_bytes);
     }
-    writer.list(decision.joined,
-                [&](int rank) { writer.number(static_cast<std::int32_t>(rank)); });
+    writer.list(decision.joined, [&](int rank) { writer.number(static_cast<std::int32_t>(rank)); });
     writer.number(static_cast<std::int32_t>(decision.rank));
     write_flag(writer, decision.ends_join);
     writer.number(static_cast<std::int32_t>(decision.set_id));

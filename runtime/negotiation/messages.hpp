@@ -7,6 +7,7 @@
 #include "collectives/base/result.hpp"
 #include "runtime/tensor/operation.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -29,7 +30,11 @@ struct Member {
 struct Announcement {
     int process_set = 0;
     std::vector<Member> members;  // never empty; those of a group complete as a unit
-    std::string failure;          // why the operation cannot run on this rank; empty: it can
+    std::string failure{};        // why the operation cannot run on this rank; empty: it can
+    std::chrono::milliseconds waited{0};  // since it was submitted on this rank
+    /// Nothing is announced: the rank has waited with the group's ready bit for long. The id of the
+    /// group ends, so that each rank that waits with it says so by name.
+    bool asks_for_names = false;
 
     friend bool operator==(const Announcement&, const Announcement&) = default;
 };
@@ -42,16 +47,17 @@ struct Decision {
     bool awaits_memory = false;   // not ready before all ranks have set the ready bit of `id`
     bool is_transient = false;    // `id` ends with the first time that it is ready
 
-    /// Of each member tensor. allgather: the first dimension at each place of the set. alltoall: how
-    /// many rows place i sends to place j, at i * size + j.
+    /// Of each member tensor. allgather: the first dimension at each place of the set. alltoall:
+    /// how many rows place i sends to place j, at i * size + j.
     std::vector<std::vector<std::int64_t>> first_dims;
 
     std::optional<Error> error;                   // the ranks disagree, or one cannot
     std::optional<std::uint64_t> fusion_bytes{};  // the coordinator's: all must fuse alike
     std::vector<int> joined;                      // ranks of the set that contribute nothing
-    int rank = -1;       // Kind::join: the rank that has joined
+    int rank = -1;  // Kind::join: the rank that has joined. Kind::collective, with an error: the
+                    // world ends, since this rank has been waited for too long
     bool ends_join = false;  // Kind::join: all have, and `rank` was the last
-    int set_id = -1;     // Kind::add_process_set: of the new set, or of the equal one that exists
+    int set_id = -1;  // Kind::add_process_set: of the new set, or of the equal one that exists
 
     friend bool operator==(const Decision&, const Decision&) = default;
 };

@@ -25,7 +25,7 @@ void ReadinessTable::erase(Key key) {
     entries_.erase(entry);
 }
 
-void ReadinessTable::announce(int rank, Announcement announcement) {
+void ReadinessTable::announce(int rank, Announcement announcement, Waiting::TimePoint now) {
     const auto place = place_of(rank);
     for (const auto& member : announcement.members) {
         const auto row = rows_.find(member.name);
@@ -39,7 +39,9 @@ void ReadinessTable::announce(int rank, Announcement announcement) {
         row.keys.resize(ranks_.size(), kNothing);
         row.keys[place] = key;
     }
-    entries_.emplace(key, Entry{.place = place, .announcement = std::move(announcement)});
+    const auto since = now - announcement.waited;
+    entries_.emplace(
+        key, Entry{.place = place, .announcement = std::move(announcement), .since = since});
 }
 
 bool ReadinessTable::is_complete(const Row& row, std::span<const int> absent) const {
@@ -59,8 +61,8 @@ bool ReadinessTable::has_same_members(const Row& row) const {
             continue;
         }
         const auto& members = entries_.at(key).announcement.members;
-        if (first != nullptr && !std::ranges::equal(*first, members, {}, &Member::name,
-                                                    &Member::name)) {
+        if (first != nullptr &&
+            !std::ranges::equal(*first, members, {}, &Member::name, &Member::name)) {
             return false;
         }
         first = &members;
@@ -167,14 +169,18 @@ std::vector<std::string> ReadinessTable::names() const {
     return names;
 }
 
-std::vector<ReadinessTable::Waiting> ReadinessTable::waiting(std::span<const int> absent) const {
+std::vector<Waiting> ReadinessTable::waiting(std::span<const int> absent) const {
     std::vector<Waiting> list;
     for (auto& name : names()) {
         const auto& row = rows_.at(name);
-        Waiting waiting{.name = std::move(name), .missing = {}};
+        Waiting waiting;
+        waiting.name = std::move(name);
+        waiting.since = Waiting::TimePoint::max();
         for (std::size_t place = 0; place < ranks_.size(); ++place) {
-            if (row.keys[place] == kNothing &&
-                std::ranges::find(absent, ranks_[place]) == absent.end()) {
+            if (row.keys[place] != kNothing) {
+                waiting.waiting.push_back(ranks_[place]);
+                waiting.since = std::min(waiting.since, entries_.at(row.keys[place]).since);
+            } else if (std::ranges::find(absent, ranks_[place]) == absent.end()) {
                 waiting.missing.push_back(ranks_[place]);
             }
         }

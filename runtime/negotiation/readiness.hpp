@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/negotiation/messages.hpp"
+#include "runtime/negotiation/stall.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -13,9 +14,9 @@
 
 namespace hvd::rt {
 
-/// What the ranks of one process set have announced about tensors that share a name: ranks that take
-/// part in the decision, ascending, each with its announcement. A rank is there twice where it has
-/// announced by two what another one has in a group.
+/// What the ranks of one process set have announced about tensors that share a name: ranks that
+/// take part in the decision, ascending, each with its announcement. A rank is there twice where it
+/// has announced by two what another one has in a group.
 struct AnnouncedGroup {
     std::vector<int> ranks;                   // of the world
     std::vector<Announcement> announcements;  // in the order of `ranks`
@@ -36,8 +37,8 @@ public:
     [[nodiscard]] const std::vector<int>& ranks() const noexcept { return ranks_; }
 
     /// Records what a member announced. It replaces what the member announced before with one of
-    /// the same names.
-    void announce(int rank, Announcement announcement);
+    /// the same names. `now` is when it came.
+    void announce(int rank, Announcement announcement, Waiting::TimePoint now = {});
 
     /// Takes out what was announced with `name` if every rank but the `absent` ones has announced
     /// something with that name, or if it belongs to a mismatch of before. Where the ranks group
@@ -45,16 +46,13 @@ public:
     [[nodiscard]] std::optional<AnnouncedGroup> take_if_complete(const std::string& name,
                                                                  std::span<const int> absent);
 
-    /// All names that wait, sorted, so that the order in which they are looked at depends on nothing
-    /// else.
+    /// All names that wait, sorted, so that the order in which they are looked at depends on
+    /// nothing else.
     [[nodiscard]] std::vector<std::string> names() const;
 
-    /// Names that still wait, with the ranks that they wait for.
-    struct Waiting {
-        std::string name;
-        std::vector<int> missing;
-    };
+    /// Names that still wait, with the ranks that have announced them and those that have not.
     [[nodiscard]] std::vector<Waiting> waiting(std::span<const int> absent) const;
+    [[nodiscard]] bool has_waiting() const noexcept { return !entries_.empty(); }
 
 private:
     using Key = std::uint64_t;  // of an announcement
@@ -67,6 +65,7 @@ private:
     struct Entry {
         std::size_t place = 0;
         Announcement announcement;
+        Waiting::TimePoint since{};  // when the rank began to wait
     };
 
     [[nodiscard]] std::size_t place_of(int rank) const;
