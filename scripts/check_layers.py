@@ -46,7 +46,7 @@ TABLE: dict[str, set[str]] = {
     "runtime/negotiation": SEAMS | {"runtime/tensor"},
     "runtime/fusion": SEAMS,
     "runtime/control": SHM | TCP | {"runtime/negotiation"},
-    "runtime/execution": SEAMS | {"runtime/tensor", "runtime/fusion"},
+    "runtime/execution": SEAMS | {"runtime/tensor", "runtime/negotiation", "runtime/fusion"},
     "runtime/engine": SEAMS
     | {"collectives/transport/tcp", "runtime/tensor", "runtime/negotiation"}
     | {"runtime/control", "runtime/fusion", "runtime/execution"},

@@ -275,6 +275,12 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
         }
     }
 
+    if (place.topology.rank == 0 && config.stall_shutdown.count() != 0 &&
+        !stall_limits(config).shutdown) {
+        log.warn("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS has no effect: it must be longer than "
+                 "HOROVOD_STALL_CHECK_TIME_SECONDS");
+    }
+
     auto channel = world->connect(place, config, deadline);
     if (!channel) {
         auto error = std::move(channel).error();
@@ -314,6 +320,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
                                    .reactor = bed}),
                               .select = coll::select},
                  .config = config,
+                 .on_stall = [log](const std::string& line) { log.warn(line); },
                  .on_peer_lost =
                      [self = world.get()](int peer, std::string_view why) {
                          // The operations that fail say the same; nothing is left to do about it.

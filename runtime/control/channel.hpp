@@ -82,6 +82,10 @@ public:
     [[nodiscard]] virtual bool propose(std::span<const std::uint32_t> ids) = 0;
     [[nodiscard]] virtual Proposal proposal() = 0;
 
+    /// While a proposal of this rank waits: the ranks that have published nothing in its round,
+    /// ascending.
+    [[nodiscard]] virtual std::vector<int> missing_in_round() const { return {}; }
+
     /// Publishes that this rank does not propose in this round, unless it has published something.
     /// A rank owes it while something of the world is open, and while it has joined.
     virtual void refuse_round() = 0;

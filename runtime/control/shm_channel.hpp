@@ -44,6 +44,7 @@ public:
                                  const coll::ProcessSet& set) override;
     [[nodiscard]] bool propose(std::span<const std::uint32_t> ids) override;
     [[nodiscard]] Proposal proposal() override;
+    [[nodiscard]] std::vector<int> missing_in_round() const override { return rounds_.missing(); }
     void refuse_round() override;
     void next_round() override;
     [[nodiscard]] Result<std::optional<ChannelEvent>> poll() override;
@@ -97,11 +98,11 @@ private:
     std::map<int, coll::ProcessSet> sets_;  // but the world; those that exist here in the log
     coll::ProcessSet world_;
 
-    bool has_announced_sleep_ = false;   // peers notify
-    std::vector<std::uint32_t> ready_;   // of a batch whose end has not been read
-    std::optional<LogWord> deciding_;    // an entry whose message has not come
-    std::deque<Outgoing> outgoing_;      // in order
-    std::vector<std::uint32_t> batch_;   // scratch
+    bool has_announced_sleep_ = false;  // peers notify
+    std::vector<std::uint32_t> ready_;  // of a batch whose end has not been read
+    std::optional<LogWord> deciding_;   // an entry whose message has not come
+    std::deque<Outgoing> outgoing_;     // in order
+    std::vector<std::uint32_t> batch_;  // scratch
 
     std::optional<PeerFailure> failure_;
     std::optional<bool> is_oversubscribed_;

@@ -91,6 +91,17 @@ Proposal ShmRounds::outcome() {
     return Proposal::accepted;
 }
 
+std::vector<int> ShmRounds::missing() const {
+    std::vector<int> ranks;
+    for (int peer = 0; peer < group_.size(); ++peer) {
+        const auto tag = slot_of(peer).tag.load(std::memory_order_acquire);
+        if (peer != rank_ && tag != proposal_tag(round_) && tag != refusal_tag(round_)) {
+            ranks.push_back(peer);
+        }
+    }
+    return ranks;
+}
+
 void ShmRounds::begin_next() noexcept {
     is_proposing_ = false;
     has_published_ = false;

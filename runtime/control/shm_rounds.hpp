@@ -7,14 +7,15 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace hvd::rt {
 
 /// Rounds of proposals: the way of operations that callers of all ranks wait for. When nothing of
-/// the world is open on any rank, each writes the ids that it wants into its own cache line and reads
-/// the others'. If all are equal, they are ready, and the next round begins: one cache line's flight.
-/// A slot that differs, or one that refuses, refuses the round for all; the ids are then ready by
-/// their bits, and the next batch of the world in the log begins the next round.
+/// the world is open on any rank, each writes the ids that it wants into its own cache line and
+/// reads the others'. If all are equal, they are ready, and the next round begins: one cache line's
+/// flight. A slot that differs, or one that refuses, refuses the round for all; the ids are then
+/// ready by their bits, and the next batch of the world in the log begins the next round.
 ///
 /// A round's outcome is the same for all ranks, whenever they look:
 ///  - slots are written once and stay until the round after the next;
@@ -34,6 +35,7 @@ public:
     [[nodiscard]] bool propose(std::span<const std::uint32_t> ids);
     [[nodiscard]] Proposal outcome();
     void refuse();
+    [[nodiscard]] std::vector<int> missing() const;
     void begin_next() noexcept;
 
     /// Around a sleep: a proposer is woken by each rank that publishes something in its round.

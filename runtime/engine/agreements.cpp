@@ -18,8 +18,7 @@ void shape_result(Operation& operation, const coll::ProcessSet& set) {
         return;
     }
     if (signature.op == coll::Op::allgather) {
-        operation.result_shape.front() =
-            std::accumulate(dims.begin(), dims.end(), std::int64_t{0});
+        operation.result_shape.front() = std::accumulate(dims.begin(), dims.end(), std::int64_t{0});
     } else if (signature.op == coll::Op::alltoall) {
         const auto size = static_cast<std::size_t>(set.size());
         operation.received_splits.clear();
@@ -27,9 +26,8 @@ void shape_result(Operation& operation, const coll::ProcessSet& set) {
             operation.received_splits.push_back(
                 dims[from * size + static_cast<std::size_t>(set.place)]);
         }
-        operation.result_shape.front() =
-            std::accumulate(operation.received_splits.begin(), operation.received_splits.end(),
-                            std::int64_t{0});
+        operation.result_shape.front() = std::accumulate(
+            operation.received_splits.begin(), operation.received_splits.end(), std::int64_t{0});
     } else if (signature.op == coll::Op::reducescatter) {
         operation.result_shape.front() =
             share_of_rows(signature.shape.front(), set.place, set.size());
@@ -98,9 +96,8 @@ Agreement& Agreements::add(const Decision& decision, const Operation& leader) {
     agreement.is_transient = decision.is_transient;
     agreement.first_dims = decision.first_dims;
     agreement.signatures.clear();
-    for_each_member(leader, [&](const Operation& member) {
-        agreement.signatures.push_back(member.signature);
-    });
+    for_each_member(
+        leader, [&](const Operation& member) { agreement.signatures.push_back(member.signature); });
     leader.group->cache_id = decision.id;
     leader.group->is_cached.store(true, std::memory_order_relaxed);
     return agreement;

@@ -15,6 +15,7 @@ struct Agreement {
     Name* group = nullptr;
     Operation* waiting = nullptr;  // this rank has set its ready bit
     bool is_transient = false;     // ends with the first time that it is ready
+    bool has_asked = false;        // for names, since `waiting` has begun to wait
     std::vector<Signature> signatures;
     std::vector<std::vector<std::int64_t>> first_dims;
 };
@@ -30,9 +31,7 @@ public:
     [[nodiscard]] bool has(const Operation& leader) const;
 
     /// The agreement of a group that has one.
-    [[nodiscard]] Agreement& of(const Operation& leader) {
-        return table_[leader.group->cache_id];
-    }
+    [[nodiscard]] Agreement& of(const Operation& leader) { return table_[leader.group->cache_id]; }
 
     /// nullptr for an id that this rank does not know.
     [[nodiscard]] Agreement* find(CacheId id) noexcept {
@@ -44,6 +43,16 @@ public:
 
     /// Ends the agreement. Returns the operation that waited, or nullptr.
     Operation* drop(CacheId id);
+
+    /// Visits all agreements whose ready bit this rank has set.
+    template <class Visit>
+    void for_each_waiting(Visit visit) {
+        for (auto& agreement : table_) {
+            if (agreement.set != nullptr && agreement.waiting != nullptr) {
+                visit(agreement);
+            }
+        }
+    }
 
     /// Ids for which `matches(set)` holds, ascending.
     template <class Matches>

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iterator>
 
 namespace hvd::rt {
@@ -81,6 +82,31 @@ Status parse_mpi_threads(std::string_view text, EngineConfig& config) {
     return ok();
 }
 
+Result<std::chrono::milliseconds> parse_seconds(std::string_view text) {
+    constexpr double kMost = 1e9;
+    const auto seconds = parse_number<double>(text);
+    if (!seconds || !(*seconds >= 0 && *seconds <= kMost)) {
+        return expected("seconds");
+    }
+    return std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000));
+}
+
+Status parse_stall_disable(std::string_view text, EngineConfig& config) {
+    HVD_TRY(const bool disables, parse_switch(text));
+    config.is_stall_checked = !disables;
+    return ok();
+}
+
+Status parse_stall_warning(std::string_view text, EngineConfig& config) {
+    HVD_TRY(config.stall_warning, parse_seconds(text));
+    return ok();
+}
+
+Status parse_stall_shutdown(std::string_view text, EngineConfig& config) {
+    HVD_TRY(config.stall_shutdown, parse_seconds(text));
+    return ok();
+}
+
 Status parse_deterministic(std::string_view text, EngineConfig& config) {
     HVD_TRY(config.is_deterministic, parse_switch(text));
     return ok();
@@ -126,6 +152,11 @@ constexpr auto kVariables = std::to_array<ConfigVariable>({
      "10.0.0.0/8); unset: those that work"},
     {"HOROVOD_PORT_RANGE", parse_ports,
      "ports A-B that ranks may listen on while they connect; unset: any"},
+    {"HOROVOD_STALL_CHECK_DISABLE", parse_stall_disable, "1: stalls are not looked for"},
+    {"HOROVOD_STALL_CHECK_TIME_SECONDS", parse_stall_warning,
+     "seconds after which an operation that some ranks wait with is told; 0: none is; unset: 60"},
+    {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", parse_stall_shutdown,
+     "seconds after which such a stall ends the job; 0 or unset: never"},
     {"HOROVOD_START_TIMEOUT", parse_start_timeout, "seconds in which all ranks must have started"},
 });
 
@@ -173,9 +204,6 @@ constexpr auto kOtherVariables = std::to_array<std::string_view>({
     "HOROVOD_DISABLE_NVTX_RANGES",
     "HOROVOD_TIMELINE",
     "HOROVOD_TIMELINE_MARK_CYCLES",
-    "HOROVOD_STALL_CHECK_DISABLE",
-    "HOROVOD_STALL_CHECK_TIME_SECONDS",
-    "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
     "HOROVOD_CONTROLLER",
     "HOROVOD_GPU_OPERATIONS",
     "HOROVOD_MPI_LIBRARY",
@@ -229,6 +257,17 @@ Result<EngineConfig> read_config(const Environment& environment) {
         }
     }
     return config;
+}
+
+StallLimits stall_limits(const EngineConfig& config) {
+    StallLimits limits;
+    if (config.is_stall_checked && config.stall_warning.count() != 0) {
+        limits.warning = config.stall_warning;
+        if (config.stall_shutdown > config.stall_warning) {
+            limits.shutdown = config.stall_shutdown;
+        }
+    }
+    return limits;
 }
 
 std::vector<std::string> unknown_variables(const Environment& environment) {

@@ -5,6 +5,7 @@
 #include "collectives/base/log.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/transport/tcp/address.hpp"
+#include "runtime/negotiation/stall.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -32,11 +33,14 @@ struct EngineConfig {
     bool log_time = true;
     std::chrono::milliseconds start_timeout{30'000};
     CpuOperations cpu_operations = CpuOperations::automatic;
-    bool mpi_threads = true;                  // MPI_THREAD_MULTIPLE, where we start MPI
-    bool is_deterministic = false;            // sums in rank order over several hosts, too
-    bool has_dynamic_sets = false;            // process sets may change after the start
-    coll::net::InterfaceFilter interfaces{};  // that connections may use
-    coll::net::PortRange ports{};             // that ranks may listen on
+    bool mpi_threads = true;  // MPI_THREAD_MULTIPLE, where we start MPI
+    bool is_stall_checked = true;
+    std::chrono::milliseconds stall_warning{60'000};
+    std::chrono::milliseconds stall_shutdown{0};  // 0: never
+    bool is_deterministic = false;                // sums in rank order over several hosts, too
+    bool has_dynamic_sets = false;                // process sets may change after the start
+    coll::net::InterfaceFilter interfaces{};      // that connections may use
+    coll::net::PortRange ports{};                 // that ranks may listen on
 
     friend bool operator==(const EngineConfig&, const EngineConfig&) = default;
 };
@@ -53,6 +57,10 @@ struct ConfigVariable {
 
 /// Errors: invalid_argument that names the variable, its value and what would be right.
 [[nodiscard]] Result<EngineConfig> read_config(const Environment& environment);
+
+/// What the configuration says about stalls. A shutdown time that is not after the warning is left
+/// out, as in the original.
+[[nodiscard]] StallLimits stall_limits(const EngineConfig& config);
 
 /// Sentences about HOROVOD_* variables that nobody knows, with the nearest known name.
 [[nodiscard]] std::vector<std::string> unknown_variables(const Environment& environment);

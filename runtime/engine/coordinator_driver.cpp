@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/engine/coordinator_driver.hpp"
 
+#include "runtime/engine/coarse_clock.hpp"
 #include "runtime/tensor/process_set_table.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -18,15 +20,22 @@ CoordinatorDriver::CoordinatorDriver(Channel& channel,
 
 Result<bool> CoordinatorDriver::step() {
     std::vector<LogEntry> entries;
+    bool has_heard = false;
     while (true) {
         HVD_TRY(auto heard, channel_.next_announcement());
         if (!heard) {
             break;
         }
         HVD_TRY(auto announcement, decode_announcement(heard->message));
-        HVD_TRY(auto more, coordinator_.announce(heard->rank, std::move(announcement)));
+        has_heard = true;
+        longest_wait_ = std::max(longest_wait_, announcement.waited);
+        HVD_TRY(auto more,
+                coordinator_.announce(heard->rank, std::move(announcement), coarse_now()));
         entries.insert(entries.end(), std::make_move_iterator(more.begin()),
                        std::make_move_iterator(more.end()));
+    }
+    if (has_heard) {
+        has_waiting_ = coordinator_.has_waiting();
     }
     if (entries.empty()) {
         return false;
@@ -60,6 +69,16 @@ void CoordinatorDriver::append(std::vector<LogEntry> entries) {
     }
 }
 
+void CoordinatorDriver::end_world(int culprit, const std::string& name, const Error& error) {
+    Decision decision;
+    decision.members = {{.name = name, .signature = {}}};
+    decision.error = error;
+    decision.rank = culprit;
+    decision.ends_world = true;
+    append(std::move(decision), false);
+    (void)channel_.flush();
+}
+
 void CoordinatorDriver::append(Decision decision, bool more) {
     decision.fusion_bytes = fusion_bytes_;
     channel_.append_decision(readers_.at(decision.process_set), encode(decision), decision.id,
@@ -68,9 +87,10 @@ void CoordinatorDriver::append(Decision decision, bool more) {
         return;
     }
     if (kind_of(decision) == Kind::add_process_set) {
-        readers_.emplace(decision.set_id, make_process_set(decision.set_id,
-                                                           decision.members.front().signature.splits,
-                                                           readers_.at(0)));
+        readers_.emplace(
+            decision.set_id,
+            make_process_set(decision.set_id, decision.members.front().signature.splits,
+                             readers_.at(0)));
     } else if (kind_of(decision) == Kind::remove_process_set) {
         readers_.erase(decision.set_id);
     }

@@ -5,11 +5,14 @@
 #include "runtime/control/channel.hpp"
 #include "runtime/negotiation/coordinator.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace hvd::rt {
@@ -25,14 +28,25 @@ public:
                       coll::ProcessSet world,
                       std::optional<std::size_t> fusion_bytes);
 
-    /// Takes all announcements that have come. True if anything was appended. Errors: the channel's;
-    /// internal for what no rank of this version sends.
+    /// Takes all announcements that have come. True if anything was appended. Errors: the
+    /// channel's; internal for what no rank of this version sends.
     [[nodiscard]] Result<bool> step();
 
     /// Has read in the log that the ids are ready.
     void on_ready(std::span<const CacheId> ids) { coordinator_.on_ready(ids); }
 
-    [[nodiscard]] const Coordinator& coordinator() const noexcept { return coordinator_; }
+    /// Ends the world with the error, on all ranks: `culprit` has been waited for too long with the
+    /// tensor `name`.
+    void end_world(int culprit, const std::string& name, const Error& error);
+
+    /// What the coordinator waits for.
+    [[nodiscard]] std::vector<Waiting> waiting() const { return coordinator_.waiting(); }
+    [[nodiscard]] bool has_waiting() const noexcept { return has_waiting_; }
+
+    /// Of what has been announced since the last call: how long it had waited before.
+    [[nodiscard]] std::chrono::milliseconds take_longest_wait() noexcept {
+        return std::exchange(longest_wait_, std::chrono::milliseconds(0));
+    }
 
 private:
     void append(std::vector<LogEntry> entries);
@@ -43,6 +57,8 @@ private:
     std::optional<std::size_t> fusion_bytes_;
     /// Of every set, those that read its entries; ahead of what this rank has read in the log.
     std::map<int, coll::ProcessSet> readers_;
+    bool has_waiting_ = false;  // as of the last announcement
+    std::chrono::milliseconds longest_wait_{0};
 };
 
 }  // namespace hvd::rt

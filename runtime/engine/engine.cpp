@@ -52,6 +52,10 @@ void dismiss(std::span<Operation* const> operations) {
     }
 }
 
+bool is_before(const Deadline& first, const Deadline& second) {
+    return first.end() && (!second.end() || *first.end() < *second.end());
+}
+
 /// How the operation ended.
 Result<Outcome> outcome_of(const Operation& operation) {
     if (operation.failed) {
@@ -102,9 +106,8 @@ Status Engine::admit(Operation& operation) const {
     HVD_TRY(auto* const set, sets_.acquire(operation.process_set));
     operation.set = set;
     if (!set->set.is_member()) {
-        return Error{Errc::invalid_argument,
-                     "this rank is not a member of process set " +
-                         std::to_string(operation.process_set)};
+        return Error{Errc::invalid_argument, "this rank is not a member of process set " +
+                                                 std::to_string(operation.process_set)};
     }
     HVD_TRY_STATUS(complete_signature(operation.signature, set->set));
     return check_output(operation, set->set);
@@ -310,7 +313,8 @@ void Engine::drive(ProgressLock::Hold hold, const Done& done, Deadline deadline)
             break;
         }
     }
-    const bool has_more = progress_.announce_sleep() || !progress_.next_look().is_never();
+    const bool has_more =
+        progress_.announce_sleep() || is_before(progress_.next_look(), sleeps_until_);
     { const auto released = std::move(hold); }
     if (has_more) {
         inbox_.wake();
@@ -319,9 +323,8 @@ void Engine::drive(ProgressLock::Hold hold, const Done& done, Deadline deadline)
 
 void Engine::loop(const std::stop_token& stop) {
     (void)pthread_setname_np(pthread_self(), "hvd-engine");
-    auto until = Deadline::never();
     while (true) {
-        (void)progress_.reactor().wait(until);
+        (void)progress_.reactor().wait(sleeps_until_);
         wakeups_.fetch_add(1, std::memory_order_relaxed);
         const auto hold = lock_.take();
         wake_up();
@@ -346,7 +349,12 @@ void Engine::loop(const std::stop_token& stop) {
             wake_up();
             spinner.reset();
         }
-        until = progress_.next_look();
+        // A look that is not needed any more is slept up to all the same: otherwise each operation
+        // that is waited for would have to wake this thread once more, for another look.
+        const auto next = progress_.next_look();
+        if (sleeps_until_.has_passed() || is_before(next, sleeps_until_)) {
+            sleeps_until_ = next;
+        }
     }
 }
 

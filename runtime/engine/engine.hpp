@@ -73,7 +73,8 @@ public:
     /// Errors: invalid_argument for what this rank alone can see to be wrong.
     [[nodiscard]] Result<std::vector<Operation*>> submit(std::span<Request> requests);
 
-    /// Errors: those that submitting the operations, which are not pending, would give in this world.
+    /// Errors: those that submitting the operations, which are not pending, would give in this
+    /// world.
     [[nodiscard]] Status check(std::span<Operation* const> operations) const;
 
     /// Queues the operations of a plan again. Errors: as submit; invalid_argument while one of them
@@ -129,6 +130,7 @@ private:
     Inbox<Operation*> inbox_;
     ProgressLock lock_;
     Progress progress_;                           // Thread: progress lock
+    Deadline sleeps_until_ = Deadline::never();   // Thread: progress lock; the engine's thread does
     Deadline stop_deadline_ = Deadline::never();  // written before the thread is asked to stop
 
     std::atomic<bool> is_oversubscribed_{true};  // the channel learns late that it is not

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/engine/negotiator.hpp"
 
+#include "runtime/engine/coarse_clock.hpp"
 #include "runtime/tensor/neutral.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace hvd::rt {
@@ -42,8 +45,7 @@ Status take_terms(Operation& leader, const Decision& decision, const coll::Proce
         if (has_open_size(member->signature)) {
             expected = member->signature.op == coll::Op::alltoall ? size * size : size;
         }
-        if (index >= decision.first_dims.size() ||
-            decision.first_dims[index].size() != expected) {
+        if (index >= decision.first_dims.size() || decision.first_dims[index].size() != expected) {
             return Error{Errc::internal,
                          "a decision about '" + leader.name->text + "' does not fit its tensors"};
         }
@@ -88,7 +90,9 @@ void Negotiator::submit(std::span<Operation* const> leaders, Urgency urgency) {
     if (may_propose(leaders, urgency) && propose(leaders)) {
         return;
     }
+    const auto now = coarse_now();
     for (Operation* leader : leaders) {
+        leader->since = now;
         if (join_ != nullptr) {
             after_join_.push_back(leader);
         } else if (leader->signature.kind == Kind::join) {
@@ -117,7 +121,8 @@ bool Negotiator::release_held() {
         if (state.held.empty()) {
             continue;
         }
-        // A proposal cannot be taken back, and nothing else of the world may be published beside it.
+        // A proposal cannot be taken back, and nothing else of the world may be published beside
+        // it.
         const bool is_proposing = id == 0 && !proposed_.empty();
         if (is_proposing || !has_room_(state.entry->set)) {
             has_held_ = true;
@@ -160,6 +165,7 @@ void Negotiator::set_ready(SetState& state, std::span<Operation* const> leaders)
     ids_.clear();
     for (Operation* leader : leaders) {
         agreements_.of(*leader).waiting = leader;
+        agreements_.of(*leader).has_asked = false;
         ids_.push_back(leader->group->cache_id);
     }
     const bool all_ready = channel_.set_ready(ids_, state.entry->set);
@@ -171,6 +177,9 @@ void Negotiator::set_ready(SetState& state, std::span<Operation* const> leaders)
 void Negotiator::announce(SetState& state, Operation& leader, std::string failure) {
     Announcement announcement{
         .process_set = leader.process_set, .members = {}, .failure = std::move(failure)};
+    // In the usual case it has been submitted just now.
+    announcement.waited =
+        std::chrono::duration_cast<std::chrono::milliseconds>(coarse_now() - leader.since);
     for_each_member(leader, [&](const Operation& member) {
         announcement.members.push_back({member.name->text, member.signature});
         state.announced[member.name->text] = &leader;
@@ -212,6 +221,7 @@ bool Negotiator::propose(std::span<Operation* const> leaders) {
         }
     }
     proposed_.assign(leaders.begin(), leaders.end());
+    proposed_.front()->since = {};  // see note_time
     std::ranges::sort(proposed_, {},
                       [](const Operation* leader) { return leader->group->cache_id; });
     ids_.clear();
@@ -239,6 +249,10 @@ Result<bool> Negotiator::settle_proposal(std::vector<Operation*>& ready) {
             ready.push_back(leader);
         }
     } else {
+        const auto now = coarse_now();
+        for (Operation* leader : proposed) {
+            leader->since = now;
+        }
         publish(world(), proposed);
     }
     (void)release_held();
@@ -313,6 +327,10 @@ Status Negotiator::on(event::Decided& decided, std::vector<Operation*>& ready) {
     }
     if (kind_of(decision) == Kind::join) {
         return on_joined(decision);
+    }
+    if (decision.error && decision.ends_world) {
+        stalled_ = {.peer = decision.rank, .error = *decision.error, .in_flight = true};
+        return ok();
     }
     if (decision.error) {
         on_error(state, decision);
@@ -503,8 +521,7 @@ Operation& Negotiator::make_neutral(SetState& state, const Decision& decision) {
 
 void Negotiator::on_membership(SetState& state, const Decision& decision) {
     if (kind_of(decision) == Kind::add_process_set) {
-        channel_.add_set(
-            sets_.add(decision.set_id, decision.members.front().signature.splits));
+        channel_.add_set(sets_.add(decision.set_id, decision.members.front().signature.splits));
     } else {
         remove_set(decision.set_id);
     }
@@ -533,6 +550,63 @@ void Negotiator::remove_set(int id) {
     channel_.remove_set(id);
     on_set_removed_(id);
     sets_.remove(id);
+}
+
+// ---- stalls -------------------------------------------------------------------------------------
+
+void Negotiator::note_time(Waiting::TimePoint now) {
+    if (!proposed_.empty() && proposed_.front()->since == Waiting::TimePoint{}) {
+        for (Operation* leader : proposed_) {
+            leader->since = now;
+        }
+    }
+}
+
+void Negotiator::list_waiting(std::vector<Waiting>& list) const {
+    if (coordinator_) {
+        for (auto& each : coordinator_->waiting()) {
+            if (!each.missing.empty()) {
+                list.push_back(std::move(each));
+            }
+        }
+    }
+    const auto missing = proposed_.empty() ? std::vector<int>{} : channel_.missing_in_round();
+    if (missing.empty()) {
+        return;
+    }
+    std::vector<int> waiting;
+    std::ranges::set_difference(sets_.world().set.ranks, missing, std::back_inserter(waiting));
+    for (const Operation* leader : proposed_) {
+        list.push_back({.stage = Waiting::Stage::proposal,
+                        .process_set = 0,
+                        .name = leader->name->text,
+                        .waiting = waiting,
+                        .missing = missing,
+                        .since = leader->since});
+    }
+}
+
+Negotiator::Asked Negotiator::ask_for_names(Waiting::TimePoint before) {
+    Asked asked;
+    agreements_.for_each_waiting([&](Agreement& agreement) {
+        if (agreement.has_asked) {
+            return;
+        }
+        const Operation& leader = *agreement.waiting;
+        if (leader.since > before) {
+            asked.oldest = std::min(asked.oldest.value_or(leader.since), leader.since);
+            return;
+        }
+        agreement.has_asked = true;
+        asked.has_asked = true;
+        Announcement announcement{.process_set = leader.process_set, .members = {}};
+        announcement.asks_for_names = true;
+        for_each_member(leader, [&](const Operation& member) {
+            announcement.members.push_back({member.name->text, member.signature});
+        });
+        channel_.announce(encode(announcement));
+    });
+    return asked;
 }
 
 // ---- ends ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 #include "runtime/tensor/process_set_table.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -50,7 +51,7 @@ public:
         ProcessSetTable& sets;
         std::optional<Coordinator> coordinator;   // on the rank that decides, nothing elsewhere
         std::optional<std::size_t> fusion_bytes;  // that rank's counts for all
-        std::function<bool(const coll::ProcessSet&)> has_room;     // in the lane of the set
+        std::function<bool(const coll::ProcessSet&)> has_room;    // in the lane of the set
         std::function<void(int id)> on_set_removed = [](int) {};  // nothing new of it is executed
     };
 
@@ -82,6 +83,40 @@ public:
     /// Whether other ranks may yet accept what this one has proposed.
     [[nodiscard]] bool is_proposing() const noexcept { return !proposed_.empty(); }
 
+    // ---- stalls ---------------------------------------------------------------------------------
+
+    /// Whether other ranks wait for what rank 0, this one, coordinates.
+    [[nodiscard]] bool has_others_waiting() const noexcept {
+        return coordinator_ && coordinator_->has_waiting();
+    }
+    /// Of what has been announced to rank 0, this one, since the last call: how long it had waited.
+    [[nodiscard]] std::chrono::milliseconds take_longest_wait() noexcept {
+        return coordinator_ ? coordinator_->take_longest_wait() : std::chrono::milliseconds(0);
+    }
+
+    /// Adds what this rank knows to wait for other ranks: all of it on rank 0, else its proposal.
+    void list_waiting(std::vector<Waiting>& list) const;
+
+    /// A proposal waits from now on, unless it has waited before.
+    void note_time(Waiting::TimePoint now);
+
+    struct Asked {
+        bool has_asked = false;
+        std::optional<Waiting::TimePoint> oldest;  // of those that wait with their ready bit still
+    };
+    /// Asks that what has waited with its ready bit since `before` is announced by name.
+    [[nodiscard]] Asked ask_for_names(Waiting::TimePoint before);
+
+    /// On rank 0: ends the world on all ranks. `culprit` has been waited for with the tensor.
+    void end_world(int culprit, const std::string& name, const Error& error) {
+        coordinator_->end_world(culprit, name, error);
+    }
+
+    /// Why the world ends, if a rank has been waited for too long.
+    [[nodiscard]] const std::optional<Channel::PeerFailure>& stalled() const noexcept {
+        return stalled_;
+    }
+
     /// Why an operation fails, given the leader of its group.
     using Describe = std::function<Error(const Operation&)>;
 
@@ -97,9 +132,9 @@ private:
         std::vector<Operation*> held;  // not published yet; leaders
         /// By the name of each member tensor; leaders.
         std::unordered_map<std::string_view, Operation*> announced;
-        std::vector<Operation*> decided;     // together, with others that are to follow
-        std::vector<Operation*> allocated;   // likewise, and owe their ready bit
-        std::size_t open = 0;                // groups that are published and not agreed
+        std::vector<Operation*> decided;    // together, with others that are to follow
+        std::vector<Operation*> allocated;  // likewise, and owe their ready bit
+        std::size_t open = 0;               // groups that are published and not agreed
     };
 
     [[nodiscard]] SetState& world() noexcept { return *world_; }
@@ -142,15 +177,16 @@ private:
     Agreements agreements_;
     std::map<int, SetState> states_;  // by set
     SetState* world_;
-    bool has_held_ = false;             // anything, in any set
-    std::vector<Operation*> proposed_;  // ascending by id, while a proposal waits
-    std::vector<CacheId> ids_;          // scratch
+    bool has_held_ = false;               // anything, in any set
+    std::vector<Operation*> proposed_;    // ascending by id, while a proposal waits
+    std::vector<CacheId> ids_;            // scratch
     std::optional<ChannelEvent> unread_;  // an entry that comes after what was ready before
 
-    Operation* join_ = nullptr;           // this rank's, from its submission to the end
+    Operation* join_ = nullptr;  // this rank's, from its submission to the end
     bool has_announced_join_ = false;
     std::vector<Operation*> after_join_;  // submitted since
     std::optional<int> left_rank_;
+    std::optional<Channel::PeerFailure> stalled_;
     Totals totals_;
 };
 

@@ -33,14 +33,20 @@ Progress::Progress(Setup setup,
       reactor_(std::move(setup.reactor)),
       channel_(std::move(setup.channel)),
       executor_(std::move(setup.executor), tickets),
-      negotiator_({.channel = *channel_,
-                   .tickets = tickets,
-                   .sets = sets,
-                   .coordinator = std::move(setup.coordinator),
-                   .fusion_bytes = config_.fusion_bytes,
-                   .has_room =
-                       [this](const coll::ProcessSet& set) { return executor_.has_room(set.id); },
-                   .on_set_removed = [this](int id) { executor_.close(id); }}) {
+      negotiator_(
+          {.channel = *channel_,
+           .tickets = tickets,
+           .sets = sets,
+           .coordinator = std::move(setup.coordinator),
+           .fusion_bytes = config_.fusion_bytes,
+           .has_room = [this](const coll::ProcessSet& set) { return executor_.has_room(set.id); },
+           .on_set_removed = [this](int id) { executor_.close(id); }}),
+      stalls_({.limits = stall_limits(config_),
+               .rank = sets.world().set.rank_at(sets.world().set.place),
+               .tell = std::move(setup.on_stall)},
+              *channel_,
+              negotiator_,
+              executor_) {
     reactor_->watch(inbox_.descriptor(), EPOLLIN, [this](std::uint32_t) { inbox_.drain(); });
     channel_->watch(*reactor_);
 }
@@ -142,9 +148,23 @@ Result<bool> Progress::negotiate() {
 
 bool Progress::announce_sleep() {
     const bool expects = negotiator_.has_open() || executor_.is_busy();
+    bool has_more = expects;
+    guard([&] { has_more = look_for_stalls(expects) || has_more; });
     inbox_.set_asleep(true);
     guard([&] { channel_->about_to_sleep(expects); });
-    return expects ? step(Urgency::background) : inbox_.is_full();
+    return has_more ? step(Urgency::background) : inbox_.is_full();
+}
+
+/// True if the channel or the failures are to be looked at again.
+bool Progress::look_for_stalls(bool expects) {
+    if (!stalls_.is_on() || broken_ || is_leaving_) {
+        return false;
+    }
+    if (!expects && !negotiator_.has_others_waiting()) {
+        stalls_.rest();
+        return false;
+    }
+    return stalls_.look(Deadline::Clock::now());
 }
 
 void Progress::awake() {
@@ -153,10 +173,13 @@ void Progress::awake() {
 }
 
 Deadline Progress::next_look() const {
-    if (gather_until_ && departure_limit_) {
-        return Deadline(std::min(*gather_until_, *departure_limit_));
+    std::optional<Deadline::Clock::time_point> first;
+    for (const auto& limit : {gather_until_, departure_limit_, stalls_.next()}) {
+        if (limit) {
+            first = std::min(first.value_or(*limit), *limit);
+        }
     }
-    return Deadline(gather_until_ ? gather_until_ : departure_limit_);
+    return Deadline(first);
 }
 
 // ---- ends ---------------------------------------------------------------------------------------
@@ -164,6 +187,12 @@ Deadline Progress::next_look() const {
 bool Progress::look_for_failures() {
     if (broken_) {
         return false;
+    }
+    for (const auto* stalled : {&negotiator_.stalled(), &stalls_.verdict()}) {
+        if (*stalled) {
+            lose(**stalled);
+            return true;
+        }
     }
     const auto failure = channel_->peer_failure();
     if (failure && failure->error.code != Errc::aborted) {
@@ -224,6 +253,7 @@ void Progress::break_with(const Error& cause) {
     broken_ = cause;
     gather_until_.reset();
     departure_limit_.reset();
+    stalls_.rest();
     is_cut_off_ = executor_.is_busy();
     negotiator_.fail_open([this](const Operation& leader) { return describe(leader); });
     executor_.abort(cause);
@@ -263,7 +293,9 @@ void Progress::run_until(const Done& done, Deadline deadline) {
             channel_->about_to_sleep(true);
             if (!step(Urgency::background) && !done()) {
                 const auto until = next_look();
-                (void)reactor_->wait(until.is_never() ? deadline : until);
+                const bool is_first =
+                    until.end() < deadline.end().value_or(Deadline::Clock::time_point::max());
+                (void)reactor_->wait(until.is_never() || !is_first ? deadline : until);
             }
             channel_->awake();
             reactor_->dispatch();
@@ -276,8 +308,8 @@ void Progress::leave(Deadline deadline) {
     bool has_proposed = false;
     guard([&] {
         if (!broken_) {
-            // What is in the log before this rank's own entry is executed, by all ranks alike. After
-            // a peer's end there may be nobody who would append that entry.
+            // What is in the log before this rank's own entry is executed, by all ranks alike.
+            // After a peer's end there may be nobody who would append that entry.
             channel_->announce_leave();
             run_until(
                 [&] {

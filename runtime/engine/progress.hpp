@@ -9,6 +9,7 @@
 #include "runtime/engine/config.hpp"
 #include "runtime/engine/inbox.hpp"
 #include "runtime/engine/negotiator.hpp"
+#include "runtime/engine/stall_watch.hpp"
 #include "runtime/execution/executor.hpp"
 #include "runtime/tensor/process_set_table.hpp"
 #include "runtime/tensor/ticket_table.hpp"
@@ -37,14 +38,12 @@ public:
         std::optional<Coordinator> coordinator;  // on the rank that decides
         Executor::Setup executor;
         EngineConfig config;
+        std::function<void(const std::string& line)> on_stall{};
         std::function<void(int peer, std::string_view why)> on_peer_lost;
     };
 
     /// What is referred to outlives this.
-    Progress(Setup setup,
-             TicketTable& tickets,
-             ProcessSetTable& sets,
-             Inbox<Operation*>& inbox);
+    Progress(Setup setup, TicketTable& tickets, ProcessSetTable& sets, Inbox<Operation*>& inbox);
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
 
@@ -88,6 +87,7 @@ private:
     [[nodiscard]] bool take(Urgency urgency);
     [[nodiscard]] bool may_gather(Urgency urgency);
     [[nodiscard]] Result<bool> negotiate();
+    [[nodiscard]] bool look_for_stalls(bool expects);
     [[nodiscard]] bool look_for_failures();
     [[nodiscard]] bool end_after_departure(const std::optional<Channel::PeerFailure>& failure);
     void lose(const Channel::PeerFailure& failure);
@@ -108,6 +108,7 @@ private:
     std::unique_ptr<Channel> channel_;
     Executor executor_;
     Negotiator negotiator_;
+    StallWatch stalls_;
 
     std::vector<Operation*> taken_;  // leaders on their way to the negotiator
     std::vector<Operation*> ready_;  // scratch

@@ -216,8 +216,7 @@ Result<coll::Communicator*> Executor::communicator_for(Lane& lane, const coll::T
         return Error{Errc::unsupported, "no backend can run this collective"};
     }
     const auto index = static_cast<std::size_t>(
-        std::ranges::find(setup_.backends, backend,
-                          [](const auto& each) { return each.get(); }) -
+        std::ranges::find(setup_.backends, backend, [](const auto& each) { return each.get(); }) -
         setup_.backends.begin());
     lane.max_in_flight = backend->max_in_flight();
     auto& communicator = lane.communicators[index];
@@ -246,6 +245,36 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
     }
     HVD_TRY(running.work, communicator->start(task_));
     return running;
+}
+
+// ---- stalls -------------------------------------------------------------------------------------
+
+void Executor::note_time(std::chrono::steady_clock::time_point now) {
+    for (Lane* lane : active_) {
+        for (auto& running : lane->running) {
+            if (running.since == std::chrono::steady_clock::time_point{}) {
+                running.since = now;
+            }
+        }
+    }
+}
+
+void Executor::list_in_flight(std::vector<Waiting>& list) const {
+    for (const Lane* lane : active_) {
+        for (const auto& running : lane->running) {
+            const auto& set = lane->set->set;
+            for (const Operation* operation : running.operations) {
+                if (operation->name != nullptr) {
+                    list.push_back({.stage = Waiting::Stage::flight,
+                                    .process_set = set.id,
+                                    .name = operation->name->text,
+                                    .waiting = {set.rank_at(set.place)},
+                                    .missing = {},
+                                    .since = running.since});
+                }
+            }
+        }
+    }
 }
 
 // ---- ends ---------------------------------------------------------------------------------------

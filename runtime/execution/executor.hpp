@@ -7,8 +7,10 @@
 #include "collectives/base/tally.hpp"
 #include "runtime/execution/lane.hpp"
 #include "runtime/fusion/planner.hpp"
+#include "runtime/negotiation/stall.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -18,8 +20,8 @@
 
 namespace hvd::rt {
 
-/// Collectives of several process sets in flight at a time, those of one set in order. Every rank is
-/// given the batches of a set in the same order and therefore runs the same collectives.
+/// Collectives of several process sets in flight at a time, those of one set in order. Every rank
+/// is given the batches of a set in the same order and therefore runs the same collectives.
 ///
 /// Thread: progress lock.
 class Executor {
@@ -66,6 +68,12 @@ public:
 
     /// Set when a collective failed: the world cannot go on.
     [[nodiscard]] const std::optional<Error>& broken() const noexcept { return broken_; }
+
+    /// What is in flight and has no time yet has begun now, for `list_in_flight`.
+    void note_time(std::chrono::steady_clock::time_point now);
+
+    /// Adds what is in flight.
+    void list_in_flight(std::vector<Waiting>& list) const;
 
     /// The largest fused message that suits the backend.
     [[nodiscard]] std::size_t usual_fusion_bytes() const;

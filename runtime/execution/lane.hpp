@@ -4,6 +4,7 @@
 #include "collectives/backend.hpp"
 #include "runtime/tensor/operation.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -20,19 +21,20 @@ struct RunningBatch {
     Batch operations;
     std::span<std::byte> workspace;  // where it is packed, if it is
     std::unique_ptr<coll::Work> work;
+    std::chrono::steady_clock::time_point since{};  // when the engine first slept meanwhile
     bool is_enqueued = false;  // on a device's stream; its operations have completed
 };
 
 /// The collectives of one process set, in order: those that wait to start, and those in flight.
 struct Lane {
     ProcessSetEntry* set = nullptr;
-    /// By backend; each is made when the first task goes that way. Before `running`, whose works use
-    /// them.
+    /// By backend; each is made when the first task goes that way. Before `running`, whose works
+    /// use them.
     std::vector<std::unique_ptr<coll::Communicator>> communicators;
     std::deque<Batch> queue;
     std::deque<RunningBatch> running;
-    int max_in_flight = 1;     // of the backend that the last task went to
-    bool is_closing = false;   // its set has been removed
+    int max_in_flight = 1;    // of the backend that the last task went to
+    bool is_closing = false;  // its set has been removed
 
     [[nodiscard]] bool is_idle() const noexcept { return queue.empty() && running.empty(); }
 

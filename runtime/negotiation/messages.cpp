@@ -133,6 +133,7 @@ std::vector<std::byte> encode(const Decision& decision) {
     }
     writer.list(decision.joined, [&](int rank) { writer.number(static_cast<std::int32_t>(rank)); });
     writer.number(static_cast<std::int32_t>(decision.rank));
+    write_flag(writer, decision.ends_world);
     write_flag(writer, decision.ends_join);
     writer.number(static_cast<std::int32_t>(decision.set_id));
     return writer.take();
@@ -159,6 +160,7 @@ Result<Decision> decode_decision(std::span<const std::byte> bytes) {
     }
     decision.joined = read_ranks(reader);
     decision.rank = reader.number<std::int32_t>();
+    decision.ends_world = reader.boolean();
     decision.ends_join = reader.boolean();
     decision.set_id = reader.number<std::int32_t>();
     HVD_TRY_STATUS(reader.finish("decision"));

@@ -54,9 +54,9 @@ struct Decision {
     std::optional<Error> error;                   // the ranks disagree, or one cannot
     std::optional<std::uint64_t> fusion_bytes{};  // the coordinator's: all must fuse alike
     std::vector<int> joined;                      // ranks of the set that contribute nothing
-    int rank = -1;  // Kind::join: the rank that has joined. Kind::collective, with an error: the
-                    // world ends, since this rank has been waited for too long
-    bool ends_join = false;  // Kind::join: all have, and `rank` was the last
+    int rank = -1;                                // Kind::join: the rank that has joined
+    bool ends_world = false;  // with an error: `rank`, if any, has been waited for too long
+    bool ends_join = false;   // Kind::join: all have, and `rank` was the last
     int set_id = -1;  // Kind::add_process_set: of the new set, or of the equal one that exists
 
     friend bool operator==(const Decision&, const Decision&) = default;

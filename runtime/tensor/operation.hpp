@@ -8,6 +8,7 @@
 #include "runtime/tensor/signature.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -74,6 +75,7 @@ struct Operation {
 
     // Thread: progress lock, until `done`.
     std::uint32_t unfinished = 0;  // of the leader: members that have not been executed
+    std::chrono::steady_clock::time_point since{};  // of the leader: when it began to wait
     std::vector<std::int64_t> first_dims;  // see Decision
     int divisor = 0;                       // of an average; 0: the size of the set
     Error error;                           // valid if `failed`

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@ struct EngineTraits {
     std::optional<std::size_t> cache_capacity{};
     std::chrono::microseconds cycle_time{0};
     bool force_hand_over = false;
+    rt::StallLimits stalls{};
 };
 
 /// One rank with its engine, without environment and C ABI.
@@ -31,6 +33,8 @@ struct EngineRank {
     std::unique_ptr<coll::net::Mesh> mesh;    // where they are connected
     std::unique_ptr<rt::Engine> engine;
     int lost_peer = -1;  // what the engine reported
+    std::mutex mutex;
+    std::vector<std::string> stalls;  // guarded by mutex; what the engine told
 
     [[nodiscard]] int rank() const { return its_rank; }
     [[nodiscard]] int size() const { return its_size; }

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operations that some ranks wait with for others.
+#include "tests/integration/engine/engine_rank.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+using hvd::Deadline;
+using hvd::Errc;
+using hvd::Exception;
+using hvd::rt::Operation;
+using hvd::rt::Outcome;
+using hvd::rt::Request;
+using hvd::test::allreduce;
+using hvd::test::EngineRank;
+using hvd::test::thread_world;
+using hvd::test::value_or_throw;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr milliseconds kWarning{300};
+constexpr std::chrono::seconds kLimit{10};
+
+using World = std::vector<std::unique_ptr<EngineRank>>;
+
+std::vector<std::string> stalls_of(EngineRank& rank) {
+    const std::lock_guard lock(rank.mutex);
+    return rank.stalls;
+}
+
+/// What all ranks have told, as soon as there is as much.
+std::vector<std::string> await_stalls(World& world, std::size_t count = 1) {
+    std::vector<std::string> all;
+    for (const auto end = Clock::now() + kLimit; all.size() < count && Clock::now() < end;) {
+        std::this_thread::sleep_for(milliseconds(5));
+        all.clear();
+        for (auto& rank : world) {
+            const auto its = stalls_of(*rank);
+            all.insert(all.end(), its.begin(), its.end());
+        }
+    }
+    return all;
+}
+
+std::vector<Request> requests(const std::vector<std::string>& names, std::vector<float>& data) {
+    std::vector<Request> all;
+    for (std::size_t index = 0; index < names.size(); ++index) {
+        all.push_back(allreduce(names[index], {&data[index], 1}));
+    }
+    return all;
+}
+
+/// Each rank of a world has its own.
+struct Data {
+    explicit Data(std::size_t ranks) : of(ranks, std::vector<float>(64, 1.0F)) {}
+    std::vector<std::vector<float>> of;
+};
+
+void finish_all(World& world, std::vector<std::vector<Operation*>>& open) {
+    for (std::size_t rank = 0; rank < world.size(); ++rank) {
+        world[rank]->finish(open[rank]);
+    }
+}
+
+/// All ranks run the tensors once, so that they are cached.
+void warm_up(World& world, Data& data, const std::vector<std::string>& names) {
+    std::vector<std::vector<Operation*>> open(world.size());
+    for (std::size_t rank = 0; rank < world.size(); ++rank) {
+        open[rank] = world[rank]->submit(requests(names, data.of[rank]));
+    }
+    finish_all(world, open);
+}
+
+bool contains(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("tensors that a rank has not submitted are one line, new ones and cached ones") {
+    const bool is_cached = GENERATE(false, true);
+    const std::size_t missing = GENERATE(0U, 2U);
+    CAPTURE(is_cached, missing);
+    auto world = thread_world(3, {.stalls = {.warning = kWarning}});
+    Data data(3);
+    const std::vector<std::string> names{"g.0", "g.1", "g.2", "g.3", "g.4"};
+    if (is_cached) {
+        warm_up(world, data, names);
+    }
+    std::vector<std::vector<Operation*>> open(3);
+    const auto start = Clock::now();
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+        if (rank != missing) {
+            open[rank] = world[rank]->submit(requests(names, data.of[rank]));
+        }
+    }
+
+    const auto told = await_stalls(world);
+
+    const auto after = Clock::now() - start;
+    CHECK(after >= kWarning - milliseconds(10));
+    CHECK(after < kWarning * 4);
+    REQUIRE(told.size() == 1);
+    CAPTURE(told.front());
+    CHECK(stalls_of(*world[0]).size() == 1);
+    CHECK(contains(told.front(), missing == 0 ? "ranks 1-2 have waited" : "ranks 0-1 have waited"));
+    CHECK(contains(told.front(), "with 'g.0', 'g.1', 'g.2' and 2 more for rank " +
+                                     std::to_string(missing) + ", which has not submitted them"));
+    CHECK(contains(told.front(), "pid "));
+
+    // Nothing is wrong with a rank that is late.
+    open[missing] = world[missing]->submit(requests(names, data.of[missing]));
+    finish_all(world, open);
+    warm_up(world, data, names);
+    CHECK(await_stalls(world, 1).size() == 1);
+}
+
+TEST_CASE("a cached tensor that callers wait for stalls no more silently than others") {
+    auto world = thread_world(3, {.stalls = {.warning = kWarning}});
+    Data data(3);
+    warm_up(world, data, {"loss"});
+    std::vector<std::jthread> callers;
+    for (const std::size_t rank : {1U, 2U}) {
+        callers.emplace_back([&, rank] { world[rank]->run(requests({"loss"}, data.of[rank])); });
+    }
+
+    const auto told = await_stalls(world);
+
+    REQUIRE(told.size() == 1);
+    CHECK(contains(told.front(), "ranks 1-2 have waited"));
+    CHECK(contains(told.front(), "with 'loss' for rank 0, which has not submitted it"));
+    world[0]->run(requests({"loss"}, data.of[0]));
+}
+
+TEST_CASE("a stall that lasts for the shutdown time ends the world and names who is missing") {
+    const bool is_cached = GENERATE(false, true);
+    const std::size_t missing = GENERATE(0U, 2U);
+    CAPTURE(is_cached, missing);
+    auto world = thread_world(3, {.stalls = {.warning = kWarning, .shutdown = kWarning * 2}});
+    Data data(3);
+    if (is_cached) {
+        warm_up(world, data, {"grad"});
+    }
+    std::vector<std::jthread> callers;
+    std::vector<std::string> failed(3);
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+        if (rank != missing) {
+            callers.emplace_back([&, rank] {
+                try {
+                    world[rank]->run(requests({"grad"}, data.of[rank]));
+                } catch (const Exception& exception) {
+                    failed[rank] = exception.error().message;
+                }
+            });
+        }
+    }
+    callers.clear();
+
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+        CAPTURE(rank, failed[rank]);
+        if (rank != missing) {
+            CHECK(contains(failed[rank], "with 'grad' for rank " + std::to_string(missing)));
+            CHECK(contains(failed[rank], "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"));
+            CHECK(world[rank]->lost_peer == static_cast<int>(missing));
+        } else {
+            CHECK(world[rank]->lost_peer == -1);
+        }
+    }
+}
+
+TEST_CASE("an engine that looks for stalls sleeps while nothing is open") {
+    auto world = thread_world(2, {.stalls = {.warning = milliseconds(50)}});
+    Data data(2);
+    warm_up(world, data, {"a"});
+    std::this_thread::sleep_for(milliseconds(150));
+    const auto before =
+        world[0]->engine->counters().engine_wakeups + world[1]->engine->counters().engine_wakeups;
+
+    std::this_thread::sleep_for(milliseconds(400));
+
+    CHECK(world[0]->engine->counters().engine_wakeups +
+              world[1]->engine->counters().engine_wakeups ==
+          before);
+    CHECK(stalls_of(*world[0]).empty());
+}
