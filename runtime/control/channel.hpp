@@ -77,8 +77,9 @@ public:
     // ---- rounds, for what callers of all ranks of the world wait for ----------------------------
 
     /// Offers `ids` of the world, ascending, as the next thing to do for everybody. Only while
-    /// nothing of the world that this rank announced or set ready is open and no proposal of its own
-    /// waits. Returns false when this is already known to be in vain; then nothing is published.
+    /// nothing of the world that this rank announced or set ready is open and no proposal of its
+    /// own waits. Returns false when this is already known to be in vain; then nothing is
+    /// published.
     [[nodiscard]] virtual bool propose(std::span<const std::uint32_t> ids) = 0;
     [[nodiscard]] virtual Proposal proposal() = 0;
 
@@ -94,7 +95,8 @@ public:
     /// once it has been handled.
     virtual void next_round() = 0;
 
-    // ---- the log ---------------------------------------------------------------------------------
+    // ---- the log
+    // ---------------------------------------------------------------------------------
 
     /// The next entry, if there is one.
     [[nodiscard]] virtual Result<std::optional<ChannelEvent>> poll() = 0;
@@ -145,8 +147,8 @@ public:
     /// Asks for an entry in the log by which this rank leaves.
     virtual void announce_leave() = 0;
 
-    /// The last message to the peers. `finished`: this rank has done its part of everything that was
-    /// agreed.
+    /// The last message to the peers. `finished`: this rank has done its part of everything that
+    /// was agreed.
     virtual void leave(bool finished) = 0;
 
     /// "rank 3 (pid 812 on host node2)".

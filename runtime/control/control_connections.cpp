@@ -59,8 +59,8 @@ void ControlConnections::drain(Deadline deadline) {
 }
 
 bool ControlConnections::has_output() const noexcept {
-    return std::ranges::any_of(
-        peers_, [](const Peer& peer) { return !peer.is_gone && !peer.out.empty(); });
+    return std::ranges::any_of(peers_,
+                               [](const Peer& peer) { return !peer.is_gone && !peer.out.empty(); });
 }
 
 bool ControlConnections::pump_out(int rank) {

@@ -231,8 +231,8 @@ void ShmChannel::watch(coll::Reactor& reactor) {
 }
 
 void ShmChannel::about_to_sleep(bool expects) {
-    // A rank that expects nothing need not be woken, and saves itself and its peers two trips of the
-    // line in which sleepers are noted.
+    // A rank that expects nothing need not be woken, and saves itself and its peers two trips of
+    // the line in which sleepers are noted.
     const bool has_waiting_output = has_output();
     if (!expects && !has_waiting_output) {
         return;

@@ -26,10 +26,10 @@ struct alignas(128) RoundSlot {
 
 /// What one rank writes for all others to read.
 struct alignas(4096) RankPage {
-    std::array<RoundSlot, 2> rounds;                  // odd and even ones
-    alignas(128) SharedAtomic<std::uint64_t> read;    // log entries
-    SharedAtomic<std::uint32_t> is_urged;             // somebody has woken it to read on
-    alignas(128) SharedAtomic<std::uint32_t> left;    // 0, or how: see Departure
+    std::array<RoundSlot, 2> rounds;                // odd and even ones
+    alignas(128) SharedAtomic<std::uint64_t> read;  // log entries
+    SharedAtomic<std::uint32_t> is_urged;           // somebody has woken it to read on
+    alignas(128) SharedAtomic<std::uint32_t> left;  // 0, or how: see Departure
     SharedAtomic<std::uint32_t> has_cpus;
     cpu_set_t cpus;           // where it may run; valid once has_cpus is set
     ByteRing to_coordinator;  // announcements
@@ -57,8 +57,9 @@ struct SharedLog {
 struct alignas(4096) SharedControl {
     SharedLog log;
     alignas(128) SharedAtomic<std::uint32_t> departures;  // ranks that have left
-    alignas(128) std::array<SharedAtomic<std::uint32_t>, kSharedIds>
-        ready_counts;  // members that have set the ready bit of an id
+    alignas(
+        128) std::array<SharedAtomic<std::uint32_t>,
+                        kSharedIds> ready_counts;  // members that have set the ready bit of an id
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);

@@ -7,8 +7,8 @@
 namespace hvd::rt {
 namespace {
 
-/// The upper half of an entry: how often the ring had been filled, plus one, so that an entry of the
-/// last lap is not taken for a new one.
+/// The upper half of an entry: how often the ring had been filled, plus one, so that an entry of
+/// the last lap is not taken for a new one.
 std::uint64_t lap_of(std::uint64_t position) noexcept {
     return (position / kLogEntries + 1) << 32;
 }

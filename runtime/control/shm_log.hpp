@@ -50,8 +50,10 @@ public:
     /// What is referred to outlives the log.
     ShmLog(coll::LocalGroup& group, SharedLog& log, std::span<RankPage> pages);
 
-    /// Appends all or, where there is no room, nothing (false). Room is then announced by a wake-up.
-    [[nodiscard]] bool append(std::span<const std::uint32_t> entries, const coll::ProcessSet& readers);
+    /// Appends all or, where there is no room, nothing (false). Room is then announced by a
+    /// wake-up.
+    [[nodiscard]] bool append(std::span<const std::uint32_t> entries,
+                              const coll::ProcessSet& readers);
 
     /// Whether all ranks have read so far that another entry fits. If not, as append.
     [[nodiscard]] bool has_room_for_one();

@@ -104,9 +104,9 @@ private:
     std::uint64_t last_read_ = 0;  // number of the last entry that the engine has seen
 
     // Where this rank coordinates.
-    std::uint64_t appended_ = 0;             // entries of the log
-    std::vector<ReadyCount> counts_;         // by id
-    std::map<int, coll::ProcessSet> sets_;   // with which something was decided
+    std::uint64_t appended_ = 0;            // entries of the log
+    std::vector<ReadyCount> counts_;        // by id
+    std::map<int, coll::ProcessSet> sets_;  // with which something was decided
     std::deque<Heard> announcements_;
 
     std::vector<bool> said_goodbye_;   // by rank

@@ -16,9 +16,10 @@ namespace hvd::rt {
 
 /// The way into the engine: many producers, one consumer.
 ///
-/// `push` and `wake` may be called from any thread; `take` and `drain` by the holder of the progress
-/// lock alone. The engine sleeps on `descriptor` together with its sockets and peers, so the inbox
-/// has a file. It is only written while `set_asleep` says that an item would be missed otherwise.
+/// `push` and `wake` may be called from any thread; `take` and `drain` by the holder of the
+/// progress lock alone. The engine sleeps on `descriptor` together with its sockets and peers, so
+/// the inbox has a file. It is only written while `set_asleep` says that an item would be missed
+/// otherwise.
 template <class Item>
 class Inbox {
 public:

@@ -38,9 +38,9 @@ Result<AddedSet> add_process_set(Engine& engine,
     request.signature.kind = Kind::add_process_set;
     for (const int rank : ranks) {
         if (rank < 0 || rank >= size) {
-            return Error{Errc::invalid_argument, "rank " + std::to_string(rank) +
-                                                     " is not in a world of " +
-                                                     std::to_string(size)};
+            return Error{
+                Errc::invalid_argument,
+                "rank " + std::to_string(rank) + " is not in a world of " + std::to_string(size)};
         }
         request.signature.splits.push_back(rank);
     }
@@ -53,9 +53,8 @@ Result<AddedSet> add_process_set(Engine& engine,
         return std::move(ran.outcome).error();
     }
     const bool is_new = ran.outcome.has_value();
-    return AddedSet{.id = ran.root,
-                    .is_new = is_new,
-                    .outcome = is_new ? *ran.outcome : Outcome::finished};
+    return AddedSet{
+        .id = ran.root, .is_new = is_new, .outcome = is_new ? *ran.outcome : Outcome::finished};
 }
 
 Result<Outcome> remove_process_set(Engine& engine,

@@ -17,8 +17,8 @@ struct AddedSet {
 };
 
 /// Adds the set of `ranks` of the world. Every rank calls it, with the same ranks in the same order
-/// of calls. Errors: invalid_argument for ranks that are none of the world; mismatch where the ranks
-/// disagree.
+/// of calls. Errors: invalid_argument for ranks that are none of the world; mismatch where the
+/// ranks disagree.
 [[nodiscard]] Result<AddedSet> add_process_set(Engine& engine,
                                                TicketTable& tickets,
                                                const std::vector<int>& ranks,

@@ -4,10 +4,9 @@
 // and what has become ready.
 #pragma once
 
-#include "collectives/base/tally.hpp"
 #include "runtime/control/channel.hpp"
-#include "runtime/engine/agreements.hpp"
 #include "runtime/engine/coordinator_driver.hpp"
+#include "runtime/engine/set_negotiation.hpp"
 #include "runtime/negotiation/coordinator.hpp"
 #include "runtime/tensor/process_set_table.hpp"
 #include "runtime/tensor/ticket_table.hpp"
@@ -20,8 +19,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace hvd::rt {
@@ -36,11 +33,7 @@ namespace hvd::rt {
 /// Thread: progress lock.
 class Negotiator {
 public:
-    struct Totals {
-        Tally by_name;  // operations
-        Tally by_bit;
-        Tally names_bytes;
-    };
+    using Totals = NegotiationContext::Totals;
 
     /// Whether a caller waits for exactly what it submits.
     enum class Urgency { background, awaited };
@@ -117,54 +110,28 @@ public:
         return stalled_;
     }
 
-    /// Why an operation fails, given the leader of its group.
-    using Describe = std::function<Error(const Operation&)>;
+    /// Fails all that is not agreed.
+    void fail_open(const DescribeFailure& describe);
 
-    /// Fails what is not agreed.
-    void fail_open(const Describe& describe);
-
-    [[nodiscard]] const Totals& totals() const noexcept { return totals_; }
+    [[nodiscard]] const Totals& totals() const noexcept { return context_.totals; }
 
 private:
-    /// The operations of one process set that this rank is in.
-    struct SetState {
-        ProcessSetEntry* entry = nullptr;
-        std::vector<Operation*> held;  // not published yet; leaders
-        /// By the name of each member tensor; leaders.
-        std::unordered_map<std::string_view, Operation*> announced;
-        std::vector<Operation*> decided;    // together, with others that are to follow
-        std::vector<Operation*> allocated;  // likewise, and owe their ready bit
-        std::size_t open = 0;               // groups that are published and not agreed
-    };
-
-    [[nodiscard]] SetState& world() noexcept { return *world_; }
+    [[nodiscard]] SetNegotiation& negotiation_of(ProcessSetEntry& entry);
+    [[nodiscard]] bool has_published() const noexcept;
     [[nodiscard]] bool may_propose(std::span<Operation* const> leaders, Urgency urgency);
     [[nodiscard]] bool propose(std::span<Operation* const> leaders);
-    [[nodiscard]] Result<bool> settle_proposal(std::vector<Operation*>& ready);
-    void hold(Operation& leader);
+    [[nodiscard]] bool settle_proposal(std::vector<Operation*>& ready);
     [[nodiscard]] bool release_held();
-    void publish(SetState& state, std::span<Operation* const> leaders);
-    void set_ready(SetState& state, std::span<Operation* const> leaders);
-    void announce(SetState& state, Operation& leader, std::string failure);
-    void withdraw(SetState& state, Operation& leader);
 
     [[nodiscard]] Status handle(ChannelEvent& event, std::vector<Operation*>& ready);
-    [[nodiscard]] Status on(event::Decided& decided, std::vector<Operation*>& ready);
-    void on(const event::Invalidated& invalidated);
+    [[nodiscard]] Status on(const event::Decided& decided, std::vector<Operation*>& ready);
     void on(const event::Ready& batch, std::vector<Operation*>& ready);
-    [[nodiscard]] Status on_collective(SetState& state, const Decision& decision);
-    void on_error(SetState& state, const Decision& decision);
-    void end_decisions(SetState& state, std::vector<Operation*>& ready);
-    [[nodiscard]] Status on_joined(const Decision& decision);
-    void on_membership(SetState& state, const Decision& decision);
-    void remove_set(int id);
-    [[nodiscard]] Operation& make_neutral(SetState& state, const Decision& decision);
     void invalidate(CacheId id);
     void end_round();
 
     void announce_join();
-    void fail(Operation& leader, const Error& cause);
-    void fail_set(SetState& state, const Describe& describe);
+    [[nodiscard]] Status on_joined(const Decision& decision);
+    void on_membership(const Decision& decision);
 
     Channel& channel_;
     TicketTable& tickets_;
@@ -174,9 +141,9 @@ private:
     std::function<bool(const coll::ProcessSet&)> has_room_;
     std::function<void(int)> on_set_removed_;
 
-    Agreements agreements_;
-    std::map<int, SetState> states_;  // by set
-    SetState* world_;
+    NegotiationContext context_;
+    std::map<int, SetNegotiation> negotiations_;  // by set
+    SetNegotiation& world_;
     bool has_held_ = false;               // anything, in any set
     std::vector<Operation*> proposed_;    // ascending by id, while a proposal waits
     std::vector<CacheId> ids_;            // scratch
@@ -187,7 +154,6 @@ private:
     std::vector<Operation*> after_join_;  // submitted since
     std::optional<int> left_rank_;
     std::optional<Channel::PeerFailure> stalled_;
-    Totals totals_;
 };
 
 }  // namespace hvd::rt

@@ -28,10 +28,9 @@ void set_counts(const Operation& operation, const coll::ProcessSet& set, coll::S
         segment.send_counts = elements_of(signature.splits, row);
     } else if (signature.op == coll::Op::reducescatter) {
         for (int place = 0; place < set.size(); ++place) {
-            segment.counts.push_back(
-                static_cast<std::size_t>(
-                    share_of_rows(signature.shape.front(), place, set.size())) *
-                row);
+            segment.counts.push_back(static_cast<std::size_t>(share_of_rows(signature.shape.front(),
+                                                                            place, set.size())) *
+                                     row);
         }
     }
 }

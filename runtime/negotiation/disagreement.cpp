@@ -132,8 +132,8 @@ std::string describe_members(const Announcement& announcement, const Announcemen
             names.push_back("'" + members[index].name + "'");
         }
     }
-    std::string text = members.size() == 1 ? "a tensor by itself"
-                                           : "a group of " + std::to_string(members.size());
+    std::string text =
+        members.size() == 1 ? "a tensor by itself" : "a group of " + std::to_string(members.size());
     if (!names.empty() && members.size() > 1) {
         const bool is_cut = names.size() > kNamed;
         names.resize(std::min(names.size(), kNamed));
@@ -167,12 +167,11 @@ std::optional<Error> find_disagreement(const AnnouncedGroup& group) {
                                          describe_ranks(group.ranks) +
                                          ": other ranks had it in another group, which has failed"};
     }
-    const auto names = sides_of(group, [](const Announcement& announcement) {
-        return group_name(announcement.members);
-    });
+    const auto names = sides_of(
+        group, [](const Announcement& announcement) { return group_name(announcement.members); });
     if (names.size() > 1) {
-        const auto& second = *std::ranges::find_if(
-            group.announcements, [&](const Announcement& announcement) {
+        const auto& second =
+            *std::ranges::find_if(group.announcements, [&](const Announcement& announcement) {
                 return group_name(announcement.members) != names.front().first;
             });
         return disagreement(first.members.front().name, "its group",

@@ -11,8 +11,8 @@ namespace hvd::rt {
 
 /// How many cache ids there may be.
 struct CacheLimits {
-    std::size_t capacity = 0;    // groups that have one at a time; the oldest gives way. 0: none has
-    std::size_t ids = 0;         // different ids; more than `capacity`
+    std::size_t capacity = 0;  // groups that have one at a time; the oldest gives way. 0: none has
+    std::size_t ids = 0;       // different ids; more than `capacity`
     std::size_t quarantine = 0;  // log entries that pass before an id is given to another group
 };
 

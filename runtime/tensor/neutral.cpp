@@ -26,7 +26,8 @@ void fill_number(ReduceOp op, std::span<std::byte> memory) {
         case ReduceOp::sum:
         case ReduceOp::adasum: fill(T{0}, memory); break;
         case ReduceOp::product: fill(T{1}, memory); break;
-        case ReduceOp::min: fill(Limits::has_infinity ? Limits::infinity() : Limits::max(), memory);
+        case ReduceOp::min:
+            fill(Limits::has_infinity ? Limits::infinity() : Limits::max(), memory);
             break;
         case ReduceOp::max:
             fill(Limits::has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest(),
@@ -49,9 +50,7 @@ void fill_half(ReduceOp op, HalfBits bits, std::span<std::byte> memory) {
         case ReduceOp::adasum: fill(std::uint16_t{0}, memory); break;
         case ReduceOp::product: fill(bits.one, memory); break;
         case ReduceOp::min: fill(bits.infinity, memory); break;
-        case ReduceOp::max:
-            fill(static_cast<std::uint16_t>(bits.infinity | kSign), memory);
-            break;
+        case ReduceOp::max: fill(static_cast<std::uint16_t>(bits.infinity | kSign), memory); break;
     }
 }
 

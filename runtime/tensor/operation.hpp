@@ -29,9 +29,9 @@ struct Request {
     int process_set = 0;
     const std::byte* in = nullptr;
     std::byte* out = nullptr;
-    bool has_out = false;     // false: the library allocates the output
+    bool has_out = false;        // false: the library allocates the output
     std::int64_t out_rows = -1;  // reducescatter: the first dimension of `out`, where there is one
-    std::uint64_t group = 0;  // not 0: members of one call with this number complete as a unit
+    std::uint64_t group = 0;     // not 0: members of one call with this number complete as a unit
 };
 
 /// A name of a process set that is in use, or that ranks have agreed about: there is one object for
@@ -61,14 +61,14 @@ using Callback = std::function<void(const Error*)>;
 struct Operation {
     // Written before the operation is submitted.
     Name* name = nullptr;
-    Name* group = nullptr;        // what ranks agree on: `name`, or the joined names of a group
-    Operation* leader = nullptr;  // the first member of its tensor group
-    Operation* next = nullptr;    // the next member
+    Name* group = nullptr;           // what ranks agree on: `name`, or the joined names of a group
+    Operation* leader = nullptr;     // the first member of its tensor group
+    Operation* next = nullptr;       // the next member
     ProcessSetEntry* set = nullptr;  // while it is pending
     int process_set = 0;
     bool allocates = false;      // the library provides `out`
     std::int64_t out_rows = -1;  // see Request
-    bool is_neutral = false; // takes part for a rank that has joined; nobody holds its ticket
+    bool is_neutral = false;     // takes part for a rank that has joined; nobody holds its ticket
     Signature signature;
     const std::byte* in = nullptr;
     std::byte* out = nullptr;
@@ -76,9 +76,9 @@ struct Operation {
     // Thread: progress lock, until `done`.
     std::uint32_t unfinished = 0;  // of the leader: members that have not been executed
     std::chrono::steady_clock::time_point since{};  // of the leader: when it began to wait
-    std::vector<std::int64_t> first_dims;  // see Decision
-    int divisor = 0;                       // of an average; 0: the size of the set
-    Error error;                           // valid if `failed`
+    std::vector<std::int64_t> first_dims;           // see Decision
+    int divisor = 0;                                // of an average; 0: the size of the set
+    Error error;                                    // valid if `failed`
     bool failed = false;
     OwnedBytes owned;  // the output, where the library allocated it
     Shape result_shape;

@@ -78,17 +78,16 @@ Status complete_splits(Signature& signature, const coll::ProcessSet& set) {
     auto& splits = signature.splits;
     if (splits.empty()) {
         if (rows % set.size() != 0) {
-            return invalid("alltoall without splits: the first dimension, " +
-                           std::to_string(rows) + ", is not a multiple of the " +
-                           std::to_string(set.size()) + " ranks of " + describe_set(set));
+            return invalid("alltoall without splits: the first dimension, " + std::to_string(rows) +
+                           ", is not a multiple of the " + std::to_string(set.size()) +
+                           " ranks of " + describe_set(set));
         }
         splits.assign(static_cast<std::size_t>(set.size()), rows / set.size());
         return ok();
     }
     if (splits.size() != static_cast<std::size_t>(set.size())) {
         return invalid("alltoall needs one split for each of the " + std::to_string(set.size()) +
-                       " ranks of " + describe_set(set) + ", not " +
-                       std::to_string(splits.size()));
+                       " ranks of " + describe_set(set) + ", not " + std::to_string(splits.size()));
     }
     std::int64_t rest = rows;
     for (const auto split : splits) {
@@ -96,8 +95,8 @@ Status complete_splits(Signature& signature, const coll::ProcessSet& set) {
             return invalid("splits " + describe(splits) + " have a negative number of rows");
         }
         if (split > rest) {
-            return invalid("splits " + describe(splits) + " sum to more than the first dimension, " +
-                           std::to_string(rows));
+            return invalid("splits " + describe(splits) +
+                           " sum to more than the first dimension, " + std::to_string(rows));
         }
         rest -= split;
     }

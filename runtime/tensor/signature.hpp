@@ -35,7 +35,7 @@ struct Signature {
     double postscale = 1;
     int root = 0;  // broadcast: a rank of the world. remove_process_set: the id of the set
     std::vector<std::int64_t> splits{};  // alltoall: rows for each member of the set.
-                                       // add_process_set: its ranks
+                                         // add_process_set: its ranks
 
     friend bool operator==(const Signature&, const Signature&) = default;
 };

@@ -66,7 +66,8 @@ public:
     /// Sleeps until the operation is done (true) or the deadline passes (false).
     [[nodiscard]] static bool wait(const Operation& operation, Deadline deadline) noexcept;
 
-    /// Wakes those who sleep in `wait_any`. Called once after a batch of `complete`. Thread: progress lock.
+    /// Wakes those who sleep in `wait_any`. Called once after a batch of `complete`. Thread:
+    /// progress lock.
     void wake_any() noexcept;
 
     /// Changes after every batch of completions; read it before looking for finished tickets.
@@ -92,9 +93,9 @@ public:
     /// Ranks no longer have a cache id for the name. Thread: progress lock.
     void uncache(Name& name);
 
-    /// An operation by which a rank that has joined takes part in `signature` of `set`: its input is
-    /// neutral, its result is thrown away, and completing it gives it back. Throws std::bad_alloc.
-    /// Thread: progress lock.
+    /// An operation by which a rank that has joined takes part in `signature` of `set`: its input
+    /// is neutral, its result is thrown away, and completing it gives it back. Throws
+    /// std::bad_alloc. Thread: progress lock.
     [[nodiscard]] Operation& create_neutral(const Signature& signature, ProcessSetEntry& set);
 
 private:
