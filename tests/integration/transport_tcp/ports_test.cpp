@@ -25,7 +25,7 @@ MeshOptions options_of(int rank, int size) {
 }
 
 Result<std::unique_ptr<Mesh>> meet(Store& store, const MeshOptions& options) {
-    return Mesh::meet(store, options, Deadline::in(kLimit));
+    return Mesh::connect(store, options, Deadline::in(kLimit));
 }
 
 void require(bool holds, const std::string& what) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From what all ranks said about themselves to where one of them stands. Pure.
+// The place of a rank among all, from the descriptions of all. Pure.
 #pragma once
 
 #include "collectives/base/result.hpp"

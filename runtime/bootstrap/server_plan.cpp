@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/bootstrap/foreign_meeting.hpp"
+#include "runtime/bootstrap/server_plan.hpp"
 
 #include "collectives/base/text.hpp"
 
@@ -18,8 +18,8 @@ constexpr int kMostOfRange = 16;
 /// The same on all hosts and in all versions (FNV-1a).
 std::uint32_t hash(std::string_view text) noexcept {
     std::uint32_t value = 2'166'136'261U;
-    for (const char reply : text) {
-        value = (value ^ static_cast<unsigned char>(reply)) * 16'777'619U;
+    for (const char character : text) {
+        value = (value ^ static_cast<unsigned char>(character)) * 16'777'619U;
     }
     return value;
 }
@@ -47,7 +47,7 @@ Result<std::string> required(const Environment& environment,
     if (!value || trim(*value).empty()) {
         return Error{Errc::invalid_argument, std::string(name) + " is not set: a world of " +
                                                  std::to_string(launch.size) +
-                                                 " ranks on several hosts cannot meet under " +
+                                                 " ranks on several hosts cannot connect under " +
                                                  std::string(describe(launch.launcher))};
     }
     return std::string(trim(*value));
@@ -87,22 +87,22 @@ std::optional<std::string> first_host(std::string_view list) {
     return name;
 }
 
-Result<MeetingPlan> plan_meeting(const Environment& environment,
-                                 const coll::ExternalLaunch& launch,
-                                 const coll::net::PortRange& allowed,
-                                 int generation) {
-    MeetingPlan plan{.host = {},
-                     .is_keeper = launch.rank == 0,
-                     .ports = {},
-                     .job = launch.job + "#" + std::to_string(generation)};
+Result<ServerPlan> plan_server(const Environment& environment,
+                               const coll::ExternalLaunch& launch,
+                               const coll::net::PortRange& allowed,
+                               int generation) {
+    ServerPlan plan{.host = {},
+                    .is_server = launch.rank == 0,
+                    .ports = {},
+                    .job = launch.job + "#" + std::to_string(generation)};
     plan.ports = ports_for(plan.job, allowed);
     if (launch.launcher != coll::Launcher::slurm) {
-        HVD_TRY(plan.host, required(environment, kMeetingHost, launch));
+        HVD_TRY(plan.host, required(environment, kServerHost, launch));
         return plan;
     }
     HVD_TRY(plan.host, first_node(environment, launch));
     if (launch.node && launch.local_rank) {
-        plan.is_keeper = *launch.node == 0 && *launch.local_rank == 0;
+        plan.is_server = *launch.node == 0 && *launch.local_rank == 0;
     }
     return plan;
 }

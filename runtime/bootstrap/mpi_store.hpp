@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MPI as a board: a broadcast carries rank 0's text. It is used while a world comes together, and
-// never after that.
+// MPI as a key-value store: a broadcast carries rank 0's text. It is used while a world comes
+// together, and never after that.
 #pragma once
 
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/launch_contract/external_launch.hpp"
-#include "runtime/bootstrap/foreign_board.hpp"
+#include "runtime/bootstrap/key_value_store.hpp"
 #include "runtime/bootstrap/mpi_world.hpp"
 #include "runtime/engine/config.hpp"
 
@@ -19,17 +19,17 @@
 
 namespace hvd::rt {
 
-/// Of the ranks of a communicator, all of which post or read in the same order.
-class MpiBoard final : public Board {
+/// Of the ranks of a communicator, all of which put or get in the same order.
+class MpiKeyValueStore final : public KeyValueStore {
 public:
-    explicit MpiBoard(coll::mpi::Communicator& all) : all_(all) {}
+    explicit MpiKeyValueStore(coll::mpi::Communicator& all) : all_(all) {}
 
     [[nodiscard]] std::string_view name() const noexcept override { return "MPI"; }
-    [[nodiscard]] Status post(const std::string& key,
-                              const std::string& text,
-                              Deadline deadline) override;
-    [[nodiscard]] Result<std::string> read(const std::string& key, Deadline deadline) override;
-    void farewell() override {}
+    [[nodiscard]] Status put(const std::string& key,
+                             const std::string& text,
+                             Deadline deadline) override;
+    [[nodiscard]] Result<std::string> get(const std::string& key, Deadline deadline) override;
+    void finish() override {}
 
 private:
     coll::mpi::Communicator& all_;
@@ -43,10 +43,12 @@ public:
 
     /// Where the program has started MPI, which sees the launcher's world; else nothing. All ranks
     /// of a program are alike in that. Errors: timed_out, internal.
-    [[nodiscard]] Result<Board*> if_started(const coll::ExternalLaunch& launch, Deadline deadline);
+    [[nodiscard]] Result<KeyValueStore*> if_started(const coll::ExternalLaunch& launch,
+                                                    Deadline deadline);
 
     /// Starts MPI for it, as `join_mpi` does. Errors: also unsupported.
-    [[nodiscard]] Result<Board*> start(const coll::ExternalLaunch& launch, Deadline deadline);
+    [[nodiscard]] Result<KeyValueStore*> start(const coll::ExternalLaunch& launch,
+                                               Deadline deadline);
 
     /// What `start` has started, which a world then leaves in order; or nothing.
     [[nodiscard]] std::unique_ptr<coll::mpi::Session> take_session() {
@@ -54,12 +56,12 @@ public:
     }
 
 private:
-    [[nodiscard]] Board* use(MpiWorld mpi);
+    [[nodiscard]] KeyValueStore* use(MpiWorld mpi);
 
     const EngineConfig& config_;
     const Environment& environment_;
     std::optional<MpiWorld> mpi_{};
-    std::optional<MpiBoard> board_{};
+    std::optional<MpiKeyValueStore> store_{};
 };
 
 }  // namespace hvd::rt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/bootstrap/foreign_notice.hpp"
+#include "runtime/bootstrap/server_notice.hpp"
 
 #include "collectives/base/text.hpp"
 
@@ -35,7 +35,7 @@ std::optional<std::vector<std::byte>> from_hex(std::string_view text) {
 
 }  // namespace
 
-std::string encode_notice(const Notice& notice) {
+std::string encode_notice(const ServerNotice& notice) {
     auto text = std::to_string(notice.port) + ",";
     for (const auto byte : notice.secret) {
         text += kDigits[std::to_integer<std::size_t>(byte >> 4U)];
@@ -47,7 +47,7 @@ std::string encode_notice(const Notice& notice) {
     return text;
 }
 
-Result<Notice> decode_notice(std::string_view text) {
+Result<ServerNotice> decode_notice(std::string_view text) {
     const auto parts = split(text, ',');
     if (parts.size() < 3) {
         return malformed();
@@ -57,7 +57,7 @@ Result<Notice> decode_notice(std::string_view text) {
     if (!port || *port == 0 || !secret || secret->empty()) {
         return malformed();
     }
-    Notice notice{.port = *port, .secret = std::move(*secret), .ips = {}};
+    ServerNotice notice{.port = *port, .secret = std::move(*secret), .ips = {}};
     for (std::size_t at = 2; at < parts.size(); ++at) {
         const auto ip = coll::net::parse_ip(parts[at]);
         if (!ip) {

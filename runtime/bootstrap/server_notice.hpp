@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What rank 0 leaves with an MPI launcher, so that the others find its meeting point. Pure.
+// The value that rank 0 puts into a launcher's key-value store, so that the others find its store
+// server. Pure.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -15,18 +16,18 @@
 
 namespace hvd::rt {
 
-struct Notice {
+struct ServerNotice {
     std::uint16_t port = 0;
     std::vector<std::byte> secret{};
     std::vector<coll::net::IpAddress> ips{};
 
-    friend bool operator==(const Notice&, const Notice&) = default;
+    friend bool operator==(const ServerNotice&, const ServerNotice&) = default;
 };
 
 /// "4711,5EC3E7,10.0.0.1,fd00::1": no blank and no '=', below 1 KiB, as PMI-1 wants it.
-[[nodiscard]] std::string encode_notice(const Notice& notice);
+[[nodiscard]] std::string encode_notice(const ServerNotice& notice);
 /// Errors: internal for a malformed text.
-[[nodiscard]] Result<Notice> decode_notice(std::string_view text);
+[[nodiscard]] Result<ServerNotice> decode_notice(std::string_view text);
 
 /// The addresses to tell: the faster interfaces first, not too many; loopback only where there is
 /// nothing else.

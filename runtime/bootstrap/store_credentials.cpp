@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/bootstrap/foreign_credentials.hpp"
+#include "runtime/bootstrap/store_credentials.hpp"
 
 #include "collectives/base/file.hpp"
 
@@ -55,9 +55,8 @@ Result<Credentials> find_credentials(const Environment& environment,
                       .munge_socket = find(environment, kMungeSocket).value_or("")};
     if (const auto tried = coll::store::create_authenticator(munge); !tried) {
         return Error{Errc::unavailable,
-                     "the ranks on other hosts cannot be told from strangers (" +
-                         tried.error().message + "): start munged on all hosts, or set " +
-                         std::string(kKeyFile) +
+                     "the ranks on other hosts cannot be authenticated (" + tried.error().message +
+                         "): start munged on all hosts, or set " + std::string(kKeyFile) +
                          " to a file on all hosts that only you can read, or use horovodrun"};
     }
     return munge;

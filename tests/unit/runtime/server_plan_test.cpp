@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/bootstrap/foreign_meeting.hpp"
+#include "runtime/bootstrap/server_plan.hpp"
 
-#include "runtime/bootstrap/foreign_credentials.hpp"
-#include "runtime/bootstrap/foreign_roll.hpp"
+#include "runtime/bootstrap/arrange.hpp"
+#include "runtime/bootstrap/store_credentials.hpp"
 #include "tests/support/temp_dir.hpp"
 
 #include <catch2/catch.hpp>
@@ -22,7 +22,7 @@ using hvd::coll::store::Member;
 using hvd::rt::arrange;
 using hvd::rt::find_credentials;
 using hvd::rt::first_host;
-using hvd::rt::plan_meeting;
+using hvd::rt::plan_server;
 
 namespace {
 
@@ -67,20 +67,20 @@ TEST_CASE("the first host of a list is found") {
 TEST_CASE("torchrun's ranks meet where rank 0 is") {
     const Environment environment{{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
 
-    const auto first = plan_meeting(environment, task(Launcher::torchrun, 0), {}, 0);
-    const auto third = plan_meeting(environment, task(Launcher::torchrun, 2), {}, 0);
-    const auto next = plan_meeting(environment, task(Launcher::torchrun, 2), {}, 1);
+    const auto first = plan_server(environment, task(Launcher::torchrun, 0), {}, 0);
+    const auto third = plan_server(environment, task(Launcher::torchrun, 2), {}, 0);
+    const auto next = plan_server(environment, task(Launcher::torchrun, 2), {}, 1);
 
     REQUIRE(first);
     CHECK(first->host == "node1");
-    CHECK(first->is_keeper);
-    CHECK_FALSE(third->is_keeper);
+    CHECK(first->is_server);
+    CHECK_FALSE(third->is_server);
     CHECK(third->ports == first->ports);
     CHECK(third->job == "job#0");
     CHECK(next->job == "job#1");
     CHECK(next->ports != first->ports);
     CHECK(contains(
-        plan_meeting({}, task(Launcher::torchrun), {}, 0).error().message,
+        plan_server({}, task(Launcher::torchrun), {}, 0).error().message,
         "MASTER_ADDR is not set: a world of 4 ranks on several hosts cannot meet under torchrun"));
 }
 
@@ -91,36 +91,36 @@ TEST_CASE("Slurm's ranks meet on the first node of the step, wherever rank 0 is"
     auto keeper = task(Launcher::slurm, 2);
     keeper.node = 0;
 
-    CHECK(plan_meeting(environment, task(Launcher::slurm), {}, 0)->host == "h3");
-    CHECK(plan_meeting(environment, task(Launcher::slurm), {}, 0)->is_keeper);
-    CHECK_FALSE(plan_meeting(environment, task(Launcher::slurm, 1), {}, 0)->is_keeper);
-    CHECK_FALSE(plan_meeting(environment, elsewhere, {}, 0)->is_keeper);
-    CHECK(plan_meeting(environment, keeper, {}, 0)->is_keeper);
+    CHECK(plan_server(environment, task(Launcher::slurm), {}, 0)->host == "h3");
+    CHECK(plan_server(environment, task(Launcher::slurm), {}, 0)->is_server);
+    CHECK_FALSE(plan_server(environment, task(Launcher::slurm, 1), {}, 0)->is_server);
+    CHECK_FALSE(plan_server(environment, elsewhere, {}, 0)->is_server);
+    CHECK(plan_server(environment, keeper, {}, 0)->is_server);
     CHECK(contains(
-        plan_meeting({{"SLURM_STEP_NODELIST", "h["}}, task(Launcher::slurm), {}, 0).error().message,
+        plan_server({{"SLURM_STEP_NODELIST", "h["}}, task(Launcher::slurm), {}, 0).error().message,
         "SLURM_STEP_NODELIST='h[' is no list of hosts"));
 }
 
 TEST_CASE("ports are few, different and below those of outgoing connections") {
     for (int generation = 0; generation < 50; ++generation) {
         auto ports =
-            plan_meeting({{"MASTER_ADDR", "a"}}, task(Launcher::torchrun), {}, generation)->ports;
+            plan_server({{"MASTER_ADDR", "a"}}, task(Launcher::torchrun), {}, generation)->ports;
         CHECK(ports.size() == 8);
         CHECK(std::ranges::all_of(ports, [](int port) { return port >= 20000 && port < 32768; }));
         std::ranges::sort(ports);
         CHECK(std::ranges::adjacent_find(ports) == ports.end());
     }
-    const auto allowed = plan_meeting({{"MASTER_ADDR", "a"}}, task(Launcher::torchrun),
-                                      {.first = 4000, .last = 4002}, 0);
+    const auto allowed = plan_server({{"MASTER_ADDR", "a"}}, task(Launcher::torchrun),
+                                     {.first = 4000, .last = 4002}, 0);
     CHECK(allowed->ports == std::vector<std::uint16_t>{4000, 4001, 4002});
 }
 
 TEST_CASE("under other launchers the user gives the address") {
-    const auto plan = plan_meeting({}, task(Launcher::jsrun), {}, 0);
+    const auto plan = plan_server({}, task(Launcher::jsrun), {}, 0);
 
     REQUIRE_FALSE(plan);
     CHECK(plan.error().message.find("MASTER_ADDR is not set") != std::string::npos);
-    CHECK(plan_meeting({{"MASTER_ADDR", "h1"}}, task(Launcher::ompi), {}, 0)->host == "h1");
+    CHECK(plan_server({{"MASTER_ADDR", "h1"}}, task(Launcher::ompi), {}, 0)->host == "h1");
 }
 
 TEST_CASE("where a rank stands follows from what all say") {

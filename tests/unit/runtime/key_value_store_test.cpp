@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/bootstrap/foreign_board.hpp"
+#include "runtime/bootstrap/key_value_store.hpp"
 
 #include "collectives/base/unique_fd.hpp"
-#include "runtime/bootstrap/foreign_notice.hpp"
+#include "runtime/bootstrap/server_notice.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -19,11 +19,11 @@
 
 using hvd::rt::decode_notice;
 using hvd::rt::encode_notice;
-using hvd::rt::find_board;
-using hvd::rt::Notice;
+using hvd::rt::find_key_value_store;
 using hvd::rt::open_pmi;
 using hvd::rt::ports_of;
 using hvd::rt::public_addresses;
+using hvd::rt::ServerNotice;
 using namespace std::chrono_literals;
 using hvd::Deadline;
 using hvd::Errc;
@@ -54,9 +54,9 @@ struct Pmi {
         thread = std::jthread([this, script = std::move(script)] {
             for (const auto& [expected, answer] : script) {
                 std::string line;
-                char reply = 0;
-                while (::read(launcher.get(), &reply, 1) == 1 && reply != '\n') {
-                    line += reply;
+                char character = 0;
+                while (::read(launcher.get(), &character, 1) == 1 && character != '\n') {
+                    line += character;
                 }
                 if (line != expected) {
                     heard += line + "; ";
@@ -99,9 +99,9 @@ TEST_CASE("rank 0 leaves a text with PMI-1, and the others read it behind the ba
     auto reading = open_pmi(second.rank.get(), soon());
     REQUIRE(posting);
     REQUIRE(reading);
-    CHECK((*posting)->post("k", "a,b", soon()));
-    CHECK((*reading)->read("k", soon()).value() == "a,b");
-    (*posting)->farewell();
+    CHECK((*posting)->put("k", "a,b", soon()));
+    CHECK((*reading)->get("k", soon()).value() == "a,b");
+    (*posting)->finish();
 
     first.thread.join();
     second.thread.join();
@@ -121,27 +121,27 @@ TEST_CASE("a launcher that refuses, is gone or stays silent is an error") {
     CHECK(contains(open_pmi(refuses.rank.get(), soon()).error().message, "rc=-1"));
     CHECK(contains(open_pmi(other.rank.get(), soon()).error().message, "cmd=whatever"));
     CHECK(contains(open_pmi(gone.rank.get(), soon()).error().message, "closed PMI_FD"));
-    auto board = open_pmi(lacks.rank.get(), soon());
-    REQUIRE(board);
-    CHECK(contains((*board)->read("k", soon()).error().message, "key_k_not_found"));
+    auto store = open_pmi(lacks.rank.get(), soon());
+    REQUIRE(store);
+    CHECK(contains((*store)->get("k", soon()).error().message, "key_k_not_found"));
     auto quiet = open_pmi(silent.rank.get(), soon());
     REQUIRE(quiet);
-    CHECK_FALSE((*quiet)->read("k", soon()));
-    CHECK(contains((*quiet)->read("k", soon()).error().message, "broken off before"));
+    CHECK_FALSE((*quiet)->get("k", soon()));
+    CHECK(contains((*quiet)->get("k", soon()).error().message, "broken off before"));
 }
 
-TEST_CASE("without PMI and PMIx there is no board") {
-    const auto board = find_board({}, 2, soon());
+TEST_CASE("without PMI and PMIx there is no store") {
+    const auto store = find_key_value_store({}, 2, soon());
 
-    REQUIRE_FALSE(board);
-    CHECK(board.error().code == Errc::unavailable);
-    CHECK_FALSE(find_board({{"PMI_FD", "three"}}, 2, soon()));
+    REQUIRE_FALSE(store);
+    CHECK(store.error().code == Errc::unavailable);
+    CHECK_FALSE(find_key_value_store({{"PMI_FD", "three"}}, 2, soon()));
 }
 
 TEST_CASE("a notice survives encoding, and a malformed one is refused") {
-    const Notice notice{.port = 4711,
-                        .secret = std::vector(32, std::byte{0x5a}),
-                        .ips = {*parse_ip("10.0.0.1"), *parse_ip("fd00::1")}};
+    const ServerNotice notice{.port = 4711,
+                              .secret = std::vector(32, std::byte{0x5a}),
+                              .ips = {*parse_ip("10.0.0.1"), *parse_ip("fd00::1")}};
     const auto text = encode_notice(notice);
 
     CHECK(decode_notice(text).value() == notice);

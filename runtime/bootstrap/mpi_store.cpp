@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/bootstrap/mpi_board.hpp"
+#include "runtime/bootstrap/mpi_store.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -41,27 +41,30 @@ Result<std::string> carry_text(coll::mpi::Communicator& all,
 
 }  // namespace
 
-Status MpiBoard::post(const std::string& /*key*/, const std::string& text, Deadline deadline) {
+Status MpiKeyValueStore::put(const std::string& /*key*/,
+                             const std::string& text,
+                             Deadline deadline) {
     auto carried = carry_text(all_, text, deadline);
     return carried ? ok() : Status(std::move(carried).error());
 }
 
-Result<std::string> MpiBoard::read(const std::string& /*key*/, Deadline deadline) {
+Result<std::string> MpiKeyValueStore::get(const std::string& /*key*/, Deadline deadline) {
     return carry_text(all_, {}, deadline);
 }
 
-Board* LauncherMpi::use(MpiWorld mpi) {
+KeyValueStore* LauncherMpi::use(MpiWorld mpi) {
     mpi_.emplace(std::move(mpi));
-    board_.emplace(mpi_->communicator);
-    return &*board_;
+    store_.emplace(mpi_->communicator);
+    return &*store_;
 }
 
-Result<Board*> LauncherMpi::if_started(const coll::ExternalLaunch& launch, Deadline deadline) {
+Result<KeyValueStore*> LauncherMpi::if_started(const coll::ExternalLaunch& launch,
+                                               Deadline deadline) {
     HVD_TRY(auto mpi, find_started_mpi(environment_, launch, deadline));
     return mpi ? use(std::move(*mpi)) : nullptr;
 }
 
-Result<Board*> LauncherMpi::start(const coll::ExternalLaunch& launch, Deadline deadline) {
+Result<KeyValueStore*> LauncherMpi::start(const coll::ExternalLaunch& launch, Deadline deadline) {
     WorldPlace place;
     place.source = describe(launch.launcher);
     place.topology.rank = launch.rank;

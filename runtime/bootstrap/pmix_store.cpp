@@ -3,7 +3,7 @@
 // PMIx, as mpirun of Open MPI, Slurm's pmix plugin and jsrun offer it, by dlopen and with
 // declarations of our own. The library counts its users: an MPI in this process may use it too.
 #include "collectives/rendezvous/store.hpp"
-#include "runtime/bootstrap/foreign_board.hpp"
+#include "runtime/bootstrap/key_value_store.hpp"
 
 #include <algorithm>
 #include <array>
@@ -81,7 +81,7 @@ Result<Pmix> load() {
     return pmix;
 }
 
-/// One question. Shared by the caller, who may stop waiting, and the library's thread.
+/// One question. Shared by the caller, which may stop waiting, and the library's thread.
 struct Answer {
     std::mutex mutex{};
     std::condition_variable changed{};
@@ -105,9 +105,9 @@ void on_value(int status, PmixValue* value, void* context) {
     answer.changed.notify_all();
 }
 
-class PmixBoard final : public Board {
+class PmixStore final : public KeyValueStore {
 public:
-    explicit PmixBoard(const Pmix& pmix) : pmix_(pmix) {}
+    explicit PmixStore(const Pmix& pmix) : pmix_(pmix) {}
 
     [[nodiscard]] std::string_view name() const noexcept override { return "PMIx"; }
 
@@ -133,7 +133,7 @@ public:
         return ok();
     }
 
-    [[nodiscard]] Status post(const std::string& key, const std::string& text, Deadline) override {
+    [[nodiscard]] Status put(const std::string& key, const std::string& text, Deadline) override {
         auto copy = text;
         PmixValue value;
         value.type = kString;
@@ -147,7 +147,7 @@ public:
 
     /// Most servers wait until rank 0 has left it. Others say at once that it is not there, and are
     /// asked again: a fence would tell too, but not which ranks are missing.
-    [[nodiscard]] Result<std::string> read(const std::string& key, Deadline deadline) override {
+    [[nodiscard]] Result<std::string> get(const std::string& key, Deadline deadline) override {
         auto first = self_;
         first.rank = 0;
         for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
@@ -162,7 +162,7 @@ public:
         }
     }
 
-    void farewell() override { (void)pmix_.finalize(nullptr, 0); }
+    void finish() override { (void)pmix_.finalize(nullptr, 0); }
 
 private:
     [[nodiscard]] Error failed(std::string_view what, int status) const {
@@ -183,10 +183,10 @@ private:
         (void)handle.release();  // on_value's
         last_status_ = kSuccess;
         std::unique_lock lock(answer->mutex);
-        const auto has_joined = [&] { return answer->status.has_value(); };
+        const auto is_answered = [&] { return answer->status.has_value(); };
         if (deadline.is_never()) {
-            answer->changed.wait(lock, has_joined);
-        } else if (!answer->changed.wait_until(lock, *deadline.end(), has_joined)) {
+            answer->changed.wait(lock, is_answered);
+        } else if (!answer->changed.wait_until(lock, *deadline.end(), is_answered)) {
             return Error{Errc::timed_out,
                          "rank 0 has not come to PMIx in time" + std::string(coll::kMoreTime)};
         }
@@ -205,11 +205,11 @@ private:
 
 }  // namespace
 
-Result<std::unique_ptr<Board>> open_pmix(int size) {
+Result<std::unique_ptr<KeyValueStore>> open_pmix(int size) {
     HVD_TRY(const auto pmix, load());
-    auto board = std::make_unique<PmixBoard>(pmix);
-    HVD_TRY_STATUS(board->begin(size));
-    return std::unique_ptr<Board>(std::move(board));
+    auto store = std::make_unique<PmixStore>(pmix);
+    HVD_TRY_STATUS(store->begin(size));
+    return std::unique_ptr<KeyValueStore>(std::move(store));
 }
 
 }  // namespace hvd::rt

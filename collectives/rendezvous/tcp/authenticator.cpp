@@ -63,4 +63,13 @@ std::unique_ptr<Authenticator> create_key_authenticator(std::span<const std::byt
     return std::make_unique<KeyAuthenticator>(secret);
 }
 
+Result<std::unique_ptr<Authenticator>> create_authenticator(const Credentials& credentials) {
+    switch (credentials.kind) {
+        case Authentication::none: return create_open_authenticator();
+        case Authentication::key: return create_key_authenticator(credentials.secret);
+        case Authentication::munge: return create_munge_authenticator(credentials.munge_socket);
+    }
+    return Error{Errc::internal, "unknown kind of proof"};
+}
+
 }  // namespace hvd::coll::store

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/bootstrap/foreign_roll.hpp"
+#include "runtime/bootstrap/arrange.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -5,7 +5,7 @@
 #include "collectives/base/text.hpp"
 #include "collectives/base/unix_socket.hpp"
 #include "collectives/rendezvous/store.hpp"
-#include "runtime/bootstrap/foreign_board.hpp"
+#include "runtime/bootstrap/key_value_store.hpp"
 
 #include <array>
 #include <cerrno>
@@ -22,7 +22,7 @@ namespace hvd::rt {
 namespace {
 
 constexpr std::size_t kMaxLine = 64 << 10;
-constexpr std::chrono::seconds kFarewellLimit{1};
+constexpr std::chrono::seconds kFinishLimit{1};
 
 /// The value of `name` in "cmd=x name=value ...".
 std::optional<std::string> field(std::string_view line, std::string_view name) {
@@ -43,9 +43,9 @@ bool is_mpi_process() {
     return initialized != nullptr && initialized(&is_so) == 0 && is_so != 0;
 }
 
-class PmiBoard final : public Board {
+class PmiStore final : public KeyValueStore {
 public:
-    explicit PmiBoard(int socket) : socket_(socket) {}
+    explicit PmiStore(int socket) : socket_(socket) {}
 
     [[nodiscard]] std::string_view name() const noexcept override { return "PMI"; }
 
@@ -60,9 +60,9 @@ public:
         return space_.empty() ? Status(Error{Errc::unavailable, "PMI: " + space}) : ok();
     }
 
-    [[nodiscard]] Status post(const std::string& key,
-                              const std::string& text,
-                              Deadline deadline) override {
+    [[nodiscard]] Status put(const std::string& key,
+                             const std::string& text,
+                             Deadline deadline) override {
         HVD_TRY(const auto answer, ask("put kvsname=" + space_ + " key=" + key + " value=" + text,
                                        "put_result", deadline));
         if (field(answer, "rc").value_or("0") != "0") {
@@ -71,7 +71,7 @@ public:
         return fence(deadline);
     }
 
-    [[nodiscard]] Result<std::string> read(const std::string& key, Deadline deadline) override {
+    [[nodiscard]] Result<std::string> get(const std::string& key, Deadline deadline) override {
         HVD_TRY_STATUS(fence(deadline));
         HVD_TRY(const auto answer,
                 ask("get kvsname=" + space_ + " key=" + key, "get_result", deadline));
@@ -82,9 +82,9 @@ public:
         return std::move(*value);
     }
 
-    void farewell() override {
+    void finish() override {
         if (!is_mpi_process()) {
-            (void)ask("finalize", "finalize_ack", Deadline::in(kFarewellLimit));
+            (void)ask("finalize", "finalize_ack", Deadline::in(kFinishLimit));
         }
     }
 
@@ -141,10 +141,10 @@ private:
 
 }  // namespace
 
-Result<std::unique_ptr<Board>> open_pmi(int socket, Deadline deadline) {
-    auto board = std::make_unique<PmiBoard>(socket);
-    HVD_TRY_STATUS(board->begin(deadline));
-    return std::unique_ptr<Board>(std::move(board));
+Result<std::unique_ptr<KeyValueStore>> open_pmi(int socket, Deadline deadline) {
+    auto store = std::make_unique<PmiStore>(socket);
+    HVD_TRY_STATUS(store->begin(deadline));
+    return std::unique_ptr<KeyValueStore>(std::move(store));
 }
 
 }  // namespace hvd::rt

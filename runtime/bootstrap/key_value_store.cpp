@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/bootstrap/foreign_board.hpp"
+#include "runtime/bootstrap/key_value_store.hpp"
 
 #include "collectives/base/text.hpp"
 
@@ -12,9 +12,9 @@
 namespace hvd::rt {
 namespace {
 
-Result<std::unique_ptr<Board>> open_board(const Environment& environment,
-                                          int size,
-                                          Deadline deadline) {
+Result<std::unique_ptr<KeyValueStore>> open_key_value_store(const Environment& environment,
+                                                            int size,
+                                                            Deadline deadline) {
     if (const auto text = find(environment, "PMI_FD"); text && size != 0) {
         const auto socket = parse_number<int>(*text);
         if (!socket || *socket < 0) {
@@ -30,21 +30,23 @@ Result<std::unique_ptr<Board>> open_board(const Environment& environment,
 
 }  // namespace
 
-Result<Board*> find_board(const Environment& environment, int size, Deadline deadline) {
-    // Leaked on purpose: see Board. World::join calls one at a time.
-    static Board* board = nullptr;
+Result<KeyValueStore*> find_key_value_store(const Environment& environment,
+                                            int size,
+                                            Deadline deadline) {
+    // Leaked on purpose: see KeyValueStore. World::join calls one at a time.
+    static KeyValueStore* store = nullptr;
     static pid_t owner = 0;
-    if (board == nullptr) {
-        HVD_TRY(auto opened, open_board(environment, size, deadline));
-        board = opened.release();
+    if (store == nullptr) {
+        HVD_TRY(auto opened, open_key_value_store(environment, size, deadline));
+        store = opened.release();
         owner = ::getpid();
         (void)std::atexit([] {
             if (owner == ::getpid()) {  // not in a forked child
-                board->farewell();
+                store->finish();
             }
         });
     }
-    return board;
+    return store;
 }
 
 }  // namespace hvd::rt

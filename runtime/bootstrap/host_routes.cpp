@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The addresses over which the ranks of several hosts have connected, told to people and to NCCL.
+#include "runtime/bootstrap/host_routes.hpp"
+
+#include "collectives/base/env.hpp"
 #include "collectives/base/text.hpp"
-#include "runtime/bootstrap/world.hpp"
 
 #include <map>
 #include <set>
@@ -16,11 +16,11 @@ namespace {
 constexpr const char* kNcclInterfaces = "NCCL_SOCKET_IFNAME";
 
 /// "by eth0 10.0.0.1: node2 10.0.0.2, node3 10.0.0.3; by ib0 ...".
-std::string describe_ways(const std::vector<coll::net::HostRoute>& ways) {
+std::string describe_routes(const std::vector<coll::net::HostRoute>& routes) {
     std::map<std::string, std::vector<std::string>> by_own_address;
-    for (const auto& way : ways) {
-        by_own_address[way.here.interface + " " + to_string(way.here.ip)].push_back(
-            way.host + " " + to_string(way.there));
+    for (const auto& route : routes) {
+        by_own_address[route.here.interface + " " + to_string(route.here.ip)].push_back(
+            route.host + " " + to_string(route.there));
     }
     std::vector<std::string> parts;
     parts.reserve(by_own_address.size());
@@ -32,11 +32,11 @@ std::string describe_ways(const std::vector<coll::net::HostRoute>& ways) {
 
 /// NCCL takes the interfaces that were found to work: by itself it looks at names only, and may
 /// take docker's. "=": names, not their beginnings.
-std::string nccl_interfaces(const std::vector<coll::net::HostRoute>& ways) {
+std::string nccl_interfaces(const std::vector<coll::net::HostRoute>& routes) {
     std::set<std::string> names;
-    for (const auto& way : ways) {
-        if (!way.here.interface.empty()) {
-            names.insert(way.here.interface);
+    for (const auto& route : routes) {
+        if (!route.here.interface.empty()) {
+            names.insert(route.here.interface);
         }
     }
     return names.empty() ? "" : "=" + join(std::vector(names.begin(), names.end()), ",");
@@ -44,27 +44,25 @@ std::string nccl_interfaces(const std::vector<coll::net::HostRoute>& ways) {
 
 }  // namespace
 
-/// Tells the choice, and NCCL: to the log once for each host, to the launcher once for each pair.
-void World::use_ways(std::vector<coll::net::HostRoute> ways,
-                     const std::string& host,
-                     const Logger& log) {
-    if (const auto interfaces = nccl_interfaces(ways); !interfaces.empty()) {
+void report_routes(RouteReport report, const Logger& log) {
+    auto& routes = report.routes;
+    if (const auto interfaces = nccl_interfaces(routes); !interfaces.empty()) {
         (void)set_env_default(kNcclInterfaces, interfaces);
     }
-    if (ways.empty() || topology_.local_rank != 0) {
+    if (routes.empty() || !report.is_leader) {
         return;
     }
-    log.info("connected over tcp " + describe_ways(ways));
-    std::erase_if(ways, [](const auto& way) { return !way.is_told_here; });
-    if (agent_ && !ways.empty()) {
+    log.info("connected over tcp " + describe_routes(routes));
+    std::erase_if(routes, [](const auto& route) { return !route.is_reported_here; });
+    if (report.agent != nullptr && !routes.empty()) {
         // For people, who find all of it in the log.
         constexpr std::size_t kMostShown = 4096;
-        auto text = host + " " + describe_ways(ways);
+        auto text = report.host + " " + describe_routes(routes);
         if (text.size() > kMostShown) {
             text.resize(kMostShown);
             text += "...";
         }
-        (void)agent_->report(coll::ReportKind::connected, -1, text);
+        (void)report.agent->report(coll::ReportKind::connected, -1, text);
     }
 }
 
