@@ -3,6 +3,7 @@
 
 #include "collectives/base/process_ancestry.hpp"
 #include "collectives/launch_contract/agent_protocol.hpp"
+#include "collectives/rendezvous/tcp/store_client.hpp"
 #include "collectives/transport/tcp/address.hpp"
 #include "collectives/transport/tcp/port_holder.hpp"
 #include "runtime/bootstrap/arrange.hpp"

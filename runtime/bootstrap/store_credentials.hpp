@@ -4,7 +4,7 @@
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/launch_contract/external_launch.hpp"
-#include "collectives/rendezvous/tcp/store_server.hpp"
+#include "collectives/rendezvous/tcp/authenticator.hpp"
 
 #include <string_view>
 

@@ -4,6 +4,7 @@
 #include "collectives/rendezvous/tcp/store_server.hpp"
 
 #include "collectives/base/unique_fd.hpp"
+#include "collectives/rendezvous/tcp/store_client.hpp"
 #include "tests/integration/rendezvous/munge_daemon.hpp"
 
 #include <catch2/catch.hpp>
@@ -222,7 +223,7 @@ TEST_CASE("a rank that is there already, and one of a world of another size, are
     REQUIRE(other);
 
     CHECK(contains((*again)->membership(Deadline::in(5s)).error().message,
-                   "both told to be this rank"));
+                   "both claim to be this rank"));
     CHECK(contains((*other)->membership(Deadline::in(5s)).error().message, "there are 4 ranks"));
 }
 

@@ -412,9 +412,10 @@ TEST_CASE("the addresses of more ranks than one list holds reach everybody") {
         require(mesh.has_value(), mesh ? "" : mesh.error().message);
         for (const int peer : {0, 63, 64, 65}) {
             if (peer < rank) {
-                const auto& doors = (*mesh)->peer(peer).way.doors;
-                require(doors.size() == 1 && doors[0] == loopback_of(record_of(store, peer)),
-                        "door");
+                const auto& endpoints = (*mesh)->data_endpoints_of(peer);
+                require(
+                    endpoints.size() == 1 && endpoints[0] == loopback_of(record_of(store, peer)),
+                    "endpoints");
             }
         }
         return 0;

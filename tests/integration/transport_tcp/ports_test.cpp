@@ -4,6 +4,7 @@
 #include "collectives/rendezvous/memory_store.hpp"
 #include "collectives/transport/tcp/mesh.hpp"
 #include "collectives/transport/tcp/pending_connection.hpp"
+#include "collectives/transport/tcp/rank_record.hpp"
 #include "tests/support/proc_group.hpp"
 
 #include <catch2/catch.hpp>
