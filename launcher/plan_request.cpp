@@ -49,7 +49,8 @@ Result<PlanRequest> make_plan_request(const LaunchRequest& request) {
                        .tunables = request.tunables,
                        .stdin_rank = request.stdin_rank.value_or(-1),
                        .stdin_all = request.stdin_all,
-                       .grace = request.grace};
+                       .grace = request.grace,
+                       .lease = request.lease};
 }
 
 Result<Planned> plan_offline(const LaunchRequest& request) {

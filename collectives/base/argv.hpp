@@ -6,8 +6,8 @@
 
 namespace hvd {
 
-/// What exec wants of arguments and of variables: pointers into `words`, which outlive them, and a
-/// null one.
+/// The form of arguments and variables that exec takes: pointers into `words`, which outlive them,
+/// and a null one.
 [[nodiscard]] inline std::vector<char*> pointers_to(std::vector<std::string>& words) {
     std::vector<char*> pointers;
     pointers.reserve(words.size() + 1);

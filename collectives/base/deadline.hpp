@@ -8,7 +8,7 @@
 namespace hvd {
 
 /// A point in time up to which a whole operation may take. It is passed down through the steps, so
-/// that none of them starts a time limit of its own.
+/// that none of them starts another time limit.
 class Deadline {
 public:
     using Clock = std::chrono::steady_clock;

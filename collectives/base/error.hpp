@@ -8,7 +8,7 @@
 
 namespace hvd {
 
-/// What a caller can do about a failure; never which library reported it.
+/// Tells a caller what to do about a failure; never which library reported it.
 enum class Errc {
     invalid_argument,  // the user must change the input
     unavailable,       // a peer, host or device is gone or unreachable
@@ -18,6 +18,11 @@ enum class Errc {
     unsupported,       // this build or machine cannot do it
     internal,          // a vendor library failed or we have a bug
 };
+
+/// For messages that carry one: see fields.hpp.
+constexpr Errc last_of(Errc /*any*/) noexcept {
+    return Errc::internal;
+}
 
 [[nodiscard]] std::string_view to_string(Errc code) noexcept;
 

@@ -7,7 +7,7 @@
 namespace hvd {
 
 /// Counts what one thread at a time does, for any thread to read. Orders nothing by itself: what
-/// was counted before an operation completed is seen by whoever has seen it complete.
+/// was counted before an operation completed is seen by every thread that has seen it complete.
 class Tally {
 public:
     Tally& operator+=(std::uint64_t more) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank and its host's agent say to each other over the agent's abstract Unix socket
+// The messages between a rank and its host's agent over the agent's abstract Unix socket
 // (SOCK_STREAM). Both ends are in this file; it does no I/O.
 //
 // A frame is: length of the rest (u32), type (u8), body. The agent takes a connection only from its
@@ -14,6 +14,7 @@
 //                                             lost {rank, why}   at any time after the welcome
 #pragma once
 
+#include "collectives/base/frames.hpp"
 #include "collectives/base/result.hpp"
 
 #include <cstddef>
@@ -31,12 +32,12 @@ inline constexpr std::uint16_t kAgentProtocolVersion = 4;
 inline constexpr std::size_t kMaxAgentFrame = std::size_t{16}
                                               << 20;  // bytes, a larger one is refused
 
-/// What a rank tells about itself: mostly why it is about to fail, before it does.
+/// Kinds of reports of a rank about itself, most of them about a failure that is to come.
 enum class ReportKind : std::uint8_t {
-    exception,  // an uncaught exception or a fatal error of its own: `text` is the traceback
+    exception,  // an uncaught exception or a fatal error in this rank: `text` is the traceback
     peer_lost,  // it only fails because `peer` went away
     finished,   // it shut its runtime down in order
-    connected,  // no failure: by which addresses its host reaches others, for people
+    connected,  // no failure: the addresses by which its host reaches others
     versions,   // no failure: what it runs on, in lines "NAME VERSION"
 };
 
@@ -102,7 +103,7 @@ using AgentMessage = std::variant<agent_message::Welcome,
                                   agent_message::Failed,
                                   agent_message::Lost>;
 
-/// What the keys of a world begin with, "world/0/"; and of which world a key is, if of any. The
+/// The beginning of the keys of a world, "world/0/", and the world of a key, if it has one. The
 /// ranks of a job count their worlds alike.
 [[nodiscard]] std::string world_prefix(int world);
 [[nodiscard]] std::optional<int> world_of(std::string_view key);
@@ -115,14 +116,13 @@ using AgentMessage = std::variant<agent_message::Welcome,
 template <class Message>
 class FrameReader {
 public:
-    void feed(std::span<const std::byte> bytes);
+    void feed(std::span<const std::byte> bytes) { buffer_.feed(bytes); }
 
     /// The next whole message, nothing when more bytes are needed, or what was malformed.
     [[nodiscard]] Result<std::optional<Message>> next();
 
 private:
-    std::vector<std::byte> buffer_;
-    std::size_t taken_ = 0;
+    FrameBuffer buffer_;
 };
 
 extern template class FrameReader<RankMessage>;

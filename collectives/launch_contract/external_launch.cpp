@@ -105,14 +105,14 @@ public:
 
     [[nodiscard]] bool has_failed() const noexcept { return !complaints_.empty(); }
 
-    [[nodiscard]] Error error(const LauncherVariables& dialect) const {
+    [[nodiscard]] Error error(const LauncherVariables& variables) const {
         std::vector<std::string> values;
         for (const auto name : names_) {
             const auto value = find(environment_, name);
             values.push_back(std::string(name) + (value ? "=" + *value : " unset"));
         }
         return {Errc::invalid_argument,
-                "the variables of " + std::string(describe(dialect.launcher)) +
+                "the variables of " + std::string(describe(variables.launcher)) +
                     " do not describe a rank: " + join(complaints_, "; ") + " (" +
                     join(values, ", ") + "); HOROVOD_LAUNCHER names another launcher, or none"};
     }
@@ -125,13 +125,13 @@ private:
 
 std::optional<int> read_local_size(Decoder& decoder,
                                    const Environment& environment,
-                                   const LauncherVariables& dialect,
+                                   const LauncherVariables& variables,
                                    const ExternalLaunch& launch) {
-    if (dialect.launcher == Launcher::flux) {
+    if (variables.launcher == Launcher::flux) {
         const auto nodes = decoder.number({kFluxNodes}, 1);
         return nodes == 1 ? std::optional(launch.size) : std::nullopt;
     }
-    if (dialect.launcher == Launcher::slurm) {
+    if (variables.launcher == Launcher::slurm) {
         decoder.note(kSlurmTasksPerNode);
         const auto text = find(environment, kSlurmTasksPerNode);
         const auto tasks = text ? tasks_of_node(*text, launch.node.value_or(0)) : std::nullopt;
@@ -141,7 +141,7 @@ std::optional<int> read_local_size(Decoder& decoder,
         }
         return tasks;
     }
-    return decoder.number(dialect.local_size, 1);
+    return decoder.number(variables.local_size, 1);
 }
 
 void check(Decoder& decoder, const ExternalLaunch& launch) {
@@ -163,41 +163,41 @@ void check(Decoder& decoder, const ExternalLaunch& launch) {
     }
 }
 
-Result<ExternalLaunch> read(const Environment& environment, const LauncherVariables& dialect) {
+Result<ExternalLaunch> read(const Environment& environment, const LauncherVariables& variables) {
     Decoder decoder(environment);
-    ExternalLaunch launch{.launcher = dialect.launcher};
-    launch.rank = decoder.required(dialect.rank, 0);
-    if (dialect.size[0].empty()) {
+    ExternalLaunch launch{.launcher = variables.launcher};
+    launch.rank = decoder.required(variables.rank, 0);
+    if (variables.size[0].empty()) {
         launch.size = 0;
-        decoder.require(dialect.job[0]);  // without it a library would make a world of one
+        decoder.require(variables.job[0]);  // without it a library would make a world of one
     } else {
-        launch.size = decoder.required(dialect.size, 1);
+        launch.size = decoder.required(variables.size, 1);
     }
-    launch.node = decoder.number(dialect.node, 0);
-    launch.local_rank = decoder.number(dialect.local_rank, 0);
-    launch.local_size = read_local_size(decoder, environment, dialect, launch);
+    launch.node = decoder.number(variables.node, 0);
+    launch.local_rank = decoder.number(variables.local_rank, 0);
+    launch.local_size = read_local_size(decoder, environment, variables, launch);
     if (!decoder.has_failed()) {
         check(decoder, launch);
     }
     if (decoder.has_failed()) {
-        return decoder.error(dialect);
+        return decoder.error(variables);
     }
     std::vector<std::string> job;
-    for (const auto name : dialect.job) {
+    for (const auto name : variables.job) {
         if (const auto value = find(environment, name); value && !name.empty()) {
             job.push_back(*value);
         }
     }
-    launch.job = std::string(dialect.word) + ":" + join(job, "/");
+    launch.job = std::string(variables.word) + ":" + join(job, "/");
     // Without a name of the job, the rank's variable must do: the launcher has none.
     const auto name =
-        dialect.launcher == Launcher::slurm ? std::nullopt : find(environment, dialect.job[0]);
-    launch.mark =
-        name ? std::string(dialect.job[0]) + "=" + *name : std::string(dialect.rank[0]) + "=";
+        variables.launcher == Launcher::slurm ? std::nullopt : find(environment, variables.job[0]);
+    launch.job_entry =
+        name ? std::string(variables.job[0]) + "=" + *name : std::string(variables.rank[0]) + "=";
     return launch;
 }
 
-/// Open MPI, started without an mpirun, starts a server of its own for this process alone.
+/// Open MPI, started without an mpirun, starts a server for this process alone.
 bool has_pmix_of_singleton(const Environment& environment) {
     return find(environment, "OMPI_MCA_ess") == "singleton";
 }
@@ -231,21 +231,21 @@ Result<Controller> read_controller(const Environment& environment) {
 }
 
 bool is_wanted(const Environment& environment,
-               const LauncherVariables& dialect,
+               const LauncherVariables& variables,
                Controller controller) {
     const bool has_pmi = find(environment, "PMI_FD") || find(environment, "PMIX_NAMESPACE");
     const bool is_mpi =
-        dialect.is_mpi ||
+        variables.is_mpi ||
         (controller == Controller::mpi && has_pmi &&
-         (dialect.launcher == Launcher::slurm || dialect.launcher == Launcher::flux));
+         (variables.launcher == Launcher::slurm || variables.launcher == Launcher::flux));
     return controller == Controller::automatic || is_mpi == (controller == Controller::mpi);
 }
 
 /// An error unless it is known to have started this process alone.
 Status check_left_out(const Environment& environment,
-                      const LauncherVariables& dialect,
+                      const LauncherVariables& variables,
                       Controller controller) {
-    HVD_TRY(const auto launch, read(environment, dialect));
+    HVD_TRY(const auto launch, read(environment, variables));
     if (launch.size == 1) {
         return ok();
     }
@@ -260,9 +260,9 @@ Status check_left_out(const Environment& environment,
 }
 
 Result<ExternalLaunch> read_named(const Environment& environment, std::string_view word) {
-    const auto* const dialect =
+    const auto* const variables =
         std::ranges::find(kLauncherVariables, word, &LauncherVariables::word);
-    return dialect == kLauncherVariables.end() ? ExternalLaunch{} : read(environment, *dialect);
+    return variables == kLauncherVariables.end() ? ExternalLaunch{} : read(environment, *variables);
 }
 
 }  // namespace
@@ -292,15 +292,16 @@ Result<ExternalLaunch> decode_external_launch(const Environment& environment) {
     }
     HVD_TRY(const auto controller, read_controller(environment));
     const LauncherVariables* left_out = nullptr;
-    for (const auto& dialect : kLauncherVariables) {
-        if (!first_of(environment, dialect.signs) || is_of_another(environment, dialect.launcher)) {
+    for (const auto& variables : kLauncherVariables) {
+        if (!first_of(environment, variables.signs) ||
+            is_of_another(environment, variables.launcher)) {
             continue;
         }
-        if (is_wanted(environment, dialect, controller)) {
-            return read(environment, dialect);
+        if (is_wanted(environment, variables, controller)) {
+            return read(environment, variables);
         }
         if (left_out == nullptr) {
-            left_out = &dialect;
+            left_out = &variables;
         }
     }
     if (left_out != nullptr) {
@@ -310,10 +311,10 @@ Result<ExternalLaunch> decode_external_launch(const Environment& environment) {
 }
 
 std::optional<ExternalLaunch> decode_mpi_launch(const Environment& environment) {
-    for (const auto& dialect : kLauncherVariables) {
-        if (dialect.is_mpi && first_of(environment, dialect.signs) &&
-            !is_of_another(environment, dialect.launcher)) {
-            auto launch = read(environment, dialect);
+    for (const auto& variables : kLauncherVariables) {
+        if (variables.is_mpi && first_of(environment, variables.signs) &&
+            !is_of_another(environment, variables.launcher)) {
+            auto launch = read(environment, variables);
             return launch ? std::optional(std::move(launch).value()) : std::nullopt;
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who started this process: the one place that reads launchers' variables. Variables of several
+// The launcher of this process: the one place that reads launchers' variables. Variables of several
 // launchers are usual (mpirun in a Slurm job); the innermost launcher's count.
 #pragma once
 
@@ -16,10 +16,10 @@ namespace hvd::coll {
 /// From the innermost to the outermost.
 enum class Launcher { horovodrun, ompi, pmix, pmi, torchrun, flux, jsrun, slurm, none };
 
-/// For people: "Open MPI's mpirun".
+/// For messages: "Open MPI's mpirun".
 [[nodiscard]] std::string_view describe(Launcher launcher) noexcept;
 
-/// What the innermost launcher says about this process. Of horovodrun only that it is the one:
+/// This process as the innermost launcher describes it. Of horovodrun only that it is the one:
 /// decode_launch_contract reads the rest.
 struct ExternalLaunch {
     Launcher launcher = Launcher::none;
@@ -29,8 +29,8 @@ struct ExternalLaunch {
     std::optional<int> local_size{};
     std::optional<int> node{};  // the launcher's number of this host
     std::string job{};          // the same on all ranks of the job, and of no other job
-    std::string mark{};         // how an entry of every environment in the job begins, but not of
-                                // the launcher's own
+    std::string job_entry{};    // how an entry begins that is in the environment of every process
+                                // of the job, but not in the launcher's own
 
     friend bool operator==(const ExternalLaunch&, const ExternalLaunch&) = default;
 };
@@ -38,11 +38,12 @@ struct ExternalLaunch {
 /// Pure. HOROVOD_LAUNCHER names the launcher instead; HOROVOD_CONTROLLER=mpi leaves only those that
 /// start MPI programs, gloo only the others.
 /// Errors: invalid_argument for an incomplete or impossible set of variables, with all of them, and
-/// where HOROVOD_CONTROLLER leaves nobody but has left out who may have started more ranks.
+/// where HOROVOD_CONTROLLER leaves no launcher, but has left out one that may have started more
+/// ranks.
 [[nodiscard]] Result<ExternalLaunch> decode_external_launch(const Environment& environment);
 
-/// What the innermost launcher of MPI programs says, whoever else says something too. Pure. Nothing
-/// where there is none, or where its variables describe no rank.
+/// This process as the innermost launcher of MPI programs describes it, whether there is another or
+/// not. Pure. Nothing where there is none, or where its variables describe no rank.
 [[nodiscard]] std::optional<ExternalLaunch> decode_mpi_launch(const Environment& environment);
 
 }  // namespace hvd::coll

@@ -97,8 +97,12 @@ Environment encode(const LaunchContract& contract) {
 }
 
 Environment encode_for_job(const LaunchContract& contract) {
-    return {{std::string(kEnvSize), std::to_string(contract.topology.size)},
-            {std::string(kEnvJobId), contract.job_id}};
+    Environment variables{{std::string(kEnvSize), std::to_string(contract.topology.size)},
+                          {std::string(kEnvJobId), contract.job_id}};
+    if (contract.lease != kDefaultLease) {
+        variables.emplace(kEnvLease, std::to_string(contract.lease.count()));
+    }
+    return variables;
 }
 
 Environment encode_for_host(const LaunchContract& contract) {
@@ -139,6 +143,9 @@ Result<LaunchContract> decode_launch_contract(const Environment& environment) {
     contract.hostname = decoder.text(kEnvHostname);
     contract.job_id = decoder.text(kEnvJobId);
     contract.agent_socket = decoder.text(kEnvAgentSocket);
+    if (find(environment, kEnvLease)) {
+        contract.lease = std::chrono::seconds(decoder.number(kEnvLease, 0));
+    }
     if (decoder.has_failed()) {
         return decoder.error();
     }

@@ -8,18 +8,22 @@
 #include "collectives/base/result.hpp"
 #include "collectives/topology.hpp"
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
 namespace hvd::coll {
 
-/// What a rank of our own launcher knows when it starts. No field is secret: a process of another
+inline constexpr std::chrono::seconds kDefaultLease{30};
+
+/// All that a rank of horovodrun knows when it starts. No field is secret: a process of another
 /// user can read none of it, and a process of the same user gains nothing by it.
 struct LaunchContract {
     Topology topology;
     std::string hostname;
     std::string job_id;        // 32 hexadecimal digits, the same on all ranks
     std::string agent_socket;  // abstract Unix socket of this host's agent, without the leading NUL
+    std::chrono::seconds lease = kDefaultLease;  // a host that is silent for so long is lost
 
     friend bool operator==(const LaunchContract&, const LaunchContract&) = default;
 };
@@ -34,21 +38,22 @@ inline constexpr std::string_view kEnvCrossSize = "HOROVOD_CROSS_SIZE";
 inline constexpr std::string_view kEnvHostname = "HOROVOD_HOSTNAME";
 inline constexpr std::string_view kEnvJobId = "HOROVOD_JOB_ID";
 inline constexpr std::string_view kEnvAgentSocket = "HOROVOD_AGENT_SOCKET";
+inline constexpr std::string_view kEnvLease = "HOROVOD_LEASE";  // seconds; unset: the default
 
-/// Set where a horovodrun stands in front of one task of another launcher: the variables above are
-/// what that launcher tells, for people and programs. Its own count.
+/// Set where a horovodrun stands in front of one task of another launcher: the variables above
+/// repeat what that launcher tells, and that launcher's own variables count.
 inline constexpr std::string_view kEnvTaskOf = "HOROVOD_TASK_OF";
 
 /// The variables for one rank.
 [[nodiscard]] Environment encode(const LaunchContract& contract);
 
-// The same in three parts, for a launcher of many ranks: what all of a job have, what all of a host
-// have, and the rest.
+// The same in three parts, for a launcher of many ranks: what all ranks of a job have, what all
+// ranks of a host have, and the rest.
 [[nodiscard]] Environment encode_for_job(const LaunchContract& contract);
 [[nodiscard]] Environment encode_for_host(const LaunchContract& contract);
 [[nodiscard]] Environment encode_for_rank(const Topology& topology);
 
-/// Whether a launcher of ours has started this rank: HOROVOD_AGENT_SOCKET is set, or HOROVOD_RANK
+/// Whether horovodrun has started this rank: HOROVOD_AGENT_SOCKET is set, or HOROVOD_RANK
 /// without HOROVOD_TASK_OF.
 [[nodiscard]] bool has_launch_contract(const Environment& environment);
 

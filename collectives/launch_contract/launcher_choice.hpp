@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HOROVOD_LAUNCHER: whose variables tell a process which rank it is. horovodrun and the runtime
-// must see it the same way.
+// HOROVOD_LAUNCHER: the launcher whose variables tell a process which rank it is. horovodrun and
+// the runtime must see it the same way.
 #pragma once
 
 #include "collectives/base/env.hpp"
@@ -13,11 +13,11 @@
 
 namespace hvd::coll {
 
-/// The launchers that can be named; the last stands for nobody's variables.
+/// The launchers that can be named; the last stands for no launcher's variables.
 inline constexpr std::array<std::string_view, 8> kLauncherNames{
     "ompi", "pmix", "pmi", "torchrun", "flux", "jsrun", "slurm", "none"};
 
-/// The word that the user gives, or "". Errors: invalid_argument for any other one.
+/// The name that the user gives, or "". Errors: invalid_argument for any other one.
 [[nodiscard]] Result<std::string> chosen_launcher(const Environment& environment);
 
 }  // namespace hvd::coll

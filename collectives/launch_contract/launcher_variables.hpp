@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The variables of each launcher, from the innermost to the outermost. For foreign_launch.
+// The variables of each launcher, from the innermost to the outermost. For external_launch.
 #pragma once
 
 #include "collectives/launch_contract/external_launch.hpp"
@@ -10,10 +10,10 @@
 
 namespace hvd::coll {
 
-// Names of one thing; the first that is set counts. Those that are "" are none.
+// Names of one thing; the first that is set counts. An empty one is none.
 using Names = std::array<std::string_view, 3>;
 
-/// How a launcher calls what it tells.
+/// The names that a launcher gives to its variables.
 struct LauncherVariables {
     Launcher launcher;
     std::string_view word;  // for HOROVOD_LAUNCHER
@@ -38,11 +38,11 @@ inline constexpr auto kLauncherVariables = std::to_array<LauncherVariables>({
      .node = {},
      .job = {"PMIX_NAMESPACE"},
      .is_mpi = true},
-    {.launcher = Launcher::pmix,  // not in Open MPI's dress: prun, and other schedulers
+    {.launcher = Launcher::pmix,  // without Open MPI's variables: prun, and other schedulers
      .word = "pmix",
      .signs = {"PMIX_RANK"},
      .rank = {"PMIX_RANK"},
-     .size = {},  // see PmixBoard
+     .size = {},  // see PmixStore
      .local_rank = {},
      .local_size = {},
      .node = {},

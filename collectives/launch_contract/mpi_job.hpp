@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every process that mpirun starts for a job of ours is told, in one variable: which job, and
-// how many ranks were planned on which host. Launcher and shim meet in this file.
+// The variable of every process that mpirun starts for a job of horovodrun: the job, and how many
+// ranks were planned on which host. Launcher and shim meet in this file.
 #pragma once
 
 #include "collectives/base/result.hpp"

@@ -229,7 +229,7 @@ private:
     std::uint32_t next_request_ = 1;
     int first_world_ = 0;
 
-    // The door for `report`, which any thread may call.
+    // For `report`, which any thread may call.
     std::mutex send_mutex_;
     bool is_send_broken_ = false;  // guarded by send_mutex_
 };

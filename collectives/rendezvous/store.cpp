@@ -6,8 +6,8 @@
 
 namespace hvd::coll {
 
-Error missing_rank(std::string_view who, Error error) {
-    auto missing = std::move(error).context(std::string(who) + " has not come to hvd.init()");
+Error missing_rank(std::string_view rank, Error error) {
+    auto missing = std::move(error).context(std::string(rank) + " has not come to hvd.init()");
     if (missing.code == Errc::timed_out) {
         missing.message += kMoreTime;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the ranks of one job leave each other small values while they start: addresses, keys,
+// Where the ranks of one job put small values for each other while they start: addresses, keys,
 // communicator ids. Never part of a steady step.
 #pragma once
 
@@ -34,11 +34,11 @@ protected:
     Store() = default;
 };
 
-/// What one says who has waited for "rank 2" in vain; `error` tells how. Where that rank may only
-/// be late, with the remedy.
-[[nodiscard]] Error missing_rank(std::string_view who, Error error);
+/// The error of a wait for "rank 2" that has ended with `error`; where that rank may only be late,
+/// with the remedy.
+[[nodiscard]] Error missing_rank(std::string_view rank, Error error);
 
-/// Ends what is said of ranks that did not come in time.
+/// The end of an error about ranks that did not come in time.
 inline constexpr std::string_view kMoreTime = "; HOROVOD_START_TIMEOUT gives more time";
 
 }  // namespace hvd::coll

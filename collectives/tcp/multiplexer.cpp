@@ -231,6 +231,9 @@ Status Multiplexer::check(const Pair& pair) {
     if (!link.is_closed() && !link.is_broken()) {
         return ok();
     }
+    if (link.is_cut()) {
+        return mesh_.end_of(pair.rank, link);
+    }
     if (!alarm_) {
         gone_peer_ = pair.rank;
         gone_limit_ = Deadline::in(kReasonLimit);

@@ -102,14 +102,16 @@ private:
             std::erase_if(only_here_,
                           [&](const auto& entry) { return job.env.contains(entry.first); });
         }
-        job.ranks_env = job_variables(request_, shared_,
-                                      {.contract = {.topology = {.size = planned_.plan.np},
-                                                    .hostname = {},
-                                                    .job_id = request_.job_id,
-                                                    .agent_socket = {}},
-                                       .master_address = master_address(),
-                                       .master_port = sites_.front().facts->free_port,
-                                       .is_one_host = sites_.size() == 1});
+        job.ranks_env = job_variables(
+            request_, shared_,
+            {.contract = {.topology = {.size = planned_.plan.np},
+                          .hostname = {},
+                          .job_id = request_.job_id,
+                          .agent_socket = {},
+                          .lease = std::chrono::ceil<std::chrono::seconds>(request_.lease)},
+             .master_address = master_address(),
+             .master_port = sites_.front().facts->free_port,
+             .is_one_host = sites_.size() == 1});
         return job;
     }
 

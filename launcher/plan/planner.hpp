@@ -44,6 +44,7 @@ struct PlanRequest {
     int stdin_rank = -1;
     bool stdin_all = false;
     std::chrono::milliseconds grace{10'000};
+    std::chrono::milliseconds lease{30'000};
 };
 
 struct Planned {

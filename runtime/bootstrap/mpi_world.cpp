@@ -4,8 +4,8 @@
 #include "collectives/launch_contract/external_launch.hpp"
 #include "collectives/launch_contract/launch_env.hpp"
 #include "collectives/launch_contract/mpi_plugins.hpp"
-#include "runtime/bootstrap/foreign_place.hpp"
-#include "runtime/bootstrap/mpi_board.hpp"
+#include "runtime/bootstrap/external_place.hpp"
+#include "runtime/bootstrap/mpi_store.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -21,8 +21,6 @@
 namespace hvd::rt {
 namespace {
 
-constexpr std::size_t kNameBytes = 16;  // of the key that MPI carries: the meeting's name
-constexpr std::size_t kSecretBytes = 32;
 constexpr std::string_view kSource = "MPI";
 
 /// Beside the library that this code is in.
@@ -56,7 +54,7 @@ bool is_same(const coll::mpi::Communicator& communicator, const coll::Topology& 
     return communicator.rank() == topology.rank && communicator.size() == topology.size;
 }
 
-/// What all ranks say, which all of them call.
+/// One number of each rank, on all ranks, which all call it.
 Result<std::vector<std::int32_t>> gather(coll::mpi::Communicator& all,
                                          std::int32_t own,
                                          std::string_view what,
@@ -76,7 +74,7 @@ Result<std::vector<std::int32_t>> gather(coll::mpi::Communicator& all,
     return std::move(*said);
 }
 
-/// The ranks meet by a key that MPI carries.
+/// The ranks form their group with a key that MPI carries.
 Result<WorldPlace> place_on_one_host(coll::mpi::Communicator& all,
                                      const coll::mpi::Communicator& here,
                                      Deadline deadline) {
@@ -87,24 +85,14 @@ Result<WorldPlace> place_on_one_host(coll::mpi::Communicator& all,
                       .size = all.size(),
                       .local_rank = here.rank(),
                       .local_size = here.size()};
-    HVD_TRY(auto drawn, random_world_key());
-    HVD_TRY(const auto name, random_world_key());
-    drawn.insert(drawn.end(), name.begin(), name.begin() + kNameBytes);
-    auto carried = std::make_unique<std::vector<std::byte>>(std::move(drawn));
-    auto& key = *carried;
-    HVD_TRY_STATUS(all.broadcast(key, 0));
+    HVD_TRY(const auto drawn, coll::random_world_key());
+    auto carried = std::make_unique<std::vector<std::byte>>(drawn.begin(), drawn.end());
+    HVD_TRY_STATUS(all.broadcast(*carried, 0));
     if (auto arrived = all.wait(deadline, "MPI_Ibcast of the world's key"); !arrived) {
         (void)carried.release();  // MPI may write it whenever it likes
         return std::move(arrived).error();
     }
-    place.group.key.assign(key.begin(), key.begin() + kSecretBytes);
-    place.group.name = "horovod/mpi/";
-    for (std::size_t index = kSecretBytes; index < key.size(); ++index) {
-        constexpr std::string_view kDigits = "0123456789abcdef";
-        const auto value = std::to_integer<unsigned>(key[index]);
-        place.group.name += kDigits[value / 16];
-        place.group.name += kDigits[value % 16];
-    }
+    std::ranges::copy(*carried, place.key.emplace().begin());
     return place;
 }
 
@@ -123,7 +111,7 @@ Status prepare_mpi(WorldPlace& place, const Environment& environment) {
                      "knows nothing of them: start them with 'horovodrun --mpi' or 'mpirun -np N "
                      "--bind-to none COMMAND', or unset HOROVOD_CPU_OPERATIONS"};
     }
-    place.group.name += "-mpi";
+    place.group_name += "-mpi";
     place.prefix += "mpi/";
     return ok();
 }
@@ -208,11 +196,11 @@ Result<WorldPlace> place_by_communicator(MpiWorld& mpi,
         return place_on_one_host(all, here, deadline);
     }
     // Rank 0's key tells this world from others: no name and no number needs to.
-    MpiBoard board(all);
+    MpiKeyValueStore store(all);
     HVD_TRY(auto place,
-            place_by_foreign({.rank = all.rank(), .size = all.size(), .job = "mpi"},
-                             {.environment = environment, .config = config, .board = &board},
-                             deadline));
+            place_by_external_launcher(
+                {.rank = all.rank(), .size = all.size(), .job = "mpi"},
+                {.environment = environment, .config = config, .store = &store}, deadline));
     place.source = kSource;
     return place;
 }

@@ -28,9 +28,9 @@ struct MpiWorld {
 /// Whether this installation has a plugin for any MPI.
 [[nodiscard]] bool is_mpi_built();
 
-/// What must hold before ranks wait for each other because of HOROVOD_CPU_OPERATIONS=mpi. Marks
-/// the meeting, so that ranks that were told otherwise do not come to it. Errors: unsupported where
-/// horovodrun has started the ranks without an mpirun.
+/// Checks the conditions of HOROVOD_CPU_OPERATIONS=mpi before ranks wait for each other. Marks
+/// the names of this world, so that ranks with another setting do not join it. Errors: unsupported
+/// where horovodrun has started the ranks without an mpirun.
 [[nodiscard]] Status prepare_mpi(WorldPlace& place, const Environment& environment);
 
 /// After the ranks have met: starts MPI, which must see the world as its launcher told it. Blocks
@@ -41,7 +41,7 @@ struct MpiWorld {
                                         const Environment& environment,
                                         Deadline deadline);
 
-/// Whether MPI may add up in an order of its own: where there are several hosts, and no rank wants
+/// Whether MPI may choose the order of sums: where there are several hosts, and no rank wants
 /// HOROVOD_DETERMINISTIC. Blocks until all ranks call it. Errors: timed_out, internal.
 [[nodiscard]] Result<coll::mpi::Order> agree_on_order(coll::mpi::Communicator& all,
                                                       const coll::Topology& topology,
@@ -58,7 +58,7 @@ struct MpiWorld {
 /// internal.
 [[nodiscard]] Result<bool> is_alone(const MpiWorld& mpi);
 
-/// That it does, where the launcher has started several ranks: each would be a world of its own.
+/// The error where it does, and the launcher has started several ranks: each would be alone.
 [[nodiscard]] Error alone_in_mpi(const MpiWorld& mpi, const coll::ExternalLaunch& launch);
 
 /// Where it is, on all its ranks, the whole world that horovodrun --mpi started, so that its agent
@@ -70,7 +70,7 @@ struct MpiWorld {
                                                              int own,
                                                              Deadline deadline);
 
-/// Where this rank stands in it. The ranks of one host meet by a key that MPI carries; those of
+/// Where this rank stands in it. The ranks of one host get a key that MPI carries; those of
 /// several by an address, which MPI carries too. All ranks call it. Errors: timed_out, unavailable,
 /// internal.
 [[nodiscard]] Result<WorldPlace> place_by_communicator(MpiWorld& mpi,

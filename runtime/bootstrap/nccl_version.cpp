@@ -6,7 +6,7 @@
 namespace hvd::rt {
 
 std::int32_t nccl_version() {
-    // Never closed: a library with threads and a CUDA runtime of its own is not taken out again.
+    // Never closed: a library with threads and a CUDA runtime is not unloaded.
     void* const library = ::dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) {
         return 0;

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bootstrap/world.hpp"
 
-#include "collectives/base/process_ancestry.hpp"
-#include "collectives/launch_contract/external_launch.hpp"
 #include "collectives/launch_contract/launch_env.hpp"
 #include "collectives/selector/selector.hpp"
-#include "runtime/bootstrap/foreign_board.hpp"
-#include "runtime/bootstrap/foreign_place.hpp"
-#include "runtime/bootstrap/mpi_board.hpp"
-#include "runtime/bootstrap/mpi_world.hpp"
-#include "runtime/bootstrap/world_place.hpp"
+#include "runtime/bootstrap/find_place.hpp"
+#include "runtime/bootstrap/host_routes.hpp"
+#include "runtime/bootstrap/transports.hpp"
 #include "runtime/control/local_channel.hpp"
 #include "runtime/control/shm_channel.hpp"
 #include "runtime/control/tcp_channel.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <cstddef>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,177 +21,24 @@ namespace hvd::rt {
 
 namespace {
 
-// The local group's segments.
-constexpr std::size_t kControlSegment = 0;
-constexpr std::size_t kBackendSegment = 1;
-
 constexpr std::chrono::seconds kReporterLimit{1};  // the world does without it
 
-// Another rank may have heard of the loss, and told us, before the agent's word came to this one.
-constexpr std::chrono::milliseconds kLossLimit{200};
+// Another rank may have noticed the failure, and told us, before the agent's message comes.
+constexpr std::chrono::milliseconds kFailureLimit{200};
 
-using Place = WorldPlace;
-
-/// What decides how the ranks of a world find each other, and what MPI was started for it.
-struct Search {
-    const World::Options& options;
-    const EngineConfig& config;
-    int generation = 0;                                    // tells this world from earlier ones
-    std::optional<MpiWorld> mpi{};                         // of a communicator of the user's
-    std::unique_ptr<coll::mpi::Session> started_for_it{};  // where nothing else would do
-};
-
-/// Where the ranks cannot meet because one is gone, the launcher is told that this one only fails
-/// for its sake.
-Error report_loss(coll::AgentStore& agent, Error error) {
-    if (error.code == Errc::unavailable) {
-        if (const auto loss = agent.first_failure(Deadline::in(kLossLimit))) {
-            (void)agent.report(coll::ReportKind::peer_lost, loss->rank, loss->why);
+/// Where the ranks cannot connect because one is gone, reports to the launcher that this rank fails
+/// only because of that one.
+Error report_cause(coll::AgentStore* agent, Error error) {
+    if (agent != nullptr && error.code == Errc::unavailable) {
+        if (const auto failure = agent->first_failure(Deadline::in(kFailureLimit))) {
+            (void)agent->report(coll::ReportKind::peer_lost, failure->rank, failure->why);
         }
     }
     return error;
 }
 
-/// Under our launcher: the ranks of one host share memory, and local rank 0 leaves the key for it
-/// in the agent's store; those of several hosts find each other through the store.
-Result<Place> place_by_agent(const Search& search, Deadline deadline) {
-    HVD_TRY(const auto contract, coll::decode_launch_contract(search.options.environment));
-    Place place;
-    place.topology = contract.topology;
-    place.host = contract.hostname;
-    place.source = describe(coll::Launcher::horovodrun);
-    HVD_TRY(place.agent, coll::AgentStore::connect(contract, deadline));
-    if (place.topology.size == 1) {
-        return place;
-    }
-    const int world = place.agent->first_world() + search.generation;
-    place.home = contract.agent_socket;
-    place.prefix = coll::world_prefix(world);
-    place.is_connected = place.topology.local_size != place.topology.size ||
-                         search.config.cpu_operations == CpuOperations::tcp;
-    if (place.is_connected) {
-        return place;
-    }
-    const auto key_name = place.prefix + "local";
-    if (place.topology.local_rank == 0) {
-        HVD_TRY(const auto key, random_world_key());
-        HVD_TRY_STATUS(place.agent->put(key_name, key));
-        place.group.key = key;
-    } else {
-        auto key = place.agent->get(key_name, deadline);
-        if (!key) {
-            auto missing = coll::missing_rank("local rank 0", std::move(key).error());
-            return report_loss(*place.agent, std::move(missing));
-        }
-        place.group.key = std::move(key).value();
-    }
-    // The key is what authenticates; the name must only be nobody else's.
-    place.group.name = "horovod/" + contract.job_id + "/" + std::to_string(world);
-    return place;
-}
-
-/// Of the launcher's server, where its variables do not tell. One that cannot be asked is an error:
-/// a world of one would be one by each of the ranks.
-Result<int> ask_for_size(const Environment& environment, Deadline deadline) {
-    const auto board = find_board(environment, 0, deadline);
-    const auto size = board ? (*board)->world_size() : std::nullopt;
-    if (!size) {
-        return Error{Errc::unavailable,
-                     "PMIX_RANK=" + find(environment, "PMIX_RANK").value_or("") +
-                         " says that a launcher with PMIx has started this process, but not of "
-                         "how many ranks: " +
-                         (board ? std::string((*board)->name()) + " does not tell it either"
-                                : board.error().message) +
-                         "; HOROVOD_LAUNCHER names another launcher, or none"};
-    }
-    return *size;
-}
-
-/// Where mpirun starts torchrun, the ranks have the same variables as where torchrun starts mpirun,
-/// and would be alone as mpirun sees it.
-bool is_torchrun_inside(const Environment& environment, const coll::ExternalLaunch& launch) {
-    const bool is_mpi = launch.launcher == coll::Launcher::ompi ||
-                        launch.launcher == coll::Launcher::pmix ||
-                        launch.launcher == coll::Launcher::pmi;
-    const bool is_asked_for =
-        find(environment, "HOROVOD_LAUNCHER") || find(environment, "HOROVOD_CONTROLLER");
-    return is_mpi && !is_asked_for && find(environment, "TORCHELASTIC_RUN_ID") &&
-           is_started_by("TORCHELASTIC_RUN_ID=", launch.mark);
-}
-
-/// Whoever started this process, with its rank and size.
-Result<coll::ExternalLaunch> find_launch(const Environment& environment, Deadline deadline) {
-    HVD_TRY(auto launch, coll::decode_external_launch(environment));
-    if (is_torchrun_inside(environment, launch)) {
-        auto own = environment;
-        own.insert_or_assign("HOROVOD_LAUNCHER", "torchrun");
-        HVD_TRY(launch, coll::decode_external_launch(own));
-    }
-    if (launch.launcher == coll::Launcher::horovodrun) {
-        HVD_TRY(const auto contract, coll::decode_launch_contract(environment));
-        launch.rank = contract.topology.rank;
-        launch.size = contract.topology.size;
-    } else if (launch.size == 0) {
-        HVD_TRY(launch.size, ask_for_size(environment, deadline));
-    }
-    return launch;
-}
-
-Result<Place> find_place_by_launcher(Search& search, Deadline deadline) {
-    const auto& options = search.options;
-    const auto& config = search.config;
-    HVD_TRY(const auto launch, find_launch(options.environment, deadline));
-    if (launch.launcher == coll::Launcher::horovodrun) {
-        return place_by_agent(search, deadline);
-    }
-    LauncherMpi mpi(config, options.environment);
-    HVD_TRY(auto place, place_by_foreign(launch,
-                                         {.environment = options.environment,
-                                          .config = config,
-                                          .generation = search.generation,
-                                          .mpi = &mpi},
-                                         deadline));
-    search.started_for_it = mpi.take_session();
-    return place;
-}
-
-Result<Place> find_place_by_communicator(Search& search, Deadline deadline) {
-    const auto& options = search.options;
-    const auto& config = search.config;
-    HVD_TRY(search.mpi,
-            join_communicator(options.mpi_communicator, config, options.environment, deadline));
-    HVD_TRY(const bool is_single, is_alone(*search.mpi));
-    if (is_single) {
-        HVD_TRY(const auto launch, find_launch(options.environment, deadline));
-        if (launch.size > 1) {
-            return alone_in_mpi(*search.mpi, launch);
-        }
-    }
-    HVD_TRY(const auto generation,
-            agree_on_generation(*search.mpi, options.environment, search.generation, deadline));
-    if (!generation) {
-        return place_by_communicator(*search.mpi, config, options.environment, deadline);
-    }
-    search.generation = *generation;
-    options.generation = *generation + 1;
-    return place_by_agent(search, deadline);
-}
-
-/// The same where MPI has a word in it: a communicator of the user's, or the wish for its backend.
-Result<Place> find_place(Search& search, Deadline deadline) {
-    const auto& options = search.options;
-    const auto& config = search.config;
-    if (options.mpi_communicator != nullptr) {
-        return find_place_by_communicator(search, deadline);
-    }
-    HVD_TRY(auto place, find_place_by_launcher(search, deadline));
-    if (config.cpu_operations == CpuOperations::mpi && place.topology.size > 1) {
-        HVD_TRY_STATUS(prepare_mpi(place, options.environment));
-    }
-    return place;
-}
-
-/// The agent to whom ranks of another world than horovodrun's still tell why they fail; or nothing.
+/// The agent to which ranks of another world than horovodrun's still tell why they fail; or
+/// nothing.
 std::unique_ptr<coll::AgentStore> find_reporter(const Environment& environment) {
     if (!find(environment, coll::kEnvAgentSocket)) {
         return nullptr;
@@ -208,6 +51,28 @@ std::unique_ptr<coll::AgentStore> find_reporter(const Environment& environment) 
     return agent ? std::move(agent).value() : nullptr;
 }
 
+bool is_homogeneous(const coll::net::Mesh* mesh) {
+    std::map<int, std::size_t> ranks_of;
+    const auto leaders = mesh != nullptr ? mesh->host_leaders() : std::vector<int>{};
+    for (const int leader : leaders) {
+        ++ranks_of[leader];
+    }
+    return std::ranges::all_of(ranks_of, [&](const auto& entry) {
+        return entry.second * ranks_of.size() == leaders.size();
+    });
+}
+
+/// The ranks of the local group, as ranks of the world.
+std::vector<int> ranks_sharing_memory(const std::vector<int>& hosts, int rank) {
+    std::vector<int> ranks;
+    for (std::size_t each = 0; each < hosts.size(); ++each) {
+        if (hosts[each] == hosts[static_cast<std::size_t>(rank)]) {
+            ranks.push_back(static_cast<int>(each));
+        }
+    }
+    return ranks;
+}
+
 // Ids that are not in use or in quarantine must remain, whatever the user asks for.
 constexpr auto kMostCached = ShmChannel::id_count() - 2 * ShmChannel::quarantine();
 
@@ -217,38 +82,25 @@ CacheLimits cache_limits(const EngineConfig& config) {
             .quarantine = ShmChannel::quarantine()};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Channel>> World::connect(WorldPlace& place,
-                                                const EngineConfig& config,
-                                                Deadline deadline) {
-    std::unique_ptr<Channel> channel;
-    if (place.topology.size == 1) {
-        channel = std::make_unique<LocalChannel>();
-    } else if (place.is_connected) {
-        coll::Store& store = agent_ ? static_cast<coll::Store&>(*agent_) : *place.visit;
-        HVD_TRY(mesh_, coll::net::Mesh::meet(store,
-                                             {.rank = place.topology.rank,
-                                              .size = place.topology.size,
-                                              .host = place.host,
-                                              .prefix = place.prefix,
-                                              .home = place.home,
-                                              .interfaces = config.interfaces,
-                                              .ports = config.ports,
-                                              .link_limit = config.start_timeout},
-                                             deadline));
-        channel = std::make_unique<TcpChannel>(*mesh_, place.topology.local_size, agent_.get());
-    } else {
-        place.group.rank = place.topology.local_rank;
-        place.group.size = place.topology.local_size;
-        place.group.failures = agent_.get();
-        place.group.segments = {ShmChannel::segment_bytes(place.topology.local_size),
-                                coll::local_segment_bytes(place.topology)};
-        HVD_TRY(group_, coll::LocalGroup::form(place.group, deadline));
-        channel = std::make_unique<ShmChannel>(*group_, kControlSegment, place.host);
+void warn_about_settings(const Environment& environment,
+                         const EngineConfig& config,
+                         const Logger& log) {
+    for (const auto& sentence : unknown_variables(environment)) {
+        log.warn(sentence);
     }
-    return channel;
+    if (config.cache_capacity.value_or(0) > kMostCached) {
+        log.warn("HOROVOD_CACHE_CAPACITY=" + std::to_string(*config.cache_capacity) +
+                 ": the agreement on " + std::to_string(kMostCached) +
+                 " tensors is remembered, which is the most");
+    }
+    if (config.stall_shutdown.count() != 0 && !stall_limits(config).shutdown) {
+        log.warn(
+            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS has no effect: it must be longer than "
+            "HOROVOD_STALL_CHECK_TIME_SECONDS");
+    }
 }
+
+}  // namespace
 
 Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& tickets) {
     const int generation = options.generation;
@@ -257,86 +109,105 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     }
     HVD_TRY(auto config, read_config(options.environment));
     const auto deadline = Deadline::in(options.timeout.value_or(config.start_timeout));
-    Search search{.options = options, .config = config, .generation = generation};
+    PlaceSearch search{.environment = options.environment,
+                       .config = config,
+                       .mpi_communicator = options.mpi_communicator,
+                       .generation = generation,
+                       .next_generation = options.generation};
     HVD_TRY(auto place, find_place(search, deadline));
-    std::unique_ptr<World> world(new World);
-    world->topology_ = place.topology;
-    world->has_dynamic_sets_ = options.has_dynamic_sets || config.has_dynamic_sets;
-    world->agent_ = std::move(place.agent);
-    if (!world->agent_) {
-        world->reporter_ = find_reporter(options.environment);
-    }
-    world->mpi_ = std::move(search.started_for_it);
     const Logger log("rank " + std::to_string(place.topology.rank), config.log_level,
                      config.log_time);
     if (place.topology.rank == 0) {
-        for (const auto& sentence : unknown_variables(options.environment)) {
-            log.warn(sentence);
-        }
+        warn_about_settings(options.environment, config, log);
     }
 
-    if (place.topology.rank == 0 && config.stall_shutdown.count() != 0 &&
-        !stall_limits(config).shutdown) {
-        log.warn("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS has no effect: it must be longer than "
-                 "HOROVOD_STALL_CHECK_TIME_SECONDS");
+    auto transports = connect_transports(place, config, log, deadline);
+    if (!transports) {
+        return report_cause(place.agent.get(), std::move(transports).error());
     }
-
-    auto channel = world->connect(place, config, deadline);
-    if (!channel) {
-        auto error = std::move(channel).error();
-        return world->agent_ ? report_loss(*world->agent_, std::move(error)) : error;
-    }
-    world->topology_.is_homogeneous = !world->mesh_ || world->mesh_->is_homogeneous();
+    std::unique_ptr<World> world(new World);
+    world->topology_ = place.topology;
+    world->has_dynamic_sets_ = options.has_dynamic_sets || config.has_dynamic_sets;
+    world->mpi_ = std::move(search.started_mpi);
+    world->group_ = std::move(transports->group);
+    world->mesh_ = std::move(transports->mesh);
+    world->hosts_ = std::move(transports->hosts);
+    world->topology_.is_homogeneous = is_homogeneous(world->mesh_.get());
     HVD_TRY(auto communicator,
             world->use_mpi(std::move(search.mpi), place, options.environment, config, deadline));
     auto order = coll::mpi::Order::by_rank;
     if (communicator) {
         HVD_TRY(order, agree_on_order(*communicator, place.topology, config, deadline));
     }
-    std::optional<Coordinator> coordinator;
-    if (place.topology.rank == 0) {
-        if (config.cache_capacity.value_or(0) > kMostCached) {
-            log.warn("HOROVOD_CACHE_CAPACITY=" + std::to_string(*config.cache_capacity) +
-                     ": the agreement on " + std::to_string(kMostCached) +
-                     " tensors is remembered, which is the most");
-        }
-        coordinator.emplace(place.topology.size, cache_limits(config));
+    world->agent_ = std::move(place.agent);
+    if (!world->agent_) {
+        world->reporter_ = find_reporter(options.environment);
     }
-    auto reactor = std::make_unique<coll::Reactor>();
-    auto* const bed = reactor.get();
-    world->engine_ = std::make_unique<Engine>(
-        Engine::Setup{
-            .progress =
-                {.reactor = std::move(reactor),
-                 .channel = std::move(channel).value(),
-                 .coordinator = std::move(coordinator),
-                 .executor = {.backends = coll::create_backends(
-                                  {.topology = place.topology,
-                                   .local_group = world->group_.get(),
-                                   .local_segment = kBackendSegment,
-                                   .mesh = world->mesh_.get(),
-                                   .communicator = std::move(communicator),
-                                   .order = order,
-                                   .reactor = bed}),
-                              .select = coll::select},
-                 .config = config,
-                 .on_stall = [log](const std::string& line) { log.warn(line); },
-                 .on_peer_lost =
-                     [self = world.get()](int peer, std::string_view why) {
-                         // The operations that fail say the same; nothing is left to do about it.
-                         (void)self->report(coll::ReportKind::peer_lost, peer, why);
-                     }},
-            .world = coll::world_of(place.topology)},
-        tickets);
+    world->start_engine({.communicator = std::move(communicator), .order = order}, place.host,
+                        config, log, tickets);
+
     log.info("world of " + std::to_string(place.topology.size) + " on " + place.host +
              ", as the variables of " + std::string(place.source) + " say");
     if (!place.warning.empty() && place.topology.rank == 0) {
         log.warn(place.warning);
     }
     if (world->mesh_) {
-        world->use_ways(world->mesh_->host_routes(), place.host, log);
+        report_routes({.routes = world->mesh_->host_routes(),
+                       .host = place.host,
+                       .agent = place.topology.local_rank == 0 ? world->agent_.get() : nullptr,
+                       .is_leader = place.topology.local_rank == 0},
+                      log);
     }
     return world;
+}
+
+std::unique_ptr<Channel> World::make_channel(const std::string& host) {
+    if (topology_.size == 1) {
+        return std::make_unique<LocalChannel>();
+    }
+    if (mesh_) {
+        return std::make_unique<TcpChannel>(*mesh_, topology_.local_size, agent_.get());
+    }
+    return std::make_unique<ShmChannel>(*group_, kControlSegment, host);
+}
+
+void World::start_engine(MpiParts mpi,
+                         const std::string& host,
+                         const EngineConfig& config,
+                         const Logger& log,
+                         TicketTable& tickets) {
+    std::optional<Coordinator> coordinator;
+    if (topology_.rank == 0) {
+        coordinator.emplace(topology_.size, cache_limits(config));
+    }
+    auto reactor = std::make_unique<coll::Reactor>();
+    auto backends =
+        coll::create_backends({.topology = topology_,
+                               .local_group = group_.get(),
+                               .local_segment = kBackendSegment,
+                               .local_ranks = ranks_sharing_memory(hosts_, topology_.rank),
+                               .mesh = mesh_.get(),
+                               .communicator = std::move(mpi.communicator),
+                               .order = mpi.order,
+                               .reactor = reactor.get()});
+    auto all = coll::world_of(topology_);
+    all.hosts = hosts_;
+    engine_ = std::make_unique<Engine>(
+        Engine::Setup{
+            .progress = {.reactor = std::move(reactor),
+                         .channel = make_channel(host),
+                         .coordinator = std::move(coordinator),
+                         .executor = {.backends = std::move(backends), .select = coll::select},
+                         .config = config,
+                         .on_stall = [log](const std::string& line) { log.warn(line); },
+                         .on_peer_lost =
+                             [this](int peer, std::string_view why) {
+                                 // The operations that fail say the same; nothing is left to do
+                                 // about it.
+                                 (void)report(coll::ReportKind::peer_lost, peer, why);
+                             }},
+            .world = std::move(all)},
+        tickets);
 }
 
 Result<std::optional<coll::mpi::Communicator>> World::use_mpi(std::optional<MpiWorld> mpi,

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The composition root of the runtime: environment → ranks that have met → backends → engine.
+// The composition root of the runtime: environment → place → transports → backends → engine.
 #pragma once
 
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/env.hpp"
 #include "collectives/base/log.hpp"
 #include "collectives/base/result.hpp"
+#include "collectives/mpi/communicator.hpp"
+#include "collectives/mpi/order.hpp"
 #include "collectives/mpi/session.hpp"
 #include "collectives/rendezvous/agent_store.hpp"
 #include "collectives/topology.hpp"
@@ -36,7 +38,7 @@ public:
         /// the same on all ranks, where no communicator tells it to them.
         int& generation;
         const void* mpi_communicator = nullptr;  // address of an MPI_Comm: of its ranks
-        bool has_dynamic_sets = false;  // else HOROVOD_DYNAMIC_PROCESS_SETS decides
+        bool has_dynamic_sets = false;           // else HOROVOD_DYNAMIC_PROCESS_SETS decides
     };
 
     /// Finds the other ranks. Errors: invalid_argument (an impossible environment), timed_out
@@ -53,6 +55,9 @@ public:
     /// Whether process sets may change after the start.
     [[nodiscard]] bool has_dynamic_sets() const noexcept { return has_dynamic_sets_; }
 
+    /// By rank: equal numbers share memory.
+    [[nodiscard]] const std::vector<int>& hosts() const noexcept { return hosts_; }
+
     /// Whether tensors travel by MPI, and whether any thread may call MPI meanwhile.
     [[nodiscard]] bool is_by_mpi() const noexcept { return is_by_mpi_; }
     [[nodiscard]] bool has_mpi_threads() const noexcept { return mpi_ && mpi_->has_full_threads(); }
@@ -64,19 +69,25 @@ public:
     /// of the world is of use there.
     void close_in_child() const noexcept;
 
-    /// Tells the launcher's agent, where there is one. Of a world whose ranks are not the
-    /// launcher's no peer is told. Thread: any.
+    /// Reports to the launcher's agent, where there is one; without a peer where the ranks of the
+    /// world are not the launcher's. Thread: any.
     [[nodiscard]] Status report(coll::ReportKind kind, int peer, std::string_view text);
 
 private:
     World() = default;
 
-    [[nodiscard]] Result<std::unique_ptr<Channel>> connect(WorldPlace& place,
-                                                           const EngineConfig& config,
-                                                           Deadline deadline);
-    void use_ways(std::vector<coll::net::HostRoute> ways,
-                  const std::string& host,
-                  const Logger& log);
+    /// The parts of the MPI backend.
+    struct MpiParts {
+        std::optional<coll::mpi::Communicator> communicator{};
+        coll::mpi::Order order = coll::mpi::Order::by_rank;
+    };
+
+    [[nodiscard]] std::unique_ptr<Channel> make_channel(const std::string& host);
+    void start_engine(MpiParts mpi,
+                      const std::string& host,
+                      const EngineConfig& config,
+                      const Logger& log,
+                      TicketTable& tickets);
 
     /// The communicator for the backend, where MPI was asked for.
     [[nodiscard]] Result<std::optional<coll::mpi::Communicator>> use_mpi(
@@ -87,14 +98,15 @@ private:
         Deadline deadline);
 
     coll::Topology topology_;
+    std::vector<int> hosts_;
     std::unique_ptr<coll::mpi::Session> mpi_;
     bool is_by_mpi_ = false;
     bool has_dynamic_sets_ = false;
     std::unique_ptr<coll::AgentStore> agent_;
     std::unique_ptr<coll::AgentStore> reporter_;  // where the agent has no part in this world
-    std::unique_ptr<coll::LocalGroup> group_;
-    std::unique_ptr<coll::net::Mesh> mesh_;
-    std::unique_ptr<Engine> engine_;  // uses all of the above
+    std::unique_ptr<coll::LocalGroup> group_;     // of the ranks of this host
+    std::unique_ptr<coll::net::Mesh> mesh_;       // of all ranks, over several hosts
+    std::unique_ptr<Engine> engine_;              // uses all of the above
 };
 
 }  // namespace hvd::rt

@@ -2,7 +2,6 @@
 #include "runtime/control/tcp_channel.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <numeric>
 #include <utility>
 
@@ -265,14 +264,7 @@ void TcpChannel::on_goodbye(int peer, const frame::Goodbye& goodbye) {
 }
 
 Error TcpChannel::death_of(int peer) const {
-    const int error_number = mesh_.peer(peer).control.error_number();
-    if (error_number == 0 || error_number == ECONNRESET || error_number == EPIPE) {
-        return {Errc::unavailable, mesh_.describe(peer) + " has died"};
-    }
-    auto error =
-        system_error("the connection with " + mesh_.describe(peer) + " is broken", error_number);
-    error.code = Errc::unavailable;
-    return error;
+    return mesh_.end_of(peer, mesh_.peer(peer).control);
 }
 
 void TcpChannel::on_closed(int peer) {

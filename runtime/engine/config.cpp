@@ -62,6 +62,15 @@ Status parse_start_timeout(std::string_view text, EngineConfig& config) {
     return ok();
 }
 
+Status parse_lease(std::string_view text, EngineConfig& config) {
+    const auto seconds = parse_number<int>(text);
+    if (!seconds || *seconds < 0) {
+        return expected("seconds, at least 0");
+    }
+    config.lease = std::chrono::seconds(*seconds);
+    return ok();
+}
+
 Status parse_cpu_operations(std::string_view text, EngineConfig& config) {
     // The names of the original's, which a user's scripts may still set, all mean: choose yourself.
     constexpr auto kAutomatic =
@@ -152,6 +161,9 @@ constexpr auto kVariables = std::to_array<ConfigVariable>({
      "10.0.0.0/8); unset: those that work"},
     {"HOROVOD_PORT_RANGE", parse_ports,
      "ports A-B that ranks may listen on while they connect; unset: any"},
+    {"HOROVOD_LEASE", parse_lease,
+     "seconds without an answer after which another host counts as cut off (default 30); 0: never; "
+     "horovodrun --lease sets it"},
     {"HOROVOD_STALL_CHECK_DISABLE", parse_stall_disable, "1: stalls are not looked for"},
     {"HOROVOD_STALL_CHECK_TIME_SECONDS", parse_stall_warning,
      "seconds after which an operation that some ranks wait with is told; 0: none is; unset: 60"},

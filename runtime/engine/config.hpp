@@ -32,6 +32,7 @@ struct EngineConfig {
     LogLevel log_level = LogLevel::warn;
     bool log_time = true;
     std::chrono::milliseconds start_timeout{30'000};
+    std::chrono::milliseconds lease{30'000};  // after which a silent host is cut off; 0: never
     CpuOperations cpu_operations = CpuOperations::automatic;
     bool mpi_threads = true;  // MPI_THREAD_MULTIPLE, where we start MPI
     bool is_stall_checked = true;

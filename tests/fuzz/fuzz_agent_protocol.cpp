@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The agent's socket, from both sides, and the packets of a local meeting: whatever arrives, the
+// The agent's socket, from both sides, and the packets of a local group: whatever arrives, the
 // readers neither crash nor accept a message that encodes to other bytes.
 #include "collectives/base/assert.hpp"
 #include "collectives/launch_contract/agent_protocol.hpp"

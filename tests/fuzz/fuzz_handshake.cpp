@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a stranger can send to a rank's listening socket, and what a false listener can answer. The
+// Any bytes to a rank's listening socket, and any answer of a false listener. The
 // first byte picks the end; the others arrive cut into pieces.
 #include "collectives/transport/tcp/address.hpp"
 #include "collectives/transport/tcp/handshake.hpp"
@@ -12,15 +12,15 @@
 #include <span>
 
 using hvd::coll::net::Handshake;
-using hvd::coll::net::JobKey;
 using hvd::coll::net::Nonce;
 using hvd::coll::net::Purpose;
+using hvd::coll::net::WorldKey;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size == 0) {
         return 0;
     }
-    JobKey key{};
+    WorldKey key{};
     key.fill(std::byte{0x5a});
     const Nonce nonce{};
     auto handshake = (data[0] & 1U) != 0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a stranger can send to a meeting point or answer in its place, and what one who knows the
+// Any bytes to a store server or as its answer, and any messages of a process that knows the
 // key can. The first byte picks the end; the others arrive cut into pieces.
 #include "collectives/rendezvous/tcp/registry.hpp"
 #include "collectives/rendezvous/tcp/session.hpp"
@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
     constexpr std::array<std::byte, 16> kSecret{std::byte{0x5a}};
     const auto authenticator = create_key_authenticator(kSecret);
-    Session session((data[0] & 1U) != 0 ? Session::Side::comes : Session::Side::keeps,
+    Session session((data[0] & 1U) != 0 ? Session::Side::client : Session::Side::server,
                     *authenticator, "job");
     const std::size_t piece = 1 + (data[0] >> 1U);
     while (!rest.empty()) {

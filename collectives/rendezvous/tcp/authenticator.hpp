@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the two ends of a connection show each other that they belong to one job, where no launcher
-// of ours hands out a key.
+// How the two ends of a connection prove to each other that they belong to one job, where no agent
+// hands out a key.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -16,7 +16,7 @@
 namespace hvd::coll::store {
 
 enum class Authentication : std::uint8_t {
-    none,   // everybody who comes is believed
+    none,   // any process is accepted
     key,    // both know a secret
     munge,  // both are of the same user, as the munge daemons of their hosts say
 };
@@ -35,7 +35,7 @@ public:
     [[nodiscard]] virtual Result<std::vector<std::byte>> prove(
         std::span<const std::byte> statement) = 0;
 
-    /// Errors: invalid_argument when the proof is not of the statement or not of one of us.
+    /// Errors: invalid_argument when the proof is not of the statement or not of this job.
     [[nodiscard]] virtual Status check(std::span<const std::byte> statement,
                                        std::span<const std::byte> proof) = 0;
 
@@ -54,5 +54,14 @@ protected:
 /// there.
 [[nodiscard]] Result<std::unique_ptr<Authenticator>> create_munge_authenticator(
     const std::string& socket);
+
+/// How the ends authenticate themselves; the same on all ranks.
+struct Credentials {
+    Authentication kind = Authentication::none;
+    std::vector<std::byte> secret{};  // of `key`
+    std::string munge_socket{};       // of `munge`; empty: the usual one
+};
+[[nodiscard]] Result<std::unique_ptr<Authenticator>> create_authenticator(
+    const Credentials& credentials);
 
 }  // namespace hvd::coll::store

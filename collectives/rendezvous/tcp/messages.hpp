@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is said at a meeting point once both ends are known. Pure.
+// The messages between a store client and its server, once each has authenticated the other. Pure.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -21,7 +21,7 @@ struct Member {
     int local_rank = -1;  // -1: its launcher does not say
     int local_size = -1;
     std::int32_t pid = 0;
-    std::string host;  // its name, for people
+    std::string host;  // its name, for messages
     std::string node;  // equal for the ranks of one host
 
     friend bool operator==(const Member&, const Member&) = default;
@@ -30,9 +30,10 @@ struct Member {
 /// "rank 3 (pid 812 on host node2)".
 [[nodiscard]] std::string describe(const Member& member);
 
-/// What the point itself puts there once all ranks have come: encode_membership of all, by rank.
+/// The key under which the server puts encode_membership of all ranks, in order, once all have
+/// joined.
 inline constexpr std::string_view kMembershipKey = "membership";
-[[nodiscard]] std::vector<std::byte> encode_membership(std::span<const Member> members);
+[[nodiscard]] std::vector<std::byte> encode_membership(const std::vector<Member>& members);
 /// Errors: internal for malformed bytes.
 [[nodiscard]] Result<std::vector<Member>> decode_membership(std::span<const std::byte> bytes);
 
@@ -47,14 +48,14 @@ struct Get {
     std::string key{};
     friend bool operator==(const Get&, const Get&) = default;
 };
-/// Asks who has not come yet; the Value is a text.
+/// Asks for the ranks that have not joined yet; the Value is a text.
 struct Absent {
     std::uint32_t request = 0;
     friend bool operator==(const Absent&, const Absent&) = default;
 };
 using Request = std::variant<Member, Put, Get, Absent>;
 
-/// To a Put it is empty, to a Member it is not sent unless that one is refused: request 0.
+/// Empty as the reply to a Put. A Member has no reply, unless it is refused: Failed with request 0.
 struct Value {
     std::uint32_t request = 0;
     std::vector<std::byte> bytes{};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libmunge by dlopen, with declarations of our own: what a host without munge lacks must not keep
-// libhorovod from loading.
+// libmunge by dlopen, with declarations of our own: a host without munge must still load
+// libhorovod.
 #include "collectives/rendezvous/tcp/authenticator.hpp"
 
 #include <algorithm>
@@ -116,7 +116,7 @@ private:
             if (context_ == nullptr) {
                 throw Exception({Errc::unavailable, "munge: no memory"});
             }
-            // Only this user can decode what it encodes.
+            // Only this user can decode the credential.
             (void)munge_.context_set(context_, kOptionUidRestriction, ::geteuid());
             if (!authenticator.socket_.empty()) {
                 (void)munge_.context_set(context_, kOptionSocket, authenticator.socket_.c_str());

@@ -19,13 +19,14 @@ std::string Registry::absent() const {
     return format_ranges(ranks);
 }
 
-std::vector<Registry::AddressedReply> Registry::farewell() const {
+std::vector<Registry::AddressedReply> Registry::closing_replies() const {
     std::vector<AddressedReply> replies;
     for (const auto& [connection, rank] : ranks_) {
-        replies.push_back({connection, Failed{.request = 0,
-                                              .why = "these ranks have not come: " + absent() +
-                                                     "; who kept the meeting point waits no longer",
-                                              .code = Errc::timed_out}});
+        replies.push_back(
+            {connection, Failed{.request = 0,
+                                .why = "these ranks have not come: " + absent() +
+                                       "; the rank that served the store waits no longer",
+                                .code = Errc::timed_out}});
     }
     return replies;
 }
@@ -34,14 +35,14 @@ std::optional<std::string> Registry::refuse(const Member& member) const {
     const auto size = static_cast<int>(members_.size());
     if (member.size != size) {
         return describe(member) + " was told that there are " + std::to_string(member.size) +
-               " ranks, and who keeps the meeting point " + std::to_string(size);
+               " ranks, and the rank that serves the store " + std::to_string(size);
     }
     if (member.rank < 0 || member.rank >= size) {
         return "there is no rank " + std::to_string(member.rank) + " of " + std::to_string(size);
     }
     if (const auto& other = members_[static_cast<std::size_t>(member.rank)]) {
         return describe(*other) + " and " + describe(member) +
-               " are both told to be this rank; HOROVOD_LAUNCHER names the launcher that counts";
+               " both claim to be this rank; HOROVOD_LAUNCHER names the launcher that counts";
     }
     return {};
 }
@@ -51,7 +52,8 @@ std::vector<Registry::AddressedReply> Registry::on(std::size_t connection, const
         return enter(connection, *member);
     }
     if (!has_joined(connection)) {
-        return {{connection, Failed{.request = 0, .why = "who is there?"}}};
+        return {
+            {connection, Failed{.request = 0, .why = "the first request must introduce a rank"}}};
     }
     if (const auto* put_request = std::get_if<Put>(&request)) {
         return put(connection, *put_request);
@@ -77,7 +79,7 @@ std::vector<Registry::AddressedReply> Registry::enter(std::size_t connection,
     }
     members_[static_cast<std::size_t>(member.rank)] = member;
     ranks_.emplace(connection, member.rank);
-    ++come_;
+    ++joined_;
     if (!is_complete()) {
         return {};
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a meeting point knows: who has come, and what they have left. Without I/O.
+// The state of a store server: the members that have joined, and the values. Without I/O.
 #pragma once
 
 #include "collectives/rendezvous/tcp/messages.hpp"
@@ -25,22 +25,22 @@ public:
         friend bool operator==(const AddressedReply&, const AddressedReply&) = default;
     };
 
-    /// What is to be sent now, perhaps to others.
+    /// The replies to send now, perhaps to other connections.
     [[nodiscard]] std::vector<AddressedReply> on(std::size_t connection, const Request& request);
 
-    /// Forgets what the connection waits for, but not who it was.
+    /// Forgets what the connection waits for, but not its rank.
     void on_leave(std::size_t connection);
 
     [[nodiscard]] bool has_joined(std::size_t connection) const {
         return ranks_.contains(connection);
     }
-    [[nodiscard]] bool is_complete() const noexcept { return come_ == members_.size(); }
+    [[nodiscard]] bool is_complete() const noexcept { return joined_ == members_.size(); }
 
-    /// "2,5-7"; empty when all have come.
+    /// "2,5-7"; empty when all have joined.
     [[nodiscard]] std::string absent() const;
 
-    /// For everybody who has come, when the point closes before all have.
-    [[nodiscard]] std::vector<AddressedReply> farewell() const;
+    /// To all members, when the server stops before all ranks have joined.
+    [[nodiscard]] std::vector<AddressedReply> closing_replies() const;
 
 private:
     struct Waiting {
@@ -55,7 +55,7 @@ private:
     [[nodiscard]] std::vector<AddressedReply> put(std::size_t connection, const Put& put);
 
     std::vector<std::optional<Member>> members_;  // by rank
-    std::size_t come_ = 0;
+    std::size_t joined_ = 0;
     std::map<std::size_t, int> ranks_;  // by connection
     std::map<std::string, std::vector<std::byte>, std::less<>> values_;
     std::map<std::string, std::vector<Waiting>, std::less<>> waiting_;  // by key

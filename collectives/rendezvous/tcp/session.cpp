@@ -13,10 +13,10 @@
 namespace hvd::coll::store {
 namespace {
 
-constexpr std::string_view kMagic = "HVDMEET\n";
+constexpr std::string_view kMagic = "HVDSTOR\n";
 constexpr std::uint16_t kVersion = 1;
 constexpr std::size_t kMaxGreeting = 8 << 10;  // before the proof
-constexpr std::size_t kMaxMessage = 16 << 20;  // a membership call of many ranks
+constexpr std::size_t kMaxMessage = 16 << 20;  // the membership of many ranks
 constexpr std::size_t kHeadBytes = 5;          // length and type
 constexpr std::size_t kSealBytes = crypto_aead_chacha20poly1305_ietf_ABYTES;
 constexpr std::size_t kNonceBytes = crypto_aead_chacha20poly1305_ietf_NPUBBYTES;
@@ -47,11 +47,11 @@ std::array<unsigned char, kNonceBytes> nonce_of(std::uint64_t count) noexcept {
 
 std::string printable(std::string text) {
     std::ranges::replace_if(
-        text, [](char reply) { return reply < ' ' || reply >= 0x7f; }, '?');
+        text, [](char character) { return character < ' ' || character >= 0x7f; }, '?');
     return text;
 }
 
-/// What cannot become better by coming again stays that.
+/// An error that another attempt cannot mend keeps its code.
 Error refusal(std::span<const std::byte> body) {
     ByteReader reader(body);
     const auto code = reader.number<std::uint8_t>();
@@ -68,12 +68,12 @@ Session::Session(Side side, Authenticator& authenticator, std::string job)
     : side_(side),
       authenticator_(authenticator),
       job_(std::move(job)),
-      state_(side == Side::comes ? State::expect_answer : State::expect_hello) {
+      state_(side == Side::client ? State::expect_answer : State::expect_hello) {
     HVD_ASSERT(sodium_init() >= 0, "libsodium has no random numbers");
     (void)crypto_kx_keypair(public_.data(), secret_.data());
     const auto own = std::as_bytes(std::span(public_));
-    std::ranges::copy(own, (side == Side::comes ? guest_ : host_).begin());
-    if (side == Side::comes) {
+    std::ranges::copy(own, (side == Side::client ? guest_ : host_).begin());
+    if (side == Side::client) {
         ByteWriter hello;
         hello.raw(bytes_of(kMagic));
         hello.number(kVersion);
@@ -96,10 +96,10 @@ void Session::put(Frame type, std::span<const std::byte> body) {
     out_.insert(out_.end(), writer.bytes().begin(), writer.bytes().end());
 }
 
-/// Who keeps the point tells strangers why they are turned away.
+/// The server tells an unauthenticated peer why it is refused.
 Error Session::fail(Error error) {
     state_ = State::failed;
-    if (side_ == Side::keeps) {
+    if (side_ == Side::server) {
         ByteWriter refusal;
         refusal.number(static_cast<std::uint8_t>(error.code));
         refusal.raw(bytes_of(error.message));
@@ -119,7 +119,7 @@ Status Session::feed(std::span<const std::byte> bytes) {
         const std::size_t size = head.number<std::uint32_t>();
         const auto type = head.number<Frame>();
         if (size > (is_ready() ? kMaxMessage : kMaxGreeting)) {
-            return fail(stranger());
+            return fail(not_a_peer());
         }
         if (in_.size() - used < kHeadBytes + size) {
             break;
@@ -134,14 +134,14 @@ Status Session::feed(std::span<const std::byte> bytes) {
     return ok();
 }
 
-/// Who comes has called at a wrong socket, and another one may be right.
-Error Session::stranger() const {
-    return {side_ == Side::comes ? Errc::unavailable : Errc::invalid_argument,
-            "it does not speak our protocol"};
+/// A client may have connected to another program, and the next address may be right.
+Error Session::not_a_peer() const {
+    return {side_ == Side::client ? Errc::unavailable : Errc::invalid_argument,
+            "it does not speak this protocol"};
 }
 
 Status Session::take(Frame type, std::span<const std::byte> body) {
-    if (type == Frame::refusal && side_ == Side::comes) {
+    if (type == Frame::refusal && side_ == Side::client) {
         return refusal(body);
     }
     if (type == Frame::hello && state_ == State::expect_hello) {
@@ -153,11 +153,11 @@ Status Session::take(Frame type, std::span<const std::byte> body) {
     if (type == Frame::proof && state_ == State::expect_proof) {
         return take_proof(body);
     }
-    if (type == Frame::sealed && state_ == State::ready) {
+    if (type == Frame::encrypted && state_ == State::ready) {
         messages_.emplace_back(body.begin(), body.end());
         return ok();
     }
-    return stranger();
+    return not_a_peer();
 }
 
 Status Session::take_hello(std::span<const std::byte> body) {
@@ -168,7 +168,7 @@ Status Session::take_hello(std::span<const std::byte> body) {
     const auto member = reader.raw(kKeyBytes);
     const auto job = reader.text();
     if (!std::ranges::equal(magic, bytes_of(kMagic)) || !reader.finish("hello")) {
-        return stranger();
+        return not_a_peer();
     }
     if (version != kVersion) {
         return Error{Errc::unsupported, "it speaks version " + std::to_string(version) +
@@ -179,7 +179,7 @@ Status Session::take_hello(std::span<const std::byte> body) {
                      "this is job " + printable(job_) + ", not " + printable(job)};
     }
     if (kind != authenticator_.kind()) {
-        return Error{Errc::invalid_argument, "one end proves itself by " +
+        return Error{Errc::invalid_argument, "one end authenticates itself by " +
                                                  std::string(describe(authenticator_.kind())) +
                                                  ", the other by " + std::string(describe(kind)) +
                                                  ": all ranks need the same munge or "
@@ -187,7 +187,7 @@ Status Session::take_hello(std::span<const std::byte> body) {
     }
     std::ranges::copy(member, guest_.begin());
     HVD_TRY_STATUS(derive_keys(member));
-    HVD_TRY(const auto proof, authenticator_.prove(statement(Side::keeps)));
+    HVD_TRY(const auto proof, authenticator_.prove(statement(Side::server)));
     ByteWriter answer;
     answer.raw(host_);
     answer.raw(proof);
@@ -198,26 +198,26 @@ Status Session::take_hello(std::span<const std::byte> body) {
 
 Status Session::take_answer(std::span<const std::byte> body) {
     if (body.size() < kKeyBytes) {
-        return stranger();
+        return not_a_peer();
     }
     std::ranges::copy(body.first(kKeyBytes), host_.begin());
     HVD_TRY_STATUS(derive_keys(body.first(kKeyBytes)));
-    HVD_TRY_STATUS(authenticator_.check(statement(Side::keeps), body.subspan(kKeyBytes)));
-    HVD_TRY(const auto proof, authenticator_.prove(statement(Side::comes)));
+    HVD_TRY_STATUS(authenticator_.check(statement(Side::server), body.subspan(kKeyBytes)));
+    HVD_TRY(const auto proof, authenticator_.prove(statement(Side::client)));
     put(Frame::proof, proof);
     state_ = State::ready;
     return ok();
 }
 
 Status Session::take_proof(std::span<const std::byte> body) {
-    HVD_TRY_STATUS(authenticator_.check(statement(Side::comes), body));
+    HVD_TRY_STATUS(authenticator_.check(statement(Side::client), body));
     state_ = State::ready;
     return ok();
 }
 
 Status Session::derive_keys(std::span<const std::byte> peer) {
     const auto derive =
-        side_ == Side::comes ? crypto_kx_client_session_keys : crypto_kx_server_session_keys;
+        side_ == Side::client ? crypto_kx_client_session_keys : crypto_kx_server_session_keys;
     if (derive(receive_.data(), transmit_.data(), public_.data(), secret_.data(), raw(peer)) != 0) {
         return Error{Errc::invalid_argument, "its public key is none"};
     }
@@ -226,8 +226,7 @@ Status Session::derive_keys(std::span<const std::byte> peer) {
 
 std::vector<std::byte> Session::statement(Side speaker) const {
     ByteWriter said;
-    said.raw(bytes_of(speaker == Side::keeps ? "horovod meeting: who keeps it"
-                                             : "horovod meeting: who comes"));
+    said.raw(bytes_of(speaker == Side::server ? "horovod store: server" : "horovod store: client"));
     said.raw(guest_);
     said.raw(host_);
     said.text(job_);
@@ -239,12 +238,12 @@ std::vector<std::byte> Session::statement(Side speaker) const {
 
 void Session::send(std::span<const std::byte> message) {
     HVD_ASSERT(is_ready(), "nothing is sent before the proof");
-    std::vector<std::byte> sealed(message.size() + kSealBytes);
+    std::vector<std::byte> encrypted(message.size() + kSealBytes);
     const auto nonce = nonce_of(sent_++);
-    (void)crypto_aead_chacha20poly1305_ietf_encrypt(reinterpret_cast<unsigned char*>(sealed.data()),
-                                                    nullptr, raw(message), message.size(), nullptr,
-                                                    0, nullptr, nonce.data(), transmit_.data());
-    put(Frame::sealed, sealed);
+    (void)crypto_aead_chacha20poly1305_ietf_encrypt(
+        reinterpret_cast<unsigned char*>(encrypted.data()), nullptr, raw(message), message.size(),
+        nullptr, 0, nullptr, nonce.data(), transmit_.data());
+    put(Frame::encrypted, encrypted);
 }
 
 Result<std::optional<std::vector<std::byte>>> Session::next() {
@@ -253,13 +252,13 @@ Result<std::optional<std::vector<std::byte>>> Session::next() {
         next_message_ = 0;
         return std::optional<std::vector<std::byte>>{};
     }
-    const auto& sealed = messages_[next_message_++];
-    std::vector<std::byte> message(std::max(sealed.size(), kSealBytes) - kSealBytes);
+    const auto& encrypted = messages_[next_message_++];
+    std::vector<std::byte> message(std::max(encrypted.size(), kSealBytes) - kSealBytes);
     const auto nonce = nonce_of(received_++);
-    if (sealed.size() < kSealBytes ||
-        crypto_aead_chacha20poly1305_ietf_decrypt(reinterpret_cast<unsigned char*>(message.data()),
-                                                  nullptr, nullptr, raw(sealed), sealed.size(),
-                                                  nullptr, 0, nonce.data(), receive_.data()) != 0) {
+    if (encrypted.size() < kSealBytes ||
+        crypto_aead_chacha20poly1305_ietf_decrypt(
+            reinterpret_cast<unsigned char*>(message.data()), nullptr, nullptr, raw(encrypted),
+            encrypted.size(), nullptr, 0, nonce.data(), receive_.data()) != 0) {
         state_ = State::failed;
         return Error{Errc::invalid_argument, "a message was tampered with"};
     }

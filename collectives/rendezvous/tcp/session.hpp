@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One connection to a meeting point, without I/O: who is there is proven, and then all messages are
-// sealed with keys of this connection.
+// One connection to a store server, without I/O: both ends authenticate themselves, and then all
+// messages are encrypted with keys of this connection.
 //
-//   who comes                       who keeps the point
+//   client                          server
 //   hello  {version, kind, fresh public key, job}
 //                                   answer {fresh public key, proof}
 //   proof
-//   sealed messages                 sealed messages
+//   encrypted messages              encrypted messages
 //
-// The proofs are over a hash of all that was said, with a label for each side; the public keys
-// (X25519) are the nonces. Until the proof is there no more than 8 KiB are kept of anybody.
+// The proofs are over a hash of all messages so far, with a label for each side; the public keys
+// (X25519) are the nonces. Before the proof no more than 8 KiB are kept for a connection.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -28,20 +28,20 @@ namespace hvd::coll::store {
 
 class Session {
 public:
-    enum class Side : std::uint8_t { comes, keeps };
+    enum class Side : std::uint8_t { client, server };
 
-    /// `job` is no secret: it tells jobs apart that meet at one port.
+    /// `job` is no secret: it tells jobs apart that use one port.
     Session(Side side, Authenticator& authenticator, std::string job);
 
-    /// What is to be sent now.
+    /// The bytes to send now.
     [[nodiscard]] std::vector<std::byte> take_output();
 
-    /// Takes what came. Errors: invalid_argument (a stranger, who is to be told `refusal`),
-    /// unavailable (another job's point, or no point at all), unsupported; the connection is then
-    /// to be closed after what is to be sent.
+    /// Takes the bytes that came. Errors: invalid_argument (an unauthenticated peer), unavailable
+    /// (another job's server, or another program), unsupported; the connection is then to be closed
+    /// once `take_output` is sent.
     [[nodiscard]] Status feed(std::span<const std::byte> bytes);
 
-    /// Both ends have shown who they are.
+    /// Both ends have authenticated themselves.
     [[nodiscard]] bool is_ready() const noexcept { return state_ == State::ready; }
 
     /// The next message from the other end. Errors: invalid_argument when it was tampered with.
@@ -54,7 +54,7 @@ private:
     static constexpr std::size_t kKeyBytes = 32;
     using Key = std::array<unsigned char, kKeyBytes>;
     enum class State : std::uint8_t { expect_hello, expect_answer, expect_proof, ready, failed };
-    enum class Frame : std::uint8_t { hello, answer, proof, sealed, refusal };
+    enum class Frame : std::uint8_t { hello, answer, proof, encrypted, refusal };
 
     [[nodiscard]] Status take(Frame type, std::span<const std::byte> body);
     [[nodiscard]] Status take_hello(std::span<const std::byte> body);
@@ -64,7 +64,7 @@ private:
     [[nodiscard]] std::vector<std::byte> statement(Side speaker) const;
     void put(Frame type, std::span<const std::byte> body);
     [[nodiscard]] Error fail(Error error);
-    [[nodiscard]] Error stranger() const;
+    [[nodiscard]] Error not_a_peer() const;
 
     Side side_;
     Authenticator& authenticator_;
@@ -80,7 +80,7 @@ private:
     std::uint64_t sent_ = 0;
     std::vector<std::byte> in_;
     std::vector<std::byte> out_;
-    std::vector<std::vector<std::byte>> messages_;  // sealed, in order
+    std::vector<std::vector<std::byte>> messages_;  // encrypted, in order
     std::size_t next_message_ = 0;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/rendezvous/tcp/store_client.hpp"
+
 #include "collectives/base/unix_socket.hpp"
-#include "collectives/rendezvous/store.hpp"
 #include "collectives/rendezvous/tcp/session.hpp"
-#include "collectives/rendezvous/tcp/store_server.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kAttemptLimit = 5s;  // to connect, and to be answered
 constexpr auto kPutLimit = 30s;
-constexpr auto kAskLimit = 1s;  // who is missing, when the time is over
+constexpr auto kAskLimit = 1s;  // for the missing ranks, when the time is over
 constexpr auto kFirstPause = 20ms;
 constexpr auto kLongestPause = 500ms;
 
@@ -53,14 +53,14 @@ Result<UniqueFd> connect(const net::IpAddress& ip, std::uint16_t port, Deadline 
     return socket;
 }
 
-class SocketVisit final : public StoreClient {
+class SocketStoreClient final : public StoreClient {
 public:
-    SocketVisit(UniqueFd socket,
-                std::unique_ptr<Authenticator> authenticator,
-                const std::string& job)
+    SocketStoreClient(UniqueFd socket,
+                      std::unique_ptr<Authenticator> authenticator,
+                      const std::string& job)
         : socket_(std::move(socket)),
           authenticator_(std::move(authenticator)),
-          session_(Session::Side::comes, *authenticator_, job) {}
+          session_(Session::Side::client, *authenticator_, job) {}
 
     [[nodiscard]] Status greet(const Member& self, Deadline deadline) {
         HVD_TRY_STATUS(flush(deadline));
@@ -99,7 +99,7 @@ public:
         if (answer) {
             return decode_membership(*answer);
         }
-        const bool is_own_end = answer.error().code == Errc::timed_out && !has_been_told_;
+        const bool is_own_end = answer.error().code == Errc::timed_out && !was_closed_;
         if (!is_own_end || !deadline.has_passed()) {
             return std::move(answer).error();
         }
@@ -129,8 +129,8 @@ private:
         }
         if (size == 0) {
             return Error{Errc::unavailable,
-                         "the connection was closed; the rank that keeps the meeting point may "
-                         "have failed"};
+                         "the connection was closed; the rank that serves the store may have "
+                         "failed"};
         }
         HVD_TRY_STATUS(session_.feed(std::span(bytes).first(static_cast<std::size_t>(size))));
         return flush(deadline);
@@ -155,7 +155,7 @@ private:
             HVD_TRY(auto reply, decode_reply(message));
             if (auto* failed = std::get_if<Failed>(&reply);
                 failed != nullptr && (failed->request == number || failed->request == 0)) {
-                has_been_told_ = failed->request == 0;
+                was_closed_ = failed->request == 0;
                 return Error{failed->code, std::move(failed->why)};
             }
             if (auto* value = std::get_if<Value>(&reply);
@@ -169,16 +169,16 @@ private:
     std::unique_ptr<Authenticator> authenticator_;
     Session session_;
     std::uint32_t next_request_ = 1;
-    bool has_been_told_ = false;  // why the meeting is over; the point may be closed by now
+    bool was_closed_ = false;  // the server has told why; it may be gone by now
 };
 
-/// Waits for nothing that could be waited for: a point on another host that is not open yet.
+/// Nothing tells when a server on another host starts.
 void pause(std::chrono::milliseconds length, Deadline deadline) {
     const auto limit = sooner(Deadline::in(length), deadline);
     (void)::poll(nullptr, 0, limit.poll_timeout_ms());
 }
 
-/// Attempts at one point.
+/// Attempts to join at one server.
 struct Attempts {
     const ServerAddress& where;
     const std::string& job;
@@ -191,26 +191,26 @@ struct Attempts {
         const auto limit = sooner(Deadline::in(kAttemptLimit), deadline);
         HVD_TRY(auto socket, connect(ip, port, limit));
         HVD_TRY(auto authenticator, create_authenticator(credentials));
-        auto visit =
-            std::make_unique<SocketVisit>(std::move(socket), std::move(authenticator), job);
-        HVD_TRY_STATUS(visit->greet(self, limit));
-        return std::unique_ptr<StoreClient>(std::move(visit));
+        auto client =
+            std::make_unique<SocketStoreClient>(std::move(socket), std::move(authenticator), job);
+        HVD_TRY_STATUS(client->greet(self, limit));
+        return std::unique_ptr<StoreClient>(std::move(client));
     }
 
-    /// One at each port of each address: at some a stranger may listen, who says anything. The last
-    /// error, or the first of those that do not mend with time.
+    /// One at each port of each address: at some another program may listen. The last error, or the
+    /// first of those that do not mend with time.
     [[nodiscard]] Result<std::unique_ptr<StoreClient>> make_all(Deadline deadline) const {
         Error last{Errc::unavailable, "it has no address"};
         std::optional<Error> lasting;
         for (std::size_t each = 0; each < where.ports.size() * where.ips.size(); ++each) {
             const auto port = where.ports[each / where.ips.size()];
             const auto& ip = where.ips[each % where.ips.size()];
-            auto visit = make(ip, port, deadline);
-            if (visit) {
-                return visit;
+            auto client = make(ip, port, deadline);
+            if (client) {
+                return client;
             }
             const net::ListenAddress at{.at = {.interface = {}, .ip = ip}, .port = port};
-            last = std::move(visit).error().context(to_string(at));
+            last = std::move(client).error().context(to_string(at));
             if (is_final(last) && !lasting) {
                 lasting = last;
             }
@@ -225,25 +225,25 @@ struct Attempts {
 
 }  // namespace
 
-Result<std::unique_ptr<StoreClient>> StoreClient::begin(const ServerAddress& where,
-                                                        const std::string& job,
-                                                        const Credentials& credentials,
-                                                        const Member& self,
-                                                        Deadline deadline) {
+Result<std::unique_ptr<StoreClient>> StoreClient::connect(const ServerAddress& where,
+                                                          const std::string& job,
+                                                          const Credentials& credentials,
+                                                          const Member& self,
+                                                          Deadline deadline) {
     const Attempts attempts{.where = where, .job = job, .credentials = credentials, .self = self};
     for (std::chrono::milliseconds length = kFirstPause;;
          length = std::min<std::chrono::milliseconds>(2 * length, kLongestPause)) {
-        auto visit = attempts.make_all(deadline);
-        if (visit) {
-            return visit;
+        auto client = attempts.make_all(deadline);
+        if (client) {
+            return client;
         }
-        auto error = std::move(visit).error();
+        auto error = std::move(client).error();
         if (Attempts::is_final(error)) {
-            return std::move(error).context("the meeting point");
+            return std::move(error).context("the store server");
         }
         if (deadline.has_passed()) {
             return Error{Errc::timed_out, "rank " + std::to_string(self.rank) + " on host " +
-                                              self.host + " found no meeting point of the job at " +
+                                              self.host + " found no store server of the job at " +
                                               where.name + " in time (" + error.message + ")"};
         }
         pause(length, deadline);

@@ -24,8 +24,8 @@ using namespace std::chrono_literals;
 using Clock = Deadline::Clock;
 
 constexpr auto kGreetingLimit = 10s;
-constexpr auto kFarewellLimit = 5s;
-constexpr std::size_t kSpareVisitors = 64;  // strangers, beside the ranks
+constexpr auto kLeaveLimit = 5s;
+constexpr std::size_t kSpareConnections = 64;  // of other processes, beside the ranks
 
 Error unavailable(std::string_view what, int error_number) {
     auto error = system_error(what, error_number);
@@ -33,13 +33,17 @@ Error unavailable(std::string_view what, int error_number) {
     return error;
 }
 
-/// The thread of a point. Everything belongs to it.
+/// The thread of a server. Everything belongs to it.
 class Service {
 public:
-    Service(ServerSocket socket, int bell, int size, std::string job, Authenticator& authenticator)
-        : door_(std::move(socket)),
-          bell_(bell),
-          limit_(static_cast<std::size_t>(size) + kSpareVisitors),
+    Service(ServerSocket socket,
+            int wakeup,
+            int size,
+            std::string job,
+            Authenticator& authenticator)
+        : listener_(std::move(socket)),
+          wakeup_(wakeup),
+          limit_(static_cast<std::size_t>(size) + kSpareConnections),
           job_(std::move(job)),
           authenticator_(authenticator),
           registry_(size) {}
@@ -49,17 +53,17 @@ public:
             wait();
             expire(Clock::now());
             std::erase_if(connections_,
-                          [](const Visitor& connection) { return connection.is_gone; });
+                          [](const Connection& connection) { return connection.is_gone; });
         }
         if (!registry_.is_complete()) {
-            for (const auto& reply : registry_.farewell()) {
+            for (const auto& reply : registry_.closing_replies()) {
                 post(reply);
             }
         }
     }
 
 private:
-    struct Visitor {
+    struct Connection {
         std::size_t number = 0;
         UniqueFd socket;
         Session session;
@@ -70,10 +74,10 @@ private:
     };
 
     [[nodiscard]] bool is_over() const {
-        const bool somebody_is_left = std::ranges::any_of(
+        const bool is_rank_left = std::ranges::any_of(
             connections_,
-            [&](const Visitor& connection) { return registry_.has_joined(connection.number); });
-        return end_ && (!registry_.is_complete() || !somebody_is_left || end_->has_passed());
+            [&](const Connection& connection) { return registry_.has_joined(connection.number); });
+        return end_ && (!registry_.is_complete() || !is_rank_left || end_->has_passed());
     }
 
     [[nodiscard]] Deadline next_limit() const {
@@ -89,8 +93,8 @@ private:
 
     void wait() {
         std::vector<pollfd> polled{
-            {.fd = end_ ? -1 : bell_, .events = POLLIN, .revents = 0},
-            {.fd = end_ ? -1 : door_.socket.get(), .events = POLLIN, .revents = 0}};
+            {.fd = end_ ? -1 : wakeup_, .events = POLLIN, .revents = 0},
+            {.fd = end_ ? -1 : listener_.socket.get(), .events = POLLIN, .revents = 0}};
         for (const auto& connection : connections_) {
             const auto wanted = POLLIN | (connection.out.empty() ? 0 : POLLOUT);
             polled.push_back({.fd = connection.socket.get(),
@@ -101,7 +105,7 @@ private:
             return;
         }
         if (polled[0].revents != 0) {
-            end_ = Deadline::in(kFarewellLimit);
+            end_ = Deadline::in(kLeaveLimit);
         }
         auto at = polled.begin() + 2;
         for (auto& connection : connections_) {
@@ -116,15 +120,17 @@ private:
 
     void accept() {
         UniqueFd socket(
-            ::accept4(door_.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+            ::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!socket) {
             return;
         }
         if (connections_.size() >= limit_) {
-            // The oldest that has not shown who it is; a rank that is turned away so comes again.
-            const auto oldest = std::ranges::find_if(connections_, [&](const Visitor& connection) {
-                return !registry_.has_joined(connection.number);
-            });
+            // The oldest that has not authenticated itself; a rank that is refused like that comes
+            // again.
+            const auto oldest =
+                std::ranges::find_if(connections_, [&](const Connection& connection) {
+                    return !registry_.has_joined(connection.number);
+                });
             if (oldest == connections_.end()) {
                 return;
             }
@@ -132,11 +138,11 @@ private:
         }
         connections_.push_back({.number = next_number_++,
                                 .socket = std::move(socket),
-                                .session = Session(Session::Side::keeps, authenticator_, job_),
+                                .session = Session(Session::Side::server, authenticator_, job_),
                                 .limit = Deadline::in(kGreetingLimit)});
     }
 
-    void serve(Visitor& connection) {
+    void serve(Connection& connection) {
         if (!connection.is_ending && !read(connection)) {
             leave(connection);
             return;
@@ -144,8 +150,8 @@ private:
         flush(connection);
     }
 
-    /// False when the other end has gone.
-    bool read(Visitor& connection) {
+    /// False when the other end has closed the connection.
+    bool read(Connection& connection) {
         std::array<std::byte, 16384> bytes{};
         while (!connection.is_ending) {
             const auto size = ::recv(connection.socket.get(), bytes.data(), bytes.size(), 0);
@@ -164,7 +170,7 @@ private:
         return true;
     }
 
-    void take_requests(Visitor& connection) {
+    void take_requests(Connection& connection) {
         while (connection.session.is_ready()) {
             const auto message = connection.session.next();
             if (!message) {
@@ -189,14 +195,14 @@ private:
     }
 
     void post(const Registry::AddressedReply& reply) {
-        const auto to = std::ranges::find(connections_, reply.connection, &Visitor::number);
+        const auto to = std::ranges::find(connections_, reply.connection, &Connection::number);
         if (to != connections_.end() && to->session.is_ready()) {
             to->session.send(encode(reply.reply));
             flush(*to);
         }
     }
 
-    void flush(Visitor& connection) {
+    void flush(Connection& connection) {
         const auto more = connection.session.take_output();
         connection.out.insert(connection.out.end(), more.begin(), more.end());
         while (!connection.out.empty()) {
@@ -218,7 +224,7 @@ private:
         }
     }
 
-    void leave(Visitor& connection) {
+    void leave(Connection& connection) {
         connection.is_gone = true;
         registry_.on_leave(connection.number);
     }
@@ -231,18 +237,19 @@ private:
         }
     }
 
-    ServerSocket door_;
-    int bell_;
+    ServerSocket listener_;
+    int wakeup_;
     std::size_t limit_;
     std::string job_;
     Authenticator& authenticator_;
     Registry registry_;
-    std::list<Visitor> connections_;
+    std::list<Connection> connections_;
     std::size_t next_number_ = 0;
     std::optional<Deadline> end_;
 };
 
-Result<ServerSocket> bind_door(const std::optional<net::IpAddress>& address, std::uint16_t port) {
+Result<ServerSocket> bind_listener(const std::optional<net::IpAddress>& address,
+                                   std::uint16_t port) {
     // Without an address: of both families, where there are both.
     const net::IpAddress any{.is_v6 = true};
     for (const auto& ip :
@@ -272,20 +279,11 @@ Result<ServerSocket> bind_door(const std::optional<net::IpAddress>& address, std
 
 }  // namespace
 
-Result<std::unique_ptr<Authenticator>> create_authenticator(const Credentials& credentials) {
-    switch (credentials.kind) {
-        case Authentication::none: return create_open_authenticator();
-        case Authentication::key: return create_key_authenticator(credentials.secret);
-        case Authentication::munge: return create_munge_authenticator(credentials.munge_socket);
-    }
-    return Error{Errc::internal, "unknown kind of proof"};
-}
-
 Result<ServerSocket> open_server_socket(const std::optional<net::IpAddress>& address,
                                         std::span<const std::uint16_t> ports) {
     std::optional<Error> last;
     for (const auto port : ports) {
-        auto socket = bind_door(address, port);
+        auto socket = bind_listener(address, port);
         if (socket) {
             return socket;
         }
@@ -294,28 +292,29 @@ Result<ServerSocket> open_server_socket(const std::optional<net::IpAddress>& add
     return last.value_or(Error{Errc::internal, "no port to listen at"});
 }
 
-StoreServer::StoreServer(std::unique_ptr<Authenticator> authenticator, UniqueFd bell)
-    : authenticator_(std::move(authenticator)), bell_(std::move(bell)) {}
+StoreServer::StoreServer(std::unique_ptr<Authenticator> authenticator, UniqueFd wakeup)
+    : authenticator_(std::move(authenticator)), wakeup_(std::move(wakeup)) {}
 
 Result<std::unique_ptr<StoreServer>> StoreServer::open(ServerSocket socket,
                                                        int size,
                                                        std::string job,
                                                        const Credentials& credentials) {
     HVD_TRY(auto authenticator, create_authenticator(credentials));
-    UniqueFd bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!bell) {
+    UniqueFd wakeup(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!wakeup) {
         return unavailable("eventfd", errno);
     }
-    std::unique_ptr<StoreServer> point(new StoreServer(std::move(authenticator), std::move(bell)));
-    auto service = std::make_unique<Service>(std::move(socket), point->bell_.get(), size,
-                                             std::move(job), *point->authenticator_);
-    point->thread_ = std::jthread([service = std::move(service)] { service->run(); });
-    return point;
+    std::unique_ptr<StoreServer> server(
+        new StoreServer(std::move(authenticator), std::move(wakeup)));
+    auto service = std::make_unique<Service>(std::move(socket), server->wakeup_.get(), size,
+                                             std::move(job), *server->authenticator_);
+    server->thread_ = std::jthread([service = std::move(service)] { service->run(); });
+    return server;
 }
 
 StoreServer::~StoreServer() {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(bell_.get(), &one, sizeof one);
+    [[maybe_unused]] const auto written = ::write(wakeup_.get(), &one, sizeof one);
 }
 
 }  // namespace hvd::coll::store

@@ -85,7 +85,7 @@ std::vector<std::string> GroupMember::candidates() const {
         return {options_.name};
     }
     auto names = listening_abstract_names(options_.name + "/");
-    std::erase_if(names, [this](const auto& name) { return foreign_names_.contains(name); });
+    std::erase_if(names, [this](const auto& name) { return names_of_others_.contains(name); });
     return names;
 }
 
@@ -101,10 +101,10 @@ Result<bool> GroupMember::join_at(const std::string& name) {
     socket_ = std::move(connected).value();
     HVD_TRY(const auto leader, peer_credentials(socket_.get()));
     if (leader.uid != ::geteuid()) {
-        foreign_names_.insert(name);
-        foreign_owner_ = "socket @" + name + " belongs to process " + std::to_string(leader.pid) +
-                         " of user " + std::to_string(leader.uid) + ", not of user " +
-                         std::to_string(::geteuid());
+        names_of_others_.insert(name);
+        other_owner_ = "socket @" + name + " belongs to process " + std::to_string(leader.pid) +
+                       " of user " + std::to_string(leader.uid) + ", not of user " +
+                       std::to_string(::geteuid());
         return false;
     }
     const auto leader_pidfd = open_pidfd(leader.pid);
@@ -179,8 +179,8 @@ Error GroupMember::no_leader() const {
                 " in time, or has formed a group of " + std::to_string(options_.size) +
                 " ranks already (was local rank " + std::to_string(options_.rank) +
                 " started twice?)";
-    if (!foreign_owner_.empty()) {
-        text += "; " + foreign_owner_;
+    if (!other_owner_.empty()) {
+        text += "; " + other_owner_;
     }
     return {Errc::timed_out, text.append(kMoreTime)};
 }

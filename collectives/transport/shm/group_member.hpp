@@ -35,8 +35,8 @@ private:
     Deadline answer_limit_;
     UniqueFd wakeup_;
     UniqueFd socket_;
-    std::set<std::string> foreign_names_;  // of sockets that belong to other users
-    std::string foreign_owner_;            // of one of them, for the error
+    std::set<std::string> names_of_others_;  // of sockets that belong to other users
+    std::string other_owner_;                // of one of them, for the error
     bool has_answered_ = false;
     std::optional<SharedMemory> memory_;
     std::vector<GroupPeer> peers_;  // by local rank

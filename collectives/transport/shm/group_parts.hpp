@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a local group is made of. Private to this folder.
+// The parts of a local group. Private to this folder.
 #pragma once
 
 #include "collectives/base/unique_fd.hpp"
@@ -12,7 +12,7 @@
 
 namespace hvd::coll {
 
-/// What every rank holds of every rank.
+/// A peer, as every rank holds it.
 struct GroupPeer {
     pid_t pid = 0;
     UniqueFd wakeup;  // eventfd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks of one host send each other while they form a group, one SOCK_SEQPACKET packet
+// The messages between the ranks of one host while they form a group, one SOCK_SEQPACKET packet
 // each. Private to this folder, pure.
 //
 //   member → leader                               leader → member

@@ -82,7 +82,7 @@ public:
     /// Readable once the peer's process has ended. Not for the own rank.
     [[nodiscard]] int peer_pidfd(int rank) const noexcept;
 
-    /// Readable when somebody rang for this rank; `hush` resets it.
+    /// Readable once this rank was notified; `drain` resets it.
     [[nodiscard]] int wakeup_descriptor() const noexcept;
     void drain() const noexcept;
 

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include <arpa/inet.h>
@@ -34,56 +32,6 @@ std::string describe(const std::vector<HostAddress>& addresses) {
         parts.push_back(address.interface + " " + to_string(address.ip));
     }
     return join(parts, ", ");
-}
-
-void write(ByteWriter& writer, const IpAddress& ip) {
-    writer.number(static_cast<std::uint8_t>(ip.is_v6 ? 1 : 0));
-    writer.raw(std::as_bytes(std::span(ip.bytes)));
-}
-
-IpAddress read_ip(ByteReader& reader) {
-    IpAddress ip{.is_v6 = reader.boolean()};
-    const auto bytes = reader.raw(ip.bytes.size());
-    if (!bytes.empty()) {
-        std::memcpy(ip.bytes.data(), bytes.data(), bytes.size());
-    }
-    return ip;
-}
-
-void write(ByteWriter& writer, const ListenAddress& endpoint) {
-    writer.text(endpoint.at.interface);
-    write(writer, endpoint.at.ip);
-    writer.number(static_cast<std::uint8_t>(endpoint.at.prefix));
-    writer.number(endpoint.at.speed);
-    writer.number(endpoint.port);
-}
-
-ListenAddress read_endpoint(ByteReader& reader) {
-    ListenAddress endpoint;
-    endpoint.at.interface = reader.text();
-    endpoint.at.ip = read_ip(reader);
-    endpoint.at.prefix = reader.number<std::uint8_t>();
-    endpoint.at.speed = reader.number<std::int32_t>();
-    endpoint.port = reader.number<std::uint16_t>();
-    return endpoint;
-}
-
-void write(ByteWriter& writer, const RankRecord& record) {
-    writer.text(record.host);
-    writer.number(record.pid);
-    writer.text(record.network);
-    writer.list(record.endpoints, [&](const ListenAddress& endpoint) { write(writer, endpoint); });
-    writer.text(record.home);
-}
-
-RankRecord read_record(ByteReader& reader) {
-    RankRecord record;
-    record.host = reader.text();
-    record.pid = reader.number<std::int32_t>();
-    record.network = reader.text();
-    record.endpoints = reader.list<ListenAddress>([&] { return read_endpoint(reader); });
-    record.home = reader.text();
-    return record;
 }
 
 }  // namespace
@@ -196,94 +144,6 @@ Result<PortRange> parse_port_range(std::string_view text) {
 std::string to_string(const ListenAddress& endpoint) {
     const auto ip = to_string(endpoint.at.ip);
     return (endpoint.at.ip.is_v6 ? "[" + ip + "]" : ip) + ":" + std::to_string(endpoint.port);
-}
-
-std::vector<std::byte> encode(const RankRecord& record) {
-    ByteWriter writer;
-    write(writer, record);
-    return writer.take();
-}
-
-Result<RankRecord> decode_rank_record(std::span<const std::byte> bytes) {
-    ByteReader reader(bytes);
-    auto record = read_record(reader);
-    HVD_TRY_STATUS(reader.finish("addresses of a rank"));
-    return record;
-}
-
-std::vector<std::byte> encode(std::span<const RankRecord> records) {
-    ByteWriter writer;
-    writer.list(records, [&](const RankRecord& record) { write(writer, record); });
-    return writer.take();
-}
-
-Result<std::vector<RankRecord>> decode_rank_records(std::span<const std::byte> bytes) {
-    ByteReader reader(bytes);
-    auto records = reader.list<RankRecord>([&] { return read_record(reader); });
-    HVD_TRY_STATUS(reader.finish("addresses of ranks"));
-    return records;
-}
-
-std::vector<std::byte> encode(const Ways& ways) {
-    ByteWriter writer;
-    writer.list(ways.ways, [&](const Way& way) {
-        writer.number(std::int32_t{way.scout});
-        write(writer, way.here);
-        write(writer, way.there);
-    });
-    writer.text(ways.failure);
-    return writer.take();
-}
-
-Result<Ways> decode_ways(std::span<const std::byte> bytes) {
-    ByteReader reader(bytes);
-    Ways ways;
-    ways.ways = reader.list<Way>([&] {
-        Way way{.scout = reader.number<std::int32_t>()};
-        way.here = read_ip(reader);
-        way.there = read_ip(reader);
-        return way;
-    });
-    ways.failure = reader.text();
-    HVD_TRY_STATUS(reader.finish("addresses between hosts"));
-    return ways;
-}
-
-std::vector<int> scouts_of(std::span<const RankRecord> records) {
-    std::map<std::string_view, int> lowest;
-    std::vector<int> scouts;
-    scouts.reserve(records.size());
-    for (const auto& record : records) {
-        const auto rank = static_cast<int>(scouts.size());
-        scouts.push_back(lowest.emplace(record.home, rank).first->second);
-    }
-    return scouts;
-}
-
-std::vector<ListenAddress> candidates(const RankRecord& own,
-                                      std::span<const HostAddress> own_addresses,
-                                      const RankRecord& peer) {
-    const bool same_loopback = own.network == peer.network && !own.network.empty();
-    const auto is_own = [&](const IpAddress& ip) {
-        return std::ranges::find(own_addresses, ip, &HostAddress::ip) != own_addresses.end();
-    };
-    const auto is_near = [&](const HostAddress& address) {
-        return std::ranges::any_of(own_addresses, [&](const HostAddress& mine) {
-            return mine.prefix == address.prefix &&
-                   same_network(mine.ip, address.ip, address.prefix);
-        });
-    };
-    std::vector<ListenAddress> order;
-    for (const auto& endpoint : peer.endpoints) {
-        if (same_loopback || (!is_loopback(endpoint.at.ip) && !is_own(endpoint.at.ip))) {
-            order.push_back(endpoint);
-        }
-    }
-    std::ranges::stable_sort(order, {}, [&](const ListenAddress& endpoint) {
-        return std::tuple(!is_loopback(endpoint.at.ip), !is_near(endpoint.at), -endpoint.at.speed,
-                          endpoint.at.ip.is_v6);
-    });
-    return order;
 }
 
 IpAddress to_ip(const sockaddr* address) noexcept {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The addresses of a host: which there are, which the user wants, and which of a peer's to try
-// first. All but `host_addresses` is pure.
+// The addresses of a host, and those that the user allows. All but `host_addresses` and
+// `network_identity` is pure.
 #pragma once
 
-#include "collectives/base/bytes.hpp"
 #include "collectives/base/result.hpp"
 
 #include <array>
@@ -51,12 +50,11 @@ struct HostAddress {
 /// host. Errors: unavailable.
 [[nodiscard]] Result<std::vector<HostAddress>> host_addresses();
 
-/// What only those have in common who see the same loopback interface; empty where the kernel does
-/// not tell.
+/// Equal for processes that see the same loopback interface; empty where the kernel does not tell.
 [[nodiscard]] std::string network_identity();
 
-/// What the user allows: HOROVOD_NETWORK_INTERFACES, a list of names, shell patterns of names,
-/// addresses and networks ("eth0,ib*,10.0.0.0/8"). Empty: everything.
+/// The addresses that the user allows: HOROVOD_NETWORK_INTERFACES, a list of names, shell patterns
+/// of names, addresses and networks ("eth0,ib*,10.0.0.0/8"). Empty: everything.
 struct InterfaceFilter {
     struct Network {
         IpAddress ip;
@@ -101,58 +99,7 @@ struct ListenAddress {
 /// "10.0.0.1:4711", "[fd00::1]:4711".
 [[nodiscard]] std::string to_string(const ListenAddress& endpoint);
 
-/// What a rank tells the others about itself.
-struct RankRecord {
-    std::string host;
-    std::int32_t pid = 0;
-    std::string network;  // equal where two ranks see the same loopback
-    std::vector<ListenAddress> endpoints;
-    std::string home{};  // equal where two ranks are of one host: one agent has started them
-
-    friend bool operator==(const RankRecord&, const RankRecord&) = default;
-};
-
-[[nodiscard]] std::vector<std::byte> encode(const RankRecord& record);
-/// Errors: internal for malformed bytes.
-[[nodiscard]] Result<RankRecord> decode_rank_record(std::span<const std::byte> bytes);
-
-/// Those of several ranks.
-[[nodiscard]] std::vector<std::byte> encode(std::span<const RankRecord> records);
-/// Errors: internal for malformed bytes.
-[[nodiscard]] Result<std::vector<RankRecord>> decode_rank_records(std::span<const std::byte> bytes);
-
-/// The peer's endpoints in the order in which they are worth a try: loopback where both see the
-/// same one, and nowhere else; then networks that both are in, then others; the faster first. An
-/// address that we have too (every host has the same docker0) is not the peer's: left out.
-[[nodiscard]] std::vector<ListenAddress> candidates(const RankRecord& own,
-                                                    std::span<const HostAddress> own_addresses,
-                                                    const RankRecord& peer);
-
-/// By which addresses two hosts reach each other: all pairs of their ranks use the same.
-struct Way {
-    int scout = 0;      // lowest rank of the other host
-    IpAddress here{};   // of this host
-    IpAddress there{};  // of the other one
-
-    friend bool operator==(const Way&, const Way&) = default;
-};
-
-/// What the scout of a host tells the other ranks there: the ways, or why there is none.
-struct Ways {
-    std::vector<Way> ways{};
-    std::string failure{};  // empty: none
-
-    friend bool operator==(const Ways&, const Ways&) = default;
-};
-
-[[nodiscard]] std::vector<std::byte> encode(const Ways& ways);
-/// Errors: internal for malformed bytes.
-[[nodiscard]] Result<Ways> decode_ways(std::span<const std::byte> bytes);
-
-/// By rank: the scout of its host, which is the lowest rank there.
-[[nodiscard]] std::vector<int> scouts_of(std::span<const RankRecord> records);
-
-/// As the kernel wants it. `size` is what bind and connect take.
+/// The form that bind and connect take, with `size`.
 struct SocketAddress {
     sockaddr_storage storage{};
     socklen_t size = 0;

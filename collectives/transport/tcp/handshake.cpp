@@ -13,7 +13,7 @@
 namespace hvd::coll::net {
 namespace {
 
-constexpr std::uint16_t kVersion = 2;
+constexpr std::uint16_t kVersion = 3;
 constexpr std::string_view kMagic = "HVDLINK\n";
 constexpr std::size_t kHostBytes = 64;
 constexpr std::size_t kMacBytes = crypto_auth_hmacsha256_BYTES;
@@ -21,8 +21,8 @@ constexpr std::size_t kHelloBytes = 8 + 2 + 1 + 4 + 4 + 4 + kNonceBytes + kHostB
 constexpr std::size_t kAnswerBytes = 8 + 4 + kNonceBytes + kHostBytes;
 constexpr std::size_t kProofBytes = kMacBytes;
 constexpr std::size_t kWelcomeBytes = 8;
-constexpr std::string_view kListenerLabel = "horovod link: who listens";
-constexpr std::string_view kConnectorLabel = "horovod link: who connects";
+constexpr std::string_view kListenerLabel = "horovod connection: listener";
+constexpr std::string_view kConnectorLabel = "horovod connection: connector";
 
 std::span<const std::byte> bytes_of(std::string_view text) noexcept {
     return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
@@ -43,25 +43,25 @@ std::string read_host(ByteReader& reader) {
     const auto field = reader.raw(kHostBytes);
     std::string host;
     for (const auto byte : field) {
-        const auto letter = static_cast<char>(byte);
-        if (letter == 0) {
+        const auto character = static_cast<char>(byte);
+        if (character == 0) {
             break;
         }
-        host += letter > ' ' && letter < 0x7f ? letter : '?';  // it is shown to people
+        host += character > ' ' && character < 0x7f ? character : '?';  // it is printed
     }
     return host;
 }
 
-Error stranger(std::string message) {
+Error refused(std::string message) {
     return {Errc::invalid_argument, std::move(message)};
 }
 
 }  // namespace
 
-Handshake::Handshake(const JobKey& key, RankIdentity self, const Nonce& nonce)
+Handshake::Handshake(const WorldKey& key, RankIdentity self, const Nonce& nonce)
     : key_(key), self_(std::move(self)), nonce_(nonce) {}
 
-Handshake Handshake::connecting(const JobKey& key,
+Handshake Handshake::connecting(const WorldKey& key,
                                 RankIdentity self,
                                 int to,
                                 Purpose purpose,
@@ -84,7 +84,7 @@ Handshake Handshake::connecting(const JobKey& key,
     return handshake;
 }
 
-Handshake Handshake::listening(const JobKey& key, RankIdentity self, const Nonce& nonce) {
+Handshake Handshake::listening(const WorldKey& key, RankIdentity self, const Nonce& nonce) {
     return Handshake(key, std::move(self), nonce);
 }
 
@@ -115,7 +115,7 @@ Status Handshake::feed(std::span<const std::byte> bytes) {
         const auto compared = std::min(in_.size(), kMagic.size());
         if (!std::equal(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(compared),
                         bytes_of(kMagic).begin())) {
-            return stranger("another program is at the other end");
+            return refused("another program is at the other end");
         }
     }
     if (needed() != 0 || in_.empty()) {
@@ -149,8 +149,8 @@ Status Handshake::take_hello() {
     (void)reader.raw(kNonceBytes);
     peer_.host = read_host(reader);
     if (purpose >= kPurposes || to != self_.rank || reader.failed()) {
-        return stranger("a connection for rank " + std::to_string(to) + " came to rank " +
-                        std::to_string(self_.rank));
+        return refused("a connection for rank " + std::to_string(to) + " came to rank " +
+                       std::to_string(self_.rank));
     }
     purpose_ = static_cast<Purpose>(purpose);
     ByteWriter answer;
@@ -177,7 +177,7 @@ Status Handshake::take_answer() {
     peer_.host = read_host(reader);
     const auto expected_mac = mac(kListenerLabel);
     if (crypto_verify_32(raw(reader.rest().data()), raw(expected_mac.data())) != 0) {
-        return stranger("a process that does not know the job's key is at the other end");
+        return refused("a process that does not know the world's key is at the other end");
     }
     state_ = State::answered;
     return ok();
@@ -194,7 +194,7 @@ Status Handshake::take_proof() {
     const auto proof = std::exchange(in_, {});
     const auto expected_mac = mac(kConnectorLabel);
     if (crypto_verify_32(raw(proof.data()), raw(expected_mac.data())) != 0) {
-        return stranger("a process that does not know the job's key has connected");
+        return refused("a process that does not know the world's key has connected");
     }
     const auto welcome = bytes_of(kMagic);
     out_.assign(welcome.begin(), welcome.end());
@@ -210,7 +210,7 @@ Status Handshake::take_welcome() {
 
 Handshake::Mac Handshake::mac(std::string_view label) const {
     static_assert(kMacBytes == std::tuple_size_v<Mac> &&
-                  kKeyBytes == crypto_auth_hmacsha256_KEYBYTES);
+                  kWorldKeyBytes == crypto_auth_hmacsha256_KEYBYTES);
     crypto_auth_hmacsha256_state state;
     Mac result{};
     (void)crypto_auth_hmacsha256_init(&state, raw(key_.data()), key_.size());

@@ -3,18 +3,19 @@
 // How the two ends of a connection prove to each other that they belong to the same job, before
 // anything else is read from it. A machine without I/O.
 //
-//   who connects                          who listens
+//   connecting side                       listener
 //   hello  {version, purpose, from, to, pid, nonce, host}
 //                                         answer {pid, nonce, host, MAC over hello and answer}
 //   proof  {MAC over hello and answer}
 //                                         welcome
 //
-// The MACs are HMAC-SHA256 with the job's key, each with a label of its own, so that none can be
+// The MACs are HMAC-SHA256 with the world's key, each with another label, so that none can be
 // played back to the other side; both nonces are fresh. All messages have a fixed size: nothing
-// that a stranger sends makes us allocate.
+// that an unauthenticated peer sends makes this process allocate.
 #pragma once
 
 #include "collectives/base/result.hpp"
+#include "collectives/rendezvous/world_key.hpp"
 
 #include <array>
 #include <cstddef>
@@ -26,16 +27,14 @@
 
 namespace hvd::coll::net {
 
-inline constexpr std::size_t kKeyBytes = 32;
 inline constexpr std::size_t kNonceBytes = 32;
-using JobKey = std::array<std::byte, kKeyBytes>;
 using Nonce = std::array<std::byte, kNonceBytes>;
 
-/// What a connection between two ranks is for. `probe`: to see whether it can be made.
+/// The use of a connection between two ranks. `probe`: to see whether it can be made.
 enum class Purpose : std::uint8_t { control, data, probe };
 inline constexpr int kPurposes = 3;
 
-/// Who a rank says it is. Of `host`, the first 63 bytes travel.
+/// A rank, as it introduces itself. Of `host`, the first 63 bytes travel.
 struct RankIdentity {
     int rank = 0;
     std::int32_t pid = 0;
@@ -47,25 +46,25 @@ struct RankIdentity {
 class Handshake {
 public:
     /// The end that connects, to rank `to`.
-    [[nodiscard]] static Handshake connecting(const JobKey& key,
+    [[nodiscard]] static Handshake connecting(const WorldKey& key,
                                               RankIdentity self,
                                               int to,
                                               Purpose purpose,
                                               const Nonce& nonce);
     /// The end that listens.
-    [[nodiscard]] static Handshake listening(const JobKey& key,
+    [[nodiscard]] static Handshake listening(const WorldKey& key,
                                              RankIdentity self,
                                              const Nonce& nonce);
 
-    /// What is to be sent now; empty when there is nothing.
+    /// The bytes to send now; empty when there are none.
     [[nodiscard]] std::vector<std::byte> take_output();
 
     /// How many bytes to read next, and no more: what follows the handshake is not its own. 0 when
     /// nothing is expected.
     [[nodiscard]] std::size_t needed() const noexcept;
 
-    /// Takes at most `needed()` bytes. Errors: invalid_argument for a stranger or a rank of another
-    /// job, unsupported for another version; the connection is then to be closed.
+    /// Takes at most `needed()` bytes. Errors: invalid_argument for a peer without the world's
+    /// key, unsupported for another version; the connection is then to be closed.
     [[nodiscard]] Status feed(std::span<const std::byte> bytes);
 
     /// The end that connects has seen the answer of the right peer, and holds back its proof until
@@ -82,7 +81,7 @@ private:
     enum class State { expect_hello, expect_answer, answered, expect_proof, expect_welcome, done };
     using Mac = std::array<std::byte, 32>;
 
-    Handshake(const JobKey& key, RankIdentity self, const Nonce& nonce);
+    Handshake(const WorldKey& key, RankIdentity self, const Nonce& nonce);
     [[nodiscard]] std::size_t expected() const noexcept;
     [[nodiscard]] Status take_hello();
     [[nodiscard]] Status take_answer();
@@ -90,7 +89,7 @@ private:
     [[nodiscard]] Status take_welcome();
     [[nodiscard]] Mac mac(std::string_view label) const;
 
-    JobKey key_;
+    WorldKey key_;
     RankIdentity self_;
     Nonce nonce_;
     RankIdentity peer_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernel tells about this host's interfaces.
+// This host's interfaces, as the kernel lists them.
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
 #include "collectives/transport/tcp/address.hpp"

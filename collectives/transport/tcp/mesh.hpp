@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The connections between the ranks of a world: each has one with rank 0 for control messages, and
-// one for data with every other rank with which it has exchanged some. Authenticated with a key
-// that came through the store, by addresses that were found to work.
+// one for data with every other rank with which it has exchanged some. They are authenticated with
+// the world's key, and use addresses that were found to work.
 #pragma once
 
+#include "collectives/alarm.hpp"
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/reactor.hpp"
 #include "collectives/rendezvous/store.hpp"
+#include "collectives/rendezvous/world_key.hpp"
 #include "collectives/transport/tcp/address.hpp"
 #include "collectives/transport/tcp/connection.hpp"
 #include "collectives/transport/tcp/connection_maker.hpp"
+#include "collectives/transport/tcp/data_connector.hpp"
 #include "collectives/transport/tcp/handshake.hpp"
+#include "collectives/transport/tcp/host_route.hpp"
+#include "collectives/transport/tcp/remedies.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,61 +30,38 @@ namespace hvd::coll::net {
 struct MeshOptions {
     int rank = 0;
     int size = 1;
-    std::string host;    // for messages
-    std::string prefix;  // of the keys in the store: a world's own
-    std::string home{};  // the same for the ranks of one host, another elsewhere; empty: `host`
+    std::string host;       // for messages
+    std::string prefix;     // of the keys in the store: a world's own
+    std::string host_id{};  // the same for the ranks of one host, another elsewhere; empty: `host`
+    WorldKey key{};         // proves that a connection is of this world: see share_world_key
     InterfaceFilter interfaces{};
     PortRange ports{};
-    std::chrono::milliseconds link_limit{30'000};  // for a data link that somebody waits for
+    std::chrono::milliseconds link_limit{30'000};  // for a data connection that a rank waits for
+    std::chrono::milliseconds lease{30'000};       // a host that does not answer for so long is
+                                                   // cut off; 0: never
 };
 
-/// What a connection that does not come to be ends with.
-inline constexpr const char* kRemedy =
-    "; a firewall, or see HOROVOD_NETWORK_INTERFACES and HOROVOD_PORT_RANGE";
-
-/// The same where nobody listens at any address of a rank, which did.
-inline constexpr const char* kHasLeft =
-    "; it has left or is leaving: see what it printed; if nothing, a firewall rejects connections: "
-    "see HOROVOD_NETWORK_INTERFACES and HOROVOD_PORT_RANGE";
-
-/// How this host and another one reach each other.
-struct HostRoute {
-    std::string host;    // the other
-    HostAddress here{};  // interface and address of this host
-    IpAddress there{};
-    bool is_told_here = false;  // of the two hosts this one has the lowest rank: it speaks for both
-};
-
-/// Thread: baton, but for `close_in_child`.
-class Mesh final : private ConnectionMaker::Owner {
+/// Thread: progress lock, but for `close_in_child`.
+class Mesh final {
 public:
-    /// How a data link comes to be, and what has become of it.
-    struct DataWay {
-        std::vector<ListenAddress> doors{};  // of a lower rank: where to call it
-        std::optional<IpAddress> here{};     // where a higher rank calls us; nothing: anywhere
-        std::optional<ConnectionMaker::Clock::duration> wanted_at{};
-        std::optional<Error> failure{};
-    };
-
     struct Peer {
         RankIdentity identity;
         std::string address;  // where the last connection went, "10.0.0.2:4711 (eth0)"; empty where
-                              // the peer connected to us
+                              // the peer connected to this rank
         Connection control;   // of rank 0, or with rank 0
-        Connection data;      // not open until both have wanted it
-        DataWay way;
+        Connection data;      // not open until both have requested it
     };
 
-    /// Connects every rank with rank 0; who has the higher rank connects. All ranks of two hosts
-    /// use the same addresses, which the lowest ranks there found to work. Returns once all
-    /// control links of this rank stand. Errors: timed_out (who is missing), unavailable (rank,
-    /// host, every address and why it did not work), invalid_argument (interfaces, ports).
-    [[nodiscard]] static Result<std::unique_ptr<Mesh>> meet(Store& store,
-                                                            const MeshOptions& options,
-                                                            Deadline deadline);
+    /// Connects every rank with rank 0; the higher rank connects. All ranks of two hosts use the
+    /// same addresses, which the lowest ranks there found to work. Returns once all control
+    /// connections of this rank stand. Errors: timed_out (names the missing ranks), unavailable
+    /// (rank, host, every address and why it did not work), invalid_argument (interfaces, ports).
+    [[nodiscard]] static Result<std::unique_ptr<Mesh>> connect(Store& store,
+                                                               const MeshOptions& options,
+                                                               Deadline deadline);
 
-    /// Says what is still to be said: waits up to a second for the peers' kernels to take it.
-    ~Mesh() override;
+    /// Waits up to a second for the peers' kernels to take what was sent.
+    ~Mesh();
     Mesh(const Mesh&) = delete;
     Mesh& operator=(const Mesh&) = delete;
 
@@ -92,29 +73,41 @@ public:
         return peers_.at(static_cast<std::size_t>(rank));
     }
 
-    /// Sees to it that the data link with the rank comes to be, while the reactor is dispatched:
-    /// the higher rank of the two calls, the lower one waits for that. Both must want it.
-    void request_data_connection(int rank);
+    /// Sees to it that the data connection with the rank comes to be, while the reactor is
+    /// dispatched. Both ranks must request it.
+    void request_data_connection(int rank) { data_connector_->request(rank); }
     /// Why it will not come to be. Errors: timed_out (rank, address, limit), unavailable.
-    [[nodiscard]] Status data_connection_status(int rank) const;
-    /// Nobody wants more of them: nothing listens any longer.
-    void stop_accepting();
-    /// Where ranks that may still call are heard: nowhere once all have.
+    [[nodiscard]] Status data_connection_status(int rank) const {
+        return data_connector_->status(rank);
+    }
+    /// No data connection is needed any more: nothing listens any longer.
+    void stop_accepting() { data_connector_->stop(); }
+    /// Where this rank connects to a lower rank for data.
+    [[nodiscard]] const std::vector<ListenAddress>& data_endpoints_of(int rank) const {
+        return data_connector_->endpoints_of(rank);
+    }
+    /// Where ranks may still connect: nowhere once all have.
     [[nodiscard]] const std::vector<ListenAddress>& listening_at() const noexcept {
-        return maker_->listening_at();
+        return data_connector_->listening_at();
     }
 
     /// "rank 3 (pid 812 on host node2)".
     [[nodiscard]] std::string describe(int rank) const;
 
-    /// Whether every host has as many ranks.
-    [[nodiscard]] bool is_homogeneous() const noexcept { return is_homogeneous_; }
+    /// Why the connection with the rank has ended, one of its two: that the rank has died, or that
+    /// the two hosts do not reach each other any more.
+    [[nodiscard]] Error end_of(int rank, const Connection& connection) const;
+
+    /// By rank: the leader of its host, which is the lowest rank there.
+    [[nodiscard]] const std::vector<int>& host_leaders() const noexcept { return host_leaders_; }
 
     /// To every other host.
-    [[nodiscard]] const std::vector<HostRoute>& host_routes() const noexcept { return host_ways_; }
+    [[nodiscard]] const std::vector<HostRoute>& host_routes() const noexcept {
+        return host_routes_;
+    }
 
-    /// What the links are watched by. Its descriptor is readable when one of them has news;
-    /// `dispatch` tells them.
+    /// Watches the connections. Its descriptor is readable when one of them is ready for something;
+    /// `dispatch` tells it.
     [[nodiscard]] Reactor& reactor() noexcept { return *reactor_; }
 
     /// In a forked child: gives its copies of the sockets back, so that the peers see the end of
@@ -126,33 +119,28 @@ private:
     struct Parts {
         int rank = 0;
         std::chrono::milliseconds link_limit{};
+        std::chrono::milliseconds lease{};
         std::unique_ptr<Reactor> reactor;
         std::unique_ptr<ConnectionMaker> maker;
         std::vector<Peer> peers;
+        std::vector<DataConnector::Target> targets;
         std::vector<HostRoute> host_routes;
-        bool is_homogeneous = true;
+        std::vector<int> host_leaders;
     };
     explicit Mesh(Parts parts);
 
-    // In mesh_links.cpp, with the four above.
-    [[nodiscard]] bool admits(int rank, Purpose purpose) const override;
-    void on_made(ConnectionMaker::Made made) override;
-    void on_refused(int rank, const ConnectionMaker::Refusal& refusal) override;
-    void on_accept_failed(const Error& why) override;
-    [[nodiscard]] bool on_tick() override;
-    void close_idle_listeners();
-    [[nodiscard]] bool is_awaited(int rank) const;
-    [[nodiscard]] std::chrono::milliseconds limit_with(int rank) const;
-    [[nodiscard]] Error late(int rank) const;
+    void add_data_connection(int rank, UniqueFd socket, std::string address);
+    void watch(Connection& connection);
+    void check_answers();
 
     int rank_;
-    std::chrono::milliseconds link_limit_;
+    std::chrono::milliseconds lease_;
     std::unique_ptr<Reactor> reactor_;
-    std::vector<Peer> peers_;  // by rank; the own entry has no links
-    std::vector<HostRoute> host_ways_;
-    bool is_homogeneous_;
-    std::unique_ptr<ConnectionMaker> maker_;
-    bool wants_more_ = true;
+    Alarm check_;              // while something that was sent is not acknowledged
+    std::vector<Peer> peers_;  // by rank; the own entry has no connections
+    std::vector<HostRoute> host_routes_;
+    std::vector<int> host_leaders_;
+    std::unique_ptr<DataConnector> data_connector_;
 };
 
 }  // namespace hvd::coll::net

@@ -11,7 +11,7 @@ namespace hvd::coll::net {
 /// Sockets whose copies a forked child gives back. Its memory never moves, so that the child, in
 /// which nothing may allocate and no lock may be taken, can read it at any time.
 ///
-/// Thread: baton, but for `close_all`.
+/// Thread: progress lock, but for `close_all`.
 class OpenSockets {
 public:
     /// One socket, as long as this lives.

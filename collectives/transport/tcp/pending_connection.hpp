@@ -36,7 +36,7 @@ struct Listener {
 [[nodiscard]] Result<IpAddress> own_end(int socket);
 [[nodiscard]] Result<IpAddress> far_end(int socket);
 
-/// One handshake on one socket. Thread: baton.
+/// One handshake on one socket. Thread: progress lock.
 class PendingConnection {
 public:
     PendingConnection(UniqueFd socket, Handshake handshake, Deadline limit);

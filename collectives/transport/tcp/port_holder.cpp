@@ -48,7 +48,7 @@ std::optional<std::uint32_t> parse_hex(std::string_view digits) {
                                                                         : std::nullopt;
 }
 
-/// An IPv4 address that is written as an IPv6 one ("::ffff:10.0.0.1") is what it stands for.
+/// An IPv4 address that is written as an IPv6 one ("::ffff:10.0.0.1") is an IPv4 address.
 IpAddress plain(const IpAddress& address) {
     constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     if (!address.is_v6 || !std::ranges::equal(kMapped, std::span(address.bytes).first<12>())) {

@@ -58,7 +58,7 @@ Parts alone(coll::LocalGroup& /*group*/, coll::Store& /*store*/) {
 }
 
 Parts over_tcp(coll::LocalGroup& group, coll::Store& store) {
-    auto mesh = coll::net::Mesh::meet(
+    auto mesh = coll::net::Mesh::connect(
         store, {.rank = group.rank(), .size = group.size(), .host = "testhost", .prefix = "world/"},
         Deadline::in(20s));
     if (!mesh) {

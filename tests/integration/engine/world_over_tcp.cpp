@@ -39,7 +39,7 @@ std::unique_ptr<EngineRank> start_rank(int rank,
     auto self = std::make_unique<EngineRank>();
     self->its_rank = rank;
     self->its_size = size;
-    self->mesh = value_or_throw(coll::net::Mesh::meet(
+    self->mesh = value_or_throw(coll::net::Mesh::connect(
         store, {.rank = rank, .size = size, .host = "testhost", .prefix = "world/0/"},
         Deadline::in(kLimit)));
     start_engine(*self, std::make_unique<rt::TcpChannel>(*self->mesh, size), traits);

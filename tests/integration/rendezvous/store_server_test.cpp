@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that are threads come to a real meeting point on the loopback interface.
+// Ranks that are threads join a real store server on the loopback interface.
 #include "collectives/rendezvous/tcp/store_server.hpp"
 
 #include "collectives/base/unique_fd.hpp"
+#include "collectives/rendezvous/tcp/store_client.hpp"
 #include "tests/integration/rendezvous/munge_daemon.hpp"
 
 #include <catch2/catch.hpp>
@@ -84,7 +85,7 @@ Result<std::unique_ptr<StoreClient>> visit(const ServerAddress& where,
                                            int size,
                                            const Credentials& credentials,
                                            std::chrono::milliseconds limit = 10s) {
-    return StoreClient::begin(where, "job", credentials, member(rank, size), Deadline::in(limit));
+    return StoreClient::connect(where, "job", credentials, member(rank, size), Deadline::in(limit));
 }
 
 /// Every rank leaves a value and reads everybody else's. Returns the complaints.
@@ -222,7 +223,7 @@ TEST_CASE("a rank that is there already, and one of a world of another size, are
     REQUIRE(other);
 
     CHECK(contains((*again)->membership(Deadline::in(5s)).error().message,
-                   "both told to be this rank"));
+                   "both claim to be this rank"));
     CHECK(contains((*other)->membership(Deadline::in(5s)).error().message, "there are 4 ranks"));
 }
 
@@ -268,7 +269,7 @@ TEST_CASE("a point that nobody opens is named with the reason") {
 
     REQUIRE_FALSE(me);
     CHECK(me.error().code == Errc::timed_out);
-    CHECK(contains(me.error().message, "rank 1 on host host found no meeting point"));
+    CHECK(contains(me.error().message, "rank 1 on host host found no store server"));
     CHECK(contains(me.error().message, "node7"));
     CHECK(contains(me.error().message, "Connection refused"));
 }
@@ -285,7 +286,7 @@ TEST_CASE("a point that lets one in and then says nothing is given up in time, b
     REQUIRE_FALSE(me);
     CHECK(me.error().code == Errc::timed_out);
     CAPTURE(me.error().message);
-    CHECK(contains(me.error().message, "rank 1 on host host found no meeting point"));
+    CHECK(contains(me.error().message, "rank 1 on host host found no store server"));
     CHECK(contains(me.error().message, "node7"));
     CHECK(contains(me.error().message, std::to_string(silent->port)));
     CHECK(Deadline::Clock::now() - start < 10s);

@@ -47,7 +47,7 @@ struct Rank {
 
     Rank(const test::TempDir& folder, int rank, int size, std::chrono::milliseconds limit = kLimit)
         : store(folder.path()) {
-        auto met = Mesh::meet(
+        auto met = Mesh::connect(
             store,
             {.rank = rank, .size = size, .host = "node", .prefix = "w/", .link_limit = limit},
             Deadline::in(kLimit));
@@ -172,8 +172,9 @@ TEST_CASE("of a pair that wants its link at the same time, from both sides, one 
             std::filesystem::create_directories(place);
             const int before = count_sockets();
             FileStore store(place);
-            auto met = Mesh::meet(store, {.rank = rank, .size = 2, .host = "node", .prefix = "w/"},
-                                  Deadline::in(kLimit));
+            auto met =
+                Mesh::connect(store, {.rank = rank, .size = 2, .host = "node", .prefix = "w/"},
+                              Deadline::in(kLimit));
             require(met.has_value(), met ? "" : met.error().message);
             tcp::Multiplexer multiplexer(**met);
             tcp::TcpEndpoint endpoint(multiplexer, world_of({.rank = rank, .size = 2}));
@@ -238,7 +239,7 @@ TEST_CASE("a peer that never answers, or never calls, is given up at the limit, 
 
     const auto ends = run_ranks(3, [&](int rank) {
         Rank self(folder, rank, 3, 100ms);  // whose tenfold holds for who may only be late
-        const auto at = self.mesh->peer(1).way.doors;
+        const auto at = self.mesh->data_endpoints_of(1);
         if (rank == 1) {
             self.tell("has met");  // and dispatches no more
             self.await("given up 0");
@@ -330,18 +331,18 @@ TEST_CASE(
     CHECK(test::failures(ends) == "");
 }
 
-TEST_CASE("strangers at a listener cost few descriptors, and nobody a link") {
+TEST_CASE("other processes at a listener cost few descriptors, and no rank a connection") {
     const test::TempDir folder;
 
     const auto ends = run_ranks(2, [&](int rank) {
         Rank self(folder, rank, 2);
-        std::vector<UniqueFd> strangers;
+        std::vector<UniqueFd> others;
         if (rank == 1) {
-            const auto door = self.mesh->peer(0).way.doors.front();
+            const auto endpoint = self.mesh->data_endpoints_of(0).front();
             for (int count = 0; count < 500; ++count) {
-                strangers.push_back(connected(door));
+                others.push_back(connected(endpoint));
                 const auto word = count % 2 == 0 ? "HVDLINK\n" : "GET / HTTP/1.1\r\n\r\n";
-                (void)::send(strangers.back().get(), word, std::strlen(word), MSG_NOSIGNAL);
+                (void)::send(others.back().get(), word, std::strlen(word), MSG_NOSIGNAL);
             }
             self.tell("here");
         } else {
@@ -349,7 +350,7 @@ TEST_CASE("strangers at a listener cost few descriptors, and nobody a link") {
             const int before = count_sockets();
             while (self.mesh->reactor().wait(Deadline::in(100ms))) {
                 self.mesh->reactor().dispatch();
-                require(count_sockets() - before < 100, "too many strangers");
+                require(count_sockets() - before < 100, "too many sockets");
                 if (self.mesh->peer(1).data.is_open()) {
                     break;
                 }

@@ -4,12 +4,13 @@
 #include "collectives/transport/tcp/mesh.hpp"
 
 #include "collectives/rendezvous/memory_store.hpp"
+#include "collectives/transport/tcp/gather.hpp"
 #include "collectives/transport/tcp/pending_connection.hpp"
+#include "collectives/transport/tcp/rank_record.hpp"
 #include "tests/support/proc_group.hpp"
 
 #include <catch2/catch.hpp>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -36,7 +37,7 @@ MeshOptions options_of(int rank, int size) {
 Result<std::unique_ptr<Mesh>> meet(Store& store,
                                    const MeshOptions& options,
                                    Deadline deadline = Deadline::in(kLimit)) {
-    return Mesh::meet(store, options, deadline);
+    return Mesh::connect(store, options, deadline);
 }
 
 void require(bool holds, const std::string& what) {
@@ -51,14 +52,9 @@ RankRecord record_of(Store& store, int rank) {
     return decode_rank_record(*bytes).value();
 }
 
-void put_key(Store& store) {
-    require(store.put("w/key", std::vector<std::byte>(kKeyBytes)).has_value(), "put");
-}
-
-/// The words of a rank 0 that is none, in a world of two.
+/// The records that rank 0 of a world of two would put, without a rank 0.
 void put_rank_0(Store& store, const RankRecord& record) {
-    const std::array both{record, RankRecord{}};
-    put_key(store);
+    const std::vector both{record, RankRecord{}};
     require(store.put("w/rank/0", encode(record)).has_value(), "put");
     require(store.put("w/ranks/0", encode(both)).has_value(), "put");
 }
@@ -220,23 +216,46 @@ TEST_CASE(
     CHECK(failed == "");
 }
 
-TEST_CASE("a world is homogeneous where every host has as many ranks") {
+TEST_CASE("the lowest rank of each host leads it") {
     struct World {
-        std::vector<std::string> homes;  // of the ranks
-        bool is_homogeneous;
+        std::vector<std::string> hosts;  // of the ranks
+        std::vector<int> leaders;
     };
-    const auto world = GENERATE(World{{"a", "a", "a"}, true}, World{{"a", "b", "a", "b"}, true},
-                                World{{"a", "a", "b"}, false});
-    CAPTURE(world.homes);
+    const auto world =
+        GENERATE(World{{"a", "a", "a"}, {0, 0, 0}}, World{{"a", "b", "a", "b"}, {0, 1, 0, 1}},
+                 World{{"a", "a", "b"}, {0, 0, 2}});
+    CAPTURE(world.hosts);
     MemoryStore store;
-    const auto size = static_cast<int>(world.homes.size());
+    const auto size = static_cast<int>(world.hosts.size());
 
     const auto failed = run_thread_ranks(size, [&](int rank) {
         auto options = options_of(rank, size);
-        options.home = world.homes[static_cast<std::size_t>(rank)];
+        options.host_id = world.hosts[static_cast<std::size_t>(rank)];
         const auto mesh = meet(store, options);
         require(mesh.has_value(), mesh ? "" : mesh.error().message);
-        require((*mesh)->is_homogeneous() == world.is_homogeneous, "is not told");
+        require((*mesh)->host_leaders() == world.leaders, "other leaders");
+        return 0;
+    });
+
+    CHECK(failed == "");
+}
+
+TEST_CASE("all ranks gather a byte of each over the control connections") {
+    const int size = GENERATE(2, 5);
+    MemoryStore store;
+
+    const auto failed = run_thread_ranks(size, [&](int rank) {
+        const auto mesh = meet(store, options_of(rank, size));
+        require(mesh.has_value(), mesh ? "" : mesh.error().message);
+        for (int round = 0; round < 3; ++round) {
+            const auto all =
+                gather_bytes(**mesh, std::byte(10 * round + rank), Deadline::in(kLimit));
+            require(all.has_value(), all ? "" : all.error().message);
+            for (int peer = 0; peer < size; ++peer) {
+                require(all->at(static_cast<std::size_t>(peer)) == std::byte(10 * round + peer),
+                        "another byte");
+            }
+        }
         return 0;
     });
 
@@ -268,7 +287,7 @@ TEST_CASE("garbage, silence and half a handshake at a listening socket harm nobo
     CHECK(failed == "");
 }
 
-TEST_CASE("who has another key is refused, by name and address") {
+TEST_CASE("a rank with another key is refused, by name and address") {
     MemoryStore ours;
     MemoryStore theirs;
 
@@ -288,8 +307,10 @@ TEST_CASE("who has another key is refused, by name and address") {
                              .host = "elsewhere", .pid = 77, .network = {}, .endpoints = {}}))
                     .has_value(),
                 "put");
-        const auto mesh = meet(theirs, options_of(1, 2));
-        require(!mesh.has_value(), "a stranger got in");
+        auto options = options_of(1, 2);
+        options.key.fill(std::byte{1});
+        const auto mesh = meet(theirs, options);
+        require(!mesh.has_value(), "it was accepted");
         require(mesh.error().message.find("rank 0 (pid ") == 0, mesh.error().message);
         require(mesh.error().message.find(to_string(loopback_of(lure)) + " (lo): ") !=
                     std::string::npos,
@@ -306,7 +327,6 @@ TEST_CASE("an address at which nobody listens is named with the reason") {
     // The own network's name, so that loopback counts.
     const auto failed = run_thread_ranks(2, [&](int rank) {
         if (rank == 0) {
-            put_key(store);  // the same again is no harm; rank 1 waits for it before it says more
             put_rank_0(store, {.host = "node0",
                                .pid = 12,
                                .network = record_of(store, 1).network,
@@ -331,7 +351,6 @@ TEST_CASE("a peer that lets one in and then says nothing is given up in time, by
     const auto silent = listen_at(lo, {}, 0).value();  // the kernel accepts; nobody answers
     const auto failed = run_thread_ranks(2, [&](int rank) {
         if (rank == 0) {
-            put_key(store);  // the same again is no harm; rank 1 waits for it before it says more
             put_rank_0(store, {.host = "node0",
                                .pid = 12,
                                .network = record_of(store, 1).network,
@@ -393,9 +412,10 @@ TEST_CASE("the addresses of more ranks than one list holds reach everybody") {
         require(mesh.has_value(), mesh ? "" : mesh.error().message);
         for (const int peer : {0, 63, 64, 65}) {
             if (peer < rank) {
-                const auto& doors = (*mesh)->peer(peer).way.doors;
-                require(doors.size() == 1 && doors[0] == loopback_of(record_of(store, peer)),
-                        "door");
+                const auto& endpoints = (*mesh)->data_endpoints_of(peer);
+                require(
+                    endpoints.size() == 1 && endpoints[0] == loopback_of(record_of(store, peer)),
+                    "endpoints");
             }
         }
         return 0;

@@ -11,8 +11,10 @@
 
 #include <catch2/catch.hpp>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -99,7 +101,131 @@ void make_data_links(Mesh& mesh) {
     }
 }
 
+Result<std::unique_ptr<Mesh>> connect_pair(FileStore& store, int rank, std::chrono::seconds lease) {
+    return Mesh::connect(store,
+                         {.rank = rank,
+                          .size = 2,
+                          .host = "h" + std::to_string(rank),
+                          .prefix = "w/",
+                          .lease = lease},
+                         Deadline::in(20s));
+}
+
+/// What comes by the cable is lost from now on.
+void cut() {
+    run("nft -f - <<'END'\ntable inet cut { chain in { type filter hook input priority 0; "
+        "iifname \"cable\" drop; }; }\nEND");
+}
+
+void mend() {
+    run("nft delete table inet cut");
+}
+
+/// Dispatches the mesh's reactor until the condition holds.
+template <class Condition>
+void dispatch_until(Mesh& mesh, std::chrono::seconds limit, Condition condition) {
+    const auto deadline = Deadline::in(limit);
+    while (!condition()) {
+        require(!deadline.has_passed(), "it did not happen in time");
+        (void)mesh.reactor().wait(Deadline::in(50ms));
+        mesh.reactor().dispatch();
+    }
+}
+
+/// Moves what can be moved now.
+std::size_t send_some(Connection& connection) {
+    static std::array<std::byte, 1 << 16> bytes{};
+    const iovec part{bytes.data(), bytes.size()};
+    return connection.send({&part, 1});
+}
+std::size_t recv_some(Connection& connection) {
+    static std::array<std::byte, 1 << 16> bytes{};
+    const iovec part{bytes.data(), bytes.size()};
+    return connection.recv({&part, 1});
+}
+
 }  // namespace
+
+TEST_CASE("a cut between hosts is seen by both within the lease, whether they send or not") {
+    if (::geteuid() != 0) {
+        test::skip("network namespaces need root");
+    }
+    const test::TempDir folder;
+
+    const auto ends = test::run_ranks(2, [&](int rank) {
+        FileStore store(folder.path());
+        become_host(rank, store);
+        const auto met = connect_pair(store, rank, 2s);
+        require(met.has_value(), met ? "" : met.error().message);
+        auto& mesh = **met;
+        auto& peer = mesh.peer(1 - rank);
+        make_data_links(mesh);
+        cut();
+        tell(store, "cut" + std::to_string(rank), "cut");
+        (void)wait_for(store, "cut" + std::to_string(1 - rank));
+        if (rank == 0) {
+            (void)send_some(peer.data);  // of rank 1 nothing is on its way
+        }
+        dispatch_until(mesh, 8s, [&] {
+            (void)recv_some(peer.control);
+            (void)recv_some(peer.data);
+            return peer.control.is_closed() && peer.data.is_closed();
+        });
+        for (const auto* connection : {&peer.control, &peer.data}) {
+            const auto text = mesh.end_of(1 - rank, *connection).message;
+            const std::string own = rank == 0 ? "h0 (10.99.0.1)" : "h1 (10.99.0.2)";
+            const std::string other = rank == 0 ? "h1 (10.99.0.2)" : "h0 (10.99.0.1)";
+            require(text.starts_with("hosts " + own + " and " + other +
+                                     " do not reach each other any more"),
+                    text);
+        }
+        return 0;
+    });
+
+    CHECK(test::failures(ends) == "");
+}
+
+TEST_CASE("neither a short cut nor a peer that reads nothing ends a connection") {
+    if (::geteuid() != 0) {
+        test::skip("network namespaces need root");
+    }
+    const test::TempDir folder;
+
+    const auto ends = test::run_ranks(2, [&](int rank) {
+        FileStore store(folder.path());
+        become_host(rank, store);
+        const auto met = connect_pair(store, rank, 2s);
+        require(met.has_value(), met ? "" : met.error().message);
+        auto& mesh = **met;
+        auto& peer = mesh.peer(1 - rank);
+        make_data_links(mesh);
+        const auto began = Deadline::Clock::now();
+        constexpr std::size_t kBytes = 64 << 20;
+        std::size_t moved = 0;
+        if (rank == 1) {
+            std::this_thread::sleep_for(1s);
+            cut();
+            std::this_thread::sleep_for(700ms);
+            mend();
+            std::this_thread::sleep_for(5s);  // longer than two leases: the sender has no room
+        }
+        dispatch_until(mesh, 30s, [&] {
+            for (std::size_t step = 1; step != 0 && moved < kBytes; moved += step) {
+                step = rank == 0 ? send_some(peer.data) : recv_some(peer.data);
+            }
+            (void)recv_some(peer.control);
+            const auto& connection = peer.data.is_closed() ? peer.data : peer.control;
+            require(!connection.is_closed(), mesh.end_of(1 - rank, connection).message);
+            return moved >= kBytes;
+        });
+        require(Deadline::Clock::now() - began > 5s, "rank 0 had room for everything");
+        tell(store, "done" + std::to_string(rank), "done");
+        (void)wait_for(store, "done" + std::to_string(1 - rank));
+        return 0;
+    });
+
+    CHECK(test::failures(ends) == "");
+}
 
 TEST_CASE("between hosts the cable is found, whatever else there is") {
     if (::geteuid() != 0) {
@@ -110,7 +236,7 @@ TEST_CASE("between hosts the cable is found, whatever else there is") {
     const auto ends = test::run_ranks(2, [&](int rank) {
         FileStore store(folder.path());
         become_host(rank, store);
-        auto mesh = Mesh::meet(
+        auto mesh = Mesh::connect(
             store, {.rank = rank, .size = 2, .host = "h" + std::to_string(rank), .prefix = "w/"},
             Deadline::in(20s));
         require(mesh.has_value(), mesh ? "" : mesh.error().message);
@@ -162,13 +288,13 @@ TEST_CASE("one address for each pair of hosts is found within a second beside de
             (void)wait_for(store, "ready" + std::to_string(other));
         }
         const auto began = Deadline::Clock::now();
-        auto mesh = Mesh::meet(store,
-                               {.rank = rank,
-                                .size = 5,
-                                .host = "h" + std::to_string(host),
-                                .prefix = "w/",
-                                .home = "agent" + std::to_string(host)},
-                               Deadline::in(20s));
+        auto mesh = Mesh::connect(store,
+                                  {.rank = rank,
+                                   .size = 5,
+                                   .host = "h" + std::to_string(host),
+                                   .prefix = "w/",
+                                   .host_id = "agent" + std::to_string(host)},
+                                  Deadline::in(20s));
         require(mesh.has_value(), mesh ? "" : mesh.error().message);
         require(Deadline::Clock::now() - began < 1s, "it took too long");
         make_data_links(**mesh);
@@ -205,13 +331,13 @@ TEST_CASE("where no address of a host answers, all its ranks say which were trie
         } else {
             enter_host(host, store);
         }
-        auto mesh = Mesh::meet(store,
-                               {.rank = rank,
-                                .size = 3,
-                                .host = "h" + std::to_string(host),
-                                .prefix = "w/",
-                                .home = "agent" + std::to_string(host)},
-                               Deadline::in(3s));
+        auto mesh = Mesh::connect(store,
+                                  {.rank = rank,
+                                   .size = 3,
+                                   .host = "h" + std::to_string(host),
+                                   .prefix = "w/",
+                                   .host_id = "agent" + std::to_string(host)},
+                                  Deadline::in(3s));
         require(!mesh.has_value(), "it was reached?");
         const auto& message = mesh.error().message;
         if (rank > 0) {

@@ -4,6 +4,7 @@
 #include "collectives/rendezvous/memory_store.hpp"
 #include "collectives/transport/tcp/mesh.hpp"
 #include "collectives/transport/tcp/pending_connection.hpp"
+#include "collectives/transport/tcp/rank_record.hpp"
 #include "tests/support/proc_group.hpp"
 
 #include <catch2/catch.hpp>
@@ -25,7 +26,7 @@ MeshOptions options_of(int rank, int size) {
 }
 
 Result<std::unique_ptr<Mesh>> meet(Store& store, const MeshOptions& options) {
-    return Mesh::meet(store, options, Deadline::in(kLimit));
+    return Mesh::connect(store, options, Deadline::in(kLimit));
 }
 
 void require(bool holds, const std::string& what) {

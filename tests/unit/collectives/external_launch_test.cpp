@@ -131,14 +131,14 @@ TEST_CASE("the variables of each launcher are read") {
                          .local_rank = 1,
                          .local_size = 4,
                          .job = "ompi:1888026625",
-                         .mark = "PMIX_NAMESPACE=1888026625"});
+                         .job_entry = "PMIX_NAMESPACE=1888026625"});
     CHECK(decode_external_launch(hydra()).value() == ExternalLaunch{.launcher = Launcher::pmi,
                                                                     .rank = 0,
                                                                     .size = 2,
                                                                     .local_rank = 0,
                                                                     .local_size = 2,
                                                                     .job = "pmi:",
-                                                                    .mark = "PMI_RANK="});
+                                                                    .job_entry = "PMI_RANK="});
     CHECK(decode_external_launch(torchrun()).value() ==
           ExternalLaunch{.launcher = Launcher::torchrun,
                          .rank = 3,
@@ -147,21 +147,22 @@ TEST_CASE("the variables of each launcher are read") {
                          .local_size = 2,
                          .node = 1,
                          .job = "torchrun:none/0/29500",
-                         .mark = "TORCHELASTIC_RUN_ID=none"});
-    CHECK(decode_external_launch(flux()).value() == ExternalLaunch{.launcher = Launcher::flux,
-                                                                   .rank = 2,
-                                                                   .size = 4,
-                                                                   .local_rank = 2,
-                                                                   .local_size = 4,
-                                                                   .job = "flux:f2zDzQfh",
-                                                                   .mark = "FLUX_JOB_ID=f2zDzQfh"});
+                         .job_entry = "TORCHELASTIC_RUN_ID=none"});
+    CHECK(decode_external_launch(flux()).value() ==
+          ExternalLaunch{.launcher = Launcher::flux,
+                         .rank = 2,
+                         .size = 4,
+                         .local_rank = 2,
+                         .local_size = 4,
+                         .job = "flux:f2zDzQfh",
+                         .job_entry = "FLUX_JOB_ID=f2zDzQfh"});
     CHECK(decode_external_launch(jsrun()).value() == ExternalLaunch{.launcher = Launcher::jsrun,
                                                                     .rank = 5,
                                                                     .size = 12,
                                                                     .local_rank = 5,
                                                                     .local_size = 6,
                                                                     .job = "jsrun:1234",
-                                                                    .mark = "LSB_JOBID=1234"});
+                                                                    .job_entry = "LSB_JOBID=1234"});
     CHECK(decode_external_launch(slurm()).value() == ExternalLaunch{.launcher = Launcher::slurm,
                                                                     .rank = 9,
                                                                     .size = 10,
@@ -169,7 +170,7 @@ TEST_CASE("the variables of each launcher are read") {
                                                                     .local_size = 2,
                                                                     .node = 2,
                                                                     .job = "slurm:7/0",
-                                                                    .mark = "SLURM_PROCID="});
+                                                                    .job_entry = "SLURM_PROCID="});
 }
 
 TEST_CASE("of several launchers the innermost counts") {
@@ -224,7 +225,7 @@ TEST_CASE("PMIx without another launcher's variables is a launcher that keeps th
                          .rank = 1,
                          .size = 0,
                          .job = "pmix:prterun-h1-7@1",
-                         .mark = "PMIX_NAMESPACE=prterun-h1-7@1"});
+                         .job_entry = "PMIX_NAMESPACE=prterun-h1-7@1"});
     CHECK(launcher_of(inside(slurm(), task)) == Launcher::pmix);
     CHECK(contains(refusal_of(without(task, "PMIX_NAMESPACE")), "PMIX_NAMESPACE is not set"));
 

@@ -27,6 +27,17 @@ TEST_CASE("what the launcher encodes, the rank decodes") {
     CHECK(*decoded == example());
 }
 
+TEST_CASE("another lease than the default is told to the ranks") {
+    auto contract = example();
+    CHECK_FALSE(encode(contract).contains(std::string(kEnvLease)));
+
+    contract.lease = std::chrono::seconds(90);
+    const auto decoded = decode_launch_contract(encode(contract));
+
+    REQUIRE(decoded.has_value());
+    CHECK(*decoded == contract);
+}
+
 TEST_CASE("the contract is found among other variables") {
     auto environment = encode(example());
     environment["PATH"] = "/bin";

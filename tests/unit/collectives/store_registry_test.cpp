@@ -53,16 +53,16 @@ std::string refusal(const std::vector<Registry::AddressedReply>& replies) {
 }  // namespace
 
 TEST_CASE("the membership is called once all ranks have come") {
-    Registry book(3);
+    Registry registry(3);
 
-    CHECK(book.on(7, member(2)).empty());
-    CHECK(book.on(7, Get{.request = 1, .key = std::string(kMembershipKey)}).empty());
-    CHECK(book.absent() == "0-1");
-    CHECK(book.on(8, member(0)).empty());
-    const auto replies = book.on(9, member(1));
+    CHECK(registry.on(7, member(2)).empty());
+    CHECK(registry.on(7, Get{.request = 1, .key = std::string(kMembershipKey)}).empty());
+    CHECK(registry.absent() == "0-1");
+    CHECK(registry.on(8, member(0)).empty());
+    const auto replies = registry.on(9, member(1));
 
-    CHECK(book.is_complete());
-    CHECK(book.absent().empty());
+    CHECK(registry.is_complete());
+    CHECK(registry.absent().empty());
     const std::vector<Member> all{member(0), member(1), member(2)};
     CHECK(replies == std::vector<Registry::AddressedReply>{
                          {7, Value{.request = 1, .bytes = encode_membership(all)}}});
@@ -70,61 +70,61 @@ TEST_CASE("the membership is called once all ranks have come") {
 }
 
 TEST_CASE("what is put is for everybody, also for who has asked before") {
-    Registry book(3);
-    (void)book.on(1, member(0));
-    (void)book.on(2, member(1));
+    Registry registry(3);
+    (void)registry.on(1, member(0));
+    (void)registry.on(2, member(1));
 
-    CHECK(book.on(2, Get{.request = 5, .key = "a"}).empty());
-    CHECK(book.on(1, Put{.request = 1, .key = "a", .value = bytes("x")}) ==
+    CHECK(registry.on(2, Get{.request = 5, .key = "a"}).empty());
+    CHECK(registry.on(1, Put{.request = 1, .key = "a", .value = bytes("x")}) ==
           std::vector<Registry::AddressedReply>{{2, Value{.request = 5, .bytes = bytes("x")}},
                                                 {1, Value{.request = 1}}});
-    CHECK(book.on(1, Get{.request = 2, .key = "a"}) ==
+    CHECK(registry.on(1, Get{.request = 2, .key = "a"}) ==
           std::vector<Registry::AddressedReply>{{1, Value{.request = 2, .bytes = bytes("x")}}});
-    CHECK(book.on(2, Put{.request = 6, .key = "a", .value = bytes("x")}).size() == 1);
-    CHECK(refusal(book.on(2, Put{.request = 7, .key = "a", .value = bytes("y")})) ==
+    CHECK(registry.on(2, Put{.request = 6, .key = "a", .value = bytes("x")}).size() == 1);
+    CHECK(refusal(registry.on(2, Put{.request = 7, .key = "a", .value = bytes("y")})) ==
           "\"a\" already has another value");
 }
 
 TEST_CASE("who has left gets no replies") {
-    Registry book(2);
-    (void)book.on(1, member(0, 2));
-    (void)book.on(2, member(1, 2));
-    (void)book.on(2, Get{.request = 5, .key = "a"});
+    Registry registry(2);
+    (void)registry.on(1, member(0, 2));
+    (void)registry.on(2, member(1, 2));
+    (void)registry.on(2, Get{.request = 5, .key = "a"});
 
-    book.on_leave(2);
+    registry.on_leave(2);
 
-    CHECK_FALSE(book.has_joined(2));
-    CHECK(book.on(1, Put{.request = 1, .key = "a"}).size() == 1);
+    CHECK_FALSE(registry.has_joined(2));
+    CHECK(registry.on(1, Put{.request = 1, .key = "a"}).size() == 1);
 }
 
-TEST_CASE("who does not belong to the world is told why") {
-    Registry book(3);
-    (void)book.on(1, member(1));
+TEST_CASE("a rank that does not belong to the world is told why") {
+    Registry registry(3);
+    (void)registry.on(1, member(1));
 
-    CHECK(refusal(book.on(2, member(1))) ==
-          "rank 1 (pid 101 on host node1) and rank 1 (pid 101 on host node1) are both told to be "
-          "this rank; HOROVOD_LAUNCHER names the launcher that counts");
-    CHECK(refusal(book.on(2, member(2, 4))) ==
-          "rank 2 (pid 102 on host node2) was told that there are 4 ranks, and who keeps the "
-          "meeting point 3");
-    CHECK(refusal(book.on(2, member(3))) == "there is no rank 3 of 3");
-    CHECK(refusal(book.on(2, member(-1))) == "there is no rank -1 of 3");
-    CHECK(refusal(book.on(2, Get{.request = 1, .key = "a"})) == "who is there?");
+    CHECK(refusal(registry.on(2, member(1))) ==
+          "rank 1 (pid 101 on host node1) and rank 1 (pid 101 on host node1) both claim to be this "
+          "rank; HOROVOD_LAUNCHER names the launcher that counts");
+    CHECK(refusal(registry.on(2, member(2, 4))) ==
+          "rank 2 (pid 102 on host node2) was told that there are 4 ranks, and the rank "
+          "that serves the store 3");
+    CHECK(refusal(registry.on(2, member(3))) == "there is no rank 3 of 3");
+    CHECK(refusal(registry.on(2, member(-1))) == "there is no rank -1 of 3");
+    CHECK(refusal(registry.on(2, Get{.request = 1, .key = "a"})) == "the first request must introduce a rank");
 }
 
 TEST_CASE("the missing ranks can be asked for") {
-    Registry book(5);
-    (void)book.on(1, member(1, 5));
+    Registry registry(5);
+    (void)registry.on(1, member(1, 5));
 
-    CHECK(book.on(1, Absent{.request = 9}) ==
+    CHECK(registry.on(1, Absent{.request = 9}) ==
           std::vector<Registry::AddressedReply>{{1, Value{.request = 9, .bytes = bytes("0,2-4")}}});
 }
 
 TEST_CASE("when the point closes early, those who came are told who did not") {
-    Registry book(3);
-    (void)book.on(1, member(1));
+    Registry registry(3);
+    (void)registry.on(1, member(1));
 
-    const auto replies = book.farewell();
+    const auto replies = registry.closing_replies();
 
     CHECK(contains(refusal(replies), "these ranks have not come: 0,2"));
     CHECK(std::get<Failed>(replies[0].reply).code == hvd::Errc::timed_out);

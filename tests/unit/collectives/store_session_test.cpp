@@ -44,18 +44,18 @@ Status talk(Session& member, Session& host) {
 }
 
 struct Pair {
-    std::unique_ptr<Authenticator> guest_prover;
-    std::unique_ptr<Authenticator> host_prover;
+    std::unique_ptr<Authenticator> client_authenticator;
+    std::unique_ptr<Authenticator> server_authenticator;
     Session member;
     Session host;
 
     Pair(std::unique_ptr<Authenticator> comes,
          std::unique_ptr<Authenticator> keeps,
          std::string job = "job")
-        : guest_prover(std::move(comes)),
-          host_prover(std::move(keeps)),
-          member(Session::Side::comes, *guest_prover, std::move(job)),
-          host(Session::Side::keeps, *host_prover, "job") {}
+        : client_authenticator(std::move(comes)),
+          server_authenticator(std::move(keeps)),
+          member(Session::Side::client, *client_authenticator, std::move(job)),
+          host(Session::Side::server, *server_authenticator, "job") {}
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/transport/tcp/address.hpp"
+#include "collectives/transport/tcp/rank_record.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -127,7 +127,7 @@ TEST_CASE("what a rank publishes survives the store, and malformed bytes are ref
         .pid = 42,
         .network = "boot/1",
         .endpoints = {{at("eth0", "10.0.0.2", 24, 100), 7005}, {at("ib0", "fd00::2", 64), 7006}},
-        .home = "agent"};
+        .host_id = "agent"};
     const auto bytes = encode(record);
 
     CHECK(*decode_rank_record(bytes) == record);
@@ -139,28 +139,28 @@ TEST_CASE("what a rank publishes survives the store, and malformed bytes are ref
     }
 }
 
-TEST_CASE("what a scout tells survives the store, and malformed bytes are refused") {
-    const Ways ways{
-        .ways = {{.scout = 0, .here = *parse_ip("10.0.0.1"), .there = *parse_ip("10.0.0.2")},
-                 {.scout = 8, .here = *parse_ip("fd00::1"), .there = *parse_ip("fd00::8")}},
+TEST_CASE("what a leader tells survives the store, and malformed bytes are refused") {
+    const Routes routes{
+        .routes = {{.leader = 0, .here = *parse_ip("10.0.0.1"), .there = *parse_ip("10.0.0.2")},
+                   {.leader = 8, .here = *parse_ip("fd00::1"), .there = *parse_ip("fd00::8")}},
         .failure = "why"};
-    const auto bytes = encode(ways);
+    const auto bytes = encode(routes);
 
-    CHECK(*decode_ways(bytes) == ways);
+    CHECK(*decode_routes(bytes) == routes);
     for (std::size_t size = 0; size < bytes.size(); ++size) {
-        CHECK_FALSE(decode_ways(std::span(bytes).first(size)));
+        CHECK_FALSE(decode_routes(std::span(bytes).first(size)));
     }
 }
 
-TEST_CASE("the scout of a host is the lowest rank there, however ranks are spread") {
+TEST_CASE("the leader of a host is the lowest rank there, however ranks are spread") {
     std::vector<RankRecord> records(5);
-    records[0].home = "b";
-    records[1].home = "a";
-    records[2].home = "b";
-    records[3].home = "c";
-    records[4].home = "a";
+    records[0].host_id = "b";
+    records[1].host_id = "a";
+    records[2].host_id = "b";
+    records[3].host_id = "c";
+    records[4].host_id = "a";
 
-    CHECK(scouts_of(records) == std::vector<int>{0, 1, 0, 3, 1});
+    CHECK(leaders_of(records) == std::vector<int>{0, 1, 0, 3, 1});
 }
 
 TEST_CASE("an address comes back from the kernel's form") {

@@ -9,8 +9,8 @@
 namespace hvd::coll::net {
 namespace {
 
-JobKey key_of(int seed) {
-    JobKey key{};
+WorldKey key_of(int seed) {
+    WorldKey key{};
     key.fill(static_cast<std::byte>(seed));
     return key;
 }

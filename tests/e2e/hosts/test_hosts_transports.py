@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared memory within each host and connections between them, in one world; and cuts."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+PASSED_ON = ("PYTHONPATH", "HOROVOD_LIBRARY")  # of development builds
+
+SHARES = """
+from horovod.common.basics import HorovodBasics
+from horovod.common.operations import barrier
+
+basics = HorovodBasics()
+basics.init()
+barrier("first")
+mapped = "memfd:horovod" in open("/proc/self/maps").read()
+print("shares" if mapped else "connects", flush=True)
+"""
+
+# The cut comes once both are ready, and before they exchange anything else.
+CUT = """
+import time
+from horovod.common.basics import HorovodBasics
+from horovod.common.operations import barrier
+
+basics = HorovodBasics()
+basics.init()
+barrier("first")
+print("ready", flush=True)
+time.sleep(2)
+start = time.monotonic()
+try:
+    barrier("second")
+except Exception as error:
+    print("lost", round(time.monotonic() - start), error, flush=True)
+    raise SystemExit(5)
+print("done", flush=True)
+"""
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ} | more
+
+
+def words(job) -> list[str]:
+    """What each rank printed, in the order of the ranks."""
+    return [line.split(":", 1)[1] for line in sorted(job.lines)]
+
+
+@pytest.mark.parametrize(
+    ("operations", "word"), [("gloo", "shares"), ("tcp", "connects")]
+)
+def test_ranks_of_a_host_share_memory_beside_the_connections(cluster, operations, word):
+    hosts = cluster(2)
+    hosts.head.path("/root/ranks.py").write_text(SHARES)
+
+    job = hosts.run(
+        *("-np", 4, "-H", "h1:2,h2:2", sys.executable, "/root/ranks.py"),
+        env=environment(HOROVOD_CPU_OPERATIONS=operations),
+    )
+
+    assert job.code == 0, job
+    assert words(job) == [word] * 4
+
+
+def test_a_host_whose_ranks_cannot_share_memory_uses_connections(cluster):
+    hosts = cluster(2)
+    hosts.head.path("/root/ranks.py").write_text(SHARES)
+    # In a pid namespace of its own rank 3 cannot see local rank 0's process.
+    wrap = (
+        f'[ $HOROVOD_RANK = 3 ] && set -- unshare -pf "$@"; exec "$@" {sys.executable}'
+    )
+    program = ("sh", "-c", f"{wrap} /root/ranks.py", "sh")
+
+    job = hosts.run("-np", 4, "-H", "h1:2,h2:2", *program, env=environment())
+
+    assert job.code == 0, job
+    assert words(job) == ["shares", "shares", "connects", "connects"], job
+    warning = "the ranks of h2 share no memory and use connections instead: "
+    assert job.err.decode().count(warning) == 1, job
+
+
+@pytest.mark.parametrize("seconds", [None, 1], ids=["for good", "for a moment"])
+def test_a_cut_between_two_hosts_that_the_launcher_reaches(cluster, seconds):
+    hosts = cluster(3)
+    hosts.head.path("/root/ranks.py").write_text(CUT)
+    h2 = hosts.lab.hosts[1]
+    rules = (
+        "table inet cut { chain in { type filter hook input priority 0; "
+        "ip saddr 10.77.0.4 drop; ip6 saddr fd77::4 drop; }; }"
+    )
+
+    with hosts.start(
+        *("-np", 2, "-H", "h2:1,h3:1", "--lease", 4, sys.executable, "/root/ranks.py"),
+        env=environment(),
+    ) as running:
+        running.wait_until(
+            lambda: running.text["out"].count(b"ready") == 2, "ready ranks"
+        )
+        h2.run("nft", "-f", "-", stdin=None, input=rules).check_returncode()
+        if seconds:
+            h2.run("sh", "-c", f"sleep {1 + seconds}; nft delete table inet cut")
+        job = running.end()
+
+    if seconds:
+        assert job.code == 0, job
+        return
+    assert job.code == 5, job
+    lost = [line for line in job.lines if ":lost" in line]
+    assert lost, job
+    for line in lost:
+        assert "h2 (10.77.0.3)" in line and "h3 (10.77.0.4)" in line, line
+        assert "do not reach each other any more" in line, line
+        assert int(line.split()[1]) <= 8, line
+    assert "do not reach each other any more" in "\n".join(job.said), job
