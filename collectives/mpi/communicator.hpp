@@ -32,7 +32,7 @@ private:
 
 /// Move-only: created and released together on all its ranks.
 ///
-/// Thread: baton. Errors of MPI are values: internal, with MPI's own words.
+/// Thread: progress lock. Errors of MPI are values: internal, with MPI's own words.
 class Communicator {
 public:
     /// Blocks until all its ranks call it. Errors: timed_out.
