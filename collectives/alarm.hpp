@@ -12,7 +12,7 @@ namespace hvd::coll {
 /// Wakes whoever sleeps in the reactor again and again while it is set: for what has no descriptor
 /// to sleep on, and for what must end in time.
 ///
-/// Thread: baton.
+/// Thread: progress lock.
 class Alarm {
 public:
     /// `reactor` outlives it. Throws Exception when the process is out of descriptors.

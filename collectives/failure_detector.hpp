@@ -19,7 +19,7 @@ struct PeerFailure {
     friend bool operator==(const PeerFailure&, const PeerFailure&) = default;
 };
 
-/// Thread: baton.
+/// Thread: progress lock.
 class FailureDetector {
 public:
     virtual ~FailureDetector() = default;

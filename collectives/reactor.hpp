@@ -14,7 +14,7 @@ namespace hvd::coll {
 
 /// Level-triggered readiness of descriptors.
 ///
-/// Sleeping and handling are apart, because the engine's thread sleeps without the baton while a
+/// Sleeping and handling are apart, because the engine's thread sleeps without the progress lock while a
 /// blocking caller may drive the engine with it: `wait` only waits, `dispatch` runs the handlers.
 class Reactor {
 public:
@@ -23,18 +23,18 @@ public:
     /// Throws Exception when the process is out of descriptors.
     Reactor();
 
-    /// Thread: baton. `fd` must stay open until `forget(fd)`. Throws Exception on a bad descriptor.
+    /// Thread: progress lock. `fd` must stay open until `forget(fd)`. Throws Exception on a bad descriptor.
     void watch(int fd, std::uint32_t epoll_events, Handler handler);
     void forget(int fd);
 
     /// Blocks until a watched descriptor is ready (true) or the deadline passes (false).
-    /// Thread: any; needs no baton, changes nothing.
+    /// Thread: any; needs no lock, changes nothing.
     [[nodiscard]] bool wait(Deadline deadline) const;
 
     /// Readable while a watched descriptor is ready: so one reactor can watch another.
     [[nodiscard]] int descriptor() const noexcept { return epoll_.get(); }
 
-    /// Runs the handlers of what is ready now. Never blocks. Thread: baton. A handler may watch and
+    /// Runs the handlers of what is ready now. Never blocks. Thread: progress lock. A handler may watch and
     /// forget descriptors.
     void dispatch();
 

@@ -50,7 +50,8 @@ Communicator::Communicator(Communicator&& other) noexcept
       from_(std::move(other.from_)),
       to_(std::move(other.to_)),
       request_(other.request_),
-      is_in_flight_(std::exchange(other.is_in_flight_, false)) {}
+      is_in_flight_(std::exchange(other.is_in_flight_, false)),
+      is_unfinished_(other.is_unfinished_) {}
 
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
     std::swap(table_, other.table_);
@@ -61,6 +62,7 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
     std::swap(to_, other.to_);
     std::swap(request_, other.request_);
     std::swap(is_in_flight_, other.is_in_flight_);
+    std::swap(is_unfinished_, other.is_unfinished_);
     return *this;
 }
 
@@ -69,7 +71,7 @@ Communicator::~Communicator() {
         return;
     }
     HvdMpiState state{};
-    if (is_in_flight_ || table_->query(&state) != 0 || state.is_finalized != 0) {
+    if (is_in_flight_ || is_unfinished_ || table_->query(&state) != 0 || state.is_finalized != 0) {
         return;  // nothing of MPI may be called any more
     }
     (void)table_->release(handle_);
@@ -196,6 +198,54 @@ Status Communicator::wait(Deadline deadline, std::string_view what) {
         }
         (void)::sched_yield();
     }
+}
+
+Result<std::uint64_t> Communicator::send(std::span<const std::byte> bytes, int to, int tag) {
+    std::uint64_t request = 0;
+    if (const int code =
+            table_->send(bytes.data(), static_cast<int>(bytes.size()), to, tag, handle_, &request);
+        code != 0) {
+        return mpi_error(*table_, code, "MPI_Isend");
+    }
+    return request;
+}
+
+Result<std::uint64_t> Communicator::recv(std::span<std::byte> bytes, int from, int tag) {
+    std::uint64_t request = 0;
+    if (const int code = table_->recv(bytes.data(), static_cast<int>(bytes.size()), from, tag,
+                                      handle_, &request);
+        code != 0) {
+        return mpi_error(*table_, code, "MPI_Irecv");
+    }
+    return request;
+}
+
+Result<bool> Communicator::test(std::uint64_t& request) {
+    int done = 0;
+    if (const int code = table_->test(&request, &done); code != 0) {
+        return mpi_error(*table_, code, "MPI_Test");
+    }
+    return done != 0;
+}
+
+bool Communicator::cancel(std::uint64_t& request) noexcept {
+    constexpr int kTries = 1000;  // it is local, and soon over
+    int done = 0;
+    if (handle_ == 0 || table_->cancel(&request) != 0) {
+        return false;
+    }
+    for (int tries = 0; tries < kTries && done == 0; ++tries) {
+        if (table_->test(&request, &done) != 0) {
+            return false;
+        }
+    }
+    return done != 0;
+}
+
+int Communicator::largest_tag() const noexcept {
+    int tag = 0;
+    (void)table_->largest_tag(&tag);
+    return tag;
 }
 
 void Communicator::give_up() noexcept {

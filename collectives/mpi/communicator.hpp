@@ -32,7 +32,7 @@ private:
 
 /// Move-only: created and released together on all its ranks.
 ///
-/// Thread: baton. Errors of MPI are values: internal, with MPI's own words.
+/// Thread: progress lock. Errors of MPI are values: internal, with MPI's own words.
 class Communicator {
 public:
     /// Blocks until all its ranks call it. Errors: timed_out.
@@ -79,6 +79,21 @@ public:
     /// MPI may still write into the memory of a collective that was begun.
     [[nodiscard]] bool is_in_flight() const noexcept { return is_in_flight_; }
 
+    /// One message of a set. Any number may be under way. The memory stays valid until `test` says
+    /// that the request is over.
+    [[nodiscard]] Result<std::uint64_t> send(std::span<const std::byte> bytes, int to, int tag);
+    [[nodiscard]] Result<std::uint64_t> recv(std::span<std::byte> bytes, int from, int tag);
+    [[nodiscard]] Result<bool> test(std::uint64_t& request);
+    /// Calls a `recv` off. False when that cannot be had: its memory is MPI's for good.
+    [[nodiscard]] bool cancel(std::uint64_t& request) noexcept;
+    [[nodiscard]] int largest_tag() const noexcept;
+    /// A message will never be over: MPI must not wait for it when the process ends, nor may a
+    /// later communicator that MPI cannot tell from this one receive it.
+    void leave_unfinished() noexcept {
+        table_->given_up();
+        is_unfinished_ = true;
+    }
+
     /// A rank is gone or given up: MPI has no way back. Nothing of it is called any more, not even
     /// to end it.
     void give_up() noexcept;
@@ -101,6 +116,7 @@ private:
     Layout to_;
     std::uint64_t request_ = 0;
     bool is_in_flight_ = false;
+    bool is_unfinished_ = false;
 };
 
 /// An error code of MPI as an Error.

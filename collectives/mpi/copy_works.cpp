@@ -47,7 +47,7 @@ private:
     [[nodiscard]] Result<bool> advance() override {
         if (is_begun_) {
             for (std::size_t peer = 0; peer < ranks(); ++peer) {
-                copy_out(stage_ + offsets_[peer], outs_[peer], begin_of(peer), end_of(peer));
+                copy_out(staging_ + offsets_[peer], outs_[peer], begin_of(peer), end_of(peer));
             }
             done_ += part_bytes_;
         }
@@ -60,9 +60,9 @@ private:
             layout.append(end_of(peer) - begin_of(peer));
         }
         offsets_ = layout.offsets;
-        stage_ = state().first.need(layout.bytes());
-        copy_in(in_, begin_of(rank()), end_of(rank()), stage_ + offsets_[rank()]);
-        HVD_TRY_STATUS(communicator().allgather(stage_, std::move(layout)));
+        staging_ = state().first.need(layout.bytes());
+        copy_in(in_, begin_of(rank()), end_of(rank()), staging_ + offsets_[rank()]);
+        HVD_TRY_STATUS(communicator().allgather(staging_, std::move(layout)));
         return true;
     }
 
@@ -78,8 +78,8 @@ private:
     std::vector<OutList> outs_;  // where each rank's bytes go
     std::size_t longest_ = 0;
     std::size_t part_bytes_ = 0;
-    std::vector<int> offsets_;  // of the parts in the stage
-    std::byte* stage_ = nullptr;
+    std::vector<int> offsets_;  // of the parts in the staging buffer
+    std::byte* staging_ = nullptr;
     std::size_t done_ = 0;
     bool is_begun_ = false;
 };
@@ -102,7 +102,7 @@ private:
     [[nodiscard]] Result<bool> advance() override {
         if (is_begun_) {
             if (!is_root_) {
-                copy_out(stage_, out_, done_, end());
+                copy_out(staging_, out_, done_, end());
             }
             done_ = end();
         }
@@ -111,11 +111,11 @@ private:
         }
         is_begun_ = true;
         const auto bytes = end() - done_;
-        stage_ = state().first.need(bytes);
+        staging_ = state().first.need(bytes);
         if (is_root_) {
-            copy_in(in_, done_, end(), stage_);
+            copy_in(in_, done_, end(), staging_);
         }
-        HVD_TRY_STATUS(communicator().broadcast({stage_, bytes}, root_));
+        HVD_TRY_STATUS(communicator().broadcast({staging_, bytes}, root_));
         return true;
     }
 
@@ -127,7 +127,7 @@ private:
     bool is_root_;
     InList in_;
     OutList out_;
-    std::byte* stage_ = nullptr;
+    std::byte* staging_ = nullptr;
     std::size_t done_ = 0;
     bool is_begun_ = false;
 };

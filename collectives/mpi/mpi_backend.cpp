@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/algorithms/schedules.hpp"
 #include "collectives/done_work.hpp"
 #include "collectives/host_backend.hpp"
 #include "collectives/mpi/factory.hpp"
+#include "collectives/mpi/mpi_endpoint.hpp"
 #include "collectives/mpi/works.hpp"
 
 #include <utility>
@@ -14,30 +16,53 @@ namespace {
 constexpr int kScore = 200;
 constexpr std::size_t kFusionBytes = std::size_t{8} << 20;
 
+/// A set of ranks, or the world with what MPI's own collectives are not used for.
+class SetCommunicator final : public HostCommunicator {
+public:
+    SetCommunicator(const Backend& backend, State& state, const ProcessSet& set)
+        : HostCommunicator(backend), state_(state), endpoint_(state, set) {}
+
+private:
+    std::unique_ptr<Work> do_start(const Task& task) override {
+        return start_schedule(endpoint_, state_.scratch, task);
+    }
+    void do_abort(const Error& cause) override { endpoint_.abort(cause); }
+
+    State& state_;
+    MpiEndpoint endpoint_;
+};
+
 class WorldCommunicator final : public HostCommunicator {
 public:
-    WorldCommunicator(const Backend& backend, State& state)
-        : HostCommunicator(backend), state_(state) {}
+    WorldCommunicator(const Backend& backend, State& state, const ProcessSet& set)
+        : HostCommunicator(backend), state_(state), endpoint_(state, set) {}
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
         switch (task.op) {
-            case Op::allreduce:
-                if (input_bytes(task) == 0) {
-                    return std::make_unique<DoneWork>();
-                }
-                return is_for_mpi_to_add(state_, task) ? start_half_allreduce(state_, task)
-                                                       : start_allreduce(state_, task);
+            case Op::allreduce: return start_any_allreduce(task);
             case Op::allgather: return start_allgather(state_, task);
             case Op::broadcast: return start_broadcast(state_, task);
             case Op::barrier: return start_barrier(state_);
             case Op::alltoall:
             case Op::reducescatter: break;
         }
-        return nullptr;
+        return start_schedule(endpoint_, state_.scratch, task);
+    }
+
+    [[nodiscard]] std::unique_ptr<Work> start_any_allreduce(const Task& task) {
+        if (task.reduce == ReduceOp::adasum) {
+            return start_schedule(endpoint_, state_.scratch, task);
+        }
+        if (input_bytes(task) == 0) {
+            return std::make_unique<DoneWork>();
+        }
+        return is_for_mpi_to_add(state_, task) ? start_half_allreduce(state_, task)
+                                               : start_allreduce(state_, task);
     }
 
     void do_abort(const Error& cause) override {
+        endpoint_.abort(cause);
         state_.cause = cause;
         state_.alarm.clear();
         // Where all ranks leave in order and nothing is on its way, MPI is as good as before.
@@ -47,6 +72,7 @@ private:
     }
 
     State& state_;
+    MpiEndpoint endpoint_;
 };
 
 class MpiBackend final : public HostBackend {
@@ -55,13 +81,16 @@ public:
         : HostBackend({.name = "mpi", .score = kScore, .fusion_bytes = kFusionBytes}),
           state_(std::move(communicator), reactor, order) {}
 
-    [[nodiscard]] std::unique_ptr<coll::Communicator> open(const ProcessSet&) override {
-        return std::make_unique<WorldCommunicator>(*this, state_);
+    [[nodiscard]] std::unique_ptr<coll::Communicator> open(const ProcessSet& set) override {
+        if (set.id == 0) {
+            return std::make_unique<WorldCommunicator>(*this, state_, set);
+        }
+        return std::make_unique<SetCommunicator>(*this, state_, set);
     }
 
 private:
-    [[nodiscard]] bool serves(const Task& task, const ProcessSet& set) const noexcept override {
-        return set.id == 0 && task.op <= Op::barrier && task.reduce != ReduceOp::adasum;
+    [[nodiscard]] bool serves(const Task&, const ProcessSet& set) const noexcept override {
+        return set.size() > 1 || set.id == 0;
     }
 
     State state_;
@@ -69,7 +98,7 @@ private:
 
 }  // namespace
 
-std::byte* Stage::need(std::size_t bytes) {
+std::byte* StagingBuffer::need(std::size_t bytes) {
     if (memory_->size() < bytes) {
         *memory_ = std::vector<std::byte>(bytes);
     }

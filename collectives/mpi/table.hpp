@@ -11,7 +11,7 @@
 namespace hvd::coll::mpi {
 
 /// The exported object of a plugin. The number changes with the table.
-inline constexpr const char* kTableSymbol = "hvd_mpi_v1";
+inline constexpr const char* kTableSymbol = "hvd_mpi_v2";
 
 /// User operations that a process may have: `HvdMpiTable::allreduce` numbers them from 0.
 inline constexpr std::size_t kUserOperations = 8;
@@ -93,6 +93,24 @@ struct HvdMpiTable {
                      std::uint64_t communicator,
                      std::uint64_t* request);
     int (*barrier)(std::uint64_t communicator, std::uint64_t* request);
+
+    /// One message from rank to rank. Those with the same ranks and tag arrive in order.
+    int (*send)(const void* data,
+                int bytes,
+                int to,
+                int tag,
+                std::uint64_t communicator,
+                std::uint64_t* request);
+    int (*recv)(void* data,
+                int bytes,
+                int from,
+                int tag,
+                std::uint64_t communicator,
+                std::uint64_t* request);
+    /// Of a `recv`: whether it has been called off is seen by `test`, which is then soon done.
+    int (*cancel)(std::uint64_t* request);
+    int (*largest_tag)(int* tag);
+
     int (*test)(std::uint64_t* request, int* is_done);
 
     /// The library's name and version; `text` ends with a NUL.

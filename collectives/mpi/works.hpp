@@ -4,6 +4,7 @@
 #pragma once
 
 #include "collectives/alarm.hpp"
+#include "collectives/algorithms/scratch.hpp"
 #include "collectives/backend.hpp"
 #include "collectives/mpi/communicator.hpp"
 #include "collectives/mpi/order.hpp"
@@ -19,7 +20,7 @@ namespace hvd::coll::mpi {
 
 /// Memory that MPI reads and writes. It is never the tensors' own: a collective of MPI that has
 /// begun cannot be called off, so that after a failure it may write whenever it likes.
-class Stage {
+class StagingBuffer {
 public:
     /// At least `bytes`, with what was in it lost.
     [[nodiscard]] std::byte* need(std::size_t bytes);
@@ -47,8 +48,9 @@ struct State {
     Communicator communicator;
     Alarm alarm;
     const Order order;
-    Stage first;
-    Stage second;
+    StagingBuffer first;
+    StagingBuffer second;
+    ScratchPool scratch;         // of what goes from rank to rank: MPI never touches it
     std::optional<Error> cause;  // aborted
 };
 
@@ -78,8 +80,8 @@ private:
     bool is_over_ = false;
 };
 
-/// Bytes that one step moves at most, in all: MPI counts in ints, and the stage need not be as
-/// large as the tensors.
+/// Bytes that one step moves at most, in all: MPI counts in ints, and the staging buffer need not
+/// be as large as the tensors.
 inline constexpr std::size_t kRoundBytes = std::size_t{8} << 20;
 inline constexpr std::size_t kLeastPart = std::size_t{64} << 10;  // of a rank, in a long round
 

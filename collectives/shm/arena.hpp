@@ -116,6 +116,19 @@ public:
     }
     [[nodiscard]] bool owes_notify() const noexcept { return owes_notify_; }
 
+    /// Takes steps while one can be taken, but not so many that other sets wait for long: this rank
+    /// is then woken at once if it goes to sleep.
+    template <class Step>
+    void take_steps(Step step) noexcept(noexcept(step())) {
+        constexpr int kStepsAtOnce = 64;  // less than a millisecond
+        for (int taken = 0; taken < kStepsAtOnce; ++taken) {
+            if (!step()) {
+                return;
+            }
+        }
+        group_.notify_self();
+    }
+
     Sequences sequences;
     std::optional<Error> cause;  // why everything fails, once it does
 

@@ -39,8 +39,7 @@ public:
         if (arena_.cause) {
             return Error(*arena_.cause);
         }
-        while (step()) {
-        }
+        arena_.take_steps([this] { return step(); });
         arena_.notify_if_owed();
         return reduced_ == chunks_ && have_all_reduced(chunks_) ? Progress::done
                                                                 : Progress::pending;

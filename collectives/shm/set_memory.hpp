@@ -8,8 +8,8 @@
 #pragma once
 
 #include "collectives/process_set.hpp"
-#include "collectives/transport/shm/local_group.hpp"
 #include "collectives/shm/arena.hpp"
+#include "collectives/transport/shm/local_group.hpp"
 
 #include <array>
 #include <atomic>

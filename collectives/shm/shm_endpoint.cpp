@@ -56,8 +56,7 @@ Result<bool> ShmEndpoint::wait() {
     if (arena_.cause) {
         return Error(*arena_.cause);
     }
-    while (step()) {
-    }
+    arena_.take_steps([this] { return step(); });
     arena_.notify_if_owed();
     if (drained_ < chunks_ || filled_ < chunks_of(stream_.bytes())) {
         return false;

@@ -51,8 +51,7 @@ public:
         if (arena_.cause) {
             return Error(*arena_.cause);
         }
-        while (step()) {
-        }
+        arena_.take_steps([this] { return step(); });
         arena_.notify_if_owed();
         return drained_ == chunks_ ? Progress::done : Progress::pending;
     }

@@ -2,10 +2,15 @@
 #include "collectives/tcp/multiplexer.hpp"
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <string>
 #include <utility>
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 namespace hvd::coll::tcp {
 namespace {
@@ -20,11 +25,23 @@ constexpr std::chrono::milliseconds kReasonTick{100};
 
 }  // namespace
 
-Multiplexer::Multiplexer(net::Mesh& mesh) : mesh_(mesh) {
+Multiplexer::Multiplexer(net::Mesh& mesh)
+    : mesh_(mesh), again_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!again_) {
+        throw Exception(system_error("eventfd (see `ulimit -n`)", errno));
+    }
+    mesh_.reactor().watch(again_.get(), EPOLLIN, [this](std::uint32_t) {
+        std::uint64_t count = 0;
+        [[maybe_unused]] const auto bytes = ::read(again_.get(), &count, sizeof count);
+    });
     streams_.reserve(static_cast<std::size_t>(mesh.size()));
     for (int rank = 0; rank < mesh.size(); ++rank) {
         streams_.emplace_back(static_cast<Stream::Owner&>(*this), rank);
     }
+}
+
+Multiplexer::~Multiplexer() {
+    mesh_.reactor().forget(again_.get());
 }
 
 Pair& Multiplexer::pair(SetKey set, int rank) {
@@ -212,10 +229,16 @@ void Multiplexer::on_sent(int rank, const Frame& frame) {
 }
 
 Status Multiplexer::pump() {
+    bool has_more = false;
     for (int rank = 0; rank < mesh_.size(); ++rank) {
         if (rank != mesh_.rank()) {
-            HVD_TRY_STATUS(stream(rank).pump(mesh_.peer(rank).data));
+            HVD_TRY(const bool is_cut_short, stream(rank).pump(mesh_.peer(rank).data));
+            has_more = has_more || is_cut_short;
         }
+    }
+    if (has_more) {
+        const std::uint64_t one = 1;
+        [[maybe_unused]] const auto bytes = ::write(again_.get(), &one, sizeof one);
     }
     return ok();
 }

@@ -9,6 +9,7 @@
 #include "collectives/alarm.hpp"
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
+#include "collectives/base/unique_fd.hpp"
 #include "collectives/tcp/frame.hpp"
 #include "collectives/tcp/stream.hpp"
 #include "collectives/transport/tcp/mesh.hpp"
@@ -55,7 +56,11 @@ struct Pair {
 class Multiplexer final : private Stream::Owner {
 public:
     /// `mesh` outlives it; its data connections are this object's alone.
+    /// Throws Exception when the process is out of descriptors.
     explicit Multiplexer(net::Mesh& mesh);
+    ~Multiplexer();
+    Multiplexer(const Multiplexer&) = delete;
+    Multiplexer& operator=(const Multiplexer&) = delete;
 
     [[nodiscard]] net::Mesh& mesh() noexcept { return mesh_; }
 
@@ -93,6 +98,7 @@ private:
     [[nodiscard]] bool is_expected(Pair& pair, std::uint32_t step, std::uint64_t bytes);
 
     net::Mesh& mesh_;
+    UniqueFd again_;  // readable while there is more to move: the connections do not wake for that
     std::vector<Stream> streams_;                   // by rank
     std::map<std::pair<int, SetKey>, Pair> pairs_;  // by rank first
     std::optional<Alarm> alarm_;                    // set when a peer is gone

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kAheadBytes = 4096;
 constexpr std::size_t kPartsAtOnce = 64;
-constexpr int kRoundsAtOnce = 16;  // of one connection, before others have their turn
+constexpr int kRoundsAtOnce = 32;  // of one connection, before others have their turn
 
 /// What the rest of a forgotten message is sent from and received into.
 constexpr std::size_t kVoidBytes = 4096;
@@ -29,19 +29,19 @@ void Stream::forget(const Message& message) noexcept {
     }
 }
 
-Status Stream::pump(net::Connection& link) {
-    for (int round = 0; round < kRoundsAtOnce; ++round) {
+Result<bool> Stream::pump(net::Connection& link) {
+    int received = 0;
+    for (; received < kRoundsAtOnce; ++received) {
         HVD_TRY(const bool has_received, recv_some(link));
         if (!has_received) {
             break;
         }
     }
-    for (int round = 0; round < kRoundsAtOnce && has_to_send(); ++round) {
-        if (!send_some(link)) {
-            break;
-        }
+    int sent = 0;
+    while (sent < kRoundsAtOnce && has_to_send() && send_some(link)) {
+        ++sent;
     }
-    return ok();
+    return received == kRoundsAtOnce || sent == kRoundsAtOnce;
 }
 
 void Stream::begin_frame() {

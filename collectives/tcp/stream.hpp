@@ -44,8 +44,9 @@ public:
     /// or received into nothing.
     void forget(const Message& message) noexcept;
 
-    /// Moves what can be moved now. Errors: internal when the peer sends something else.
-    [[nodiscard]] Status pump(net::Connection& link);
+    /// Moves what can be moved now. True when it has stopped before that, for others to have their
+    /// turn. Errors: internal when the peer sends something else.
+    [[nodiscard]] Result<bool> pump(net::Connection& link);
 
     [[nodiscard]] bool has_to_send() const noexcept {
         return !control_.empty() || !messages_.empty() || is_sending_;

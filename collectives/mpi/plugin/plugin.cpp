@@ -248,7 +248,48 @@ int barrier(std::uint64_t communicator, std::uint64_t* request) {
     return code;
 }
 
+int send(const void* data,
+         int bytes,
+         int to,
+         int tag,
+         std::uint64_t communicator,
+         std::uint64_t* request) {
+    MPI_Request started = MPI_REQUEST_NULL;
+    const int code =
+        MPI_Isend(data, bytes, MPI_BYTE, to, tag, communicator_of(communicator), &started);
+    *request = to_number(started);
+    return code;
+}
+
+int recv(void* data,
+         int bytes,
+         int from,
+         int tag,
+         std::uint64_t communicator,
+         std::uint64_t* request) {
+    MPI_Request started = MPI_REQUEST_NULL;
+    const int code =
+        MPI_Irecv(data, bytes, MPI_BYTE, from, tag, communicator_of(communicator), &started);
+    *request = to_number(started);
+    return code;
+}
+
 // NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker)
+
+int cancel(std::uint64_t* request) {
+    auto handle = from_number<MPI_Request>(*request);
+    const int code = MPI_Cancel(&handle);
+    *request = to_number(handle);
+    return code;
+}
+
+int largest_tag(int* tag) {
+    int* value = nullptr;
+    int is_set = 0;
+    const int code = MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &is_set);
+    *tag = code == MPI_SUCCESS && is_set != 0 ? *value : 32767;  // what MPI grants
+    return code;
+}
 
 int test(std::uint64_t* request, int* is_done) {
     auto handle = from_number<MPI_Request>(*request);
@@ -283,9 +324,9 @@ void describe_error(int code, char* text, std::size_t bytes) {
 extern "C" {
 
 // NOLINTNEXTLINE(readability-identifier-naming): kTableSymbol
-__attribute__((visibility("default"))) extern const HvdMpiTable hvd_mpi_v1;
+__attribute__((visibility("default"))) extern const HvdMpiTable hvd_mpi_v2;
 
-const HvdMpiTable hvd_mpi_v1{
+const HvdMpiTable hvd_mpi_v2{
     .bytes = sizeof(HvdMpiTable),
     .abi = kAbi,
     .query = &query,
@@ -305,6 +346,10 @@ const HvdMpiTable hvd_mpi_v1{
     .broadcast = &broadcast,
     .allreduce = &allreduce,
     .barrier = &barrier,
+    .send = &send,
+    .recv = &recv,
+    .cancel = &cancel,
+    .largest_tag = &largest_tag,
     .test = &test,
     .describe = &describe,
     .describe_error = &describe_error,

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -223,7 +224,7 @@ void a_slow_member_delays_its_own_sets_alone(ContractRank& self) {
 
 /// One that is aborted while it waits; the others go on, and so does its successor.
 void an_aborted_set_harms_no_other(ContractRank& self) {
-    if (self.size < 2) {
+    if (self.size < 2 || !serves(self, all_ranks(self))) {
         return;
     }
     const std::vector<int> pair{0, 1};
@@ -325,6 +326,54 @@ void a_member_that_sleeps_is_woken(ContractRank& self) {
     }
 }
 
+/// All messages of two ranks share what lies between them.
+void a_long_task_does_not_hold_up_short_ones(ContractRank& self) {
+    if (self.size < 3) {
+        return;
+    }
+    constexpr std::size_t kLong = std::size_t{8} << 20;  // elements
+    constexpr int kShort = 20;
+    SetRank everybody(self, 501, all_ranks(self));
+    std::optional<SetRank> pair;
+    std::optional<Sum> sum;
+    if (self.rank < 2) {
+        pair.emplace(self, 502, std::vector<int>{0, 1});
+        sum.emplace(**pair, kLong, 1);
+    }
+    for (int operation = 0; operation < kShort; ++operation) {
+        Sum one(*everybody, 1, operation);
+        const auto deadline = Deadline::in(kTaskLimit);
+        while (!one.is_over()) {
+            expect(!deadline.has_passed(), "a short task waits for a long one");
+            (void)(sum && sum->is_over());
+        }
+        if (sum && !sum->is_over()) {
+            self.shared(2).fetch_add(1);
+        }
+    }
+    if (sum) {
+        sum->finish();
+    }
+    run_task(self, {.op = Op::barrier});
+    expect(self.shared(2).load() > 2, "short tasks did not end before a long one");
+}
+
+/// Long tasks of ranks that sleep whenever there is nothing to do.
+void a_long_task_ends_asleep(ContractRank& self) {
+    std::vector<float> data(std::size_t{6} << 20, 1);
+    auto* const bytes = reinterpret_cast<std::byte*>(data.data());
+    run_task_asleep(self, {.op = Op::allreduce,
+                           .segments = {{.in = bytes, .out = bytes, .count = data.size()}}});
+    expect(data.back() == static_cast<float>(self.size), "the sum is wrong");
+    std::vector<float> other(data.size());
+    run_task_asleep(self, {.op = Op::broadcast,
+                           .root = self.size - 1,
+                           .segments = {{.in = bytes,
+                                         .out = reinterpret_cast<std::byte*>(other.data()),
+                                         .count = data.size()}}});
+    expect(other == data, "a broadcast gave other numbers");
+}
+
 void sets(ContractRank& self) {
     if (!serves(self, all_ranks(self))) {
         return;
@@ -332,8 +381,9 @@ void sets(ContractRank& self) {
     sets_of_every_size_run_everything(self);
     overlapping_sets_are_in_flight_together(self);
     a_slow_member_delays_its_own_sets_alone(self);
-    an_aborted_set_harms_no_other(self);
+    a_long_task_does_not_hold_up_short_ones(self);
     a_member_that_sleeps_is_woken(self);
+    a_long_task_ends_asleep(self);
 }
 
 }  // namespace
@@ -344,6 +394,10 @@ TEST_CASE("backend contract: sets of any members are independent of each other")
 
 TEST_CASE("backend contract, threads: sets of any members are independent of each other") {
     run_on_threads(&sets);
+}
+
+TEST_CASE("backend contract: a set that is aborted harms no other") {
+    run_on_processes(&an_aborted_set_harms_no_other);
 }
 
 TEST_CASE("backend contract: a thousand sets hold no descriptor and leave no memory") {
