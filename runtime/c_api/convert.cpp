@@ -117,24 +117,26 @@ Result<Signature> read_operation(const hvd_request& raw) {
     return signature;
 }
 
-Result<std::vector<std::int64_t>> read_splits(const hvd_request& raw, coll::Op op) {
+Result<std::vector<std::int64_t>> read_splits(const hvd_request& raw, coll::Op op, int world_size) {
     if (raw.split_count == 0) {
         return std::vector<std::int64_t>{};
     }
     if (op != coll::Op::alltoall) {
         return invalid("splits are for alltoall, not for " + std::string(to_string(op)));
     }
-    if (raw.splits == nullptr || raw.split_count > kMostRanks) {
-        return invalid(std::to_string(raw.split_count) + " splits" +
-                       (raw.splits == nullptr ? " at no address" : ""));
+    // More than any set has ranks are not even looked at.
+    if (raw.splits == nullptr || raw.split_count > static_cast<std::size_t>(world_size)) {
+        return invalid(std::to_string(raw.split_count) + " splits in a world of " +
+                       std::to_string(world_size) +
+                       (raw.splits == nullptr ? ", at no address" : ""));
     }
     return std::vector<std::int64_t>(raw.splits, raw.splits + raw.split_count);
 }
 
-Status read_request(const hvd_request& raw, Request& request) {
+Status read_request(const hvd_request& raw, int world_size, Request& request) {
     HVD_TRY(request.signature, read_operation(raw));
     auto& signature = request.signature;
-    HVD_TRY(signature.splits, read_splits(raw, signature.op));
+    HVD_TRY(signature.splits, read_splits(raw, signature.op, world_size));
     if (raw.average_over < HVD_OVER_ALL || raw.average_over > HVD_OVER_CONTRIBUTING) {
         return invalid("average_over " + std::to_string(raw.average_over) + " is unknown");
     }
@@ -189,7 +191,8 @@ Result<SetMembers> read_process_set(const hvd_process_set* members, std::size_t 
 }  // namespace
 
 Result<std::vector<Request>> read_requests(const hvd_request* requests,
-                                           std::size_t count) {
+                                           std::size_t count,
+                                           int world_size) {
     if (requests == nullptr || count == 0) {
         return invalid("no requests");
     }
@@ -209,7 +212,7 @@ Result<std::vector<Request>> read_requests(const hvd_request* requests,
         auto& request = read.emplace_back();
         request.name = raw.name;
         request.group = raw.group;
-        if (auto filled = read_request(raw, request); !filled) {
+        if (auto filled = read_request(raw, world_size, request); !filled) {
             return std::move(filled).error().context("tensor '" + request.name + "'");
         }
     }

@@ -23,9 +23,11 @@ struct SetMembers {
 [[nodiscard]] Result<std::vector<SetMembers>> read_process_sets(const hvd_process_set* sets,
                                                                 std::size_t count);
 
-/// Reads `count` requests. Errors: invalid_argument or unsupported, naming the tensor.
+/// Reads `count` requests of a rank in a world of `world_size`.
+/// Errors: invalid_argument or unsupported, naming the tensor.
 [[nodiscard]] Result<std::vector<Request>> read_requests(const hvd_request* requests,
-                                                         std::size_t count);
+                                                         std::size_t count,
+                                                         int world_size);
 
 /// Fills the caller's struct from a finished operation.
 [[nodiscard]] Status write_result(const Operation& operation, hvd_tensor* tensor);

@@ -5,8 +5,8 @@
 
 #include "collectives/base/result.hpp"
 #include "runtime/bootstrap/context.hpp"
-#include "runtime/c_api/convert.hpp"
 #include "runtime/c_api/callback.hpp"
+#include "runtime/c_api/convert.hpp"
 #include "runtime/engine/engine.hpp"
 #include "runtime/include/hvd/hvd.h"
 

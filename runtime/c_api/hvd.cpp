@@ -138,7 +138,7 @@ hvd_status hvd_submit(hvd_context* context,
     return guarded([&]() -> Result<hvd_status> {
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
-        HVD_TRY(auto read, hvd::rt::read_requests(requests, count));
+        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
         if (tickets == nullptr) {
             return invalid("no place for the tickets");
         }
@@ -161,7 +161,7 @@ hvd_status hvd_run(hvd_context* context,
         HVD_TRY_STATUS(refuse_in_callback("hvd_run"));
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
-        HVD_TRY(auto read, hvd::rt::read_requests(requests, count));
+        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
         std::vector<Operation*> operations;
         auto outcome = world->engine().run(read, operations, deadline_in(timeout_ms));
         write_tickets(operations, tickets);

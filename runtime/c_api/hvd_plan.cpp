@@ -33,7 +33,7 @@ hvd_status hvd_plan_create(hvd_context* context,
         *plan = nullptr;
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
-        HVD_TRY(auto read, hvd::rt::read_requests(requests, count));
+        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
         HVD_TRY(auto* const tickets, mine->tickets());
         auto made = std::make_unique<hvd_plan>();
         HVD_TRY(auto operations, tickets->create(read));

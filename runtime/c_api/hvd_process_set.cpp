@@ -76,8 +76,8 @@ hvd_status hvd_process_set_remove(hvd_context* context, int32_t id, int64_t time
         HVD_TRY(auto world, mine->use());
         HVD_TRY_STATUS(check_dynamic(*world.operator->()));
         HVD_TRY(auto* const tickets, mine->tickets());
-        return status_of(hvd::rt::remove_process_set(world->engine(), *tickets, id,
-                                                     deadline_in(timeout_ms)));
+        return status_of(
+            hvd::rt::remove_process_set(world->engine(), *tickets, id, deadline_in(timeout_ms)));
     });
 }
 

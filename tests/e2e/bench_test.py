@@ -27,7 +27,10 @@ def build(horovodrun: Path, root: Path) -> Path:
     return horovodrun.parent.parent if "HVD_BIN" in os.environ else root / "build/release"
 
 
-@pytest.mark.parametrize("collective", ["allreduce", "allgather", "broadcast", "barrier"])
+COLLECTIVES = ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter", "barrier")
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
 def test_a_table_and_the_same_as_csv(launcher, bench, tmp_path, collective):
     file = tmp_path / "bench.csv"
     flags = ("--collective", collective, "-e", "1K", "-n", 20, "--csv", file)
@@ -38,11 +41,14 @@ def test_a_table_and_the_same_as_csv(launcher, bench, tmp_path, collective):
     text = file.read_text()
     assert text.splitlines()[0] == HEADER
     rows = list(csv.DictReader(text.splitlines()))
-    sizes = [0] if collective == "barrier" else [4, 16, 64, 256, 1024]
+    shares = [16, 64, 256, 1024]  # 4 bytes cannot be shared by two ranks
+    sizes = {"barrier": [0], "alltoall": shares, "reducescatter": shares}.get(
+        collective, [4, *shares]
+    )
     lines = [(mode, str(size)) for mode in ("loop", "touch") for size in sizes]
     assert [(row["mode"], row["bytes"]) for row in rows] == lines
     for row in rows:
-        op = "sum" if collective == "allreduce" else "-"
+        op = "sum" if "reduce" in collective else "-"
         assert (row["collective"], row["dtype"], row["op"]) == (collective, "float32", op)
         assert (row["ranks"], row["errors"]) == ("2", "0")
         assert float(row["time_us"]) > 0

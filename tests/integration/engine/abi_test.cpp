@@ -89,8 +89,22 @@ TEST_CASE("more memory than there can be is no memory") {
     CHECK(launch("too_much_memory", 1) == "");
 }
 
-TEST_CASE("what the engine does not have is refused") {
-    CHECK(launch("without_process_sets", 2) == "");
+TEST_CASE("process sets are made by init and later, and work among their members") {
+    const int ranks = GENERATE(3, 4);
+    CAPTURE(ranks);
+
+    CHECK(launch("process_sets", ranks) == "");
+}
+
+TEST_CASE("process sets are fixed where nobody asked for others") {
+    CHECK(launch("fixed_process_sets", 2) == "");
+}
+
+TEST_CASE("alltoall, reducescatter, Adasum and join through the C++ API") {
+    const int ranks = GENERATE(1, 2, 3);
+    CAPTURE(ranks);
+
+    CHECK(launch("operations_by_rank", ranks) == "");
 }
 
 TEST_CASE("a program that was compiled against 0.29 runs, and finds its memory as it left it") {

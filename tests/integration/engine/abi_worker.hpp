@@ -16,4 +16,7 @@ void require(bool condition, const std::string& message);
 /// Programs that err.
 [[nodiscard]] std::map<std::string, void (*)()> misuse_cases();
 
+/// Process sets, alltoall, reducescatter and join.
+[[nodiscard]] std::map<std::string, void (*)()> set_cases();
+
 }  // namespace hvd::test

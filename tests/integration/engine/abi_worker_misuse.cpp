@@ -261,27 +261,6 @@ void too_much_memory() {
     }
 }
 
-/// What this version does not have is refused, and what it has of process sets is the world.
-void without_process_sets() {
-    auto* const context = join_world();
-    for (const hvd_op op : {HVD_ALLTOALL, HVD_REDUCESCATTER, HVD_JOIN}) {
-        auto request = barrier("x");
-        request.op = op;
-        hvd_ticket ticket = 0;
-        require(hvd_submit(context, &request, 1, &ticket) == HVD_UNSUPPORTED, "an operation");
-    }
-    std::size_t count = 0;
-    std::int32_t number = 7;
-    require(hvd_process_set_ids(context, nullptr, 0, &count) == HVD_OK && count == 1, "ids");
-    require(hvd_process_set_ids(context, nullptr, 1, &count) == HVD_INVALID_ARGUMENT, "no place");
-    require(hvd_process_set_ranks(context, 0, &number, 1, &count) == HVD_OK && count == 2 &&
-                number == 0,
-            "ranks of the world");
-    require(hvd_process_set_ranks(context, 5, &number, 1, &count) == HVD_INVALID_ARGUMENT,
-            "ranks of no set");
-    require(hvd_process_set_remove(context, 0, 0) == HVD_INVALID_ARGUMENT, "the world");
-}
-
 }  // namespace
 
 std::map<std::string, void (*)()> misuse_cases() {
@@ -291,8 +270,7 @@ std::map<std::string, void (*)()> misuse_cases() {
             {"init_in_callback", init_in_callback},
             {"throwing_callback", throwing_callback},
             {"no_memory", no_memory},
-            {"too_much_memory", too_much_memory},
-            {"without_process_sets", without_process_sets}};
+            {"too_much_memory", too_much_memory}};
 }
 
 }  // namespace hvd::test

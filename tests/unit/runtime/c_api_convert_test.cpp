@@ -107,6 +107,31 @@ TEST_CASE("a tensor has at most 255 dimensions") {
     }
 }
 
+TEST_CASE("more splits than there are ranks are refused unread, and of alltoall alone") {
+    const std::int64_t rows = 3;
+    std::array<float, 3> values{};
+    hvd_tensor tensor{};
+    tensor.struct_size = sizeof tensor;
+    tensor.data = values.data();
+    tensor.shape = &rows;
+    tensor.ndim = 1;
+    tensor.dtype = HVD_FLOAT32;
+    auto request = barrier("a");
+    request.op = HVD_ALLTOALL;
+    request.in = &tensor;
+    request.splits = &rows;
+    request.split_count = 1;
+
+    REQUIRE(read_requests(&request, 1, 1));
+    for (const std::size_t count : {std::size_t{2}, std::numeric_limits<std::size_t>::max()}) {
+        request.split_count = count;
+        CHECK_FALSE(read_requests(&request, 1, 1));
+    }
+    request.split_count = 1;
+    request.op = HVD_ALLGATHER;
+    CHECK_FALSE(read_requests(&request, 1, 1));
+}
+
 TEST_CASE("the members of a process set are read in ascending order") {
     const std::vector<std::int32_t> ranks{5, 0, 3};
     const auto set = set_of(ranks);

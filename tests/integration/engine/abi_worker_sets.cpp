@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Process sets, and the operations that give each rank another result, through the C++ API.
+#include "runtime/include/hvd/hvd.hpp"
+#include "tests/integration/engine/abi_worker.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hvd::test {
+namespace {
+
+using Ranks = std::vector<std::int32_t>;
+
+void require_status(hvd_status wanted, hvd_status status, const std::string& message) {
+    require(status == wanted, message + " gave " + std::to_string(status));
+}
+
+hvd_process_set raw_set(const Ranks& ranks) {
+    hvd_process_set set{};
+    set.struct_size = sizeof set;
+    set.ranks = ranks.data();
+    set.count = ranks.size();
+    return set;
+}
+
+/// The members have their sum; a rank that is no member is refused at the call.
+void check_set(World& world, ProcessSet set, const Ranks& members) {
+    const std::string name = "sum in set " + std::to_string(set.id);
+    require(world.ranks_of(set) == members, name + ": its ranks");
+    std::vector<float> data{static_cast<float>(world.rank() + 1)};
+    if (std::ranges::find(members, world.rank()) != members.end()) {
+        world.allreduce(name, std::span(data), {.op = ReduceOp::sum}, set);
+        const auto sum = std::accumulate(members.begin(), members.end(), 0) + members.size();
+        require(data.front() == static_cast<float>(sum), name);
+        return;
+    }
+    try {
+        world.allreduce(name, std::span(data), {}, set);
+        require(false, name + ": of no member");
+    } catch (const Failure& failure) {
+        require(failure.status() == HVD_INVALID_ARGUMENT, name + ": the refusal");
+    }
+}
+
+/// Sets that hvd_init makes, and that are made later; equal, wrong and unknown ones.
+void process_sets() {
+    InitOptions options;
+    options.process_sets = {{0}};
+    options.dynamic_process_sets = true;
+    auto world = hvd::init(options);
+    check_set(world, {.id = 1}, {0});
+    const Ranks last{world.size() - 2, world.size() - 1};
+    const auto set = world.add_process_set(last);
+    check_set(world, set, last);
+    require(world.process_sets() == std::vector<ProcessSet>{{0}, {1}, set}, "all ids");
+
+    std::int32_t id = -1;
+    const auto equal = raw_set(last);
+    require_status(HVD_INVALID_ARGUMENT, hvd_process_set_add(world.context(), &equal, -1, &id),
+                   "an equal set");
+    require(id == set.id, "its id");
+    const auto everybody = world.ranks_of({});
+    for (const Ranks& wrong : {Ranks{0, world.size()}, Ranks{0, 0}, Ranks{-1}, Ranks{}}) {
+        const auto refused = raw_set(wrong);
+        require_status(HVD_INVALID_ARGUMENT,
+                       hvd_process_set_add(world.context(), &refused, -1, &id), "wrong ranks");
+    }
+    require_status(HVD_INVALID_ARGUMENT, hvd_process_set_remove(world.context(), 0, -1),
+                   "removing the world");
+    require_status(HVD_INVALID_ARGUMENT, hvd_process_set_remove(world.context(), 17, -1),
+                   "removing what is not there");
+
+    world.remove_process_set(set);
+    require(world.process_sets() == std::vector<ProcessSet>{{0}, {1}}, "ids after removal");
+    std::size_t count = 0;
+    require_status(HVD_INVALID_ARGUMENT,
+                   hvd_process_set_ranks(world.context(), set.id, nullptr, 0, &count), "its ranks");
+    check_set(world, {}, everybody);
+}
+
+void fixed_process_sets() {
+    auto world = hvd::init();
+    const Ranks first{0};
+    const auto members = raw_set(first);
+    std::int32_t id = 0;
+    require_status(HVD_UNSUPPORTED, hvd_process_set_add(world.context(), &members, -1, &id), "add");
+    require_status(HVD_UNSUPPORTED, hvd_process_set_remove(world.context(), 1, -1), "remove");
+    std::size_t count = 0;
+    std::int32_t number = 7;
+    require_status(HVD_OK, hvd_process_set_ids(world.context(), nullptr, 0, &count), "ids");
+    require(count == 1, "the world alone");
+    require_status(HVD_INVALID_ARGUMENT, hvd_process_set_ids(world.context(), nullptr, 1, &count),
+                   "no place");
+    require_status(HVD_OK, hvd_process_set_ranks(world.context(), 0, &number, 1, &count), "ranks");
+    require(count == static_cast<std::size_t>(world.size()) && number == 0, "ranks of the world");
+}
+
+/// Rank r sends r + 1 times its place in the sequence to each rank, and one element to nobody.
+void alltoall(World& world) {
+    const auto size = static_cast<std::size_t>(world.size());
+    const auto share = static_cast<std::int64_t>(world.rank()) + 1;
+    const std::vector<std::int64_t> splits(size, share);
+    std::vector<std::int32_t> data(size * static_cast<std::size_t>(share) + 1);
+    std::iota(data.begin(), data.end(), 100 * world.rank());
+    const auto pending = world.run(Request::alltoall("uneven", std::span(data), splits));
+    const auto received = pending.received_splits();
+    std::vector<std::int32_t> expected;
+    for (int from = 0; from < world.size(); ++from) {
+        require(received[static_cast<std::size_t>(from)] == from + 1, "received splits");
+        for (int index = 0; index <= from; ++index) {
+            expected.push_back(100 * from + world.rank() * (from + 1) + index);
+        }
+    }
+    require(received.size() == size, "as many splits as ranks");
+    require(std::ranges::equal(pending.result<std::int32_t>(), expected), "what was received");
+
+    data.assign(2 * size, world.rank());
+    const auto even = world.alltoall("even", std::span(data));
+    require(even.size() == 2 * size && even.front() == 0 && even.back() == world.size() - 1,
+            "even");
+}
+
+/// One element more than ranks: the first rank gets two.
+void reducescatter(World& world) {
+    std::vector<std::int32_t> data(static_cast<std::size_t>(world.size()) + 1);
+    std::iota(data.begin(), data.end(), 1);
+    const auto mine = world.reducescatter("shares", std::span(data), {.op = ReduceOp::sum});
+    const int first = world.rank() == 0 ? 1 : world.rank() + 2;
+    require(mine.size() == (world.rank() == 0 ? 2U : 1U), "uneven shares");
+    require(mine.front() == first * world.size(), "sums");
+}
+
+void operations_by_rank() {
+    auto world = hvd::init();
+    alltoall(world);
+    reducescatter(world);
+    std::vector<double> same(5, 2);
+    world.allreduce("adasum", std::span(same), {.op = ReduceOp::adasum});
+    require(same.back() == 2, "Adasum of equal vectors");
+
+    // Rank r has r batches.
+    for (int batch = 0; batch < world.rank(); ++batch) {
+        std::vector<float> gradient{1};
+        world.allreduce("gradient", std::span(gradient), {.op = ReduceOp::sum});
+        require(gradient.front() == static_cast<float>(world.size() - batch - 1), "who is left");
+    }
+    require(world.join() == world.size() - 1, "the rank that joined last");
+    world.barrier("after all have joined");
+}
+
+}  // namespace
+
+std::map<std::string, void (*)()> set_cases() {
+    return {{"process_sets", process_sets},
+            {"fixed_process_sets", fixed_process_sets},
+            {"operations_by_rank", operations_by_rank}};
+}
+
+}  // namespace hvd::test
