@@ -36,20 +36,24 @@ def job_of(run_ranks: RunRanks):
     return job
 
 
+def check_case(job: Job, case: str, ranks: int) -> None:
+    for rank in range(ranks):
+        later = [line for line in job.lines(rank) if line.startswith(f"later {case}: ")]
+        if later:
+            pytest.skip(later[0])
+        assert f"ok {case}" in job.lines(rank), str(job)
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 @pytest.mark.parametrize("case", cases_of("torch_ops.py"))
 def test_operations(job_of, case: str, ranks: int) -> None:
-    job = job_of("torch_ops.py", ranks)
-    for rank in range(ranks):
-        assert f"ok {case}" in job.lines(rank), str(job)
+    check_case(job_of("torch_ops.py", ranks), case, ranks)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 @pytest.mark.parametrize("case", cases_of("torch_optimizer.py"))
 def test_optimizer(job_of, case: str, ranks: int) -> None:
-    job = job_of("torch_optimizer.py", ranks)
-    for rank in range(ranks):
-        assert f"ok {case}" in job.lines(rank), str(job)
+    check_case(job_of("torch_optimizer.py", ranks), case, ranks)
 
 
 @pytest.mark.parametrize("program", ["torch_ops.py", "torch_optimizer.py"])
