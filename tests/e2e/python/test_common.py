@@ -365,10 +365,7 @@ def test_names_of_unnamed_operations_depend_on_earlier_calls_only() -> None:
 
 
 def test_process_sets_come_and_go() -> None:
-    try:
-        basics.init(process_sets="dynamic")
-    except NotImplementedError as error:
-        pytest.skip(str(error))
+    basics.init(process_sets="dynamic")
     with pytest.raises(ValueError, match="exists"):
         add_process_set([0])
     with pytest.raises(ValueError):
