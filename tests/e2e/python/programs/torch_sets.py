@@ -164,7 +164,7 @@ def sets_overlap_and_have_names_of_their_own() -> None:
         for one, handle in handles:
             assert hvd.synchronize(handle).tolist() == [one.size()] * 2
         for _ in range(3):  # unnamed operations are counted for each set
-            for one in order:
+            for one in mine:
                 total = hvd.allreduce(torch.tensor(1.0), op=hvd.Sum, process_set=one)
                 assert total.item() == one.size()
 
