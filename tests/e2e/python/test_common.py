@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,15 @@ from horovod.common.exceptions import (
     HorovodVersionMismatchError,
     HostsUpdatedInterrupt,
 )
-from horovod.common.process_sets import ProcessSet, add_process_set, global_process_set
+from horovod.common.names import UnnamedOperations
+from horovod.common.process_sets import (
+    ProcessSet,
+    add_process_set,
+    global_process_set,
+    remove_process_set,
+)
+from horovod.runner.common.util import env as runner_env
+from horovod.runner.util import threads
 
 
 @pytest.fixture
@@ -44,6 +53,7 @@ def run_python(code: str, **env: str) -> subprocess.CompletedProcess[str]:
 def test_structs_match_the_header(root: Path) -> None:
     header = (root / "runtime/include/hvd/hvd.h").read_text()
     structs = {
+        "hvd_process_set": library.ProcessSet,
         "hvd_init_options": library.InitOptions,
         "hvd_topology": library.Topology,
         "hvd_tensor": library.Tensor,
@@ -59,7 +69,9 @@ def test_structs_match_the_header(root: Path) -> None:
         "void*": ctypes.c_void_p,
         "const void*": ctypes.c_void_p,
         "const char*": ctypes.c_char_p,
+        "const int32_t*": ctypes.POINTER(ctypes.c_int32),
         "const int64_t*": ctypes.POINTER(ctypes.c_int64),
+        "const hvd_process_set*": ctypes.POINTER(library.ProcessSet),
         "const hvd_tensor*": ctypes.POINTER(library.Tensor),
     }
     for name, struct in structs.items():
@@ -223,28 +235,29 @@ def test_reduction_integers_are_those_of_the_original() -> None:
     assert (basics.Average, basics.Sum, basics.Adasum) == (0, 1, 2)
     assert (basics.Min, basics.Max, basics.Product) == (3, 4, 5)
     assert reduce_op(basics.Sum) == library.library.enum("HVD_SUM")
-    with pytest.raises(NotImplementedError, match="Adasum"):
-        reduce_op(basics.Adasum)
+    assert reduce_op(basics.Adasum) == library.library.enum("HVD_ADASUM")
     with pytest.raises(ValueError, match=r"hvd\.Average"):
         reduce_op(6)
 
 
 def test_arguments_of_init() -> None:
-    with pytest.raises(NotImplementedError, match="comm"):
+    with pytest.raises(ValueError, match=r"init\(comm=\[0, 1\]\)"):
         basics.init(comm=[0, 1])
     assert not basics.is_initialized()
     with pytest.raises(ValueError, match="communicator of mpi4py"):
         basics.init(comm=object())
     with pytest.raises(ValueError, match="exists already"):
-        basics.init(process_sets=[ProcessSet([0])])
-    with pytest.raises(NotImplementedError, match="process sets"):
-        basics.init(process_sets=[ProcessSet([1])])
+        basics.init(process_sets=[ProcessSet([1]), ProcessSet([1])])
+    with pytest.raises(ValueError, match=r"hvd\.ProcessSet\(\[0\]\)"):
+        basics.init(process_sets=[[0]])
+    assert not basics.is_initialized()
     with pytest.raises(ValueError, match="dynamic"):
         basics.init(process_sets="static")
-    basics.init(comm=[0], process_sets="dynamic")
+    basics.init(comm=[0])
     assert basics._get_process_set_ids_and_ranks() == {0: [0]}
-    with pytest.raises(ValueError, match="exists already"):
-        add_process_set([0])
+    basics.init(process_sets=[global_process_set])
+    with pytest.raises(ValueError, match=r"no process set of the ranks \[7\]"):
+        basics.init(process_sets=[ProcessSet([7])])
     assert global_process_set.ranks == [0]
     basics.shutdown()
     assert global_process_set.included() is None
@@ -315,3 +328,111 @@ def test_helpers() -> None:
         assert os.environ["HVD_TEST_VALUE"] == "1"
     assert "HVD_TEST_VALUE" not in os.environ
     importlib.import_module("horovod.common.util")._cache(lambda: 1)()
+
+
+def test_questions_about_extensions(capsys: pytest.CaptureFixture[str]) -> None:
+    util.check_extension("horovod.torch", "HOROVOD_WITH_PYTORCH", __file__, "mpi_lib_v2")
+    with pytest.raises(ImportError, match=r"horovod\.mxnet: its framework is not installed"):
+        util.check_extension("horovod.mxnet", "HOROVOD_WITH_MXNET", __file__, "mpi_lib")
+    util.check_installed_version("torch", "2.1.0+cpu")
+    cause = KeyError("x")
+    with pytest.raises(HorovodVersionMismatchError, match=r"torch 2\.1\.0 or later") as caught:
+        util.check_installed_version("torch", "1.13.0", cause)
+    assert caught.value.__cause__ is cause
+    full_path = util.get_extension_full_path("/a/__init__.py", "b", "c")
+    assert full_path == f"/a/b/c{util.get_ext_suffix()}"
+    assert util.gpu_available("torch", verbose=True) is False
+    assert "torch" in capsys.readouterr().out
+
+
+def test_a_name_with_a_nul_is_refused() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        operations.make_request("half\0name", operations.BARRIER, None, None)
+
+
+def test_names_of_unnamed_operations_depend_on_earlier_calls_only() -> None:
+    names = UnnamedOperations(period=2)
+    assert [names.next_name("a", 0) for _ in range(3)] == ["a.noname.0", "a.noname.1", "a.noname.0"]
+    assert names.next_name("b", 0) == "b.noname.0" and names.next_name("a", 4) == "a.noname.0"
+    names.next_name("a", 4)
+    names.step_back("a", 4)
+    assert names.next_name("a", 4) == "a.noname.1"
+    names.forget(4)
+    assert names.next_name("a", 4) == "a.noname.0"
+    assert names.next_name("a", 0) == "a.noname.1"
+    names.restart()
+    assert names.next_name("a", 0) == "a.noname.0"
+
+
+def test_process_sets_come_and_go() -> None:
+    basics.init(process_sets="dynamic")
+    with pytest.raises(ValueError, match="exists"):
+        add_process_set([0])
+    with pytest.raises(ValueError):
+        add_process_set([1])
+    with pytest.raises(ValueError):
+        add_process_set([])
+    with pytest.raises(ValueError, match="global"):
+        remove_process_set(global_process_set)
+    assert basics._get_process_set_ids_and_ranks() == {0: [0]}
+    basics.shutdown()
+
+
+@pytest.mark.parametrize("ranks", ["01", 3, [0.5], [None], [True]])
+def test_a_process_set_needs_ranks(ranks: object) -> None:
+    with pytest.raises(ValueError, match="list of ranks"):
+        ProcessSet(ranks)
+
+
+def test_a_process_set_without_a_world_knows_its_ranks_only() -> None:
+    one = ProcessSet(range(3, 0, -1))
+    assert (one.process_set_id, one.ranks, one.mpi_comm) == (None, [1, 2, 3], None)
+    assert one.size() is None and one.rank() is None and one.included() is None
+    assert str(one) == "ProcessSet(process_set_id=None, ranks=[1, 2, 3], mpi_comm=None)"
+    assert remove_process_set(one) is False
+    with pytest.raises(ValueError, match=r"use hvd\.init"):
+        add_process_set(one)
+
+
+@pytest.mark.parametrize(
+    "name", ["horovod.spark", "horovod.ray", "horovod.mxnet", "horovod.data", "horovod.spark.torch"]
+)
+def test_modules_that_do_not_exist_say_so_in_one_sentence(name: str) -> None:
+    result = run_python(f"import {name}")
+
+    parent = ".".join(name.split(".")[:2])
+    last = result.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"ModuleNotFoundError: {parent} does not exist: "), result.stderr
+
+
+def test_threads_of_the_runner() -> None:
+    done = threading.Event()
+    threads.in_thread(done.set, name="setter").join(10)
+    assert done.is_set()
+    threads.in_thread(lambda: {}["missing"], silent=True).join(10)
+    with pytest.raises(ValueError, match="tuple"):
+        threads.in_thread(print, args=[1])
+
+    squares = threads.execute_function_multithreaded(lambda x: x * x, [(i,) for i in range(9)])
+    assert squares == {i: i * i for i in range(9)}
+
+    go, stop, calls = threading.Event(), threading.Event(), []
+    waiting = threads.on_event(go, calls.append, ("gone",), stop=stop, check_stop_interval_s=0.01)
+    stop.set()
+    waiting.join(10)
+    assert calls == [] and not waiting.is_alive()
+    waiting = threads.on_event(go, calls.append, ("went",))
+    go.set()
+    waiting.join(10)
+    assert calls == ["went"]
+
+
+def test_rank_and_size_of_the_environment() -> None:
+    none = dict.fromkeys(("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"))
+    with util.env(**none):
+        assert runner_env.get_env_rank_and_size() == (0, 1)
+    with util.env(**{**none, "PMI_RANK": "2", "PMI_SIZE": "4"}):
+        assert runner_env.get_env_rank_and_size() == (2, 4)
+    with util.env(HOROVOD_RANK="1", HOROVOD_SIZE="3", PMI_RANK="2", PMI_SIZE="4"):
+        assert runner_env.get_env_rank_and_size() == (1, 3)
+    assert runner_env.is_exportable("PATH") and not runner_env.is_exportable("OLDPWD")

@@ -36,25 +36,35 @@ def job_of(run_ranks: RunRanks):
     return job
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
-@pytest.mark.parametrize("case", cases_of("torch_ops.py"))
-def test_operations(job_of, case: str, ranks: int) -> None:
-    job = job_of("torch_ops.py", ranks)
+# One job for each number of ranks covers all cases of a program.
+RANKS = {
+    "torch_ops.py": (1, 2, 3, 4),
+    "torch_collectives.py": (1, 2, 3, 4),
+    "torch_sets.py": (1, 2, 3, 4),
+    "torch_optimizer.py": (1, 2, 4),
+    "torch_state.py": (1, 2, 3),
+    "torch_faults.py": (1, 2, 3),
+}
+
+
+@pytest.mark.parametrize(
+    ("program", "case", "ranks"),
+    [
+        (program, case, ranks)
+        for program, numbers in RANKS.items()
+        for ranks in numbers
+        for case in cases_of(program)
+    ],
+)
+def test_cases(job_of, program: str, case: str, ranks: int) -> None:
+    job = job_of(program, ranks)
     for rank in range(ranks):
         assert f"ok {case}" in job.lines(rank), str(job)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
-@pytest.mark.parametrize("case", cases_of("torch_optimizer.py"))
-def test_optimizer(job_of, case: str, ranks: int) -> None:
-    job = job_of("torch_optimizer.py", ranks)
-    for rank in range(ranks):
-        assert f"ok {case}" in job.lines(rank), str(job)
-
-
-@pytest.mark.parametrize("program", ["torch_ops.py", "torch_optimizer.py"])
+@pytest.mark.parametrize("program", RANKS)
 def test_programs_end_well(job_of, program: str) -> None:
-    for ranks in (1, 2):
+    for ranks in RANKS[program]:
         job = job_of(program, ranks)
         assert job.exit_code == 0, str(job)
         for rank in range(ranks):
@@ -94,6 +104,9 @@ def test_a_rank_that_leaves_while_others_wait_is_the_culprit(
 
     assert job.exit_code == 1, str(job)
     assert re.search(r"culprit: rank 1 .*while other ranks still waited", job.stderr), str(job)
+    for rank in (0, 2):
+        (said,) = [line for line in job.lines(rank) if line.startswith("failed at")]
+        assert "rank 1 " in said and "drop_last" in said and "hvd.join()" in said, said
 
 
 def moment(what: str, output: str) -> float:

@@ -9,11 +9,16 @@ import os
 import sys
 from collections.abc import Sequence
 from ctypes import CDLL, byref, c_void_p, sizeof
+from typing import Any
 
+from horovod.common import mpi
 from horovod.common import process_sets as sets
 from horovod.common.crash_report import crash_report
+from horovod.common.exceptions import HorovodInternalError
+from horovod.common.held_back import held_back
 from horovod.common.library import Counters, InitOptions, Topology, library
-from horovod.common.operations import NOT_INITIALIZED, check, context
+from horovod.common.names import unnamed
+from horovod.common.operations import NOT_INITIALIZED, check, context, remember
 from horovod.common.versions import tell_versions
 
 # The integers that scripts of the original may have stored; `reduce_op` gives the library's.
@@ -30,6 +35,7 @@ _REDUCE_OPS = {
     Min: library.enum("HVD_MIN"),
     Max: library.enum("HVD_MAX"),
     Product: library.enum("HVD_PRODUCT"),
+    Adasum: library.enum("HVD_ADASUM"),
 }
 _FEATURE_MPI = library.enum("HVD_FEATURE_MPI")
 _FEATURE_GLOO = library.enum("HVD_FEATURE_GLOO")
@@ -44,13 +50,13 @@ _FEATURE_MPI_THREADS = library.enum("HVD_FEATURE_MPI_THREADS")
 
 def reduce_op(op: int) -> int:
     """hvd.Average and its kin as the library numbers them."""
-    if op == Adasum:
-        raise NotImplementedError("op=hvd.Adasum is not supported yet")
-    if op not in _REDUCE_OPS:
+    known = _REDUCE_OPS.get(op)
+    if known is None:
         raise ValueError(
-            f"op is {op!r}: use one of hvd.Average, hvd.Sum, hvd.Min, hvd.Max, hvd.Product"
+            f"op is {op!r}: use one of hvd.Average, hvd.Sum, hvd.Adasum, hvd.Min, hvd.Max, "
+            f"hvd.Product"
         )
-    return _REDUCE_OPS[op]
+    return known
 
 
 def _load_packaged_nccl() -> None:
@@ -61,14 +67,6 @@ def _load_packaged_nccl() -> None:
             with contextlib.suppress(OSError):
                 CDLL(file)
             return
-
-
-def _mpi_address(comm: object) -> int | None:
-    """Where the MPI_Comm of an mpi4py communicator lies; None for anything else."""
-    mpi = sys.modules.get("mpi4py.MPI")
-    if mpi is None or not isinstance(comm, mpi.Comm):
-        return None
-    return int(mpi._addressof(comm))
 
 
 class HorovodBasics:
@@ -84,40 +82,61 @@ class HorovodBasics:
     def __init__(self) -> None:
         self._atexit_pid = 0
         self.worlds_joined = 0  # how often init() has joined a world
+        self.mpi_world: Any | None = None  # the communicator that the world was made of
 
     def init(
         self,
-        comm: Sequence[int] | object | None = None,
+        comm: Sequence[int] | Any | None = None,
         process_sets: Sequence[sets.ProcessSet] | str | None = None,
     ) -> None:
         """Joins the world that the launcher made; without one it is a world of one rank.
 
         `comm` may be a communicator of mpi4py, all whose processes call this: the world is theirs.
-        Or it lists the ranks of the world, which must be all of them. A second call changes
-        nothing. Raises ValueError for arguments that cannot be met.
+        Or it lists the ranks of the world: all of them, or, where mpi4py.MPI is imported and has
+        the ranks, some that all call this. `process_sets` are made at once, with the ids 1, 2, ...;
+        "dynamic" lets sets be added and removed later. A second call changes nothing; sets given
+        to it must exist. Raises ValueError for arguments that cannot be met.
         """
-        address = _mpi_address(comm)
-        if comm is not None and address is None and not isinstance(comm, Sequence):
+        is_listed = isinstance(comm, Sequence) and len(comm) > 0
+        if comm is not None and not isinstance(comm, Sequence) and not mpi.is_communicator(comm):
             raise ValueError(
                 f"init(comm={comm!r}): use a communicator of mpi4py, or a list of ranks"
             )
+        requested = sets.Requested(process_sets)
         crash_report.install()
         is_new = not self.is_initialized()
-        self.worlds_joined += is_new
-        options = InitOptions(struct_size=sizeof(InitOptions), mpi_comm=address)
-        check(library.hvd_init(byref(options), byref(c_void_p())))
-        self._leave_at_exit()
-        if is_new and self.local_rank() == 0 and self.cross_size() > 1:
-            tell_versions()
+        if is_new:
+            self.mpi_world = mpi.subworld(comm) if is_listed else (comm or None)
+        self._join(requested, is_new)
         everybody = list(range(self.size()))
-        if isinstance(comm, Sequence) and comm and sorted(comm) != everybody:
-            self.shutdown()
-            raise NotImplementedError(
-                f"init(comm={list(comm)}): a world of some of the {len(everybody)} ranks is not "
-                f"supported yet; leave comm out"
-            )
-        sets.global_process_set.ranks = everybody
-        sets.check_requested(process_sets)
+        try:
+            if is_listed and self.mpi_world is None and sorted(comm) != everybody:
+                raise ValueError(
+                    f"init(comm={list(comm)}): the launcher made a world of {len(everybody)} "
+                    f"ranks; use process_sets=[hvd.ProcessSet({list(comm)})] and no comm, or pass "
+                    f"a communicator of mpi4py"
+                )
+            sets.global_process_set.ranks = everybody
+            requested.bind(self.mpi_world)
+        except Exception:
+            if is_new:
+                self.shutdown()
+            raise
+
+    def _join(self, requested: sets.Requested, is_new: bool) -> None:
+        options = InitOptions(struct_size=sizeof(InitOptions))
+        options.mpi_comm = None if self.mpi_world is None else mpi.address_of(self.mpi_world)
+        if is_new:
+            requested.fill(options)
+        handle = c_void_p()
+        check(library.hvd_init(byref(options), byref(handle)))
+        remember(handle.value or 0)
+        self._leave_at_exit()
+        if is_new:
+            self.worlds_joined += 1
+            unnamed.restart()
+            if self.local_rank() == 0 and self.cross_size() > 1:
+                tell_versions()
 
     def _leave_at_exit(self) -> None:
         if self._atexit_pid != os.getpid():
@@ -135,7 +154,9 @@ class HorovodBasics:
         current = library.hvd_current()
         if current is not None:
             check(library.hvd_shutdown(current))
+            held_back.fail_all(HorovodInternalError("this rank has shut down"))
         sets.global_process_set.ranks = None
+        sets.unbind_all()
 
     def is_initialized(self) -> bool:
         return library.hvd_current() is not None
@@ -216,10 +237,12 @@ class HorovodBasics:
         return library.hvd_feature_value(_FEATURE_ROCM) != 0
 
     def start_timeline(self, file_path: str, mark_cycles: bool = False) -> None:
-        raise NotImplementedError("start_timeline: the timeline is not supported yet")
+        """Writes what this rank does to a file of Chrome's trace viewer, until stop_timeline."""
+        path = os.fspath(file_path)
+        check(library.hvd_timeline_start(context(), path.encode(), int(mark_cycles)))
 
     def stop_timeline(self) -> None:
-        raise NotImplementedError("stop_timeline: the timeline is not supported yet")
+        check(library.hvd_timeline_stop(context()))
 
     def counters(self) -> dict[str, int]:
         """What this rank has done since init; the fields of hvd_counters in hvd.h."""
@@ -229,7 +252,7 @@ class HorovodBasics:
         return {name: int(getattr(counters, name)) for name in names}
 
     def _get_process_set_ids_and_ranks(self) -> dict[int, list[int]]:
-        return {0: list(range(self.size()))}
+        return sets.ids_and_ranks()
 
 
 basics = HorovodBasics()

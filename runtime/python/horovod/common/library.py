@@ -117,6 +117,11 @@ _FUNCTIONS = (
     ("hvd_run", c_int32, (c_void_p, c_void_p, c_size_t, c_void_p, c_int64)),
     ("hvd_poll", c_int32, (c_void_p, c_uint64)),
     ("hvd_wait", c_int32, (c_void_p, c_uint64, c_int64)),
+    (
+        "hvd_wait_any",
+        c_int32,
+        (c_void_p, POINTER(c_uint64), c_size_t, c_int64, POINTER(c_size_t)),
+    ),
     ("hvd_result", c_int32, (c_void_p, c_uint64, POINTER(Tensor))),
     (
         "hvd_received_splits",

@@ -9,42 +9,58 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from ctypes import byref, c_int64, c_uint64
+from ctypes import POINTER, byref, c_int64, c_size_t, c_uint64
 from typing import TypeVar
 
 from horovod.common.exceptions import HorovodInternalError
+from horovod.common.held_back import Held, held_back
+from horovod.common.held_back import has_ended as held_back_has_ended
 from horovod.common.library import REQUEST_BYTES, TENSOR_BYTES, Request, Tensor, library
+from horovod.common.names import unnamed
 
 T = TypeVar("T")
 
 OK = library.enum("HVD_OK")
 IN_PROGRESS = library.enum("HVD_IN_PROGRESS")
-_INVALID_ARGUMENT = library.enum("HVD_INVALID_ARGUMENT")
-_UNSUPPORTED = library.enum("HVD_UNSUPPORTED")
+INVALID_ARGUMENT = library.enum("HVD_INVALID_ARGUMENT")
+UNSUPPORTED = library.enum("HVD_UNSUPPORTED")
 _PEER_LOST = (library.enum("HVD_UNAVAILABLE"), library.enum("HVD_ABORTED"))
 
 ALLREDUCE = library.enum("HVD_ALLREDUCE")
 ALLGATHER = library.enum("HVD_ALLGATHER")
 BROADCAST = library.enum("HVD_BROADCAST")
 BARRIER = library.enum("HVD_BARRIER")
+ALLTOALL = library.enum("HVD_ALLTOALL")
+REDUCESCATTER = library.enum("HVD_REDUCESCATTER")
+JOIN = library.enum("HVD_JOIN")
 
 UINT8 = library.enum("HVD_UINT8")
+INT32 = library.enum("HVD_INT32")
 INT64 = library.enum("HVD_INT64")
 
 # A blocked call returns to Python this often, so that Ctrl-C and other signal handlers run.
-_SIGNAL_CHECK_MS = 500
+SIGNAL_CHECK_MS = 500
 
 NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
+
+_HAS_SHUT_DOWN = "has shut down"
+_UNEVEN_BATCHES = (
+    "; if it has run out of batches before this rank, give all ranks the same number of batches "
+    "(drop_last=True in a DataLoader), or call hvd.join() after the last one"
+)
 
 
 def error_of(status: int, message: str) -> Exception:
     """The exception that the original raises for a failure of this kind."""
-    if status == _INVALID_ARGUMENT:
+    if status == INVALID_ARGUMENT:
         return ValueError(message)
-    if status == _UNSUPPORTED:
+    if status == UNSUPPORTED:
         return NotImplementedError(message)
+    is_peer_lost = status in _PEER_LOST
+    if is_peer_lost and _HAS_SHUT_DOWN in message and "hvd.join" not in message:
+        message += _UNEVEN_BATCHES
     error = HorovodInternalError(message)
-    error.peer_lost = status in _PEER_LOST
+    error.peer_lost = is_peer_lost
     return error
 
 
@@ -54,8 +70,19 @@ def check(status: int) -> None:
         raise error_of(status, library.last_error())
 
 
+class _Process:
+    """The handle of the library, which outlives its worlds, as tickets do."""
+
+    handle = 0  # 0 before the first init
+
+
+def remember(handle: int) -> None:
+    """For init, which gets the handle."""
+    _Process.handle = handle
+
+
 def context() -> int:
-    """The world's handle; raises ValueError before init."""
+    """The world's handle; raises ValueError outside of a world."""
     current: int | None = library.hvd_current()
     if current is None:
         raise ValueError(NOT_INITIALIZED)
@@ -79,6 +106,8 @@ def make_tensor(
 
 def make_request(name: str, op: int, source: Tensor | None, target: Tensor | None) -> Request:
     """A request with neutral scales, for the world; set the other fields as needed."""
+    if "\0" in name:
+        raise ValueError(f"the name {name!r} has a NUL character")
     return Request(
         struct_size=REQUEST_BYTES,
         name=name.encode(),
@@ -102,10 +131,12 @@ def submit(requests: Sequence[Request]) -> list[int]:
 def submit_and_wait(requests: Sequence[Request]) -> list[int]:
     """As `submit`, for a caller with nothing else to do: all have usually ended when it returns.
     How they ended is left to `wait`, which is to be called in any case."""
+    if held_back:
+        return submit(requests)
     count = len(requests)
     array = (Request * count)(*requests)
     tickets = (c_uint64 * count)()
-    status = library.hvd_run(context(), array, count, tickets, _SIGNAL_CHECK_MS)
+    status = library.hvd_run(context(), array, count, tickets, SIGNAL_CHECK_MS)
     if tickets[0] == 0:
         check(status)
     return list(tickets)
@@ -113,7 +144,7 @@ def submit_and_wait(requests: Sequence[Request]) -> list[int]:
 
 def poll(ticket: int) -> bool:
     """Whether it has ended, well or not."""
-    status: int = library.hvd_poll(context(), ticket)
+    status: int = library.hvd_poll(_Process.handle, ticket)
     return status != IN_PROGRESS
 
 
@@ -122,25 +153,53 @@ def wait(ticket: int) -> Exception | None:
 
     What a signal handler raises passes through; the operation then still uses its memory.
     """
-    world = context()
-    status = library.hvd_wait(world, ticket, _SIGNAL_CHECK_MS)
-    while status == IN_PROGRESS:
-        status = library.hvd_wait(world, ticket, _SIGNAL_CHECK_MS)
-    return None if status == OK else error_of(status, library.last_error())
+    world = _Process.handle
+    while True:
+        if held_back and not poll(ticket):
+            held_back.submit_ready(world)
+            held_back.wait_beside(world, [ticket], SIGNAL_CHECK_MS)
+            continue
+        status = library.hvd_wait(world, ticket, SIGNAL_CHECK_MS)
+        if status == OK:
+            return None
+        if status != IN_PROGRESS:
+            return error_of(status, library.last_error())
+
+
+def has_ended(operation: Held) -> bool:
+    """Whether all its tickets have."""
+    return held_back_has_ended(operation, _Process.handle)
+
+
+def submit_held_back() -> None:
+    """Lets operations follow whose names are free by now."""
+    if held_back:
+        held_back.submit_ready(_Process.handle)
+
+
+def wait_for_held_back() -> None:
+    """Blocks until an operation that others wait for has ended, and submits those."""
+    held_back.wait_beside(_Process.handle, [], SIGNAL_CHECK_MS)
+    held_back.submit_ready(_Process.handle)
 
 
 def result(ticket: int) -> Tensor:
     """The output of an operation that ended well; valid until `release`."""
     tensor = Tensor(struct_size=TENSOR_BYTES)
-    check(library.hvd_result(context(), ticket, byref(tensor)))
+    check(library.hvd_result(_Process.handle, ticket, byref(tensor)))
     return tensor
 
 
+def received_splits(ticket: int) -> list[int]:
+    """Of an alltoall that ended well: the rows that came from each rank of its set."""
+    splits, count = POINTER(c_int64)(), c_size_t()
+    check(library.hvd_received_splits(_Process.handle, ticket, byref(splits), byref(count)))
+    return splits[: count.value]
+
+
 def release(ticket: int) -> None:
-    """Gives the ticket back; needed once for every ticket, failed ones too."""
-    current = library.hvd_current()
-    if current is not None:
-        library.hvd_release(current, ticket)
+    """Gives the ticket back, also after shutdown; needed once for every ticket, failed ones too."""
+    library.hvd_release(_Process.handle, ticket)
 
 
 _running: list[tuple[object, ...]] = []  # memory that operations use
@@ -165,6 +224,22 @@ def run(request: Request, *memory: object, read: Callable[[Tensor], T] | None = 
         release(ticket)
 
 
-def barrier(name: str = "barrier.noname") -> None:
-    """Returns when all ranks have called it."""
-    run(make_request(name, BARRIER, None, None))
+def barrier(name: str = "barrier.noname", process_set: int = 0) -> None:
+    """Returns when all ranks of the set have called it."""
+    request = make_request(name, BARRIER, None, None)
+    request.process_set = process_set
+    run(request)
+
+
+def _read_int32(tensor: Tensor) -> int:
+    return ctypes.cast(tensor.data, ctypes.POINTER(ctypes.c_int32))[0]
+
+
+def join() -> int:
+    """Waits until all ranks have joined, meanwhile taking part in their allreduces with nothing.
+    Returns the rank that joined last."""
+    while held_back:  # their turn is before the join
+        wait_for_held_back()
+    last = run(make_request("join.noname", JOIN, None, None), read=_read_int32)
+    unnamed.restart()
+    return int(last or 0)

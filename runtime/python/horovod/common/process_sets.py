@@ -1,29 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process sets: the ranks that take part in an operation. So far only that of all ranks exists."""
+"""Process sets: the ranks that take part in an operation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from ctypes import byref, c_int32, c_size_t, sizeof
+from typing import TYPE_CHECKING, Any
+
+from horovod.common import library as abi
+from horovod.common import mpi, operations
+from horovod.common.library import library
+from horovod.common.names import unnamed
 
 if TYPE_CHECKING:
     from horovod.common.basics import HorovodBasics
 
-_NOT_YET = "process sets other than the global one are not supported yet"
+_MEMBERS_BYTES = sizeof(abi.ProcessSet)
 
 
 class ProcessSet:
-    """A set of ranks. `process_set_id` and the answers are None while it belongs to no world."""
+    """A set of ranks of the world, given as a list or as a communicator of mpi4py.
 
-    def __init__(self, ranks_or_comm: Sequence[int] | object) -> None:
-        if not isinstance(ranks_or_comm, Iterable):
-            raise NotImplementedError(
-                f"ProcessSet needs a sequence of ranks; MPI communicators such as "
-                f"{ranks_or_comm!r} are not supported yet"
-            )
+    It belongs to a world from init(process_sets=[...]) or add_process_set on, until shutdown or
+    remove_process_set. Outside of one its id and all answers are None.
+    """
+
+    def __init__(self, ranks_or_comm: Sequence[int] | Any) -> None:
         self.process_set_id: int | None = None
-        self.ranks: list[int] | None = sorted(ranks_or_comm)
-        self.mpi_comm: object | None = None
+        self.ranks: list[int] | None = None
+        self.mpi_comm: Any | None = None
+        if mpi.is_communicator(ranks_or_comm):
+            self.mpi_comm = ranks_or_comm
+            return
+        ranks = list(ranks_or_comm) if isinstance(ranks_or_comm, Iterable) else [None]
+        if not all(_is_integer(rank) for rank in ranks):
+            raise ValueError(
+                f"ProcessSet({ranks_or_comm!r}): use a list of ranks, or a communicator of mpi4py"
+            )
+        self.ranks = sorted(int(rank) for rank in ranks)
 
     def _world(self) -> HorovodBasics | None:
         from horovod.common.basics import basics
@@ -31,15 +45,23 @@ class ProcessSet:
         return basics if self.process_set_id is not None and basics.is_initialized() else None
 
     def size(self) -> int | None:
-        world = self._world()
-        return world.size() if world else None
+        """How many ranks it has."""
+        return len(self.ranks or ()) if self._world() else None
 
     def rank(self) -> int | None:
+        """This rank's place in it. Raises ValueError where it is no member."""
         world = self._world()
-        return world.rank() if world else None
+        if world is None:
+            return None
+        ranks = self.ranks or []
+        if world.rank() not in ranks:
+            raise ValueError(f"rank {world.rank()} is not in {self}")
+        return ranks.index(world.rank())
 
     def included(self) -> bool | None:
-        return True if self._world() else None
+        """Whether this rank is a member."""
+        world = self._world()
+        return None if world is None else world.rank() in (self.ranks or ())
 
     def __str__(self) -> str:
         return (
@@ -49,6 +71,10 @@ class ProcessSet:
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def _is_integer(value: object) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 class _GlobalProcessSet(ProcessSet):
@@ -62,44 +88,183 @@ class _GlobalProcessSet(ProcessSet):
 
 global_process_set = _GlobalProcessSet()
 
+_known: dict[int, list[ProcessSet]] = {}  # of this world, by id
+
 
 def process_set_id(process_set: ProcessSet) -> int:
-    """The id to submit with."""
-    if process_set is not global_process_set:
-        raise NotImplementedError(f"{process_set}: {_NOT_YET}")
-    return 0
-
-
-def check_requested(process_sets: Sequence[ProcessSet] | str | None) -> None:
-    """What init(process_sets=...) was given: nothing that would be needed is left out silently."""
-    if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
+    """The id to submit with. Raises ValueError for a set that belongs to no world."""
+    known = process_set.process_set_id
+    if known is None:
         raise ValueError(
-            f"process_sets is '{process_sets}': use a list of ProcessSet, or 'dynamic'"
+            f"{process_set} belongs to no world: pass it to hvd.init(process_sets=[...]) or to "
+            f"hvd.add_process_set()"
         )
-    if process_sets is None or isinstance(process_sets, str):
-        return
-    wanted = [one.ranks for one in process_sets if one is not global_process_set]
-    for place, ranks in enumerate(wanted):
-        if ranks in wanted[:place] or ranks == global_process_set.ranks:
-            raise ValueError(f"process_sets: a set with the ranks {ranks} exists already")
-    if wanted:
-        raise NotImplementedError(f"init(process_sets={wanted}): {_NOT_YET}")
+    return known
+
+
+class Requested:
+    """The argument `process_sets` of init, checked as far as one rank can without a world."""
+
+    def __init__(self, process_sets: Sequence[ProcessSet] | str | None) -> None:
+        self.is_dynamic = False
+        self.sets: list[ProcessSet] = []
+        if isinstance(process_sets, str):
+            self.is_dynamic = process_sets.lower() == "dynamic"
+            if not self.is_dynamic:
+                raise ValueError(
+                    f"process_sets is '{process_sets}': use a list of ProcessSet, or 'dynamic'"
+                )
+        elif process_sets is not None:
+            self.sets = [_checked(one) for one in process_sets if one is not global_process_set]
+        lists = [one.ranks for one in self.sets if one.ranks is not None]
+        for place, ranks in enumerate(lists):
+            if ranks in lists[:place]:
+                raise _exists(ranks)
+
+    def fill(self, options: abi.InitOptions) -> None:
+        """Tells hvd_init. The memory lives as long as `options`."""
+        options.dynamic_process_sets = int(self.is_dynamic)
+        if self.sets:
+            options.process_sets = (abi.ProcessSet * len(self.sets))(*map(_members, self.sets))
+            options.process_set_count = len(self.sets)
+
+    def bind(self, world_comm: Any | None) -> None:
+        """Gives the sets their ids in the world that there is now."""
+        by_ranks = {tuple(ranks): number for number, ranks in ids_and_ranks().items()}
+        for place, one in enumerate(self.sets, start=1):
+            ranks = one.ranks
+            if ranks is None:
+                # A process that is no member does not know the members, but the set's place.
+                ranks = mpi.ranks_in(one.mpi_comm, world_comm) or ranks_of(place)
+            number = by_ranks.get(tuple(ranks))
+            if number is None:
+                raise ValueError(
+                    f"there is no process set of the ranks {ranks}: a world gets its sets from the "
+                    f"first hvd.init(process_sets=[...]), or from hvd.add_process_set()"
+                )
+            if number == 0:
+                raise _exists(ranks)
+            _bind(one, number, ranks)
+
+
+def _checked(process_set: ProcessSet) -> ProcessSet:
+    if not isinstance(process_set, ProcessSet):
+        raise ValueError(f"process_sets has {process_set!r}: use hvd.ProcessSet({process_set!r})")
+    return process_set
+
+
+def _exists(ranks: list[int] | None) -> ValueError:
+    return ValueError(f"a process set with the ranks {ranks} exists already")
+
+
+def _members(process_set: ProcessSet) -> abi.ProcessSet:
+    if process_set.ranks is None or process_set.mpi_comm is not None:
+        return abi.ProcessSet(
+            struct_size=_MEMBERS_BYTES, mpi_comm=mpi.address_of(process_set.mpi_comm)
+        )
+    count = len(process_set.ranks)
+    return abi.ProcessSet(
+        struct_size=_MEMBERS_BYTES, ranks=(c_int32 * count)(*process_set.ranks), count=count
+    )
+
+
+def _bind(process_set: ProcessSet, number: int, ranks: list[int]) -> None:
+    process_set.process_set_id, process_set.ranks = number, list(ranks)
+    _known.setdefault(number, []).append(process_set)
+
+
+def _unbind(number: int) -> None:
+    for one in _known.pop(number, ()):
+        one.process_set_id = None
+    unnamed.forget(number)
+
+
+def unbind_all() -> None:
+    """The world has ended."""
+    for number in list(_known):
+        _unbind(number)
+
+
+def _read_numbers(ask: Callable[[Any, int, Any], int]) -> list[int]:
+    """What a function of the library that stores numbers and their count has to say."""
+    count = c_size_t()
+    operations.check(ask(None, 0, byref(count)))
+    numbers = (c_int32 * count.value)()
+    operations.check(ask(numbers, count.value, byref(count)))
+    return numbers[: count.value]
+
+
+def ranks_of(number: int) -> list[int]:
+    """The members of a set by its id. Raises ValueError where there is none."""
+    world = operations.context()
+    return _read_numbers(lambda *place: library.hvd_process_set_ranks(world, number, *place))
+
+
+def ids_and_ranks() -> dict[int, list[int]]:
+    """All process sets of this world."""
+    world = operations.context()
+    numbers = _read_numbers(lambda *place: library.hvd_process_set_ids(world, *place))
+    return {number: ranks_of(number) for number in numbers}
+
+
+def _wait_for_all(call: Callable[[], int]) -> int:
+    """Repeats a call that blocks, so that signal handlers run meanwhile."""
+    status = call()
+    while status == operations.IN_PROGRESS:
+        operations.submit_held_back()
+        status = call()
+    if status == operations.UNSUPPORTED:
+        raise ValueError(
+            f"{library.last_error()}: process sets are added and removed only after "
+            f"hvd.init(process_sets='dynamic'), or with HOROVOD_DYNAMIC_PROCESS_SETS=1"
+        )
+    return status
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
-    """Makes a new set, on all ranks together."""
+    """Makes a new set. All ranks call it, with the same members. Raises ValueError where a set of
+    these ranks exists, or where sets are not dynamic."""
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
-    if process_set is global_process_set or process_set.ranks == global_process_set.ranks:
-        raise ValueError(f"a process set with the ranks {process_set.ranks} exists already")
-    raise NotImplementedError(f"add_process_set({process_set.ranks}): {_NOT_YET}")
+    world = operations.context()
+    if process_set.process_set_id is not None:
+        raise _exists(process_set.ranks)
+    if process_set.ranks is None:
+        from horovod.common.basics import basics
+
+        process_set.ranks = mpi.ranks_in(process_set.mpi_comm, basics.mpi_world)
+    count = len(process_set.ranks)
+    members = abi.ProcessSet(
+        struct_size=_MEMBERS_BYTES, ranks=(c_int32 * count)(*process_set.ranks), count=count
+    )
+    number = c_int32(-1)
+    operations.check(
+        _wait_for_all(
+            lambda: library.hvd_process_set_add(
+                world, byref(members), operations.SIGNAL_CHECK_MS, byref(number)
+            )
+        )
+    )
+    _bind(process_set, number.value, process_set.ranks)
+    return process_set
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes a set, on all ranks together. False where there is nothing to remove."""
-    if process_set.process_set_id is None:
+    """Removes a set. All ranks call it. False where there is nothing to remove."""
+    number = process_set.process_set_id
+    if number is None:
         return False
-    raise ValueError("the global process set cannot be removed")
+    if number == 0:
+        raise ValueError("the global process set cannot be removed")
+    world = operations.context()
+    status = _wait_for_all(
+        lambda: library.hvd_process_set_remove(world, number, operations.SIGNAL_CHECK_MS)
+    )
+    if status == operations.INVALID_ARGUMENT:  # there is no such set, or no longer
+        return False
+    operations.check(status)
+    _unbind(number)
+    return True
 
 
 def is_process_set_included(process_set: ProcessSet = global_process_set) -> bool:

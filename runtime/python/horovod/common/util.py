@@ -7,15 +7,18 @@ import contextlib
 import functools
 import importlib.util
 import os
+import sysconfig
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from horovod.common.basics import Average, Sum, basics
+from horovod.common.exceptions import HorovodVersionMismatchError
 
 T = TypeVar("T")
 
 _FRAMEWORKS = {"pytorch": "torch", "torch": "torch", "tensorflow": "tensorflow", "keras": "keras"}
+_OLDEST = {"torch": "2.1.0", "tensorflow": "2.16.0"}  # of the frameworks
 
 
 def _cache(function: Callable[..., T]) -> Callable[..., T]:
@@ -31,6 +34,51 @@ def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
     if verbose:
         print(f"Checking whether {ext_base_name} is available: {found}")
     return found
+
+
+def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
+    """Whether this build takes GPU tensors, and the front end's framework sees a GPU."""
+    found = basics.cuda_built() and extension_available(ext_base_name) and _sees_gpu(ext_base_name)
+    if verbose:
+        print(f"Checking whether {ext_base_name} has a GPU: {found}")
+    return found
+
+
+def _sees_gpu(ext_base_name: str) -> bool:
+    module = importlib.import_module(_FRAMEWORKS[ext_base_name.lower()])
+    if module.__name__ == "torch":
+        return bool(module.cuda.is_available())
+    return bool(importlib.import_module("tensorflow").config.list_physical_devices("GPU"))
+
+
+def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) -> None:
+    """Raises ImportError where the framework of a front end, such as horovod.torch, is missing."""
+    if not extension_available(ext_name.rsplit(".", 1)[-1]):
+        raise ImportError(
+            f"{ext_name}: its framework is not installed in this Python ({pkg_path}, "
+            f"{ext_env_var}); nothing of horovod needs to be rebuilt"
+        )
+
+
+def check_installed_version(
+    name: str, version: str, exception: BaseException | None = None
+) -> None:
+    """Raises HorovodVersionMismatchError where a framework is older than the oldest that works.
+    `exception` becomes its cause."""
+    oldest = _OLDEST.get(name)
+    if oldest is not None and not is_version_greater_equal_than(version, oldest):
+        raise HorovodVersionMismatchError(name, f"{oldest} or later", version) from exception
+
+
+def get_ext_suffix() -> str:
+    """What compiled modules of this Python end with; horovod has none."""
+    return str(sysconfig.get_config_var("EXT_SUFFIX") or ".so")
+
+
+def get_extension_full_path(pkg_path: str, *args: str) -> str:
+    """Where a compiled module of a package would be."""
+    *folders, module = args
+    return os.path.join(os.path.dirname(pkg_path), *folders, module + get_ext_suffix())
 
 
 def mpi_built(verbose: bool = False) -> bool:

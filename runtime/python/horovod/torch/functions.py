@@ -118,8 +118,7 @@ def broadcast_object(
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """The root's object, pickled, on every rank. `obj` is read on the root only."""
-    sets.process_set_id(process_set)
-    return objects.broadcast_object(obj, root_rank, name)
+    return objects.broadcast_object(obj, root_rank, name, sets.process_set_id(process_set))
 
 
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:

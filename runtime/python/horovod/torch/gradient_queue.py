@@ -12,14 +12,13 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from ctypes import c_uint64
-from dataclasses import dataclass
 
 import torch
 
 from horovod.common import operations
+from horovod.common.basics import basics
 from horovod.common.library import Request, library
-from horovod.torch.compression import Compressor
-from horovod.torch.submission import DTYPES, check_supported
+from horovod.torch.gradient_slot import GradientSlot, Reduction
 
 # A message of its own in shared memory: below it a call costs more than what it could overlap.
 _BATCH_BYTES = 1 << 20
@@ -36,114 +35,52 @@ _CHANGED_ON_THE_WAY = (
 )
 
 
-@dataclass(frozen=True)
-class Reduction:
-    """How every gradient of an optimizer is reduced."""
-
-    reduce_op: int
-    prescale: float
-    postscale: float
-    compression: type[Compressor]
-    sparse_as_dense: bool
-
-
-def _dense_strides(parameter: torch.Tensor) -> tuple[int, ...] | None:
-    """How gradients of a parameter lie in memory: as the parameter where it has no gaps, such as a
-    channels_last weight; None for row-major. The same on all ranks, as the model is."""
-    strides = torch.empty_like(parameter).stride()
-    return None if parameter.is_contiguous() or strides != parameter.stride() else strides
-
-
-class GradientSlot:
-    """One parameter's gradient. The request is written once and pointed at memory every step."""
-
-    def __init__(self, name: str, parameter: torch.nn.Parameter, reduction: Reduction) -> None:
-        self.parameter = parameter
-        self.bytes = parameter.numel() * parameter.element_size()
-        self.group: list[GradientSlot] | None = None  # they are submitted as a unit
-        self.passes_left = 1  # backward passes until it is submitted
-        self.is_ready = False  # for its group
-        self.is_taken = False  # queued or in flight
-        self.ticket = 0
-        self._name = name
-        self._reduction = reduction
-        self._travelling: torch.Tensor | None = None  # whose memory the library uses
-        self._context: torch.dtype | None = None
-        self._version = 0  # of the gradient that was loaded: how often it had been written to
-        self._dtype: torch.dtype | None = None
-        self._strides = _dense_strides(parameter)
-        self._tensor = operations.make_tensor(0, parameter.shape, 0, self._strides)
-        self.request: Request = operations.make_request(
-            f"allreduce.{name}", operations.ALLREDUCE, self._tensor, self._tensor
-        )
-        self.request.reduce_op = reduction.reduce_op
-        self.request.prescale = reduction.prescale
-        self.request.postscale = reduction.postscale
-
-    def load(self) -> None:
-        """Points the request at the gradient, or at what compression makes of it."""
-        gradient = self.parameter.grad
-        if gradient is None:
-            # Another rank may have computed it, and waits for ours: zeros change no sum.
-            gradient = self.parameter.grad = torch.zeros_like(self.parameter)
-        elif gradient.layout != torch.strided and self._reduction.sparse_as_dense:
-            gradient = self.parameter.grad = gradient.to_dense()
-        if gradient.requires_grad:  # of a backward that can be differentiated again
-            gradient = gradient.detach()
-        self._version = gradient._version
-        travelling, self._context = self._reduction.compression.compress(gradient)
-        if travelling.dtype is not self._dtype or not travelling.is_cpu:
-            check_supported(travelling, f"gradient of {self._name}")
-            self._dtype = travelling.dtype
-            self._tensor.dtype = DTYPES[travelling.dtype]
-        if not self._has_layout(travelling):
-            travelling = self._in_layout(travelling)
-        self._travelling = travelling
-        self._tensor.data = travelling.data_ptr()
-
-    def _in_layout(self, tensor: torch.Tensor) -> torch.Tensor:
-        if self._strides is None:
-            return tensor.contiguous()
-        return torch.empty_like(self.parameter, dtype=tensor.dtype).copy_(tensor)
-
-    def _has_layout(self, tensor: torch.Tensor) -> bool:
-        if self._strides is None:
-            return tensor.is_contiguous()
-        return tensor.stride() == self._strides
-
-    def store(self) -> bool:
-        """Puts the result where the optimizer reads it. False where the program has written there
-        in the meantime."""
-        gradient = self.parameter.grad
-        if gradient is None or self._travelling is None:
-            return True
-        is_as_loaded = gradient._version == self._version
-        result = self._reduction.compression.decompress(self._travelling, self._context)
-        if result.data_ptr() != gradient.data_ptr():
-            gradient.copy_(result)
-        return is_as_loaded
-
-    def clear(self) -> None:
-        self.ticket = 0
-        self._travelling = None
-        self.is_ready = self.is_taken = False
-
-
 class GradientQueue:
     """Submits the gradients of one optimizer. Thread: that of backward and step."""
 
-    def __init__(self) -> None:
+    def __init__(self, passes: int) -> None:
+        self.passes = passes  # backward passes that accumulate before a gradient is submitted
+        self.slots: dict[torch.nn.Parameter, GradientSlot] = {}
+        self._world = basics.worlds_joined
         self._queued: list[GradientSlot] = []
         self._queued_bytes = 0
         self._in_flight: list[GradientSlot] = []
+        self._sparse: list[GradientSlot] = []  # in flight, too
         self._flushes_at_end = False  # of the backward that is running
         self._has_warned = False
 
+    def add(self, name: str, parameter: torch.nn.Parameter, reduction: Reduction) -> None:
+        """Takes the gradients of a parameter from here on."""
+        slot = self.slots[parameter] = GradientSlot(name, parameter, reduction)
+        slot.passes_left = self.passes
+        parameter.register_post_accumulate_grad_hook(hook_of(self, slot))
+
     def has_outstanding(self) -> bool:
-        return bool(self._queued or self._in_flight)
+        self._check_world()
+        return bool(self._queued or self._in_flight or self._sparse)
+
+    def _check_world(self) -> None:
+        """In another world than the last time, nothing of that one is on its way any more."""
+        if self._world != basics.worlds_joined:
+            self._world = basics.worlds_joined
+            for slot in self._in_flight:
+                operations.release(slot.ticket)
+            self._queued, self._in_flight, self._sparse = [], [], []
+            self._queued_bytes = 0
+            self._flushes_at_end = False
+            for slot in self.slots.values():
+                slot.clear()
+                slot.enter_world()
+            self.reset_passes()
+
+    def reset_passes(self) -> None:
+        for slot in self.slots.values():
+            slot.passes_left = self.passes
 
     def on_gradient(self, slot: GradientSlot) -> None:
         """A backward has accumulated this gradient."""
+        if self._world != basics.worlds_joined:
+            self._check_world()
         if slot.is_taken or slot.is_ready:
             raise AssertionError(_TOO_MANY_BACKWARDS)
         slot.passes_left -= 1
@@ -156,20 +93,36 @@ class GradientQueue:
     def submit(self, slot: GradientSlot) -> None:
         """Queues a gradient; one of a group waits for the others of its group."""
         if slot.group is None:
-            self._take(slot)
+            self._take(slot, [slot])
         else:
             slot.is_ready = True
             if all(one.is_ready for one in slot.group):
                 for one in slot.group:
-                    self._take(one)
+                    self._take(one, slot.group)
         if self._queued_bytes >= _BATCH_BYTES:
             self.flush()
 
-    def _take(self, slot: GradientSlot) -> None:
-        slot.load()
+    def _take(self, slot: GradientSlot, unit: list[GradientSlot]) -> None:
         slot.is_taken = True
-        self._queued.append(slot)
-        self._queued_bytes += slot.bytes
+        try:
+            is_dense = slot.load()
+        except Exception:
+            self._give_up(unit)
+            raise
+        if is_dense:
+            self._queued.append(slot)
+            self._queued_bytes += slot.bytes
+        else:
+            self._sparse.append(slot)
+
+    def _give_up(self, slots: list[GradientSlot]) -> None:
+        """After a failure: they were not submitted, and may be submitted again."""
+        self._queued = [one for one in self._queued if one not in slots]
+        self._queued_bytes = sum(one.bytes for one in self._queued)
+        self._flushes_at_end = False
+        for slot in slots:
+            slot.clear()
+            slot.passes_left = self.passes
 
     def _end_of_backward(self) -> None:
         self._flushes_at_end = False
@@ -183,17 +136,32 @@ class GradientQueue:
         count = len(slots)
         requests = (Request * count)(*[slot.request for slot in slots])
         tickets = (c_uint64 * count)()
-        operations.check(library.hvd_submit(operations.context(), requests, count, tickets))
+        try:
+            operations.check(library.hvd_submit(operations.context(), requests, count, tickets))
+        except Exception:
+            self._give_up(slots)
+            raise
         for slot, ticket in zip(slots, tickets, strict=True):
             slot.ticket = ticket
         self._in_flight += slots
 
     def finish(self, store: bool = True) -> None:
         """Waits for everything; raises the first failure, after all have ended."""
-        self.flush()
+        self._check_world()
+        errors: list[Exception] = []
+        try:
+            self.flush()
+        except (RuntimeError, ValueError) as error:
+            errors.append(error)
         self._flushes_at_end = False
-        if not self._in_flight:
-            return
+        if self._in_flight:
+            errors += self._finish_dense(store)
+        if self._sparse:
+            errors += self._finish_sparse()
+        if errors:
+            raise errors[0]
+
+    def _finish_dense(self, store: bool) -> list[Exception]:
         errors = []
         is_changed = False
         for slot in self._in_flight:
@@ -208,9 +176,15 @@ class GradientQueue:
             slot.clear()
         if is_changed and not self._has_warned:
             self._has_warned = True
-            warnings.warn(_CHANGED_ON_THE_WAY, stacklevel=2)
-        if errors:
-            raise errors[0]
+            warnings.warn(_CHANGED_ON_THE_WAY, stacklevel=3)
+        return errors
+
+    def _finish_sparse(self) -> list[Exception]:
+        errors = [slot.store_sparse() for slot in self._sparse]
+        for slot in self._sparse:
+            slot.clear()
+        self._sparse = []
+        return [error for error in errors if error is not None]
 
 
 def hook_of(queue: GradientQueue, slot: GradientSlot) -> Callable[[torch.Tensor], None]:

@@ -8,7 +8,6 @@ the result replaces the input. Blocking forms that return a new tensor can be di
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
 
 import torch
 
@@ -19,6 +18,7 @@ from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch.compression import Compression, Compressor
 from horovod.torch.gradients import Wanted
+from horovod.torch.sparse import sparse_allreduce_async
 from horovod.torch.submission import Place, Settings, group, one, poll, run, start, synchronize
 
 _basics = basics
@@ -90,13 +90,13 @@ __all__ = [
 def _reduction(
     place: Place, op: int, prescale: float, postscale: float, process_set: ProcessSet
 ) -> Settings:
-    sets.process_set_id(process_set)
     return Settings(
         op=operations.ALLREDUCE,
         place=place,
         reduce_op=reduce_op(op),
         prescale=prescale,
         postscale=postscale,
+        process_set=process_set,
     )
 
 
@@ -229,21 +229,23 @@ def grouped_allreduce_(
     return run(group("grouped_allreduce", name, tensors), settings)
 
 
+def _allgather(process_set: ProcessSet) -> Settings:
+    return Settings(op=operations.ALLGATHER, place=Place.allocated, process_set=process_set)
+
+
 def allgather_async(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
     """Joins the tensors of all ranks along the first dimension, which may differ between them."""
-    sets.process_set_id(process_set)
-    return start(one("allgather", name, tensor), _ALLGATHER)
+    return start(one("allgather", name, tensor), _allgather(process_set))
 
 
 def allgather(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """As `allgather_async`, and waits."""
-    sets.process_set_id(process_set)
-    (gathered,) = Wanted("allgather", name, _ALLGATHER, is_group=False).run([tensor])
-    return gathered
+    """As `allgather_async`, and waits. The gradient is this rank's rows of the averaged one."""
+    wanted = Wanted("allgather", name, _allgather(process_set), is_group=False)
+    return wanted.run([tensor])[0]
 
 
 def grouped_allgather_async(
@@ -252,8 +254,7 @@ def grouped_allgather_async(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """As `allgather_async` for tensors that complete as a unit."""
-    sets.process_set_id(process_set)
-    return start(group("grouped_allgather", name, tensors), _ALLGATHER)
+    return start(group("grouped_allgather", name, tensors), _allgather(process_set))
 
 
 def grouped_allgather(
@@ -262,16 +263,12 @@ def grouped_allgather(
     process_set: ProcessSet = global_process_set,
 ) -> list[torch.Tensor]:
     """As `grouped_allgather_async`, and waits."""
-    sets.process_set_id(process_set)
-    return list(Wanted("grouped_allgather", name, _ALLGATHER, is_group=True).run(tensors))
-
-
-_ALLGATHER = Settings(op=operations.ALLGATHER, place=Place.allocated)
+    wanted = Wanted("grouped_allgather", name, _allgather(process_set), is_group=True)
+    return list(wanted.run(tensors))
 
 
 def _broadcast(place: Place, root_rank: int, process_set: ProcessSet) -> Settings:
-    sets.process_set_id(process_set)
-    return Settings(op=operations.BROADCAST, place=place, root=root_rank)
+    return Settings(op=operations.BROADCAST, place=place, root=root_rank, process_set=process_set)
 
 
 def broadcast_async(
@@ -280,7 +277,8 @@ def broadcast_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Gives every rank a copy of the root's tensor."""
+    """Gives every rank a copy of the root's tensor. `root_rank` is a rank of the world, also in a
+    process set."""
     settings = _broadcast(Place.beside, root_rank, process_set)
     return start(one("broadcast", name, tensor), settings)
 
@@ -319,43 +317,151 @@ def broadcast_(
     return run(one("broadcast", name, tensor), settings)[0]
 
 
+def _alltoall(
+    tensor: torch.Tensor,
+    splits: torch.Tensor | Sequence[int] | None,
+    process_set: ProcessSet,
+) -> Settings:
+    rows = None if splits is None else _as_integers(splits)
+    return Settings(
+        op=operations.ALLTOALL,
+        place=Place.allocated,
+        process_set=process_set,
+        splits=rows,
+        returns_splits=rows is not None,
+    )
+
+
+def _as_integers(splits: torch.Tensor | Sequence[int]) -> tuple[int, ...]:
+    tensor = torch.as_tensor(splits)
+    is_integer = not (tensor.is_floating_point() or tensor.is_complex())
+    if tensor.dim() != 1 or not is_integer or tensor.dtype == torch.bool:
+        raise ValueError(
+            f"alltoall: splits has {tensor.dim()} dimensions and dtype {tensor.dtype}; use one "
+            f"dimension of integers, a number of rows for each rank"
+        )
+    return tuple(tensor.tolist())
+
+
+def alltoall_async(
+    tensor: torch.Tensor,
+    splits: torch.Tensor | Sequence[int] | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Sends rows of the tensor to every rank, as many as `splits` says for each, or equal shares;
+    the result has the rows from all ranks, in rank order. With `splits` it is a tuple of them and
+    of the numbers of rows that came from each rank."""
+    settings = _alltoall(tensor, splits, process_set)
+    return start(one("alltoall", name, tensor), settings)
+
+
+def alltoall(
+    tensor: torch.Tensor,
+    splits: torch.Tensor | Sequence[int] | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """As `alltoall_async`, and waits. The gradient goes back by an alltoall."""
+    settings = _alltoall(tensor, splits, process_set)
+    outputs = Wanted("alltoall", name, settings, is_group=False).run([tensor])
+    return outputs[0] if splits is None else (outputs[0], outputs[1])
+
+
+def _scatter(op: int, prescale: float, postscale: float, process_set: ProcessSet) -> Settings:
+    if op == Adasum:
+        raise RuntimeError("reducescatter: hvd.Adasum is an op of allreduce only")
+    return Settings(
+        op=operations.REDUCESCATTER,
+        place=Place.share,
+        reduce_op=reduce_op(op),
+        prescale=prescale,
+        postscale=postscale,
+        process_set=process_set,
+    )
+
+
+def reducescatter_async(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> int:
+    """Combines the tensors of all ranks with `op` and gives each rank its share of the rows: the
+    first ranks get one more where they do not come out even."""
+    settings = _scatter(op, prescale_factor, postscale_factor, process_set)
+    return start(one("reducescatter", name, tensor), settings)
+
+
+def reducescatter(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> torch.Tensor:
+    """As `reducescatter_async`, and waits. The gradient goes back by an allgather."""
+    compressed, ctx = compression.compress(tensor)
+    settings = _scatter(op, prescale_factor, postscale_factor, process_set)
+    (share,) = Wanted("reducescatter", name, settings, is_group=False).run([compressed])
+    return compression.decompress(share, ctx)
+
+
+def grouped_reducescatter_async(
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> int:
+    """As `reducescatter_async` for tensors that complete as a unit."""
+    settings = _scatter(op, prescale_factor, postscale_factor, process_set)
+    return start(group("grouped_reducescatter", name, tensors), settings)
+
+
+def grouped_reducescatter(
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> list[torch.Tensor]:
+    """As `grouped_reducescatter_async`, and waits."""
+    compressed = [compression.compress(tensor) for tensor in tensors]
+    settings = _scatter(op, prescale_factor, postscale_factor, process_set)
+    wanted = Wanted("grouped_reducescatter", name, settings, is_group=True)
+    shares = wanted.run([one for one, _ in compressed])
+    return [
+        compression.decompress(share, ctx)
+        for share, (_, ctx) in zip(shares, compressed, strict=True)
+    ]
+
+
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Returns when every rank has called it."""
-    sets.process_set_id(process_set)
-    operations.barrier()
+    """Returns when every rank of the set has called it."""
+    operations.barrier(process_set=sets.process_set_id(process_set))
 
 
-def _not_yet(what: str) -> NoReturn:
-    raise NotImplementedError(f"horovod.torch.{what} is not supported yet")
+def join(device: int = -1) -> int:
+    """For a rank that has no more batches: takes part in the allreduces of the others with zeros
+    (or what changes nothing of their op) until all ranks have joined. Returns the rank that joined
+    last. `device` is the GPU whose operations it joins, or -1 for the CPU."""
+    _check_device(device)
+    return operations.join()
 
 
-def sparse_allreduce_async(*args: Any, **kwargs: Any) -> NoReturn:
-    _not_yet("sparse_allreduce_async")
-
-
-def alltoall_async(*args: Any, **kwargs: Any) -> NoReturn:
-    _not_yet("alltoall_async")
-
-
-def alltoall(*args: Any, **kwargs: Any) -> NoReturn:
-    _not_yet("alltoall")
-
-
-def reducescatter_async(*args: Any, **kwargs: Any) -> NoReturn:
-    _not_yet("reducescatter_async")
-
-
-def reducescatter(*args: Any, **kwargs: Any) -> NoReturn:
-    _not_yet("reducescatter")
-
-
-def grouped_reducescatter_async(*args: Any, **kwargs: Any) -> NoReturn:
-    _not_yet("grouped_reducescatter_async")
-
-
-def grouped_reducescatter(*args: Any, **kwargs: Any) -> NoReturn:
-    _not_yet("grouped_reducescatter")
-
-
-def join(*args: Any, **kwargs: Any) -> NoReturn:
-    _not_yet("join")
+def _check_device(device: int) -> None:
+    if not isinstance(device, int) or isinstance(device, bool):
+        raise TypeError(f"join: device is {device!r}; use the number of a GPU, or -1 for the CPU")
+    if device >= torch.cuda.device_count() or device < -1:
+        raise ValueError(
+            f"join: device is {device}, but PyTorch sees {torch.cuda.device_count()} GPUs; use -1 "
+            f"for the CPU"
+        )

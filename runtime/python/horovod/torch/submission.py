@@ -9,15 +9,17 @@ from __future__ import annotations
 import ctypes
 import enum
 import itertools
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from horovod.common import operations
-from horovod.common.basics import basics
+from horovod.common.held_back import Held, held_back
 from horovod.common.library import Request, Tensor, library
+from horovod.common.names import unnamed
+from horovod.common.process_sets import ProcessSet, global_process_set, process_set_id
 
 DTYPES: dict[torch.dtype, int] = {
     torch.bool: library.enum("HVD_BOOL"),
@@ -42,9 +44,9 @@ def check_supported(tensor: torch.Tensor, name: str) -> None:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: expected a torch.Tensor, got {type(tensor).__name__}")
     if tensor.layout != torch.strided:
-        raise NotImplementedError(
-            f"{name}: tensors of layout {tensor.layout} are not supported yet; pass "
-            f"tensor.to_dense(), or sparse_as_dense=True to DistributedOptimizer"
+        raise ValueError(
+            f"{name}: the tensor has the layout {tensor.layout}; use hvd.sparse_allreduce_async, "
+            f"or tensor.to_dense()"
         )
     if tensor.device.type != "cpu":
         raise NotImplementedError(
@@ -61,95 +63,120 @@ def describe(tensor: torch.Tensor) -> Tensor:
     return operations.make_tensor(tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype])
 
 
-class Names:
-    """Names for calls that have none, equal on ranks that make the same calls in the same order.
-
-    They come round again, so that a training loop without names still uses the library's cache.
-    2520 is a multiple of every period up to 10: a loop of so many calls meets the same names with
-    the same shapes.
-    """
-
-    def __init__(self, period: int = 2520) -> None:
-        self._period = period
-        self._next: dict[str, int] = defaultdict(int)
-        self._pending: set[str] = set()
-        self._world = 0
-
-    def take(self, op: str) -> str:
-        if self._world != basics.worlds_joined:  # all ranks start again after init
-            self._world = basics.worlds_joined
-            self._next.clear()
-            self._pending.clear()
-        number = self._next[op]
-        self._next[op] = number + 1
-        name = f"{op}.noname.{number % self._period}"
-        if name in self._pending:
-            name = f"{op}.noname.{number}"
-        self._pending.add(name)
-        return name
-
-    def give_back(self, name: str) -> None:
-        self._pending.discard(name)
-
-
 class Place(enum.Enum):
     """Where results go."""
 
     in_place = enum.auto()  # over the input
     beside = enum.auto()  # into new tensors of the same shape
+    share = enum.auto()  # into new tensors with this rank's share of the rows
     allocated = enum.auto()  # into memory of the library, because only it learns the shape
 
 
-class Kind(enum.Enum):
-    """What the tensors of a call have to do with each other."""
+@dataclass(frozen=True)
+class Settings:
+    """What the requests of one call have in common. `reduce_op` is the library's number."""
 
-    one = enum.auto()  # there is one
-    group = enum.auto()  # they complete as a unit
-    each = enum.auto()  # nothing: they are submitted together to save time
+    op: int
+    place: Place
+    reduce_op: int = 0
+    root: int = 0
+    prescale: float = 1.0
+    postscale: float = 1.0
+    process_set: ProcessSet = global_process_set
+    splits: tuple[int, ...] | None = None  # of an alltoall
+    returns_splits: bool = False  # an alltoall gives those that it received too
 
 
 @dataclass(frozen=True)
 class Batch:
     """The tensors of one call and their names; made by `one`, `group` and `each`."""
 
-    name: str
-    parts: list[str]
-    tensors: list[torch.Tensor]
-    kind: Kind
+    label: str  # of the operation in messages
+    name: str | None  # None: the call gets one when it is submitted
+    parts: list[str]  # the name of each tensor, or what follows the name of the call
+    tensors: Sequence[torch.Tensor]
+    groups: Sequence[int]  # tensors with the same number, which is not 0, complete as a unit
+    is_one: bool = False  # the result is a tensor and no list
 
 
 def one(label: str, name: str | None, tensor: torch.Tensor) -> Batch:
     """`label` is the operation's name in messages; a call without `name` gets one."""
-    full_name = _full_name(label, name)
-    return Batch(full_name, [full_name], [tensor], Kind.one)
+    return Batch(label, name, [""], (tensor,), (0,), is_one=True)
 
 
 def group(label: str, name: str | None, tensors: Sequence[torch.Tensor]) -> Batch:
     """Tensors that complete as a unit."""
-    if not tensors:
+    count = len(tensors)
+    if count == 0:
         raise ValueError(f"{label}: the list of tensors is empty")
-    full_name = _full_name(label, name)
-    parts = [f"{full_name}_{index + 1}of{len(tensors)}" for index in range(len(tensors))]
-    return Batch(full_name, parts, list(tensors), Kind.group)
+    parts = [f"_{index}of{count}" for index in range(1, count + 1)]
+    return Batch(label, name, parts, list(tensors), [1] * count)
 
 
-def each(label: str, named: Sequence[tuple[str, torch.Tensor]]) -> Batch:
-    """Tensors that complete one by one."""
-    parts = [f"{label}.{name}" for name, _ in named]
-    return Batch(label, parts, [tensor for _, tensor in named], Kind.each)
+def each(
+    label: str,
+    named: Sequence[tuple[str, torch.Tensor]],
+    name: str | None = "",
+    groups: Sequence[int] | None = None,
+) -> Batch:
+    """Tensors that complete one by one, or as the units that `groups` says. They are submitted
+    together to save time. Their names begin with `name`."""
+    parts = [f".{part}" for part, _ in named]
+    tensors = [tensor for _, tensor in named]
+    return Batch(label, name, parts, tensors, groups or [0] * len(named))
 
 
-@dataclass
 class Call:
-    """One call that was submitted and not yet synchronized."""
+    """One call, from its submission until it is synchronized."""
 
-    batch: Batch
-    sources: list[torch.Tensor]
-    targets: list[torch.Tensor]  # empty: the library allocates the results
-    results: list[torch.Tensor]  # what the user gets; in place they may differ from `targets`
-    tickets: list[int]
+    def __init__(self, batch: Batch, settings: Settings) -> None:
+        for tensor in batch.tensors:
+            check_supported(tensor, batch.name or batch.label)
+        self.batch = batch
+        self.settings = settings
+        self.sources = [tensor.detach().contiguous() for tensor in batch.tensors]
+        self.targets = _targets(self.sources, settings)  # empty: the library allocates the results
+        self.name = _name_of(batch, settings)
+        self.requests = self._make_requests()
+        self.tickets: list[int] = []
+        self.error: Exception | None = None  # of the submission, where it was held back
+        self.behind: Held | None = None
+
+    def _make_requests(self) -> list[Request]:
+        batch, settings, targets = self.batch, self.settings, self.targets
+        process_set = process_set_id(settings.process_set)
+        requests = []
+        for index, source in enumerate(self.sources):
+            target = describe(targets[index]) if targets else None
+            request = operations.make_request(
+                self.name + batch.parts[index], settings.op, describe(source), target
+            )
+            request.reduce_op = settings.reduce_op
+            request.root = settings.root
+            request.prescale = settings.prescale
+            request.postscale = settings.postscale
+            request.group = batch.groups[index]
+            request.process_set = process_set
+            requests.append(request)
+        if settings.splits is not None:
+            count = len(settings.splits)
+            requests[0].splits = (ctypes.c_int64 * count)(*settings.splits)
+            requests[0].split_count = count
+        return requests
+
+    def submit(self) -> None:
+        """After it was held back."""
+        try:
+            self.tickets = operations.submit(self.requests)
+        except Exception as error:  # is raised where the call is synchronized
+            self.error = error
+        self.behind = None
 
     def wait(self) -> list[Exception | None]:
+        while self.behind is not None:
+            operations.wait_for_held_back()
+        if self.error is not None:
+            return [self.error]
         return [operations.wait(ticket) for ticket in self.tickets]
 
     def collect(self, errors: list[Exception | None]) -> list[torch.Tensor]:
@@ -159,19 +186,54 @@ class Call:
                 if error is not None:
                     raise error
             if not self.targets:
-                return [_copy_of_result(ticket) for ticket in self.tickets]
+                return self._copies()
         finally:
             for ticket in self.tickets:
                 operations.release(ticket)
-        if self.results is not self.targets:
+        if self.settings.place is Place.in_place:
             self._copy_back()
-        return self.results
+            return list(self.batch.tensors)
+        return self.targets
+
+    def _copies(self) -> list[torch.Tensor]:
+        copies = [_copy_of_result(ticket) for ticket in self.tickets]
+        if self.settings.returns_splits:
+            received = operations.received_splits(self.tickets[0])
+            copies.append(torch.tensor(received, dtype=torch.int32))
+        return copies
 
     @torch.no_grad()
     def _copy_back(self) -> None:
-        for result, target in zip(self.results, self.targets, strict=True):
+        for result, target in zip(self.batch.tensors, self.targets, strict=True):
             if result.data_ptr() != target.data_ptr():
                 result.copy_(target)
+
+
+def _name_of(batch: Batch, settings: Settings) -> str:
+    if batch.name is None:
+        number = process_set_id(settings.process_set)
+        return unnamed.next_name(batch.label, number)
+    return f"{batch.label}.{batch.name}" if batch.name else batch.label
+
+
+def _targets(sources: list[torch.Tensor], settings: Settings) -> list[torch.Tensor]:
+    if settings.place is Place.beside:
+        return [torch.empty_like(source) for source in sources]
+    if settings.place is Place.in_place:
+        return sources
+    if settings.place is Place.share:
+        return [_share(source, settings.process_set) for source in sources]
+    return []
+
+
+def _share(source: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
+    """Room for this rank's rows: the first ranks have one more where they do not come out even."""
+    if source.dim() == 0:
+        raise ValueError("reducescatter shares out rows, but the tensor is a scalar")
+    process_set_id(process_set)
+    rows, longer = divmod(source.shape[0], process_set.size() or 1)
+    rows += (process_set.rank() or 0) < longer
+    return torch.empty((rows, *source.shape[1:]), dtype=source.dtype, device=source.device)
 
 
 def _copy_of_result(ticket: int) -> torch.Tensor:
@@ -182,21 +244,9 @@ def _copy_of_result(ticket: int) -> torch.Tensor:
     return tensor
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What the requests of one call have in common."""
-
-    op: int
-    place: Place
-    reduce_op: int = 0
-    root: int = 0
-    prescale: float = 1.0
-    postscale: float = 1.0
-
-
-_names = Names()
 _calls: dict[int, Call] = {}
 _handles = itertools.count(1)
+_unnamed_calls: dict[tuple[str, int], Call] = {}  # the last of each name and process set
 
 
 def start(batch: Batch, settings: Settings) -> int:
@@ -209,51 +259,43 @@ def run(batch: Batch, settings: Settings) -> list[torch.Tensor]:
     return _finish(_start(batch, settings, operations.submit_and_wait))
 
 
-def _full_name(label: str, name: str | None) -> str:
-    return _names.take(label) if name is None else f"{label}.{name}"
-
-
 def _start(
     batch: Batch, settings: Settings, submit: Callable[[Sequence[Request]], list[int]]
 ) -> int:
+    call = Call(batch, settings)
     handle = next(_handles)
+    # Before submitting: after a Ctrl-C in the middle the memory may be in use, and stays here.
+    _calls[handle] = call
+    if batch.name is None and _is_held_back(call):
+        return handle
     try:
-        for part, tensor in zip(batch.parts, batch.tensors, strict=True):
-            check_supported(tensor, part)
-        sources = [tensor.detach().contiguous() for tensor in batch.tensors]
-        targets = _targets(sources, settings.place)
-        requests = _requests(batch, sources, targets, settings)
-        results = batch.tensors if settings.place is Place.in_place else targets
-        # Before submitting: after a Ctrl-C in the middle the memory may be in use, and stays here.
-        call = _calls[handle] = Call(batch, sources, targets, results, [])
-        call.tickets = submit(requests)
+        call.tickets = submit(call.requests)
     except Exception:
-        _calls.pop(handle, None)
-        _names.give_back(batch.name)
+        _forget(handle)
+        if batch.name is None:
+            unnamed.step_back(batch.label, call.requests[0].process_set)
         raise
     return handle
 
 
-def _targets(sources: list[torch.Tensor], place: Place) -> list[torch.Tensor]:
-    if place is Place.beside:
-        return [torch.empty_like(source) for source in sources]
-    return sources if place is Place.in_place else []
+def _is_held_back(call: Call) -> bool:
+    """Where the unnamed call before it of the same name is in flight, this one follows it."""
+    key = (call.name, call.settings.process_set.process_set_id or 0)
+    earlier = _unnamed_calls.get(key)
+    _unnamed_calls[key] = call
+    if earlier is None or operations.has_ended(earlier):
+        return False
+    call.behind = earlier
+    held_back.add((call.batch.label, key[1]), call)
+    return True
 
 
-def _requests(
-    batch: Batch, sources: list[torch.Tensor], targets: list[torch.Tensor], settings: Settings
-) -> list[Request]:
-    requests = []
-    for index, (part, source) in enumerate(zip(batch.parts, sources, strict=True)):
-        target = describe(targets[index]) if targets else None
-        request = operations.make_request(part, settings.op, describe(source), target)
-        request.reduce_op = settings.reduce_op
-        request.root = settings.root
-        request.prescale = settings.prescale
-        request.postscale = settings.postscale
-        request.group = 1 if batch.kind is Kind.group else 0
-        requests.append(request)
-    return requests
+def _forget(handle: int) -> None:
+    call = _calls.pop(handle, None)
+    if call is not None and call.batch.name is None:
+        key = (call.name, call.requests[0].process_set)
+        if _unnamed_calls.get(key) is call:
+            del _unnamed_calls[key]
 
 
 def poll(handle: int) -> bool:
@@ -261,10 +303,11 @@ def poll(handle: int) -> bool:
     call = _calls.get(handle)
     if call is None:
         raise ValueError(f"Handle {handle} was not created or has been cleared.")
-    return all(operations.poll(ticket) for ticket in call.tickets)
+    operations.submit_held_back()
+    return operations.has_ended(call)
 
 
-def synchronize(handle: int) -> torch.Tensor | list[torch.Tensor] | None:
+def synchronize(handle: int) -> Any:
     """Waits for the operation and returns its result, a list for a group.
 
     Raises HorovodInternalError where the ranks disagree or one of them is gone. None for a handle
@@ -274,12 +317,13 @@ def synchronize(handle: int) -> torch.Tensor | list[torch.Tensor] | None:
     if call is None:
         return None
     outputs = _finish(handle)
-    return outputs[0] if call.batch.kind is Kind.one else outputs
+    if call.settings.returns_splits:
+        return tuple(outputs)
+    return outputs[0] if call.batch.is_one else outputs
 
 
 def _finish(handle: int) -> list[torch.Tensor]:
     call = _calls[handle]
     errors = call.wait()  # after a Ctrl-C the call stays, because its memory is in use
-    _calls.pop(handle, None)
-    _names.give_back(call.batch.name)
+    _forget(handle)
     return call.collect(errors)

@@ -1,24 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elastic training. Not there yet; the names exist for scripts that choose it by an option."""
+"""Elastic training: states that can be saved and restored. Elastic jobs do not exist yet."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from horovod.common.elastic import run
+from horovod.torch.elastic.sampler import ElasticSampler
+from horovod.torch.elastic.state import TorchState
 
-
-def _not_yet(what: str) -> NoReturn:
-    raise NotImplementedError(f"horovod.torch.elastic.{what} is not supported yet")
-
-
-def run(func: Any) -> NoReturn:
-    _not_yet("run")
-
-
-class TorchState:
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _not_yet("TorchState")
-
-
-class ElasticSampler:
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _not_yet("ElasticSampler")
+__all__ = ["ElasticSampler", "TorchState", "run"]
