@@ -29,5 +29,8 @@ void Collective<kOp>::destroy(void* kernel) {
 template struct Collective<HVD_ALLREDUCE>;
 template struct Collective<HVD_ALLGATHER>;
 template struct Collective<HVD_BROADCAST>;
+template struct Collective<HVD_ALLTOALL>;
+template struct Collective<HVD_REDUCESCATTER>;
+template struct Collective<HVD_JOIN>;
 
 }  // namespace hvd::tf

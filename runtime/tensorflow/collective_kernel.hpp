@@ -22,5 +22,8 @@ struct Collective {
 extern template struct Collective<HVD_ALLREDUCE>;
 extern template struct Collective<HVD_ALLGATHER>;
 extern template struct Collective<HVD_BROADCAST>;
+extern template struct Collective<HVD_ALLTOALL>;
+extern template struct Collective<HVD_REDUCESCATTER>;
+extern template struct Collective<HVD_JOIN>;
 
 }  // namespace hvd::tf

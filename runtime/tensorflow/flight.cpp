@@ -1,96 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/tensorflow/flight.hpp"
 
+#include "runtime/tensorflow/conversion.hpp"
+
 #include <exception>
+#include <limits>
 #include <optional>
 #include <utility>
 
 namespace hvd::tf {
 namespace {
 
-// The last input of every collective op is not a tensor of ours: see ops.cpp, "live".
-int tensors_of(Context* context) {
-    return api().num_inputs(context) - 1;
-}
+// An alltoall has the inputs tensor, splits and live, and the outputs output and received_splits.
+constexpr int kSplits = 1;
+constexpr int kReceivedSplits = 1;
 
-std::optional<hvd_dtype> to_hvd(DataType type) {
-    switch (type) {
-        case DataType::boolean: return HVD_BOOL;
-        case DataType::uint8: return HVD_UINT8;
-        case DataType::int8: return HVD_INT8;
-        case DataType::uint16: return HVD_UINT16;
-        case DataType::int16: return HVD_INT16;
-        case DataType::uint32: return HVD_UINT32;
-        case DataType::int32: return HVD_INT32;
-        case DataType::uint64: return HVD_UINT64;
-        case DataType::int64: return HVD_INT64;
-        case DataType::float16: return HVD_FLOAT16;
-        case DataType::bfloat16: return HVD_BFLOAT16;
-        case DataType::float32: return HVD_FLOAT32;
-        case DataType::float64: return HVD_FLOAT64;
+// The last input of every collective op is no tensor of the collective: see ops.cpp, "live".
+std::size_t slots_of(hvd_op op, Context* context) {
+    if (op == HVD_ALLTOALL || op == HVD_JOIN) {
+        return 1;
     }
-    return std::nullopt;  // a number that TensorFlow knows and we do not
+    return static_cast<std::size_t>(api().num_inputs(context) - 1);
 }
 
-Code to_tf(hvd_status status) {
-    switch (status) {
-        case HVD_OK: return Code::ok;
-        case HVD_INVALID_ARGUMENT: return Code::invalid_argument;
-        case HVD_TIMED_OUT: return Code::deadline_exceeded;
-        // Not "unavailable": in graphs TensorFlow makes an internal error of that.
-        case HVD_UNAVAILABLE:
-        case HVD_ABORTED: return Code::aborted;
-        case HVD_MISMATCH: return Code::failed_precondition;
-        case HVD_UNSUPPORTED: return Code::unimplemented;
-        case HVD_IN_PROGRESS:
-        case HVD_INTERNAL: break;
+bool has_result_of_the_library(hvd_op op) {
+    return op == HVD_ALLGATHER || op == HVD_ALLTOALL || op == HVD_REDUCESCATTER || op == HVD_JOIN;
+}
+
+// The refusal of a scalar by an operation along the first dimension; NULL for other operations.
+const char* refusal_of_scalar(hvd_op op) {
+    switch (op) {
+        case HVD_ALLGATHER: return "allgather of a scalar; give it a dimension to gather along";
+        case HVD_ALLTOALL: return "alltoall of a scalar; give it a dimension to split along";
+        case HVD_REDUCESCATTER:
+            return "reducescatter of a scalar; give it a dimension to scatter along";
+        case HVD_ALLREDUCE:
+        case HVD_BROADCAST:
+        case HVD_BARRIER:
+        case HVD_JOIN: break;
     }
-    return Code::internal;
-}
-
-// The first word tells a failure of ours from one of TensorFlow's with the same code.
-void set_failure(Status* status, hvd_status failure, const std::string& message) {
-    api().set_status(status, to_tf(failure), ("Horovod: " + message).c_str());
-}
-
-hvd_tensor describe(const TensorPtr& tensor,
-                    hvd_dtype dtype,
-                    const std::vector<std::int64_t>& shape) {
-    hvd_tensor described{};
-    described.struct_size = sizeof(hvd_tensor);
-    described.data = api().tensor_data(tensor.get());
-    described.shape = shape.data();
-    described.ndim = static_cast<std::int32_t>(shape.size());
-    described.dtype = dtype;
-    described.device_type = HVD_HOST;
-    return described;
-}
-
-// One result that TensorFlow holds.
-struct Lease {
-    hvd_context* world;
-    hvd_ticket ticket;
-};
-
-void end_lease(void* /*data*/, std::size_t /*bytes*/, void* argument) {
-    const std::unique_ptr<Lease> lease(static_cast<Lease*>(argument));
-    hvd_release(lease->world, lease->ticket);
-}
-
-std::size_t element_bytes(std::int32_t dtype) {
-    switch (dtype) {
-        case HVD_UINT16:
-        case HVD_INT16:
-        case HVD_FLOAT16:
-        case HVD_BFLOAT16: return 2;
-        case HVD_UINT32:
-        case HVD_INT32:
-        case HVD_FLOAT32: return 4;
-        case HVD_UINT64:
-        case HVD_INT64:
-        case HVD_FLOAT64: return 8;
-        default: return 1;
-    }
+    return nullptr;
 }
 
 }  // namespace
@@ -100,7 +49,7 @@ Flight::Flight(hvd_op op, Context* context, DoneCallback done)
       context_(context),
       done_(std::move(done)),
       world_(hvd_current()),
-      slots_(static_cast<std::size_t>(tensors_of(context))),
+      slots_(slots_of(op, context)),
       pending_(slots_.size()) {}
 
 void Flight::start(hvd_op op, const Settings& settings, Context* context, DoneCallback done) {
@@ -130,43 +79,42 @@ bool Flight::prepare(const Settings& settings, Status* status) {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
         slots_[i].flight = this;
         slots_[i].name = request_name(settings, iteration, i, slots_.size());
-        if (!prepare_slot(slots_[i], static_cast<int>(i), status)) {
+        if (op_ != HVD_JOIN && !prepare_slot(slots_[i], static_cast<int>(i), status)) {
             return false;
         }
     }
-    return true;
+    return op_ != HVD_ALLTOALL || read_splits(status);
 }
 
 bool Flight::prepare_slot(Slot& slot, int index, Status* status) {
     if (!read_input(slot, index, status)) {
         return false;
     }
-    const DataType type = api().tensor_type(slot.input.get());
-    const std::optional<hvd_dtype> dtype = to_hvd(type);
+    slot.type = api().tensor_type(slot.input.get());
+    const std::optional<hvd_dtype> dtype = to_hvd(slot.type);
     if (!dtype) {
         const std::string what = slot.name + ": tensors of TensorFlow's data type number " +
-                                 std::to_string(static_cast<int>(type)) + " cannot be exchanged";
+                                 std::to_string(static_cast<int>(slot.type)) +
+                                 " cannot be exchanged";
         api().set_status(status, Code::invalid_argument, what.c_str());
         return false;
     }
-    if (op_ == HVD_ALLGATHER) {
-        if (slot.shape.empty()) {
-            const std::string what = slot.name +
-                                     ": allgather of a scalar; give it a dimension to "
-                                     "gather along, as in tf.expand_dims(tensor, 0)";
-            api().set_status(status, Code::failed_precondition, what.c_str());
-            return false;
-        }
-    } else {
+    const char* const refusal = refusal_of_scalar(op_);
+    if (refusal != nullptr && slot.shape.empty()) {
+        const std::string what = slot.name + ": " + refusal + ", as in tf.expand_dims(tensor, 0)";
+        api().set_status(status, Code::failed_precondition, what.c_str());
+        return false;
+    }
+    if (!has_result_of_the_library(op_)) {
         // Where nobody else holds the input's buffer it becomes the output's, and the operation
         // works in place. Our own hold on it has to end for that.
         slot.input.reset();
         if (!make_output(slot, index, status) || !read_input(slot, index, status)) {
             return false;
         }
-        slot.out = describe(slot.output, *dtype, slot.shape);
+        slot.out = describe(slot.output.get(), *dtype, slot.shape);
     }
-    slot.in = describe(slot.input, *dtype, slot.shape);
+    slot.in = describe(slot.input.get(), *dtype, slot.shape);
     return true;
 }
 
@@ -177,10 +125,7 @@ bool Flight::read_input(Slot& slot, int index, Status* status) {
         return false;
     }
     slot.input.reset(input);
-    slot.shape.resize(static_cast<std::size_t>(api().num_dims(input)));
-    for (std::size_t d = 0; d < slot.shape.size(); ++d) {
-        slot.shape[d] = api().dim(input, static_cast<int>(d));
-    }
+    slot.shape = shape_of(input);
     return true;
 }
 
@@ -192,23 +137,50 @@ bool Flight::make_output(Slot& slot, int index, Status* status) {
     return api().get_code(status) == Code::ok;
 }
 
+bool Flight::read_splits(Status* status) {
+    Tensor* input = nullptr;
+    api().get_input(context_, kSplits, &input, status);
+    if (api().get_code(status) != Code::ok) {
+        return false;
+    }
+    const TensorPtr splits(input);
+    const std::vector<std::int64_t> shape = shape_of(input);
+    if (shape.size() != 1) {
+        const std::string what = slots_[0].name + ": splits have " + std::to_string(shape.size()) +
+                                 " dimensions; they are a list of one number for each rank";
+        api().set_status(status, Code::invalid_argument, what.c_str());
+        return false;
+    }
+    const auto* const values = static_cast<const std::int32_t*>(api().tensor_data(input));
+    splits_.assign(values, values + shape[0]);
+    return true;
+}
+
+hvd_request Flight::request_of(const Slot& slot, const Settings& settings) const {
+    hvd_request request{};
+    request.struct_size = sizeof(hvd_request);
+    request.name = slot.name.c_str();
+    request.in = slot.input ? &slot.in : nullptr;
+    request.out = slot.output ? &slot.out : nullptr;
+    request.prescale = settings.prescale;
+    request.postscale = settings.postscale;
+    request.group = slots_.size() > 1 ? 1 : 0;
+    request.op = op_;
+    request.reduce_op = static_cast<std::int32_t>(settings.reduce_op);
+    request.root = static_cast<std::int32_t>(settings.root);
+    request.process_set = static_cast<std::int32_t>(settings.process_set);
+    request.splits = splits_.empty() ? nullptr : splits_.data();
+    request.split_count = splits_.size();
+    return request;
+}
+
 void Flight::submit(const Settings& settings) {
     const std::size_t count = slots_.size();
-    std::vector<hvd_request> requests(count);
+    std::vector<hvd_request> requests;
     std::vector<hvd_ticket> tickets(count);
-    for (std::size_t i = 0; i < count; ++i) {
-        hvd_request& request = requests[i];
-        request.struct_size = sizeof(hvd_request);
-        request.name = slots_[i].name.c_str();
-        request.in = &slots_[i].in;
-        request.out = slots_[i].output ? &slots_[i].out : nullptr;
-        request.prescale = settings.prescale;
-        request.postscale = settings.postscale;
-        request.group = count > 1 ? 1 : 0;
-        request.op = op_;
-        request.reduce_op = static_cast<std::int32_t>(settings.reduce_op);
-        request.root = static_cast<std::int32_t>(settings.root);
-        request.process_set = static_cast<std::int32_t>(settings.process_set);
+    requests.reserve(count);
+    for (const Slot& slot : slots_) {
+        requests.push_back(request_of(slot, settings));
     }
     const hvd_status submitted = hvd_submit(world_, requests.data(), count, tickets.data());
     if (submitted != HVD_OK) {
@@ -243,24 +215,44 @@ void Flight::completed(void* slot, hvd_status status, const char* message) {
     }
 }
 
-// The result's memory is the engine's: TensorFlow gets it as it is and gives the ticket back when
-// the last user of the tensor has gone.
 void Flight::set_result(Slot& slot, int index, Status* status) {
-    hvd_tensor result{};
-    result.struct_size = sizeof(hvd_tensor);
-    if (const hvd_status found = hvd_result(world_, slot.ticket, &result); found != HVD_OK) {
+    if (op_ == HVD_ALLTOALL) {
+        set_received_splits(slot, status);
+        if (api().get_code(status) != Code::ok) {
+            return;
+        }
+    }
+    const TensorPtr output = hand_over(world_, slot.ticket, slot.type, status);
+    if (output) {
+        slot.ticket = 0;  // the tensor's last user releases it
+        api().set_output(context_, index, output.get(), status);
+    }
+}
+
+void Flight::set_received_splits(const Slot& slot, Status* status) {
+    const std::int64_t* received = nullptr;
+    std::size_t count = 0;
+    const hvd_status found = hvd_received_splits(world_, slot.ticket, &received, &count);
+    if (found != HVD_OK) {
         set_failure(status, found, hvd_last_error());
         return;
     }
-    const std::vector<std::int64_t> shape(result.shape, result.shape + result.ndim);
-    std::size_t bytes = element_bytes(slot.in.dtype);
-    for (const std::int64_t extent : shape) {
-        bytes *= static_cast<std::size_t>(extent);
+    const auto extent = static_cast<std::int64_t>(count);
+    const TensorPtr output(api().allocate_output(context_, kReceivedSplits, DataType::int32,
+                                                 &extent, 1, count * sizeof(std::int32_t), status));
+    if (api().get_code(status) != Code::ok) {
+        return;
     }
-    auto* lease = new Lease{world_, std::exchange(slot.ticket, 0)};
-    const TensorPtr output(api().new_tensor(api().tensor_type(slot.input.get()), shape.data(),
-                                            result.ndim, result.data, bytes, end_lease, lease));
-    api().set_output(context_, index, output.get(), status);
+    auto* const values = static_cast<std::int32_t*>(api().tensor_data(output.get()));
+    for (std::size_t i = 0; i < count; ++i) {
+        if (received[i] > std::numeric_limits<std::int32_t>::max()) {
+            const std::string what = slot.name + ": " + std::to_string(received[i]) +
+                                     " rows from one rank do not fit received_splits (int32)";
+            api().set_status(status, Code::invalid_argument, what.c_str());
+            return;
+        }
+        values[i] = static_cast<std::int32_t>(received[i]);
+    }
 }
 
 void Flight::finish() {
@@ -269,7 +261,7 @@ void Flight::finish() {
         Slot& slot = slots_[i];
         if (slot.status != HVD_OK) {
             set_failure(status.get(), slot.status, slot.message);
-        } else if (op_ == HVD_ALLGATHER) {
+        } else if (has_result_of_the_library(op_)) {
             set_result(slot, static_cast<int>(i), status.get());
         }
     }

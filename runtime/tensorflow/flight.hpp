@@ -28,11 +28,13 @@ public:
     Flight& operator=(const Flight&) = delete;
 
 private:
-    // One tensor of the group. Written by its own completion only, read after all have completed.
+    // One tensor of the group; the join has one without tensors. Written by its own completion
+    // only, read after all have completed.
     struct Slot {
         Flight* flight = nullptr;
         TensorPtr input;
-        TensorPtr output;  // empty for allgather, whose shape is known at the end
+        TensorPtr output;  // empty where the library allocates the result
+        DataType type = DataType::int32;
         std::vector<std::int64_t> shape;
         std::string name;
         hvd_tensor in{};
@@ -49,8 +51,11 @@ private:
     bool prepare_slot(Slot& slot, int index, Status* status);
     bool read_input(Slot& slot, int index, Status* status);
     bool make_output(Slot& slot, int index, Status* status);
+    bool read_splits(Status* status);
+    hvd_request request_of(const Slot& slot, const Settings& settings) const;
     void submit(const Settings& settings);
     void set_result(Slot& slot, int index, Status* status);
+    void set_received_splits(const Slot& slot, Status* status);
     void finish();
     void end(const StatusPtr& status);
     static void completed(void* slot, hvd_status status, const char* message);
@@ -60,6 +65,7 @@ private:
     DoneCallback done_;
     hvd_context* world_;
     std::vector<Slot> slots_;
+    std::vector<std::int64_t> splits_;  // of an alltoall; empty: equal shares
     std::atomic<std::size_t> pending_;
 };
 

@@ -3,6 +3,14 @@
 
 namespace hvd::tf {
 
+void set_scalar_output(Context* context, std::int32_t value, Status* status) {
+    const TensorPtr output(api().allocate_output(context, 0, DataType::int32, nullptr, 0,
+                                                 sizeof(std::int32_t), status));
+    if (api().get_code(status) == Code::ok) {
+        *static_cast<std::int32_t*>(api().tensor_data(output.get())) = value;
+    }
+}
+
 void set_topology_output(Context* context, TopologyField field) {
     const StatusPtr status = make_status();
     hvd_topology topology{};
@@ -11,11 +19,7 @@ void set_topology_output(Context* context, TopologyField field) {
     if (world == nullptr || hvd_topology_of(world, &topology) != HVD_OK) {
         api().set_status(status.get(), Code::failed_precondition, kNotInitialized);
     } else {
-        const TensorPtr output(api().allocate_output(context, 0, DataType::int32, nullptr, 0,
-                                                     sizeof(std::int32_t), status.get()));
-        if (is_ok(status)) {
-            *static_cast<std::int32_t*>(api().tensor_data(output.get())) = topology.*field;
-        }
+        set_scalar_output(context, topology.*field, status.get());
     }
     if (!is_ok(status)) {
         api().context_failure(context, status.get());

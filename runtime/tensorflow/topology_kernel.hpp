@@ -6,9 +6,14 @@
 #include "runtime/include/hvd/hvd.h"
 #include "runtime/tensorflow/tf_api.hpp"
 
+#include <cstdint>
+
 namespace hvd::tf {
 
 using TopologyField = int32_t hvd_topology::*;
+
+/// Sets output 0 to a number, unless `status` says why not.
+void set_scalar_output(Context* context, std::int32_t value, Status* status);
 
 /// Sets output 0 to `field` of the world, or fails where there is none.
 void set_topology_output(Context* context, TopologyField field);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.keras in jobs of several ranks, on Keras 3 and on tf_keras."""
+"""horovod.keras in jobs of several ranks: Keras 3 on TensorFlow ("keras") and on PyTorch ("torch"),
+and tf_keras."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 PROGRAM = "keras_training.py"
 CASES = [
     case
-    for source in (PROGRAM, "keras_callbacks.py")
+    for source in (PROGRAM, "keras_callbacks.py", "keras_layers.py")
     for case in re.findall(r"^@case\ndef (\w+)\(", (PROGRAMS / source).read_text(), re.MULTILINE)
 ]
-JOBS = [("keras", 2), ("keras", 3), ("tf_keras", 2)]
+JOBS = [("keras", 2), ("keras", 3), ("tf_keras", 2), ("torch", 2)]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,11 @@ def job_of(run_ranks: RunRanks, tmp_path_factory: pytest.TempPathFactory):
         if importlib.util.find_spec(keras) is None:
             pytest.skip(f"{keras} is not installed")
         if (keras, ranks) not in jobs:
-            env = {"TF_USE_LEGACY_KERAS": "1" if keras == "tf_keras" else "0"}
+            env = {
+                "TF_USE_LEGACY_KERAS": "1" if keras == "tf_keras" else "0",
+                "KERAS_BACKEND": "torch" if keras == "torch" else "tensorflow",
+                "OMP_NUM_THREADS": "1",
+            }
             folder = tmp_path_factory.mktemp(keras)
             jobs[keras, ranks] = run_ranks(ranks, PROGRAM, str(folder), timeout=400, env=env)
         return jobs[keras, ranks]

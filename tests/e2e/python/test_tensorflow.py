@@ -16,34 +16,52 @@ from horovod.common.library import companion
 
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 
-PROGRAM = "tensorflow_ops.py"
-CASES = re.findall(r"^@case\ndef (\w+)\(", (PROGRAMS / PROGRAM).read_text(), re.MULTILINE)
+PARTS = ("tensorflow_rows.py", "tensorflow_sessions.py", "tensorflow_training.py")
+
+
+def cases_of(*programs: str) -> list[str]:
+    texts = [(PROGRAMS / program).read_text() for program in programs]
+    return [
+        name for text in texts for name in re.findall(r"^@case\ndef (\w+)\(", text, re.MULTILINE)
+    ]
+
+
+# One job for each number of ranks covers all cases of a program.
+CASES = [
+    *(
+        ("tensorflow_ops.py", n, one)
+        for n in (1, 2, 4)
+        for one in cases_of("tensorflow_ops.py", *PARTS)
+    ),
+    *(("tensorflow_sets.py", n, one) for n in (2, 3) for one in cases_of("tensorflow_sets.py")),
+]
 
 
 @pytest.fixture(scope="module")
 def job_of(run_ranks: RunRanks):
-    """The program is run once for each number of ranks."""
-    jobs: dict[int, Job] = {}
+    """A program of cases is run once for each number of ranks."""
+    jobs: dict[tuple[str, int], Job] = {}
 
-    def job(ranks: int) -> Job:
-        if ranks not in jobs:
-            jobs[ranks] = run_ranks(ranks, PROGRAM, timeout=300)
-        return jobs[ranks]
+    def job(program: str, ranks: int) -> Job:
+        if (program, ranks) not in jobs:
+            jobs[program, ranks] = run_ranks(ranks, program, timeout=400)
+        return jobs[program, ranks]
 
     return job
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
-@pytest.mark.parametrize("case", CASES)
-def test_operations(job_of, case: str, ranks: int) -> None:
-    job = job_of(ranks)
+@pytest.mark.parametrize(("program", "ranks", "case"), CASES)
+def test_operations(job_of, program: str, ranks: int, case: str) -> None:
+    job = job_of(program, ranks)
     for rank in range(ranks):
         assert f"ok {case}" in job.lines(rank), job
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
-def test_the_program_ends_well(job_of, ranks: int) -> None:
-    assert job_of(ranks).exit_code == 0, job_of(ranks)
+@pytest.mark.parametrize(
+    ("program", "ranks"), sorted({(program, ranks) for program, ranks, _ in CASES})
+)
+def test_the_programs_end_well(job_of, program: str, ranks: int) -> None:
+    assert job_of(program, ranks).exit_code == 0, job_of(program, ranks)
 
 
 def test_the_op_library_needs_no_tensorflow() -> None:

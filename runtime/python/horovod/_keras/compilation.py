@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from horovod._keras.chosen import framework
 from horovod.common.basics import basics
 
 logger = logging.getLogger("horovod.keras")
@@ -83,9 +84,11 @@ def _without_xla(jit_compile: bool | str | None) -> bool | None:
     """The value to compile with. tf_keras says None where Keras 3 says "auto"."""
     if jit_compile is True:
         raise ValueError(
-            "jit_compile=True does not work with hvd.DistributedOptimizer: XLA cannot compile its "
-            "collectives. Leave jit_compile out, or pass jit_compile=False, in model.compile()"
+            "jit_compile=True does not work with hvd.DistributedOptimizer: its collectives cannot "
+            "be compiled. Leave jit_compile out, or pass jit_compile=False, in model.compile()"
         )
+    if jit_compile == "auto" and framework().__name__.endswith("on_torch"):
+        return False  # which is what Keras means by it there
     if jit_compile == "auto":
         say_once('jit_compile="auto" is False: XLA cannot compile collectives')
         return False

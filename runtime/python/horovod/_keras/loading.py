@@ -5,33 +5,37 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
+from horovod._keras.chosen import framework, keras_module
+from horovod._keras.distribution import Distribution
+from horovod._keras.optimizer import distribute_in_place, is_distributed
+from horovod.common.reduction import ReducerSettings
 
-from horovod._keras.optimizer import Distribution, distribute_in_place, is_distributed
-from horovod.tensorflow.compression import Compression, Compressor
-from horovod.tensorflow.gradient_reducer import ReducerSettings
+Compression = framework().Compression
 
 
 def load_model(
     filepath: str,
     custom_optimizers: list[type] | None = None,
     custom_objects: dict[str, Any] | None = None,
-    compression: type[Compressor] = Compression.none,
+    compression: Any = Compression.none,
     legacy_opts: bool = False,
 ) -> Any:
     """keras.models.load_model, with the optimizer that was saved wrapped again, its state kept.
 
-    `custom_optimizers` are optimizer classes of one's own; `legacy_opts` is accepted: a saved
-    optimizer is found by what was saved.
+    `custom_optimizers` are optimizer classes of one's own. A model with an optimizer of
+    tf_keras.optimizers.legacy needs `legacy_opts=True` in the original; here it is found by what
+    was saved.
     """
     known = {kind.__name__: kind for kind in custom_optimizers or ()}
-    model = tf.keras.models.load_model(filepath, custom_objects={**known, **(custom_objects or {})})
+    objects = {**known, **(custom_objects or {})}
+    model = keras_module().models.load_model(filepath, custom_objects=objects)
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and not is_distributed(optimizer):
         settings = ReducerSettings(
             "DistributedOptimizer", is_wire_name=True, compression=compression
         )
-        distribute_in_place(optimizer, Distribution(settings, passes=1, average_passes=False))
+        distribution = Distribution(framework(), settings, passes=1, average_passes=False)
+        distribute_in_place(optimizer, distribution)
         model.jit_compile = False
         model.make_train_function(force=True)
     return model

@@ -3,19 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from horovod._keras.chosen import framework
 from horovod.common.basics import Average
-from horovod.tensorflow import collectives, mpi_ops
-from horovod.tensorflow.compression import Compression, Compressor
 
-
-def _evaluate(tensor: tf.Tensor) -> Any:
-    """The value in eager code, else the tensor."""
-    return tensor.numpy() if tf.executing_eagerly() else tensor
+Compression = framework().Compression
 
 
 def allreduce(
@@ -25,11 +20,11 @@ def allreduce(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     op: int | None = None,
-    compression: type[Compressor] = Compression.none,
+    compression: Any = Compression.none,
 ) -> Any:
     """The value reduced over the ranks: averaged unless `op` says otherwise."""
-    reduced = collectives.allreduce(
-        tf.convert_to_tensor(value),
+    return framework().allreduce(
+        value,
         average=average,
         name=name,
         op=op,
@@ -37,21 +32,21 @@ def allreduce(
         postscale_factor=postscale_factor,
         compression=compression,
     )
-    return _evaluate(reduced)
 
 
 def allgather(value: Any, name: str | None = None) -> Any:
     """The ranks' values one after another along the first dimension."""
-    return _evaluate(mpi_ops.allgather(tf.convert_to_tensor(value), name=name))
+    return framework().allgather(value, name)
 
 
 def broadcast(value: Any, root_rank: int, name: str | None = None) -> Any:
     """The root's value."""
-    return _evaluate(mpi_ops.broadcast(tf.convert_to_tensor(value), root_rank, name=name))
+    return framework().broadcast(value, root_rank, name)
 
 
-def reducescatter(value: Any, name: str | None = None, op: int = Average) -> NoReturn:
-    raise NotImplementedError("horovod.keras.reducescatter is not supported yet")
+def reducescatter(value: Any, name: str | None = None, op: int = Average) -> Any:
+    """This rank's rows of the value reduced over the ranks."""
+    return framework().reducescatter(value, name, op)
 
 
 def average_numbers(values: dict[str, float], name: str) -> dict[str, float]:

@@ -1,34 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elastic training. Not there yet; the names exist for scripts that choose it by an option."""
+"""Elastic training with Keras: the state of a model as a value."""
 
-from __future__ import annotations
+from horovod._keras.elastic import (
+    CommitStateCallback,
+    KerasState,
+    UpdateBatchStateCallback,
+    UpdateEpochStateCallback,
+    run,
+)
 
-from typing import Any, NoReturn
-
-
-def _not_yet(what: str) -> NoReturn:
-    raise NotImplementedError(f"horovod.keras.elastic.{what} is not supported yet")
-
-
-def run(func: Any) -> NoReturn:
-    _not_yet("run")
-
-
-class KerasState:
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _not_yet("KerasState")
-
-
-class CommitStateCallback:
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _not_yet("CommitStateCallback")
-
-
-class UpdateBatchStateCallback:
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _not_yet("UpdateBatchStateCallback")
-
-
-class UpdateEpochStateCallback:
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _not_yet("UpdateEpochStateCallback")
+__all__ = [
+    "CommitStateCallback",
+    "KerasState",
+    "UpdateBatchStateCallback",
+    "UpdateEpochStateCallback",
+    "run",
+]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 try:
     import tensorflow as tf
 except ImportError as error:
@@ -25,8 +27,20 @@ from horovod.common.process_sets import (
     global_process_set,
     remove_process_set,
 )
+from horovod.common.util import (
+    check_extension,
+    extension_available,
+    gpu_available,
+    num_rank_is_power_2,
+    split_list,
+)
 from horovod.tensorflow import elastic, mpi_ops, util
-from horovod.tensorflow.collectives import allreduce, grouped_allreduce
+from horovod.tensorflow.collectives import (
+    allreduce,
+    grouped_allreduce,
+    grouped_reducescatter,
+    reducescatter,
+)
 from horovod.tensorflow.compression import Compression
 from horovod.tensorflow.functions import (
     BroadcastGlobalVariablesHook,
@@ -59,7 +73,7 @@ from horovod.tensorflow.mpi_ops import (
     gloo_built,
     gloo_enabled,
     grouped_allgather,
-    grouped_reducescatter,
+    handle_average_backwards_compatibility,
     init,
     is_homogeneous,
     is_initialized,
@@ -75,7 +89,6 @@ from horovod.tensorflow.mpi_ops import (
     process_set_included_op,
     rank,
     rank_op,
-    reducescatter,
     rocm_built,
     shutdown,
     size,
@@ -84,7 +97,6 @@ from horovod.tensorflow.mpi_ops import (
     stop_timeline,
 )
 from horovod.tensorflow.optimizer import DistributedOptimizer
-from horovod.tensorflow.sync_batch_norm import SyncBatchNormalization
 from horovod.tensorflow.util import _executing_eagerly
 
 __all__ = [
@@ -115,17 +127,21 @@ __all__ = [
     "broadcast_object_fn",
     "broadcast_variables",
     "ccl_built",
+    "check_extension",
     "cross_rank",
     "cross_size",
     "cuda_built",
     "ddl_built",
     "elastic",
+    "extension_available",
     "global_process_set",
     "gloo_built",
     "gloo_enabled",
+    "gpu_available",
     "grouped_allgather",
     "grouped_allreduce",
     "grouped_reducescatter",
+    "handle_average_backwards_compatibility",
     "init",
     "is_homogeneous",
     "is_initialized",
@@ -139,6 +155,7 @@ __all__ = [
     "mpi_ops",
     "mpi_threads_supported",
     "nccl_built",
+    "num_rank_is_power_2",
     "process_set_included_op",
     "rank",
     "rank_op",
@@ -148,7 +165,17 @@ __all__ = [
     "shutdown",
     "size",
     "size_op",
+    "split_list",
     "start_timeline",
     "stop_timeline",
     "util",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # This one brings Keras, which programs without a Keras model need not wait for.
+    if name == "SyncBatchNormalization":
+        from horovod.tensorflow import sync_batch_norm
+
+        return sync_batch_norm.SyncBatchNormalization
+    raise AttributeError(f"module 'horovod.tensorflow' has no attribute '{name}'")

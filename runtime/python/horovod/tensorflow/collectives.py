@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hvd.allreduce and hvd.grouped_allreduce: averaging, compression, sparse tensors."""
+"""allreduce and reducescatter as programs call them: averaging, compression, sparse tensors."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from horovod.common.basics import Average, Sum, basics
+from horovod.common.basics import Average, Sum
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.tensorflow import mpi_ops
 from horovod.tensorflow.compression import Compression, Compressor
 from horovod.tensorflow.mpi_ops import handle_average_backwards_compatibility
-from horovod.tensorflow.util import as_it_is
+from horovod.tensorflow.util import as_it_is, on_device
 
 
 @as_it_is
@@ -33,23 +33,25 @@ def allreduce(
     """The tensor reduced over the ranks: averaged unless `op` says otherwise.
 
     An IndexedSlices stays one: its values and indices are gathered. `device_dense` and
-    `device_sparse` are accepted; operations run where the tensor is.
+    `device_sparse` name the devices of the operations.
     """
     op = handle_average_backwards_compatibility(op, average)
     if isinstance(tensor, tf.IndexedSlices):
-        return _allreduce_sparse(tensor, op, prescale_factor * postscale_factor, name, process_set)
-    tensor = tf.convert_to_tensor(tensor)
-    compressed, ctx = compression.compress(tensor)
-    reduced = mpi_ops._allreduce(
-        compressed,
-        name=name,
-        op=op,
-        prescale_factor=prescale_factor,
-        postscale_factor=postscale_factor,
-        ignore_name_scope=ignore_name_scope,
-        process_set=process_set,
-    )
-    return compression.decompress(reduced, ctx)
+        with on_device(device_sparse):
+            scale = prescale_factor * postscale_factor
+            return allreduce_slices([tensor], op, scale, name, process_set)[0]
+    with on_device(device_dense):
+        compressed, ctx = compression.compress(tf.convert_to_tensor(tensor))
+        reduced = mpi_ops._allreduce(
+            compressed,
+            name=name,
+            op=op,
+            prescale_factor=prescale_factor,
+            postscale_factor=postscale_factor,
+            ignore_name_scope=ignore_name_scope,
+            process_set=process_set,
+        )
+        return compression.decompress(reduced, ctx)
 
 
 @as_it_is
@@ -74,34 +76,84 @@ def grouped_allreduce(
     results: list[Any] = [None] * len(tensors)
     sparse = [i for i, one in enumerate(tensors) if isinstance(one, tf.IndexedSlices)]
     dense = [i for i in range(len(tensors)) if i not in set(sparse)]
-    packed = [compression.compress(tf.convert_to_tensor(tensors[i])) for i in dense]
-    reduced = mpi_ops._grouped_allreduce(
-        [tensor for tensor, _ in packed],
-        name=name,
-        op=op,
-        prescale_factor=prescale_factor,
-        postscale_factor=postscale_factor,
-        ignore_name_scope=ignore_name_scope,
-        process_set=process_set,
-    )
-    for i, tensor, (_, ctx) in zip(dense, reduced, packed, strict=True):
-        results[i] = compression.decompress(tensor, ctx)
-    gathered = allreduce_slices(
-        [tensors[i] for i in sparse],
-        op,
-        prescale_factor * postscale_factor,
-        name and f"{name}_sparse",
-        process_set,
-    )
+    with on_device(device_dense):
+        packed = [compression.compress(tf.convert_to_tensor(tensors[i])) for i in dense]
+        reduced = mpi_ops._grouped_allreduce(
+            [tensor for tensor, _ in packed],
+            name=name,
+            op=op,
+            prescale_factor=prescale_factor,
+            postscale_factor=postscale_factor,
+            ignore_name_scope=ignore_name_scope,
+            process_set=process_set,
+        )
+        for i, tensor, (_, ctx) in zip(dense, reduced, packed, strict=True):
+            results[i] = compression.decompress(tensor, ctx)
+    with on_device(device_sparse):
+        gathered = allreduce_slices(
+            [tensors[i] for i in sparse],
+            op,
+            prescale_factor * postscale_factor,
+            name and f"{name}_sparse",
+            process_set,
+        )
     for i, slices in zip(sparse, gathered, strict=True):
         results[i] = slices
     return results
 
 
-def _allreduce_sparse(
-    tensor: tf.IndexedSlices, op: int, scale: float, name: str | None, process_set: ProcessSet
-) -> tf.IndexedSlices:
-    return allreduce_slices([tensor], op, scale, name, process_set)[0]
+@as_it_is
+def reducescatter(
+    tensor: Any,
+    device_dense: str = "",
+    compression: type[Compressor] = Compression.none,
+    op: int = Average,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> tf.Tensor:
+    """This rank's rows of the tensor reduced over the ranks. Where the rows do not come out even,
+    the first ranks have one more."""
+    with on_device(device_dense):
+        compressed, ctx = compression.compress(tf.convert_to_tensor(tensor))
+        reduced = mpi_ops._reducescatter(
+            compressed,
+            name=name,
+            op=op,
+            ignore_name_scope=ignore_name_scope,
+            process_set=process_set,
+            prescale_factor=prescale_factor,
+            postscale_factor=postscale_factor,
+        )
+        return compression.decompress(reduced, ctx)
+
+
+@as_it_is
+def grouped_reducescatter(
+    tensors: Sequence[Any],
+    device_dense: str = "",
+    compression: type[Compressor] = Compression.none,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> list[tf.Tensor]:
+    """As reducescatter for several tensors that travel and complete as a unit."""
+    with on_device(device_dense):
+        packed = [compression.compress(tf.convert_to_tensor(one)) for one in tensors]
+        reduced = mpi_ops._grouped_reducescatter(
+            [tensor for tensor, _ in packed],
+            op=op,
+            process_set=process_set,
+            prescale_factor=prescale_factor,
+            postscale_factor=postscale_factor,
+        )
+        return [
+            compression.decompress(tensor, ctx)
+            for tensor, (_, ctx) in zip(reduced, packed, strict=True)
+        ]
 
 
 def allreduce_slices(
@@ -125,7 +177,7 @@ def allreduce_slices(
         name=name,
         process_set=process_set,
     )
-    divisor = basics.size() if op == Average else 1
+    divisor = (process_set.size() or 1) if op == Average else 1
     return [
         tf.IndexedSlices(
             _scaled(gathered[2 * i], scale, divisor), gathered[2 * i + 1], one.dense_shape

@@ -9,7 +9,6 @@ from typing import Any
 import tensorflow as tf
 
 from horovod.common import objects
-from horovod.common.basics import basics
 from horovod.common.process_sets import ProcessSet, global_process_set, process_set_id
 from horovod.tensorflow.mpi_ops import broadcast_
 from horovod.tensorflow.util import as_it_is, native_variable
@@ -28,21 +27,23 @@ def broadcast_variables(
     """
     own = list(variables)
     if tf.executing_eagerly():
-        _check_like_root(own, root_rank)
+        _check_like_root(own, root_rank, process_set)
     done = broadcast_(own, root_rank, process_set=process_set)
     return None if tf.executing_eagerly() else tf.group(*done)
 
 
-def _check_like_root(variables: Sequence[Any], root_rank: int) -> None:
+def _check_like_root(variables: Sequence[Any], root_rank: int, process_set: ProcessSet) -> None:
     """Raises on all ranks where one has other variables than the root: what only some ranks submit
     would wait for ever."""
-    if basics.size() == 1:
+    members = process_set.ranks
+    if members is None or len(members) == 1:
         return
+    chosen = process_set_id(process_set)
     native = [native_variable(one) for one in variables]
     own = [f"{one.dtype.name} of shape {one.shape}" for one in native]
-    roots = objects.broadcast_object(own, root_rank, "broadcast_variables")
-    differences = objects.allgather_object(_difference(own, roots), "broadcast_variables")
-    for rank, difference in enumerate(differences):
+    roots = objects.broadcast_object(own, root_rank, "broadcast_variables", chosen)
+    differences = objects.allgather_object(_difference(own, roots), "broadcast_variables", chosen)
+    for rank, difference in zip(members, differences, strict=True):
         if difference is not None:
             raise ValueError(
                 f"broadcast_variables: rank {rank} has other variables than rank {root_rank}, the "
@@ -95,9 +96,8 @@ def broadcast_object(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """The root's Python object, on every rank. `session` is not needed."""
-    process_set_id(process_set)
-    return objects.broadcast_object(obj, root_rank, name)
+    """The root's Python object, on every rank of the set. `session` is not needed."""
+    return objects.broadcast_object(obj, root_rank, name, process_set_id(process_set))
 
 
 def broadcast_object_fn(
@@ -116,6 +116,5 @@ def allgather_object(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> list[Any]:
-    """The objects of all ranks, in rank order, on every rank. `session` is not needed."""
-    process_set_id(process_set)
-    return objects.allgather_object(obj, name)
+    """The objects of all ranks of the set, by rank, on each of them. `session` is not needed."""
+    return objects.allgather_object(obj, name, process_set_id(process_set))

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import tensorflow as tf
 
 from horovod.common.basics import Average
 from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.reduction import local_variables_of
 from horovod.tensorflow.compression import Compression, Compressor
 from horovod.tensorflow.gradient_reducer import GradientReducer, ReducerSettings
 from horovod.tensorflow.util import as_it_is
@@ -33,8 +34,9 @@ class _DistributedTape(tf.GradientTape):
         reduced = self._reducer.reduce(tf.nest.flatten(own), tf.nest.flatten(sources))
         return tf.nest.pack_sequence_as(own, reduced)
 
-    def register_local_source(self, source: Any) -> NoReturn:
-        raise NotImplementedError("register_local_source is not supported yet")
+    def register_local_source(self, source: Any) -> None:
+        """The gradient of this variable stays each rank's own."""
+        self._reducer.register_local(source)
 
 
 @as_it_is
@@ -50,10 +52,10 @@ def DistributedGradientTape(
     groups: int | Sequence[Sequence[Any]] | None = None,
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
-) -> tf.GradientTape:
+) -> Any:
     """A tape that shares what `gradtape` recorded and whose gradient() reduces over the ranks.
 
-    `device_dense` and `device_sparse` are accepted; operations run where the tensors are.
+    The arguments are those of DistributedOptimizer.
     """
     settings = ReducerSettings(
         name="DistributedGradientTape",
@@ -64,6 +66,9 @@ def DistributedGradientTape(
         num_groups=num_groups,
         groups=groups,
         process_set=process_set,
+        scale_local_gradients=scale_local_gradients,
+        device_dense=device_dense,
+        device_sparse=device_sparse,
     )
     tape = copy.copy(gradtape)
     kind = type(gradtape)
@@ -72,7 +77,37 @@ def DistributedGradientTape(
     return tape
 
 
-def PartialDistributedGradientTape(*args: Any, **kwargs: Any) -> NoReturn:
-    raise NotImplementedError(
-        "horovod.tensorflow.PartialDistributedGradientTape is not supported yet"
+@as_it_is
+def PartialDistributedGradientTape(
+    gradtape: tf.GradientTape,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: type[Compressor] = Compression.none,
+    sparse_as_dense: bool = False,
+    op: int = Average,
+    gradient_predivide_factor: float = 1.0,
+    num_groups: int = 0,
+    groups: int | Sequence[Sequence[Any]] | None = None,
+    process_set: ProcessSet = global_process_set,
+    local_layers: Any = None,
+    scale_local_gradients: bool = True,
+) -> Any:
+    """As DistributedGradientTape; the gradients of `local_layers`, a Keras layer or a list of them,
+    stay each rank's own."""
+    local_variables = local_variables_of(local_layers)
+    tape = DistributedGradientTape(
+        gradtape,
+        device_dense=device_dense,
+        device_sparse=device_sparse,
+        compression=compression,
+        sparse_as_dense=sparse_as_dense,
+        op=op,
+        gradient_predivide_factor=gradient_predivide_factor,
+        num_groups=num_groups,
+        groups=groups,
+        process_set=process_set,
+        scale_local_gradients=scale_local_gradients,
     )
+    for variable in local_variables:
+        tape.register_local_source(variable)
+    return tape

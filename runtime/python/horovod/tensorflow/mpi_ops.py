@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import tensorflow as tf
 
@@ -28,7 +28,48 @@ from horovod.tensorflow import ops
 from horovod.tensorflow.ops import Call
 from horovod.tensorflow.util import as_it_is, native_variable
 
-__all__ = ["Adasum", "Average", "Max", "Min", "Product", "Sum"]
+__all__ = [
+    "Adasum",
+    "Average",
+    "Max",
+    "Min",
+    "Product",
+    "Sum",
+    "allgather",
+    "alltoall",
+    "broadcast",
+    "broadcast_",
+    "ccl_built",
+    "cross_rank",
+    "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "gloo_built",
+    "gloo_enabled",
+    "grouped_allgather",
+    "handle_average_backwards_compatibility",
+    "init",
+    "is_homogeneous",
+    "is_initialized",
+    "join",
+    "local_rank",
+    "local_rank_op",
+    "local_size",
+    "local_size_op",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
+    "process_set_included_op",
+    "rank",
+    "rank_op",
+    "rocm_built",
+    "shutdown",
+    "size",
+    "size_op",
+    "start_timeline",
+    "stop_timeline",
+]
 
 _basics = basics
 handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(basics)
@@ -172,6 +213,85 @@ def broadcast_(
 
 
 @as_it_is
+def alltoall(
+    tensor: Any,
+    splits: Any = None,
+    name: str | None = None,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor]:
+    """Sends rows of the first dimension to every rank of the set: `splits[i]` of them to its i-th,
+    or equal shares. The rows that came, and, where `splits` is given, how many from each rank.
+    Differentiable."""
+    call = Call(
+        name=name,
+        ignore_name_scope=ignore_name_scope,
+        process_set_id=process_set_id(process_set),
+    )
+    shares = tf.constant([], tf.int32) if splits is None else _as_splits(splits)
+    output, received_splits = ops.alltoall(tf.convert_to_tensor(tensor), shares, call)
+    return output if splits is None else (output, received_splits)
+
+
+def _as_splits(splits: Any) -> tf.Tensor:
+    """Numbers become int32. A tensor of another type stays: the op refuses it."""
+    if isinstance(splits, (tf.Tensor, tf.Variable)):
+        return tf.convert_to_tensor(splits)
+    return tf.convert_to_tensor(splits, tf.int32)
+
+
+@as_it_is
+def _reducescatter(
+    tensor: Any,
+    name: str | None = None,
+    op: int = Sum,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> tf.Tensor:
+    """This rank's rows of the tensor reduced over the ranks. Differentiable."""
+    call = Call(
+        name=name,
+        reduce_op=reduce_op(op),
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        ignore_name_scope=ignore_name_scope,
+        process_set_id=process_set_id(process_set),
+    )
+    return ops.reducescatter(tf.convert_to_tensor(tensor), call)
+
+
+@as_it_is
+def _grouped_reducescatter(
+    tensors: Sequence[Any],
+    name: str | None = None,
+    op: int = Sum,
+    ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> list[tf.Tensor]:
+    """As _reducescatter for several tensors that complete as a unit."""
+    call = Call(
+        name=name,
+        reduce_op=reduce_op(op),
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        ignore_name_scope=ignore_name_scope,
+        process_set_id=process_set_id(process_set),
+    )
+    return ops.grouped_reducescatter([tf.convert_to_tensor(one) for one in tensors], call)
+
+
+@as_it_is
+def join() -> tf.Tensor:
+    """Says that this rank has no more data: until all ranks have joined it contributes neutral
+    elements to the others' allreduces. Returns the rank that joined last."""
+    return ops.join(Call(wire_name="join.noname"))
+
+
+@as_it_is
 def rank_op(name: str | None = None) -> tf.Tensor:
     """This rank's number as the running graph sees it; the others alike."""
     return ops.lib.horovod_rank(name=name)
@@ -184,9 +304,8 @@ def local_rank_op(name: str | None = None) -> tf.Tensor:
 
 @as_it_is
 def size_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
-    if process_set_id != 0:
-        raise NotImplementedError(f"size_op({process_set_id}): {_NO_PROCESS_SETS}")
-    return ops.lib.horovod_size(name=name)
+    """How many ranks the process set has."""
+    return ops.lib.horovod_size(process_set_id=process_set_id, name=name)
 
 
 @as_it_is
@@ -194,32 +313,8 @@ def local_size_op(name: str | None = None) -> tf.Tensor:
     return ops.lib.horovod_local_size(name=name)
 
 
-_NO_PROCESS_SETS = "process sets other than the global one are not supported yet"
-
-
 @as_it_is
 def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
-    """1 where this rank belongs to the process set."""
-    if process_set_id != 0:
-        raise NotImplementedError(f"process_set_included_op({process_set_id}): {_NO_PROCESS_SETS}")
-    return tf.constant(1, name=name)
-
-
-def _not_yet(what: str) -> NoReturn:
-    raise NotImplementedError(f"horovod.tensorflow.{what} is not supported yet")
-
-
-def alltoall(*args: Any, **kwargs: Any) -> NoReturn:
-    _not_yet("alltoall")
-
-
-def reducescatter(*args: Any, **kwargs: Any) -> NoReturn:
-    _not_yet("reducescatter")
-
-
-def grouped_reducescatter(*args: Any, **kwargs: Any) -> NoReturn:
-    _not_yet("grouped_reducescatter")
-
-
-def join(*args: Any, **kwargs: Any) -> NoReturn:
-    _not_yet("join")
+    """1 where this rank belongs to the process set and 0 where it does not; -1 before hvd.init(),
+    -3 where there is no such set."""
+    return ops.lib.horovod_process_set_included(process_set_id=process_set_id, name=name)

@@ -72,7 +72,7 @@ def _live() -> tf.Tensor:
     known = tf.compat.v1.get_default_graph().get_collection_ref(_LIVE)
     if not known:
         with tf.control_dependencies(None), tf.name_scope(""):
-            known.append(lib.horovod_size(name="horovod_live"))
+            known.append(lib.horovod_rank(name="horovod_live"))
     return known[0]
 
 
@@ -134,6 +134,31 @@ def _grouped(
 allreduce = _single(lib.horovod_allreduce, "HorovodAllreduce")
 allgather = _single(lib.horovod_allgather, "HorovodAllgather")
 broadcast = _single(lib.horovod_broadcast, "HorovodBroadcast")
+reducescatter = _single(lib.horovod_reducescatter, "HorovodReducescatter")
 grouped_allreduce = _grouped(lib.horovod_grouped_allreduce, "HorovodGroupedAllreduce")
 grouped_allgather = _grouped(lib.horovod_grouped_allgather, "HorovodGroupedAllgather")
 grouped_broadcast = _grouped(lib.horovod_grouped_broadcast, "HorovodGroupedBroadcast")
+grouped_reducescatter = _grouped(lib.horovod_grouped_reducescatter, "HorovodGroupedReducescatter")
+
+
+def alltoall(tensor: tf.Tensor, splits: tf.Tensor, call: Call) -> tuple[tf.Tensor, tf.Tensor]:
+    """The rows for this rank, and how many came from each. No splits: equal shares."""
+    attributes = _attributes(call, "HorovodAlltoall", [tensor])
+    output, received = lib.horovod_alltoall(tensor, splits, _live(), **attributes)
+    _keep([output])
+    return output, received
+
+
+def join(call: Call) -> tf.Tensor:
+    """The rank that joined last. What the same graph does afterwards waits for it."""
+    last = lib.horovod_join(_live(), **_attributes(call, "HorovodJoin", []))
+    if not tf.executing_eagerly():
+        tf.compat.v1.get_default_graph().get_collection_ref(_LIVE)[:] = [last]
+    return last
+
+
+def after(value: tf.Tensor, results: Sequence[tf.Tensor]) -> tf.Tensor:
+    """The value, in a way that makes collectives run whose results this rank does not need, but
+    whose peers wait. A control dependency is not enough: Grappler drops what only such an edge
+    needs."""
+    return lib.horovod_after(value, list(results))

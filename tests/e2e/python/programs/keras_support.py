@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models and data that are the same on every rank, or differ by rank, for the Keras programs."""
+"""Models and data that are the same on every rank, or differ by rank, for the Keras programs.
+
+With TF_USE_LEGACY_KERAS=1 they run on tf_keras, with KERAS_BACKEND=torch on PyTorch alone. argv[1]
+is a folder that the ranks share.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
+from pathlib import Path
 from typing import Any
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 
 import numpy as np
-import tensorflow as tf
 
 import horovod.keras as hvd
 
-keras = tf.keras
-is_keras_3 = hasattr(keras, "ops")
+is_keras_3 = os.environ.get("TF_USE_LEGACY_KERAS") != "1"
+keras: Any = importlib.import_module("keras" if is_keras_3 else "tf_keras")
+backend: str = keras.backend.backend()
+scratch = Path(sys.argv.pop(1))
 BATCH = 8
 FEATURES = 6
 

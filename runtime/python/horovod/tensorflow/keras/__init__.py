@@ -3,26 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+import horovod.tensorflow  # noqa: F401  (first: it says what is missing)
 
+# isort: split
+from collections.abc import Sequence
+from typing import Any
+
+from horovod._keras import wrapping
 from horovod._keras.loading import load_model
-from horovod._keras.optimizer import Distribution, distributed
-from horovod._keras.values import allgather, allreduce, broadcast, reducescatter
+from horovod._keras.values import Compression, allgather, allreduce, broadcast, reducescatter
+from horovod._keras.wrapping import PartialDistributedOptimizer
 from horovod.common.process_sets import (
     ProcessSet,
     add_process_set,
     global_process_set,
     remove_process_set,
 )
-from horovod.tensorflow.compression import Compression, Compressor
 from horovod.tensorflow.functions import (
     allgather_object,
     broadcast_global_variables,
     broadcast_object,
     broadcast_variables,
 )
-from horovod.tensorflow.gradient_reducer import ReducerSettings
 from horovod.tensorflow.mpi_ops import (
     Adasum,
     Average,
@@ -111,7 +113,7 @@ def DistributedOptimizer(
     name: str | None = None,
     device_dense: str = "",
     device_sparse: str = "",
-    compression: type[Compressor] = Compression.none,
+    compression: Any = Compression.none,
     sparse_as_dense: bool = False,
     gradient_predivide_factor: float = 1.0,
     op: int = Average,
@@ -135,22 +137,24 @@ def DistributedOptimizer(
         with average_aggregated_gradients, before one exchange and one step.
     num_groups, groups: the gradients travel as one group unless told otherwise: as so many groups,
         or as the lists of variables given, the others alone.
-    device_dense, device_sparse: accepted; operations run where the tensors are.
+    process_set: the ranks whose gradients are reduced; other ranks keep their own.
+    scale_local_gradients: divides the gradients of variables given to register_local_var, which
+        are not reduced, by the number of ranks.
+    device_dense, device_sparse: the devices of the operations.
     """
-    settings = ReducerSettings(
-        name=name or "DistributedOptimizer",
-        is_wire_name=True,
+    return wrapping.distribute(
+        optimizer,
+        name=name,
+        device_dense=device_dense,
+        device_sparse=device_sparse,
         compression=compression,
         sparse_as_dense=sparse_as_dense,
-        op=op,
         gradient_predivide_factor=gradient_predivide_factor,
+        op=op,
+        backward_passes_per_step=backward_passes_per_step,
+        average_aggregated_gradients=average_aggregated_gradients,
         num_groups=num_groups,
         groups=groups,
         process_set=process_set,
+        scale_local_gradients=scale_local_gradients,
     )
-    distribution = Distribution(settings, backward_passes_per_step, average_aggregated_gradients)
-    return distributed(optimizer, distribution)
-
-
-def PartialDistributedOptimizer(*args: Any, **kwargs: Any) -> NoReturn:
-    raise NotImplementedError("PartialDistributedOptimizer is not supported yet")

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of an optimizer of any Keras."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def inner(optimizer: Any) -> Any:
+    """The optimizer inside a loss scale optimizer."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def variables_of(optimizer: Any) -> list[Any]:
+    """What it says are its variables; none without an optimizer."""
+    if optimizer is None:
+        return []
+    variables = optimizer.variables
+    return list(variables() if callable(variables) else variables)
+
+
+def all_variables_of(optimizer: Any) -> list[Any]:
+    """All there are: tf_keras does not count the learning rate and other settings."""
+    own = inner(optimizer)
+    settings = [getattr(own, "_learning_rate", None), *getattr(own, "_hyper", {}).values()]
+    return [*variables_of(optimizer), *(one for one in settings if hasattr(one, "assign"))]
+
+
+def build(optimizer: Any, variables: Sequence[Any]) -> None:
+    """Makes the state of an optimizer that has none yet."""
+    if not getattr(optimizer, "built", getattr(inner(optimizer), "_built", False)):
+        # The optimizers of tf_keras.optimizers.legacy have no build().
+        make = getattr(optimizer, "build", None) or optimizer._create_all_weights
+        make(variables)
