@@ -116,7 +116,10 @@ void Coordinator::on_ready(std::span<const CacheId> ids) {
         return;
     }
     for (const auto id : ids) {
-        if (std::erase(transient_, id) != 0) {
+        const auto found = transient_.find(id);
+        if (found != transient_.end()) {
+            sets_.at(found->second.process_set).cached.erase(found->second.group);
+            transient_.erase(found);
             pool_.retire(id);
         }
     }
@@ -274,14 +277,15 @@ void Coordinator::give_id(int set_id, Decision& decision, std::vector<LogEntry>&
     if (decision.id == kNoId) {
         return;
     }
-    if (!may_cache) {
-        decision.is_transient = true;
-        transient_.push_back(decision.id);
-        return;
-    }
     const auto since = pool_.entries();
-    state.cached.insert_or_assign(name, Cached{decision.id, since});
-    state.by_age.emplace(since, name);
+    decision.is_transient = !may_cache;
+    state.cached.insert_or_assign(
+        name, Cached{.id = decision.id, .since = since, .is_transient = !may_cache});
+    if (may_cache) {
+        state.by_age.emplace(since, name);
+    } else {
+        transient_.insert_or_assign(decision.id, Transient{.process_set = set_id, .group = name});
+    }
 }
 
 void Coordinator::retire(int set_id, const std::string& group, std::vector<LogEntry>& entries) {
@@ -292,18 +296,30 @@ void Coordinator::retire(int set_id, const std::string& group, std::vector<LogEn
     }
     const auto cached = found->second;
     append(Invalidation{.process_set = set_id, .id = cached.id}, entries);
-    pool_.retire(cached.id);
-    state.by_age.erase(cached.since);
+    give_back(cached.id);
+    if (!cached.is_transient) {
+        state.by_age.erase(cached.since);
+    }
     state.cached.erase(found);
 }
 
 /// For entries by which all ranks forget the ids of the set.
 void Coordinator::retire_all(SetState& state) {
-    for (const auto& [since, name] : state.by_age) {
-        pool_.retire(state.cached.at(name).id);
+    std::vector<CacheId> ids;
+    for (const auto& [name, cached] : state.cached) {
+        ids.push_back(cached.id);
+    }
+    std::ranges::sort(ids);
+    for (const auto id : ids) {
+        give_back(id);
     }
     state.cached.clear();
     state.by_age.clear();
+}
+
+void Coordinator::give_back(CacheId id) {
+    transient_.erase(id);
+    pool_.retire(id);
 }
 
 void Coordinator::append(LogEntry entry, std::vector<LogEntry>& entries) {

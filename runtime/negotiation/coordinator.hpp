@@ -49,6 +49,12 @@ private:
     struct Cached {
         CacheId id;
         std::uint64_t since;  // key in by_age
+        bool is_transient = false;
+    };
+    /// Whose id ends with its first use.
+    struct Transient {
+        int process_set;
+        std::string group;
     };
     /// What is known of one process set.
     struct SetState {
@@ -56,7 +62,7 @@ private:
 
         ReadinessTable table;
         std::unordered_map<std::string, Cached> cached;  // by the name of the group
-        std::map<std::uint64_t, std::string> by_age;     // groups with an id, oldest first
+        std::map<std::uint64_t, std::string> by_age;     // those that keep theirs, oldest first
     };
 
     void announce_join(int rank, std::vector<LogEntry>& entries);
@@ -67,6 +73,7 @@ private:
     void give_id(int set_id, Decision& decision, std::vector<LogEntry>& entries);
     void retire(int set_id, const std::string& group, std::vector<LogEntry>& entries);
     void retire_all(SetState& state);
+    void give_back(CacheId id);
     void append(LogEntry entry, std::vector<LogEntry>& entries);
 
     std::size_t ranks_;
@@ -74,7 +81,7 @@ private:
     std::map<int, SetState> sets_;  // by id
     int next_set_ = 1;              // ids are never used twice
     std::vector<int> joined_;       // in the order in which they have
-    std::vector<CacheId> transient_;
+    std::unordered_map<CacheId, Transient> transient_;
 };
 
 }  // namespace hvd::rt
