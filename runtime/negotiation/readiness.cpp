@@ -5,6 +5,14 @@
 #include <utility>
 
 namespace hvd::rt {
+namespace {
+
+void add(AnnouncedGroup& group, int rank, const Announcement& announcement) {
+    group.ranks.push_back(rank);
+    group.announcements.push_back(announcement);
+}
+
+}  // namespace
 
 std::size_t ReadinessTable::place_of(int rank) const {
     return static_cast<std::size_t>(std::ranges::lower_bound(ranks_, rank) - ranks_.begin());
@@ -88,12 +96,12 @@ std::vector<ReadinessTable::Key> ReadinessTable::connected_with(const Row& row) 
     return keys;
 }
 
-/// Whether a member has announced the name in nothing but tensors that have failed elsewhere. What
-/// was remembered about the name is forgotten then.
-bool ReadinessTable::follows_mismatch(const std::string& name) {
+/// What a member has announced with the name, and nothing in it but tensors that have failed
+/// elsewhere; kNothing where there is no such thing. What was remembered about it is forgotten.
+ReadinessTable::Key ReadinessTable::find_follower(const std::string& name) {
     const auto found = mismatched_.find(name);
     if (found == mismatched_.end()) {
-        return false;
+        return kNothing;
     }
     const auto& row = rows_.at(name);
     for (std::size_t place = 0; place < ranks_.size(); ++place) {
@@ -111,12 +119,13 @@ bool ReadinessTable::follows_mismatch(const std::string& name) {
             }
         }
         if (follows) {
-            return true;
+            return row.keys[place];
         }
     }
-    return false;
+    return kNothing;
 }
 
+/// Members that have announced nothing with the names of the group are going to.
 void ReadinessTable::expect_counterparts(const AnnouncedGroup& group) {
     for (const auto& announcement : group.announcements) {
         for (const auto& member : announcement.members) {
@@ -139,7 +148,8 @@ std::optional<AnnouncedGroup> ReadinessTable::take_if_complete(const std::string
     if (row == rows_.end()) {
         return std::nullopt;
     }
-    const bool follows = follows_mismatch(name);
+    const Key follower = find_follower(name);
+    const bool follows = follower != kNothing;
     if (!follows && !is_complete(row->second, absent)) {
         return std::nullopt;
     }
@@ -147,15 +157,16 @@ std::optional<AnnouncedGroup> ReadinessTable::take_if_complete(const std::string
     auto keys = connected_with(row->second);
     std::ranges::sort(keys, {}, [&](Key key) { return std::pair(entries_.at(key).place, key); });
     AnnouncedGroup group{.ranks = {}, .announcements = {}, .follows_mismatch = follows};
+    AnnouncedGroup unmatched;
     for (const Key key : keys) {
-        auto& entry = entries_.at(key);
-        group.ranks.push_back(ranks_[entry.place]);
-        group.announcements.push_back(entry.announcement);
+        const auto& entry = entries_.at(key);
+        add(group, ranks_[entry.place], entry.announcement);
+        if (!agrees && key != follower) {
+            add(unmatched, ranks_[entry.place], entry.announcement);
+        }
         erase(key);
     }
-    if (!agrees) {
-        expect_counterparts(group);
-    }
+    expect_counterparts(unmatched);
     return group;
 }
 

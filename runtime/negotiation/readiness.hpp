@@ -73,7 +73,7 @@ private:
     [[nodiscard]] bool is_complete(const Row& row, std::span<const int> absent) const;
     [[nodiscard]] bool has_same_members(const Row& row) const;
     [[nodiscard]] std::vector<Key> connected_with(const Row& row) const;
-    [[nodiscard]] bool follows_mismatch(const std::string& name);
+    [[nodiscard]] Key find_follower(const std::string& name);
     void expect_counterparts(const AnnouncedGroup& group);
 
     std::vector<int> ranks_;
