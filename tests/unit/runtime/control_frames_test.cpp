@@ -15,7 +15,10 @@ const std::vector<frame::Any>& samples() {
         frame::Announce{std::vector<std::byte>(3, std::byte{7})},
         frame::SetReady{.last = 1ULL << 40, .ids = {1, 2, 70'000}},
         frame::AnnounceLeave{},
-        frame::Decided{.number = 7, .process_set = 3, .more = true, .message = {}},
+        frame::Decided{.number = 7,
+                       .process_set = 3,
+                       .more = true,
+                       .message = std::vector<std::byte>(2, std::byte{1})},
         frame::Invalidated{.number = 8, .id = 9},
         frame::Ready{.number = 1ULL << 33, .of_world = true, .ids = {0, 5}},
         frame::Left{.number = 12, .rank = 3},
@@ -58,21 +61,30 @@ TEST_CASE("malformed control frames are errors") {
         reader.feed(bytes);
         return !reader.next().has_value();
     };
-    auto unknown = encode(frame::Invalidated{1});
+    const frame::Any invalidated = frame::Invalidated{.number = 1, .id = 2};
+    auto unknown = encode(invalidated);
     unknown[4] = std::byte{99};
     CHECK(fails(unknown));
 
-    auto huge = encode(frame::Invalidated{1});
+    auto huge = encode(invalidated);
     std::memset(huge.data(), 0xff, 4);
     CHECK(fails(huge));
 
-    auto longer = encode(frame::Invalidated{1});
-    longer[0] = std::byte{6};
+    auto empty = encode(invalidated);
+    std::memset(empty.data(), 0, 4);
+    CHECK(fails(empty));
+
+    auto longer = encode(invalidated);
+    longer[0] = static_cast<std::byte>(std::to_integer<int>(longer[0]) + 1);
     longer.push_back(std::byte{0});
     CHECK(fails(longer));
 
-    auto list = encode(frame::Ready{{1}});
-    list[5] = std::byte{200};  // more ids than there are bytes
+    auto shorter = encode(invalidated);
+    shorter[0] = static_cast<std::byte>(std::to_integer<int>(shorter[0]) - 1);
+    CHECK(fails(shorter));
+
+    auto list = encode(frame::Ready{.number = 1, .of_world = true, .ids = {1}});
+    list[14] = std::byte{200};  // more ids than there are bytes
     CHECK(fails(list));
 }
 

@@ -2,7 +2,6 @@
 //
 // The coordinator and ranks that have joined.
 #include "runtime/negotiation/coordinator.hpp"
-
 #include "tests/unit/runtime/announcements.hpp"
 
 #include <catch2/catch.hpp>
@@ -141,8 +140,7 @@ TEST_CASE("what needs a tensor of every rank is refused while one has joined") {
 
     REQUIRE(decision.error);
     CHECK(decision.error->code == Errc::mismatch);
-    CHECK(decision.error->message ==
-          "tensor 'x': " + refused.why + ", but ranks 0,2 have joined");
+    CHECK(decision.error->message == "tensor 'x': " + refused.why + ", but ranks 0,2 have joined");
     // It harms nothing else.
     CHECK_FALSE(decision_of(announce(coordinator, 1, tensor("y"))).error);
     CHECK(decision_of(announce(coordinator, 1, join())).ends_join);

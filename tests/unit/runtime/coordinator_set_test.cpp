@@ -2,7 +2,6 @@
 //
 // The coordinator and process sets.
 #include "runtime/negotiation/coordinator.hpp"
-
 #include "tests/unit/runtime/announcements.hpp"
 
 #include <catch2/catch.hpp>

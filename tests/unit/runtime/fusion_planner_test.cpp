@@ -46,23 +46,29 @@ TEST_CASE("kinds never mix, but look back for their own") {
     CHECK(plan_fusion(items, 100) == Groups{{0, 2}, {1}, {3}});
 }
 
-TEST_CASE("scales and roots are part of the kind") {
+TEST_CASE("scales, roots and divisors are part of the kind") {
     auto scaled = item(8);
     scaled.kind.postscale = 0.5;
+    auto divided = item(8);
+    divided.kind.divisor = 2;
+    auto other_divisor = divided;
+    other_divisor.kind.divisor = 3;
     auto rooted = item(8, DataType::f32, Op::broadcast);
     auto other_root = rooted;
     other_root.kind.root = 1;
-    const std::vector items{item(8), scaled, rooted, other_root};
+    const std::vector items{item(8), scaled, rooted, other_root, divided, other_divisor};
 
-    CHECK(plan_fusion(items, 100).size() == 4);
+    CHECK(plan_fusion(items, 100).size() == 6);
 }
 
-TEST_CASE("allgathers and barriers travel alone") {
-    const std::vector items{item(8, DataType::f32, Op::allgather),
-                            item(8, DataType::f32, Op::allgather),
-                            item(0, DataType::f32, Op::barrier)};
+TEST_CASE("what has no place of its own in the output travels alone") {
+    const std::vector items{
+        item(8, DataType::f32, Op::allgather),    item(8, DataType::f32, Op::allgather),
+        item(0, DataType::f32, Op::barrier),      item(8, DataType::f32, Op::alltoall),
+        item(8, DataType::f32, Op::alltoall),     item(8, DataType::f32, Op::reducescatter),
+        item(8, DataType::f32, Op::reducescatter)};
 
-    CHECK(plan_fusion(items, 100) == Groups{{0}, {1}, {2}});
+    CHECK(plan_fusion(items, 100) == Groups{{0}, {1}, {2}, {3}, {4}, {5}, {6}});
 }
 
 TEST_CASE("sizes near the end of the range do not wrap") {

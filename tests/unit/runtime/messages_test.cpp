@@ -7,35 +7,49 @@
 #include <span>
 #include <vector>
 
+using hvd::coll::Op;
 using hvd::rt::Announcement;
 using hvd::rt::Decision;
 using hvd::rt::decode_announcement;
 using hvd::rt::decode_decision;
 using hvd::rt::encode;
+using hvd::rt::Kind;
 using hvd::rt::Signature;
 
 namespace {
 
 Announcement full_announcement() {
-    const Signature signature{.op = hvd::coll::Op::broadcast,
-                              .reduce = hvd::coll::ReduceOp::product,
+    const Signature signature{.kind = Kind::remove_process_set,
+                              .op = Op::reducescatter,
+                              .reduce = hvd::coll::ReduceOp::adasum,
                               .type = hvd::coll::DataType::bf16,
                               .device = hvd::coll::Device::Kind::cuda,
+                              .over_contributing = true,
                               .shape = {2, 0, 7},
                               .strides = {1, 2, 2},
                               .prescale = 0.25,
                               .postscale = -3,
-                              .root = 5};
-    return {.members = {{.name = "layer1/kernel:0", .signature = signature},
-                        {.name = "b\nc", .signature = {}}}};
+                              .root = 5,
+                              .splits = {0, 1, 1}};
+    return {.process_set = 12,
+            .members = {{.name = "layer1/kernel:0", .signature = signature},
+                        {.name = "b\nc", .signature = {}}},
+            .failure = "there is no memory"};
 }
 
 Decision full_decision() {
-    return {.unit = "a\nb",
+    return {.process_set = 3,
+            .members = full_announcement().members,
             .id = 77,
-            .rows = {{1, 2, 3}, {}},
+            .awaits_memory = true,
+            .is_transient = true,
+            .first_dims = {{1, 2, 3}, {}},
             .error = hvd::Error{hvd::Errc::mismatch, "no"},
-            .fusion_bytes = 1 << 20};
+            .fusion_bytes = 1 << 20,
+            .joined = {1, 4},
+            .rank = 4,
+            .ends_join = true,
+            .set_id = 9};
 }
 
 }  // namespace
@@ -50,9 +64,21 @@ TEST_CASE("announcements and decisions survive the way") {
     CHECK(*decision == full_decision());
 }
 
-TEST_CASE("a cut message is refused at every length") {
-    const auto announcement = encode(full_announcement());
-    const auto decision = encode(full_decision());
+TEST_CASE("what is left out of a decision stays left out") {
+    Decision decision;
+    decision.members = {{.name = "a", .signature = {}}};
+
+    const auto copy = decode_decision(encode(decision));
+
+    REQUIRE(copy);
+    CHECK(*copy == decision);
+    CHECK_FALSE(copy->error);
+    CHECK_FALSE(copy->fusion_bytes);
+}
+
+TEST_CASE("a cut message is refused at every length, and a longer one too") {
+    auto announcement = encode(full_announcement());
+    auto decision = encode(full_decision());
 
     for (std::size_t length = 0; length < announcement.size(); ++length) {
         CHECK_FALSE(decode_announcement(std::span(announcement).first(length)));
@@ -60,12 +86,39 @@ TEST_CASE("a cut message is refused at every length") {
     for (std::size_t length = 0; length < decision.size(); ++length) {
         CHECK_FALSE(decode_decision(std::span(decision).first(length)));
     }
+    announcement.push_back(std::byte{0});
+    decision.push_back(std::byte{0});
+    CHECK_FALSE(decode_announcement(announcement));
+    CHECK_FALSE(decode_decision(decision));
 }
 
 TEST_CASE("a message with a value out of range or without members is refused") {
-    Announcement bad = full_announcement();
-    bad.members.front().signature.type = static_cast<hvd::coll::DataType>(13);
+    const auto spoilt = [](void (*spoil)(Signature&)) {
+        auto announcement = full_announcement();
+        spoil(announcement.members.front().signature);
+        auto decision = full_decision();
+        decision.members = announcement.members;
+        return !decode_announcement(encode(announcement)) && !decode_decision(encode(decision));
+    };
 
-    CHECK_FALSE(decode_announcement(encode(bad)));
+    CHECK_FALSE(spoilt([](Signature&) {}));
+    CHECK(spoilt([](Signature& s) { s.kind = static_cast<Kind>(4); }));
+    CHECK(spoilt([](Signature& s) { s.op = static_cast<Op>(6); }));
+    CHECK(spoilt([](Signature& s) { s.reduce = static_cast<hvd::coll::ReduceOp>(6); }));
+    CHECK(spoilt([](Signature& s) { s.type = static_cast<hvd::coll::DataType>(13); }));
+    CHECK(spoilt([](Signature& s) { s.device = static_cast<hvd::coll::Device::Kind>(2); }));
+    CHECK(spoilt([](Signature& s) { s.shape = {2, -1}; }));
+    CHECK(spoilt([](Signature& s) { s.splits = {-1}; }));
     CHECK_FALSE(decode_announcement(encode(Announcement{})));
+    CHECK_FALSE(decode_decision(encode(Decision{})));
+}
+
+TEST_CASE("a scalar that is gathered along its first dimension is refused") {
+    const auto op = GENERATE(Op::allgather, Op::alltoall);
+    Announcement announcement{
+        .process_set = 0, .members = {{.name = "a", .signature = {.op = op}}}, .failure = {}};
+
+    CHECK_FALSE(decode_announcement(encode(announcement)));
+    announcement.members.front().signature.shape = {0};
+    CHECK(decode_announcement(encode(announcement)));
 }

@@ -2,7 +2,6 @@
 //
 // Ranks that group the same tensors in different ways.
 #include "runtime/negotiation/coordinator.hpp"
-
 #include "tests/unit/runtime/announcements.hpp"
 
 #include <catch2/catch.hpp>
@@ -102,8 +101,8 @@ TEST_CASE("a group and single tensors are a mismatch, for each single when it co
     (void)announce(coordinator, 0, group({"a", "b"}));
     const auto first = decision_of(announce(coordinator, 1, tensor("a")));
     require_mismatch(first,
-                     "tensor 'a': ranks disagree on its group: a group of 2 with 'a', 'b' on rank "
-                     "0, a tensor by itself on rank 1");
+                     "tensor 'a': ranks disagree on its group: a group of 2 with 'b' on rank 0, a "
+                     "tensor by itself on rank 1");
     CHECK(names_of(first) == std::vector<std::string>{"a", "b"});
 
     const auto second = decision_of(announce(coordinator, 1, tensor("b")));
@@ -111,6 +110,21 @@ TEST_CASE("a group and single tensors are a mismatch, for each single when it co
                      "tensor 'b' of rank 1: other ranks had it in another group, which has failed");
     CHECK(names_of(second) == std::vector<std::string>{"b"});
     require_that_all_goes_on(coordinator, {"a", "b"});
+}
+
+TEST_CASE("a counterpart that comes late takes a group that is new with it, on all ranks") {
+    Coordinator coordinator(2, kRoomy);
+    (void)announce(coordinator, 0, group({"a", "b"}));
+    REQUIRE(decision_of(announce(coordinator, 1, tensor("a"))).error);
+    CHECK(announce(coordinator, 0, group({"b", "c"})).empty());
+
+    const auto late = decision_of(announce(coordinator, 1, tensor("b")));
+    CHECK(late.error);
+    CHECK(names_of(late) == std::vector<std::string>{"b", "c"});
+    const auto other_half = decision_of(announce(coordinator, 1, group({"b", "c"})));
+    CHECK(other_half.error);
+
+    require_that_all_goes_on(coordinator, {"a", "b", "c"});
 }
 
 TEST_CASE("singles that wait already fail together with the group") {

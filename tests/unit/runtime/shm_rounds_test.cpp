@@ -1,1 +1,155 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/control/shm_rounds.hpp"
+
+#include "tests/unit/runtime/shm_fixture.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+using hvd::rt::Proposal;
+using hvd::rt::ShmRounds;
+using hvd::test::SharedControlMemory;
+
+namespace {
+
+using Ids = std::vector<std::uint32_t>;
+
+struct Rounds {
+    SharedControlMemory memory{3};
+    std::vector<ShmRounds> of;
+
+    Rounds() {
+        of.reserve(3);
+        for (int rank = 0; rank < 3; ++rank) {
+            of.emplace_back(memory.group(rank), memory.pages);
+        }
+    }
+};
+
+}  // namespace
+
+TEST_CASE("what all ranks propose is accepted by each, whenever it looks") {
+    Rounds world;
+
+    CHECK(world.of[0].propose(Ids{4, 9}));
+    CHECK(world.of[1].propose(Ids{4, 9}));
+    CHECK(world.of[0].outcome() == Proposal::waiting);
+    CHECK(world.of[2].propose(Ids{4, 9}));
+    CHECK(world.of[0].outcome() == Proposal::accepted);
+
+    // Rank 0 is in the next round already; the others have not looked yet.
+    CHECK(world.of[0].propose(Ids{1}));
+    CHECK(world.of[0].outcome() == Proposal::waiting);
+    CHECK(world.of[1].outcome() == Proposal::accepted);
+    CHECK(world.of[2].outcome() == Proposal::accepted);
+    CHECK(world.of[2].propose(Ids{1}));
+    CHECK(world.of[1].propose(Ids{1}));
+    for (auto& rank : world.of) {
+        CHECK(rank.outcome() == Proposal::accepted);
+    }
+}
+
+TEST_CASE("a rank that refuses ends the round for all, early or late") {
+    const bool is_early = GENERATE(false, true);
+    CAPTURE(is_early);
+    Rounds world;
+    if (is_early) {
+        world.of[2].refuse();
+        CHECK_FALSE(world.of[0].propose(Ids{3}));  // known to be in vain: nothing is published
+        world.of[0].refuse();
+    } else {
+        CHECK(world.of[0].propose(Ids{3}));
+        world.of[2].refuse();
+        CHECK(world.of[0].outcome() == Proposal::refused);
+    }
+    CHECK_FALSE(world.of[1].propose(Ids{3}));
+
+    for (auto& rank : world.of) {
+        rank.begin_next();
+    }
+    for (auto& rank : world.of) {
+        CHECK(rank.propose(Ids{3}));
+    }
+    CHECK(world.of[1].outcome() == Proposal::accepted);
+}
+
+TEST_CASE("a refusal does not take a proposal back") {
+    Rounds world;
+    CHECK(world.of[0].propose(Ids{3}));
+    world.of[0].refuse();
+    CHECK(world.of[1].propose(Ids{3}));
+    CHECK(world.of[2].propose(Ids{3}));
+
+    CHECK(world.of[1].outcome() == Proposal::accepted);
+    CHECK(world.of[0].outcome() == Proposal::accepted);
+}
+
+TEST_CASE("ranks that propose different things refuse each other") {
+    struct Pair {
+        Ids one;
+        Ids other;
+    };
+    const auto pair =
+        GENERATE(values<Pair>({{{3}, {4}}, {{3}, {3, 4}}, {{1, 2}, {1, 3}}, {{}, {0}}}));
+    Rounds world;
+
+    CHECK(world.of[0].propose(pair.one));
+    CHECK(world.of[1].propose(pair.other));
+
+    CHECK(world.of[0].outcome() == Proposal::refused);
+    CHECK(world.of[1].outcome() == Proposal::refused);
+    CHECK_FALSE(world.of[1].propose(pair.one));  // one word in a round
+}
+
+TEST_CASE("a proposer that sleeps is woken by each rank that publishes in its round") {
+    Rounds world;
+    auto& sleeper = world.memory.group(0);
+    const auto sleep = [&] {
+        world.of[0].about_to_sleep();
+        sleeper.about_to_sleep();
+    };
+    CHECK(world.of[0].propose(Ids{3}));
+
+    sleep();
+    CHECK(world.of[1].propose(Ids{3}));
+    CHECK(world.memory.was_woken(0));
+    world.of[0].awake();
+    sleeper.awake();
+    world.of[2].refuse();
+    CHECK_FALSE(world.memory.was_woken(0));  // it looks by itself
+    CHECK(world.of[0].outcome() == Proposal::refused);
+
+    sleep();  // it proposes nothing any more, and waits for the log
+    world.of[1].begin_next();
+    world.of[1].refuse();
+    CHECK_FALSE(world.memory.was_woken(0));
+}
+
+TEST_CASE("many rounds of ranks that run are all accepted, in step") {
+    Rounds world;
+    constexpr std::uint32_t kRounds = 2000;
+    std::atomic<std::uint32_t> accepted{0};
+    std::vector<std::jthread> threads;
+    for (auto& rank : world.of) {
+        threads.emplace_back([&] {
+            for (std::uint32_t round = 0; round < kRounds; ++round) {
+                if (!rank.propose(Ids{round})) {
+                    return;
+                }
+                auto outcome = rank.outcome();
+                while (outcome == Proposal::waiting) {
+                    std::this_thread::yield();
+                    outcome = rank.outcome();
+                }
+                accepted += outcome == Proposal::accepted ? 1 : 0;
+            }
+        });
+    }
+    threads.clear();
+
+    CHECK(accepted == 3 * kRounds);
+}

@@ -67,24 +67,24 @@ TEST_CASE("a name is pending until its operation ends; a claim takes all or none
     const auto operations = *table.create(requests);
 
     CHECK_FALSE(TicketTable::claim(operations));
-    CHECK_FALSE(operations.front()->name->pending);
+    CHECK_FALSE(operations.front()->name->is_pending);
     table.complete(first);
     CHECK(TicketTable::claim(operations));
 }
 
-TEST_CASE("requests of one group are one unit, those of group 0 are alone") {
+TEST_CASE("requests of one group complete together, those of group 0 are alone") {
     TicketTable table;
     std::vector<Request> requests{named("a", 1), named("b"), named("c", 1), named("d", 2)};
 
     const auto operations = *table.create(requests);
 
-    CHECK(operations[0]->head == operations[0]);
+    CHECK(operations[0]->leader == operations[0]);
     CHECK(operations[0]->next == operations[2]);
-    CHECK(operations[2]->head == operations[0]);
-    CHECK(operations[0]->unit == operations[2]->unit);
-    CHECK(operations[0]->unit->text == "a\nc");
-    CHECK(operations[1]->unit == operations[1]->name);
-    CHECK(operations[3]->head == operations[3]);
+    CHECK(operations[2]->leader == operations[0]);
+    CHECK(operations[0]->group == operations[2]->group);
+    CHECK(operations[0]->group->text == "a\nc");
+    CHECK(operations[1]->group == operations[1]->name);
+    CHECK(operations[3]->leader == operations[3]);
 }
 
 TEST_CASE("a callback is called once, whether it comes before or after the end") {
@@ -138,17 +138,103 @@ TEST_CASE("names that nobody uses are forgotten, cached ones are kept") {
     TicketTable table;
     auto& operation = one(table, "a");
     auto& name = *operation.name;
-    name.cached = true;
-    name.agreed_id = 7;
+    name.is_cached = true;
+    name.cache_id = 7;
     table.complete(operation);
     REQUIRE(table.release(operation));
 
     auto& again = one(table, "a");
     CHECK(again.name == &name);
-    CHECK(again.name->agreed_id == 7);
+    CHECK(again.name->cache_id == 7);
     table.uncache(name);
     table.complete(again);
     REQUIRE(table.release(again));
 
-    CHECK(one(table, "a").name->agreed_id == hvd::rt::kNoId);
+    CHECK(one(table, "a").name->cache_id == hvd::rt::kNoId);
+}
+
+TEST_CASE("a name belongs to its process set") {
+    TicketTable table;
+    std::vector<Request> requests{named("a"), named("a"), named("b", 1), named("c", 1)};
+    requests[1].process_set = 3;
+    requests[2].process_set = 3;
+    requests[3].process_set = 3;
+
+    const auto operations = *table.create(requests);
+
+    REQUIRE(TicketTable::claim(operations));
+    CHECK(operations[0]->name != operations[1]->name);
+    CHECK(operations[1]->process_set == 3);
+    CHECK(operations[2]->group->process_set == 3);
+    std::vector<Request> again{named("a")};
+    again.front().process_set = 3;
+    CHECK_FALSE(TicketTable::claim(*table.create(again)));
+}
+
+TEST_CASE("a pending operation keeps its process set, and gives it back at its end") {
+    TicketTable table;
+    hvd::rt::ProcessSetEntry set;
+    auto& operation = one(table, "a");
+    operation.set = &set;
+    ++set.users;
+
+    table.complete(operation);
+
+    CHECK(set.users == 0);
+    CHECK(operation.set == nullptr);
+}
+
+TEST_CASE("a neutral operation has memory of its own, no ticket, and goes when it ends") {
+    TicketTable table;
+    hvd::rt::ProcessSetEntry set;
+    set.set.id = 5;
+    hvd::rt::Signature signature;
+    signature.shape = {3, 2};
+    auto& operation = table.create_neutral(signature, set);
+    const auto ticket = TicketTable::ticket_of(operation);
+
+    CHECK(set.users == 1);
+    CHECK(operation.process_set == 5);
+    CHECK(operation.leader == &operation);
+    CHECK(operation.in != nullptr);
+    CHECK(operation.in == operation.out);
+    const auto before = table.completed();
+    table.complete(operation);
+
+    CHECK(set.users == 0);
+    CHECK(table.completed() == before);  // no caller's
+    CHECK_FALSE(table.find(ticket));
+    auto& next = one(table, "next");
+    CHECK(&next == &operation);
+    CHECK_FALSE(next.is_neutral);
+    CHECK(next.owned == nullptr);
+}
+
+TEST_CASE("what was claimed again after a failure has not failed") {
+    TicketTable table;
+    auto& operation = one(table, "a");
+    operation.failed = true;
+    table.complete(operation);
+
+    Operation* const again = &operation;
+    REQUIRE(TicketTable::claim({&again, 1}));
+
+    CHECK_FALSE(operation.failed);
+    CHECK_FALSE(TicketTable::is_done(operation));
+}
+
+TEST_CASE("who waits for any of several wakes with the next batch of completions") {
+    TicketTable table;
+    auto& operation = one(table, "a");
+    const auto seen = table.batches();
+
+    table.wake_any();
+    CHECK(table.batches() == seen);  // nothing had ended
+    const std::jthread other([&] {
+        table.complete(operation);
+        table.wake_any();
+    });
+    table.wait_any(seen, Deadline::in(std::chrono::seconds(5)));
+
+    CHECK(table.batches() != seen);
 }

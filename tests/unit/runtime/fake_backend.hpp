@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A backend whose collectives end when a test says so, and as it says.
+#pragma once
+
+#include "collectives/backend.hpp"
+#include "runtime/execution/executor.hpp"
+#include "runtime/tensor/ticket_table.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hvd::test {
+
+/// One collective that has been started.
+struct FakeCollective {
+    enum class State { pending, enqueued, done, failed };
+
+    int set = 0;
+    coll::Task task;
+    State state = State::pending;
+    int event = 0;  // its address is the event
+    int polls = 0;
+    bool is_alive = true;  // its Work exists
+};
+
+/// What a test may set, and what it may look at.
+struct FakeBackendState {
+    coll::Device::Kind device = coll::Device::Kind::host;  // which tasks it takes
+    int max_in_flight = 1;
+    bool gathers = true;
+    std::size_t workspace_bytes = std::size_t{1} << 20;
+    std::size_t fusion_bytes = 1024;
+    std::optional<Error> start_error{};
+    std::optional<Error> open_error{};
+    /// Polls after which a collective is done; 0: the test says when.
+    int polls_until_done = 0;
+
+    std::deque<FakeCollective> started{};
+    std::vector<int> opened{};          // sets
+    std::vector<int> closed{};          // sets
+    std::vector<std::string> aborts{};  // causes, once for each communicator
+};
+
+/// As if all members had put in the same: the result of an element is ten times its input.
+[[nodiscard]] std::unique_ptr<coll::Backend> make_fake_backend(FakeBackendState& state);
+
+/// The first that can do the task.
+[[nodiscard]] coll::Backend* select_first(std::span<const std::unique_ptr<coll::Backend>> backends,
+                                          const coll::Task& task,
+                                          const coll::ProcessSet& set);
+
+/// An allreduce of floats, in place.
+[[nodiscard]] rt::Request float_request(const std::string& name,
+                                        std::span<float> data,
+                                        int process_set = 0,
+                                        std::uint64_t group = 0);
+
+}  // namespace hvd::test

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The short way of operations that callers wait for.
+#include "tests/unit/runtime/negotiator_fixture.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <vector>
+
+using hvd::rt::Proposal;
+using hvd::test::FakeChannel;
+using hvd::test::NegotiatorFixture;
+using hvd::test::Operations;
+namespace event = hvd::rt::event;
+using Ids = FakeChannel::Ids;
+using Urgency = NegotiatorFixture::Urgency;
+
+TEST_CASE("what a caller waits for, and nothing else is open, is proposed by its ids, ascending") {
+    NegotiatorFixture rank;
+    rank.teach("a", 9);
+    rank.teach("b", 4);
+    const auto operations = rank.make({rank.request("a"), rank.request("b")});
+
+    rank.negotiator->submit(operations, Urgency::awaited);
+    CHECK(rank.channel.proposed == std::vector<Ids>{{4, 9}});
+    CHECK(rank.channel.ready.empty());
+    CHECK(rank.negotiator->is_proposing());
+    CHECK(rank.step().empty());
+    rank.channel.outcome = Proposal::accepted;
+
+    CHECK(rank.step() == Operations{operations[1], operations[0]});
+    CHECK_FALSE(rank.negotiator->is_proposing());
+    CHECK_FALSE(rank.negotiator->has_open());
+}
+
+TEST_CASE("a refused proposal goes the way of the ready bits") {
+    NegotiatorFixture rank;
+    rank.teach("a", 9);
+    (void)rank.submit("a", 0, Urgency::awaited);
+    rank.channel.outcome = Proposal::refused;
+
+    CHECK(rank.step().empty());
+
+    CHECK(rank.channel.ready == std::vector<Ids>{{9}});
+    CHECK(rank.channel.refusals == 1);
+    CHECK(rank.negotiator->has_open());
+}
+
+TEST_CASE("what must not be proposed is not") {
+    NegotiatorFixture rank;
+    rank.teach("a", 1);
+    rank.teach("of set 1", 2, 1);
+    const auto why = GENERATE(0, 1, 2, 3, 4, 5, 6);
+    CAPTURE(why);
+    switch (why) {
+        case 0: (void)rank.submit("a", 0, Urgency::background); break;
+        case 1: (void)rank.submit("new", 0, Urgency::awaited); break;
+        case 2: (void)rank.submit("of set 1", 1, Urgency::awaited); break;
+        case 3:
+            rank.full = {0};
+            (void)rank.submit("a", 0, Urgency::awaited);
+            break;
+        case 4:  // beside something of the world that is open
+            (void)rank.submit("open");
+            (void)rank.submit("a", 0, Urgency::awaited);
+            break;
+        case 5:
+            (void)rank.submit(hvd::rt::Kind::join);
+            (void)rank.submit("a", 0, Urgency::awaited);
+            break;
+        case 6:
+            rank.channel.is_in_vain = true;
+            (void)rank.submit("a", 0, Urgency::awaited);
+            CHECK(rank.channel.ready == std::vector<Ids>{{1}});
+            break;
+        default: break;
+    }
+
+    CHECK(rank.channel.proposed.empty());
+}
+
+TEST_CASE("a set's open operations are no reason against a proposal of the world") {
+    NegotiatorFixture rank;
+    rank.teach("a", 1);
+    (void)rank.submit("open", 1);
+
+    (void)rank.submit("a", 0, Urgency::awaited);
+
+    CHECK(rank.channel.proposed.size() == 1);
+}
+
+TEST_CASE("while a proposal waits, only requests of the world are held") {
+    NegotiatorFixture rank;
+    rank.teach("a", 1);
+    rank.teach("b", 2);
+    rank.teach("of set 1", 3, 1);
+    auto& proposed = rank.submit("a", 0, Urgency::awaited);
+
+    auto& held = rank.submit("b");
+    auto& quick = rank.submit("of set 1", 1);
+    CHECK(rank.channel.ready == std::vector<Ids>{{3}});
+    CHECK(rank.read(event::Ready{.ids = {3}, .of_world = false}) == Operations{&quick});
+    CHECK(rank.negotiator->is_proposing());
+
+    rank.channel.outcome = Proposal::accepted;
+    CHECK(rank.step() == Operations{&proposed});
+    CHECK(rank.channel.ready == std::vector<Ids>{{3}, {2}});
+    CHECK(rank.read(event::Ready{.ids = {2}, .of_world = true}) == Operations{&held});
+}
+
+TEST_CASE("an entry of the world that is read after an acceptance comes after what was accepted") {
+    NegotiatorFixture rank;
+    rank.teach("a", 1);
+    auto& proposed = rank.submit("a", 0, Urgency::awaited);
+    rank.channel.log.emplace_back(event::Left{2});
+    rank.channel.outcome = Proposal::accepted;
+
+    CHECK(rank.step() == Operations{&proposed});
+    CHECK_FALSE(rank.negotiator->left_rank());
+    CHECK(rank.step().empty());
+    CHECK(rank.negotiator->left_rank() == 2);
+}
+
+TEST_CASE("a rank owes its refusal in every round in which something of the world is open") {
+    NegotiatorFixture rank;
+    rank.teach("a", 1);
+    rank.teach("b", 2);
+    (void)rank.submit("a");
+    (void)rank.submit("b");
+    const int before = rank.channel.refusals;
+    CHECK(before > 0);
+
+    (void)rank.read(event::Ready{.ids = {1}, .of_world = true});
+    CHECK(rank.channel.rounds == 1);
+    CHECK(rank.channel.refusals == before + 1);
+    (void)rank.read(event::Ready{.ids = {2}, .of_world = true});
+
+    CHECK(rank.channel.rounds == 2);
+    CHECK(rank.channel.refusals == before + 1);
+}
+
+TEST_CASE("ready bits that were the last ones owe no refusal: the round ends at once") {
+    NegotiatorFixture rank;
+    rank.teach("a", 1);
+    rank.channel.completes_ready = true;
+
+    (void)rank.submit("a");
+
+    CHECK(rank.channel.refusals == 0);
+}
