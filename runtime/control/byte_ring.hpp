@@ -4,9 +4,9 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
+#include "runtime/control/shared_atomic.hpp"
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -20,9 +20,9 @@ namespace hvd::rt {
 struct ByteRing {
     static constexpr std::size_t kBytes = std::size_t{64} << 10;
 
-    alignas(128) std::atomic<std::uint64_t> written;  // bytes, ever
-    alignas(128) std::atomic<std::uint64_t> read;     // bytes, ever
-    std::atomic<std::uint32_t> starved;               // the writer waits for room
+    alignas(128) SharedAtomic<std::uint64_t> written;  // bytes, ever
+    alignas(128) SharedAtomic<std::uint64_t> read;     // bytes, ever
+    SharedAtomic<std::uint32_t> starved;               // the writer waits for room
     alignas(128) std::array<std::byte, kBytes> bytes;
 };
 
