@@ -42,6 +42,27 @@ int32_t mpi_feature(int32_t feature) {
     return (feature == HVD_FEATURE_MPI_USED ? is_used : (*world)->has_mpi_threads()) ? 1 : 0;
 }
 
+Result<Context::InitOptions> read_options(const hvd_init_options* options) {
+    hvd_init_options none{};
+    none.struct_size = sizeof none;
+    HVD_TRY(const auto wanted, hvd::rt::abi::read(options == nullptr ? &none : options));
+    HVD_TRY(const auto sets,
+            hvd::rt::read_process_sets(wanted.process_sets, wanted.process_set_count));
+    if (wanted.reserved != 0) {
+        return Error{hvd::Errc::unsupported, "hvd_init_options.reserved is not 0"};
+    }
+    Context::InitOptions init{.mpi_communicator = wanted.mpi_comm,
+                              .has_dynamic_sets = wanted.dynamic_process_sets != 0};
+    if (wanted.timeout_ms > 0) {
+        init.timeout = limit_of(wanted.timeout_ms);
+    }
+    for (const auto& set : sets) {
+        HVD_TRY_STATUS(refuse_communicator(set));
+        init.process_sets.push_back(set.ranks);
+    }
+    return init;
+}
+
 }  // namespace
 
 const char* hvd_version(void) {
@@ -71,28 +92,12 @@ hvd_status hvd_init(const hvd_init_options* options, hvd_context** context) {
             return invalid("hvd_init: no place for the context");
         }
         *context = nullptr;
-        hvd_init_options none{};
-        none.struct_size = sizeof none;
-        HVD_TRY(const auto wanted, hvd::rt::abi::read(options == nullptr ? &none : options));
-        HVD_TRY(const auto sets,
-                hvd::rt::read_process_sets(wanted.process_sets, wanted.process_set_count));
-        if (wanted.reserved != 0) {
-            return hvd::Error{hvd::Errc::unsupported, "hvd_init_options.reserved is not 0"};
-        }
+        HVD_TRY(const auto init, read_options(options));
         if (is_in_callback() && Context::process().in_world()) {
             *context = handle();
             return HVD_OK;
         }
         HVD_TRY_STATUS(refuse_in_callback("hvd_init"));
-        Context::InitOptions init{.mpi_communicator = wanted.mpi_comm,
-                                  .has_dynamic_sets = wanted.dynamic_process_sets != 0};
-        if (wanted.timeout_ms > 0) {
-            init.timeout = limit_of(wanted.timeout_ms);
-        }
-        for (const auto& set : sets) {
-            HVD_TRY_STATUS(refuse_communicator(set));
-            init.process_sets.push_back(set.ranks);
-        }
         HVD_TRY_STATUS(Context::process().init(init));
         *context = handle();
         return HVD_OK;

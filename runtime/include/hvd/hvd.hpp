@@ -168,6 +168,7 @@ class World {
 public:
     explicit World(const InitOptions& wanted = {}) {
         std::vector<hvd_process_set> sets;
+        sets.reserve(wanted.process_sets.size());
         for (const auto& ranks : wanted.process_sets) {
             sets.push_back(raw_set(ranks));
         }
@@ -288,6 +289,7 @@ public:
             return hvd_process_set_ids(context_, place, room, count);
         });
         std::vector<ProcessSet> sets;
+        sets.reserve(ids.size());
         for (const auto id : ids) {
             sets.push_back({id});
         }
