@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/base/bytes.hpp"
+#include "collectives/base/frames.hpp"
 #include "collectives/base/text.hpp"
+#include "collectives/base/unix_socket.hpp"
 
 #include <catch2/catch.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -123,4 +127,36 @@ TEST_CASE("ranges read back what they print") {
     const auto* text = GENERATE("", "a", "3-1", "1-", "-1", "1,,2", "0-99999999");
     CAPTURE(text);
     CHECK_FALSE(hvd::parse_ranges(text));
+}
+
+TEST_CASE("only listening abstract sockets with the prefix are found, whatever else is listed") {
+    const std::string table =
+        "Num       RefCount Protocol Flags    Type St Inode Path\n"
+        "0000: 00000002 00000000 00010000 0005 01   123 @horovod/0/7.9/0/ab\n"
+        "0000: 00000003 00000000 00000000 0005 03   124 @horovod/0/7.9/0/cd\n"  // a connection
+        "0000: 00000002 00000000 00010000 0005 01   125 @horovod/0/7.9/0-mpi/ef\n"
+        "0000: 00000002 00000000 00010000 0001 01 26261 /run/x/horovod/0/7.9/0/gh\n"
+        "0000: 00000002 00000000 00010000 0005 01   126\n";
+
+    CHECK(hvd::listening_abstract_names(table, "horovod/0/7.9/0/") ==
+          std::vector<std::string>{"horovod/0/7.9/0/ab"});
+}
+
+TEST_CASE("frames come whole, however the bytes are cut, and not without end") {
+    const std::vector<std::byte> body{std::byte{1}, std::byte{2}, std::byte{3}};
+    const auto frame = hvd::frame_of(body);
+    hvd::FrameBuffer buffer;
+    for (std::size_t at = 0; at + 1 < frame.size(); ++at) {
+        buffer.feed(std::span(frame).subspan(at, 1));
+        CHECK_FALSE(*buffer.next(16, "test"));
+    }
+    buffer.feed(std::span(frame).last(1));
+
+    const auto whole = buffer.next(16, "test");
+    REQUIRE((whole && *whole));
+    CHECK(std::vector<std::byte>((*whole)->begin(), (*whole)->end()) == body);
+    CHECK_FALSE(*buffer.next(16, "test"));
+
+    buffer.feed(hvd::frame_of(std::vector<std::byte>(17)));
+    CHECK_FALSE(buffer.next(16, "test"));
 }
