@@ -374,6 +374,61 @@ void a_long_task_ends_asleep(ContractRank& self) {
     expect(other == data, "a broadcast gave other numbers");
 }
 
+/// A rank that sleeps for one set, and has not come to others whose messages lie before.
+void early_messages_bury_no_other(ContractRank& self) {
+    if (self.size < 2) {
+        return;
+    }
+    constexpr std::uint64_t kMost = 300;
+    constexpr std::size_t kEarly = 4;
+    std::deque<SetRank> early;
+    for (std::size_t set = 0; set < kEarly; ++set) {
+        early.emplace_back(self, 601 + static_cast<int>(set), all_ranks(self));
+    }
+    SetRank awaited(self, 600, all_ranks(self));
+    std::vector<float> data(256, static_cast<float>(self.rank));
+    auto* const bytes = reinterpret_cast<std::byte*>(data.data());
+    const Task broadcast{.op = Op::broadcast,
+                         .segments = {{.in = bytes, .out = bytes, .count = data.size()}}};
+    auto& is_sent = self.shared(8);
+    const auto started = [&](std::size_t set) -> auto& {
+        return self.shared(10 + set);
+    };
+    run_task(self, {.op = Op::barrier});
+    if (self.rank == 0) {
+        std::vector<std::unique_ptr<coll::Work>> works;
+        for (std::size_t set = 0; set < kEarly; ++set) {
+            bool is_stuck = false;
+            while (started(set).load() < kMost && !is_stuck) {
+                works.push_back(start_task(*early[set], broadcast));
+                started(set).fetch_add(1);
+                is_stuck = !is_done(*works.back());
+            }
+        }
+        works.push_back(start_task(*awaited, broadcast));
+        for (int poll = 0; poll < 100; ++poll) {
+            (void)is_done(*works.back());
+        }
+        is_sent.store(1);
+        const auto deadline = Deadline::in(kTaskLimit);
+        while (!std::ranges::all_of(works, [](const auto& work) { return is_done(*work); })) {
+            expect(!deadline.has_passed(), "a broadcast did not end");
+            std::this_thread::yield();
+        }
+    } else {
+        while (is_sent.load() == 0) {
+            std::this_thread::yield();
+        }
+        run_task_asleep(*awaited, broadcast);
+        for (std::size_t set = 0; set < kEarly; ++set) {
+            for (std::uint64_t task = 0; task < started(set).load(); ++task) {
+                run_task(*early[set], broadcast);
+            }
+        }
+    }
+    expect(data == std::vector<float>(data.size(), 0), "a broadcast gave other numbers");
+}
+
 void sets(ContractRank& self) {
     if (!serves(self, all_ranks(self))) {
         return;
@@ -384,6 +439,7 @@ void sets(ContractRank& self) {
     a_long_task_does_not_hold_up_short_ones(self);
     a_member_that_sleeps_is_woken(self);
     a_long_task_ends_asleep(self);
+    early_messages_bury_no_other(self);
 }
 
 }  // namespace
