@@ -26,7 +26,7 @@ def main() -> None:
     check(half, list(range(rank % 2, size, 2)))
     hvd.barrier()  # a rank that leaves ends the operations of all sets
     hvd.shutdown()
-    # Who is no member has no communicator of the set.
+    # A process that is no member has no communicator of the set.
     ends = [0, size - 1]
     comm = MPI.COMM_NULL
     if rank in ends:
