@@ -27,13 +27,13 @@ def library_path(tmp_path: Path) -> str:
 
 
 def run(
-    launcher: str, ranks: int, given: str, **variables: str
+    launcher: str, ranks: int, given: str, program: str = "mpi_world.py", **variables: str
 ) -> subprocess.CompletedProcess[str]:
     command = LAUNCHERS[launcher]
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
     return subprocess.run(
-        [*command, "-n", str(ranks), sys.executable, str(PROGRAMS / "mpi_world.py"), given],
+        [*command, "-n", str(ranks), sys.executable, str(PROGRAMS / program), given],
         env={
             **os.environ,
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -62,6 +62,15 @@ def test_a_communicator_of_mpi4py_is_the_world(launcher: str, library_path: str)
 
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.count("world of 2: True True True") == 4, result.stdout
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_communicators_of_mpi4py_are_process_sets(launcher: str, library_path: str) -> None:
+    variables = {"LD_LIBRARY_PATH": library_path, "MPI4PY_MPIABI": launcher}
+    result = run(launcher, 3, "", program="mpi_sets.py", **variables)
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("sets of 3") == 3, result.stdout
 
 
 def test_a_communicator_alone_leaves_tensors_in_shared_memory() -> None:

@@ -11,7 +11,7 @@ import pytest
 from support_table import HERE, Row, describe, find, public_names, read
 
 SUPPORT = Path(__file__).resolve().parents[3] / "runtime/python/support"
-# What must be installed for the modules of a file.
+# The framework that the modules of a file need.
 FRAMEWORKS = {"torch": "torch", "tensorflow": "tensorflow", "keras": "tensorflow"}
 
 FILES = sorted(SUPPORT.glob("*.md"))

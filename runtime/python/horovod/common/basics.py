@@ -127,7 +127,7 @@ class HorovodBasics:
         options = InitOptions(struct_size=sizeof(InitOptions))
         options.mpi_comm = None if self.mpi_world is None else mpi.address_of(self.mpi_world)
         if is_new:
-            requested.fill(options)
+            requested.fill(options, self.mpi_world)
         handle = c_void_p()
         check(library.hvd_init(byref(options), byref(handle)))
         remember(handle.value or 0)

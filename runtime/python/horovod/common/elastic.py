@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a training run as a value: saved, restored, and brought to the same on all ranks."""
+"""The state of a training run as a value: saved, restored, and synchronized over the ranks."""
 
 from __future__ import annotations
 

@@ -48,28 +48,25 @@ class HeldBack:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._queues: dict[Hashable, deque[Held]] = defaultdict(deque)  # none is empty
-
-    def __bool__(self) -> bool:
-        return bool(self._queues)
+        self.queues: dict[Hashable, deque[Held]] = defaultdict(deque)  # none is empty
 
     def add(self, key: Hashable, operation: Held) -> None:
         with self._lock:
-            self._queues[key].append(operation)
+            self.queues[key].append(operation)
 
     def submit_ready(self, world: int) -> None:
         """Submits whatever no longer waits for an earlier operation."""
         with self._lock:
-            for key, queue in list(self._queues.items()):
+            for key, queue in list(self.queues.items()):
                 while queue and (not queue[0].behind or has_ended(queue[0].behind, world)):
                     queue.popleft().submit()
                 if not queue:
-                    del self._queues[key]
+                    del self.queues[key]
 
     def wait_beside(self, world: int, tickets: list[int], timeout_ms: int) -> None:
         """Blocks until one of the tickets, or what the first in a queue waits for, has ended."""
         with self._lock:
-            fronts = [queue[0].behind for queue in self._queues.values()]
+            fronts = [queue[0].behind for queue in self.queues.values()]
         blocking = [open_ticket(one, world) for one in fronts if one is not None]
         wanted = tickets + [ticket for ticket in blocking if ticket is not None]
         if not wanted or len(blocking) != len(wanted) - len(tickets):
@@ -80,7 +77,7 @@ class HeldBack:
     def fail_all(self, error: Exception) -> None:
         """They will not be submitted: the world has ended."""
         with self._lock:
-            queues, self._queues = self._queues, defaultdict(deque)
+            queues, self.queues = self.queues, defaultdict(deque)
         for queue in queues.values():
             for operation in queue:
                 operation.error, operation.behind = error, None

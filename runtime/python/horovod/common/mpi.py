@@ -40,6 +40,12 @@ def ranks_in(communicator: Any, world: Any | None) -> list[int]:
     return sorted(ranks)
 
 
+def allgather(value: Any, world: Any | None) -> list[Any]:
+    """The value of every rank of `world`, or of MPI_COMM_WORLD."""
+    gathered: list[Any] = (world or _mpi().COMM_WORLD).allgather(value)
+    return gathered
+
+
 def subworld(ranks: Sequence[int]) -> Any | None:
     """A communicator of these ranks of MPI_COMM_WORLD, in this order, which are to call this
     together. None where they are all ranks, where MPI_COMM_WORLD has not all of them, and where

@@ -28,7 +28,7 @@ class UnnamedOperations:
         return f"{kind}.noname.{next(self._counters[kind, process_set]) % self.period}"
 
     def step_back(self, kind: str, process_set: int) -> None:
-        """The last call was refused on this rank alone: the next one has its number."""
+        """The last call was refused on this rank alone: the next call gets its number."""
         number = next(self._counters[kind, process_set])
         self._counters[kind, process_set] = itertools.count(number - 1)
 

@@ -131,7 +131,7 @@ def submit(requests: Sequence[Request]) -> list[int]:
 def submit_and_wait(requests: Sequence[Request]) -> list[int]:
     """As `submit`, for a caller with nothing else to do: all have usually ended when it returns.
     How they ended is left to `wait`, which is to be called in any case."""
-    if held_back:
+    if held_back.queues:
         return submit(requests)
     count = len(requests)
     array = (Request * count)(*requests)
@@ -155,7 +155,7 @@ def wait(ticket: int) -> Exception | None:
     """
     world = _Process.handle
     while True:
-        if held_back and not poll(ticket):
+        if held_back.queues and not poll(ticket):
             held_back.submit_ready(world)
             held_back.wait_beside(world, [ticket], SIGNAL_CHECK_MS)
             continue
@@ -173,7 +173,7 @@ def has_ended(operation: Held) -> bool:
 
 def submit_held_back() -> None:
     """Lets operations follow whose names are free by now."""
-    if held_back:
+    if held_back.queues:
         held_back.submit_ready(_Process.handle)
 
 
@@ -238,7 +238,7 @@ def _read_int32(tensor: Tensor) -> int:
 def join() -> int:
     """Waits until all ranks have joined, meanwhile taking part in their allreduces with nothing.
     Returns the rank that joined last."""
-    while held_back:  # their turn is before the join
+    while held_back.queues:  # their turn is before the join
         wait_for_held_back()
     last = run(make_request("join.noname", JOIN, None, None), read=_read_int32)
     unnamed.restart()

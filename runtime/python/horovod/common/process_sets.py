@@ -116,26 +116,40 @@ class Requested:
                 )
         elif process_sets is not None:
             self.sets = [_checked(one) for one in process_sets if one is not global_process_set]
-        lists = [one.ranks for one in self.sets if one.ranks is not None]
-        for place, ranks in enumerate(lists):
-            if ranks in lists[:place]:
-                raise _exists(ranks)
+        self._lists = [one.ranks or [] for one in self.sets]  # where none is a communicator
+        _check_different(self._lists if not self._has_communicators() else [])
 
-    def fill(self, options: abi.InitOptions) -> None:
-        """Tells hvd_init. The memory lives as long as `options`."""
+    def _has_communicators(self) -> bool:
+        return any(one.mpi_comm is not None for one in self.sets)
+
+    def fill(self, options: abi.InitOptions, world_comm: Any | None) -> None:
+        """Tells hvd_init. The memory lives as long as `options`. All ranks of the world call it."""
         options.dynamic_process_sets = int(self.is_dynamic)
-        if self.sets:
-            options.process_sets = (abi.ProcessSet * len(self.sets))(*map(_members, self.sets))
-            options.process_set_count = len(self.sets)
+        if self._has_communicators():
+            self._lists = self._gather(world_comm)
+            _check_different(self._lists)
+        if self._lists:
+            options.process_sets = (abi.ProcessSet * len(self._lists))(*map(_members, self._lists))
+            options.process_set_count = len(self._lists)
+
+    def _gather(self, world_comm: Any | None) -> list[list[int]]:
+        """The ranks of all sets. One communicator is a set of other ranks on each side of a split,
+        and unknown to a process that is no member."""
+        own = [_ranks_here(one, world_comm) for one in self.sets]
+        everywhere = mpi.allgather(own, world_comm)
+        lists: list[list[int]] = []
+        for place in range(len(own)):
+            at_place = {tuple(theirs[place]): None for theirs in everywhere if theirs[place]}
+            lists += [list(ranks) for ranks in at_place]
+        return lists
 
     def bind(self, world_comm: Any | None) -> None:
         """Gives the sets their ids in the world that there is now."""
         by_ranks = {tuple(ranks): number for number, ranks in ids_and_ranks().items()}
-        for place, one in enumerate(self.sets, start=1):
-            ranks = one.ranks
-            if ranks is None:
-                # A process that is no member does not know the members, but the set's place.
-                ranks = mpi.ranks_in(one.mpi_comm, world_comm) or ranks_of(place)
+        for one in self.sets:
+            ranks = _ranks_here(one, world_comm)
+            if not ranks and one.mpi_comm is not None:
+                continue  # this process is no member, and does not know who is
             number = by_ranks.get(tuple(ranks))
             if number is None:
                 raise ValueError(
@@ -157,15 +171,22 @@ def _exists(ranks: list[int] | None) -> ValueError:
     return ValueError(f"a process set with the ranks {ranks} exists already")
 
 
-def _members(process_set: ProcessSet) -> abi.ProcessSet:
-    if process_set.ranks is None or process_set.mpi_comm is not None:
-        return abi.ProcessSet(
-            struct_size=_MEMBERS_BYTES, mpi_comm=mpi.address_of(process_set.mpi_comm)
-        )
-    count = len(process_set.ranks)
-    return abi.ProcessSet(
-        struct_size=_MEMBERS_BYTES, ranks=(c_int32 * count)(*process_set.ranks), count=count
-    )
+def _check_different(lists: list[list[int]]) -> None:
+    for place, ranks in enumerate(lists):
+        if ranks in lists[:place]:
+            raise _exists(ranks)
+
+
+def _ranks_here(process_set: ProcessSet, world_comm: Any | None) -> list[int]:
+    """Its ranks as this process knows them; none of a communicator that it is not in."""
+    if process_set.mpi_comm is not None:
+        return mpi.ranks_in(process_set.mpi_comm, world_comm)
+    return process_set.ranks or []
+
+
+def _members(ranks: list[int]) -> abi.ProcessSet:
+    count = len(ranks)
+    return abi.ProcessSet(struct_size=_MEMBERS_BYTES, ranks=(c_int32 * count)(*ranks), count=count)
 
 
 def _bind(process_set: ProcessSet, number: int, ranks: list[int]) -> None:
@@ -229,14 +250,12 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     world = operations.context()
     if process_set.process_set_id is not None:
         raise _exists(process_set.ranks)
-    if process_set.ranks is None:
+    ranks = process_set.ranks
+    if ranks is None:
         from horovod.common.basics import basics
 
-        process_set.ranks = mpi.ranks_in(process_set.mpi_comm, basics.mpi_world)
-    count = len(process_set.ranks)
-    members = abi.ProcessSet(
-        struct_size=_MEMBERS_BYTES, ranks=(c_int32 * count)(*process_set.ranks), count=count
-    )
+        ranks = mpi.ranks_in(process_set.mpi_comm, basics.mpi_world)
+    members = _members(ranks)
     number = c_int32(-1)
     operations.check(
         _wait_for_all(
@@ -245,7 +264,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
             )
         )
     )
-    _bind(process_set, number.value, process_set.ranks)
+    _bind(process_set, number.value, ranks)
     return process_set
 
 

@@ -8,7 +8,7 @@ import re
 
 LOG_LEVEL_STR = ["FATAL", "ERROR", "WARNING", "INFO", "DEBUG", "TRACE"]
 
-# What belongs to one host or one shell, and is not for the ranks of others.
+# Variables of one host or one shell, which ranks elsewhere do not get.
 IGNORE_REGEXES = {r"BASH_FUNC_.*\(\)", "BASH_FUNC_.*%%", "OLDPWD", ".*_SECRET_KEY"}
 KUBEFLOW_MPI_EXEC = "/etc/mpi/kubexec.sh"
 
