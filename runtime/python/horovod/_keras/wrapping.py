@@ -9,6 +9,7 @@ from typing import Any
 from horovod._keras.chosen import framework
 from horovod._keras.distribution import Distribution
 from horovod._keras.optimizer import distributed
+from horovod._keras.state import inner
 from horovod.common.basics import Average
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.common.reduction import ReducerSettings, local_variables_of
@@ -67,5 +68,5 @@ def PartialDistributedOptimizer(
         scale_local_gradients=scale_local_gradients,
     )
     for variable in local_variables:
-        made.register_local_var(variable)
+        inner(made).register_local_var(variable)  # a loss scale optimizer reduces nothing itself
     return made

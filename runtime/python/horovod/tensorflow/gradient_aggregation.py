@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.tensorflow.gradient_reducer import Gradient, scaled
-from horovod.tensorflow.util import key_of, native_variable
+from horovod.tensorflow.util import as_it_is, key_of, native_variable
 
 __all__ = ["LocalGradientAggregationHelper"]
 
@@ -67,6 +67,7 @@ class PassSums:
         """The gradient of this variable is summed as well, but not reduced."""
         self._local_vars.add(key_of(var))
 
+    @as_it_is
     def compute_gradients(self, grads: Sequence[Gradient], vars: Sequence[Any]) -> list[Gradient]:
         """Adds one pass. The reduced sums, or their averages, after the last of them, from which on
         it starts again at zero; the gradients as they are otherwise. IndexedSlices become dense.
@@ -116,6 +117,7 @@ class PassSums:
             results[i] = value
         return results
 
+    @as_it_is
     def apply_gradients(
         self, apply_grads_closure: Callable[[], Any], optimizer: Any, *args: Any, **kwargs: Any
     ) -> Any:
