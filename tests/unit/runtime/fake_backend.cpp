@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/runtime/fake_backend.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace hvd::test {
@@ -25,8 +26,17 @@ public:
         if (cause_) {
             return *cause_;
         }
+        if (backend_.is_stream) {
+            collective_.state = FakeCollective::State::enqueued;
+        }
+        if (collective_.began < 0 && is_at_work()) {
+            collective_.began = backend_.now;
+        }
+        const bool is_over = backend_.duration != 0 && collective_.began >= 0 &&
+                             backend_.now - collective_.began >= backend_.duration;
         ++collective_.polls;
-        if (backend_.polls_until_done != 0 && collective_.polls >= backend_.polls_until_done) {
+        if (is_over ||
+            (backend_.polls_until_done != 0 && collective_.polls >= backend_.polls_until_done)) {
             collective_.state = FakeCollective::State::done;
         }
         switch (collective_.state) {
@@ -46,6 +56,13 @@ public:
     void* event() const noexcept override { return &collective_.event; }
 
 private:
+    /// Whether nothing is ahead of it in the stream.
+    [[nodiscard]] bool is_at_work() const {
+        return !backend_.is_stream ||
+               &*std::ranges::find(backend_.started, true, &FakeCollective::is_alive) ==
+                   &collective_;
+    }
+
     FakeBackendState& backend_;
     FakeCollective& collective_;
     std::optional<Error>& cause_;

@@ -26,6 +26,7 @@ struct FakeCollective {
     State state = State::pending;
     int event = 0;  // its address is the event
     int polls = 0;
+    int began = -1;        // when nothing was ahead of it any more, by FakeBackendState::now
     bool is_alive = true;  // its Work exists
 };
 
@@ -40,6 +41,10 @@ struct FakeBackendState {
     std::optional<Error> open_error{};
     /// Polls after which a collective is done; 0: the test says when.
     int polls_until_done = 0;
+    /// How long a collective runs, by `now`, which the test lets pass; 0: see above.
+    int duration = 0;
+    int now = 0;
+    bool is_stream = false;  // collectives are enqueued at once, and run one after another
 
     std::deque<FakeCollective> started{};
     std::vector<int> opened{};          // sets
