@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/base/unique_fd.hpp"
 #include "tests/integration/engine/engine_rank.hpp"
+#include "tests/integration/engine/gate.hpp"
 #include "tests/support/proc_group.hpp"
 
 #include <catch2/catch.hpp>
 
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -14,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +20,6 @@ using hvd::Deadline;
 using hvd::Errc;
 using hvd::Error;
 using hvd::Exception;
-using hvd::UniqueFd;
 using hvd::coll::DataType;
 using hvd::coll::Op;
 using hvd::coll::ReduceOp;
@@ -30,6 +27,7 @@ using hvd::rt::Request;
 using hvd::test::allreduce;
 using hvd::test::EngineRank;
 using hvd::test::failures;
+using hvd::test::Gate;
 using hvd::test::join_world;
 using hvd::test::require;
 using hvd::test::run_ranks;
@@ -68,27 +66,6 @@ long voluntary_switches() {
     }
     return total;
 }
-
-/// Where one rank waits for others, made before they are forked.
-class Gate {
-public:
-    Gate() {
-        std::array<int, 2> ends{};
-        require(::pipe2(ends.data(), O_CLOEXEC) == 0, "pipe2");
-        out_ = UniqueFd(ends[0]);
-        in_ = UniqueFd(ends[1]);
-    }
-    void arrive() const { require(::write(in_.get(), "", 1) == 1, "the gate is broken"); }
-    void await(int ranks) const {
-        for (char byte = 0; ranks > 0; --ranks) {
-            require(::read(out_.get(), &byte, 1) == 1, "the gate is broken");
-        }
-    }
-
-private:
-    UniqueFd out_;
-    UniqueFd in_;
-};
 
 struct Mismatch {
     std::string what;

@@ -3,7 +3,10 @@
 
 #include "collectives/selector/selector.hpp"
 #include "runtime/control/shm_channel.hpp"
+#include "runtime/engine/membership.hpp"
 
+#include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -86,6 +89,34 @@ rt::Request allreduce(std::string name, std::span<float> data, coll::ReduceOp op
     request.out = reinterpret_cast<std::byte*>(data.data());
     request.has_out = true;
     return request;
+}
+
+int add_set(EngineRank& self, const std::vector<int>& ranks) {
+    const auto added = value_or_throw(
+        rt::add_process_set(*self.engine, self.tickets, ranks, Deadline::in(kLimit)));
+    require(added.is_new && added.outcome == rt::Outcome::finished, "the set was not added");
+    return added.id;
+}
+
+void remove_set(EngineRank& self, int id) {
+    const auto outcome = value_or_throw(
+        rt::remove_process_set(*self.engine, self.tickets, id, Deadline::in(kLimit)));
+    require(outcome == rt::Outcome::finished, "the set was not removed");
+}
+
+int join(EngineRank& self) {
+    rt::Request request;
+    request.name = "join";
+    request.has_out = true;
+    request.signature.kind = rt::Kind::join;
+    const auto operations = self.submit({request});
+    require(self.engine->wait(operations, Deadline::in(kLimit)).has_value() &&
+                rt::TicketTable::is_done(*operations.front()),
+            "the join did not end");
+    std::int32_t last = -1;
+    std::memcpy(&last, operations.front()->out, sizeof last);
+    value_or_throw(self.tickets.release(*operations.front()));
+    return last;
 }
 
 void require(bool condition, const std::string& message) {

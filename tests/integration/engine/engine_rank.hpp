@@ -76,6 +76,13 @@ void start_engine(EngineRank& self,
                                     std::span<float> data,
                                     coll::ReduceOp op = coll::ReduceOp::sum);
 
+/// Of all ranks alike: makes a process set and gives its id, or removes one.
+[[nodiscard]] int add_set(EngineRank& self, const std::vector<int>& ranks);
+void remove_set(EngineRank& self, int id);
+
+/// Joins, and gives the rank that joined last.
+[[nodiscard]] int join(EngineRank& self);
+
 template <class T>
 T value_or_throw(Result<T> result) {
     if (!result) {

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that leave, in order or without a word.
+#include "tests/integration/engine/engine_rank.hpp"
+#include "tests/support/proc_group.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+using hvd::Deadline;
+using hvd::Errc;
+using hvd::Exception;
+using hvd::rt::Operation;
+using hvd::test::add_set;
+using hvd::test::allreduce;
+using hvd::test::EngineRank;
+using hvd::test::failures;
+using hvd::test::join_world;
+using hvd::test::require;
+using hvd::test::run_ranks;
+using hvd::test::unique_socket_name;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::chrono::seconds kShutdownLimit{5};
+
+#ifdef NDEBUG
+constexpr int kManyRounds = 1000;
+#else
+constexpr int kManyRounds = 100;
+#endif
+
+std::size_t open_descriptors() {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+/// Pages of memory that this process has mapped, and those that it has in use.
+struct Memory {
+    long mapped = 0;
+    long resident = 0;
+};
+Memory memory_in_use() {
+    Memory memory;
+    std::ifstream("/proc/self/statm") >> memory.mapped >> memory.resident;
+    return memory;
+}
+
+/// Leaves with several tensors under way; they end one way or the other.
+void leave_in_flight(EngineRank& self, std::size_t elements) {
+    std::vector<std::vector<float>> data(6, std::vector<float>(elements, 1));
+    std::vector<Operation*> pending;
+    for (std::size_t tensor = 0; tensor < data.size(); ++tensor) {
+        const auto made = self.submit({allreduce("t" + std::to_string(tensor), data[tensor])});
+        pending.insert(pending.end(), made.begin(), made.end());
+    }
+    const auto start = Clock::now();
+    self.engine->stop(Deadline::in(kShutdownLimit));
+    require(Clock::now() - start < kShutdownLimit / 2, "the end has taken too long");
+    for (std::size_t tensor = 0; tensor < data.size(); ++tensor) {
+        require(hvd::rt::TicketTable::is_done(*pending[tensor]), "an operation has not ended");
+        require(pending[tensor]->failed ? pending[tensor]->error.code == Errc::aborted
+                                        : data[tensor].back() == static_cast<float>(self.size()),
+                pending[tensor]->failed ? pending[tensor]->error.message : "the sum");
+    }
+}
+
+}  // namespace
+
+TEST_CASE("ranks that leave with operations in flight do not take their time limit") {
+    const int size = GENERATE(2, 3);
+    const std::size_t elements = GENERATE(std::size_t{10}, std::size_t{300'000});
+    CAPTURE(size, elements);
+    const auto socket = unique_socket_name();
+
+    const auto ends = run_ranks(size, [&](int rank) {
+        for (int round = 0; round < 20; ++round) {
+            auto self = join_world(rank, size, socket + "." + std::to_string(round));
+            std::vector<float> data(10, 1);
+            if (round % 2 == 0) {
+                self->run({allreduce("t0", data)});
+            }
+            if (round % 5 == rank) {
+                ::usleep(2000);
+            }
+            leave_in_flight(*self, elements);
+        }
+        return 0;
+    });
+
+    CHECK(failures(ends) == "");
+}
+
+TEST_CASE("a rank may leave while the others wait in a set without it") {
+    const auto socket = unique_socket_name();
+
+    const auto ends = run_ranks(3, [&](int rank) {
+        auto self = join_world(rank, 3, socket);
+        const int set = add_set(*self, {0, 1});
+        std::vector<float> data(10, 1);
+        self->run({allreduce("x", data)});
+        auto request = allreduce("y", data);
+        request.process_set = set;
+        if (rank == 2) {
+            self->engine->stop(Deadline::in(kShutdownLimit));
+            return 0;
+        }
+        ::usleep(rank * 100'000);
+        const auto start = Clock::now();
+        try {
+            self->run({request});
+        } catch (const Exception& exception) {
+            require(exception.error().code == Errc::aborted, exception.error().message);
+        }
+        require(Clock::now() - start < std::chrono::seconds(2), "too late");
+        return 0;
+    });
+
+    CHECK(failures(ends) == "");
+}
+
+TEST_CASE("a process that ends without a word after its part harms nobody") {
+    const auto elements = GENERATE(std::size_t{1}, std::size_t{1'000'000});
+    CAPTURE(elements);
+
+    for (int round = 0; round < 8; ++round) {
+        const auto socket = unique_socket_name();
+        const auto ends = run_ranks(2, [&](int rank) {
+            auto self = join_world(rank, 2, socket);
+            std::vector<float> data(elements, 1);
+            self->run({allreduce("x", data)});
+            self->run({allreduce("x", data)});
+            require(data.back() == 4, "the sum");
+            if (rank == 1) {
+                ::_exit(0);
+            }
+            ::usleep(50'000);
+            require(self->lost_peer == -1, "a death was reported");
+            self->engine->stop(Deadline::in(kShutdownLimit));
+            require(self->lost_peer == -1, "a death was reported at the end");
+            return 0;
+        });
+        CHECK(failures(ends) == "");
+    }
+}
+
+TEST_CASE("worlds that come and go leave no memory and no descriptor behind") {
+    const auto socket = unique_socket_name();
+
+    const auto ends = run_ranks(
+        2,
+        [&](int rank) {
+            std::size_t descriptors = 0;
+            Memory before;
+            for (int round = 0; round < kManyRounds; ++round) {
+                const auto self = join_world(rank, 2, socket + "." + std::to_string(round));
+                const int set = add_set(*self, {1});
+                std::vector<float> data(10, 1);
+                self->run({allreduce("x", data)});
+                if (rank == 1) {
+                    auto request = allreduce("x", data);
+                    request.process_set = set;
+                    self->run({request});
+                }
+                self->run({allreduce("end", data)});
+                self->engine->stop(Deadline::in(kShutdownLimit));
+                if (round == kManyRounds / 2) {
+                    descriptors = open_descriptors();
+                    before = memory_in_use();
+                }
+            }
+            require(open_descriptors() <= descriptors, "descriptors are left");
+            const auto after = memory_in_use();
+            require(after.mapped - before.mapped < 256,
+                    std::to_string(after.mapped - before.mapped) + " more pages are mapped");
+            require(after.resident - before.resident < 256,
+                    std::to_string(after.resident - before.resident) + " more pages are in use");
+            return 0;
+        },
+        std::chrono::seconds(50));
+
+    CHECK(failures(ends) == "");
+}
