@@ -46,10 +46,12 @@ TABLE: dict[str, set[str]] = {
     "runtime/negotiation": SEAMS | {"runtime/tensor"},
     "runtime/fusion": SEAMS,
     "runtime/control": SHM | TCP | {"runtime/negotiation"},
-    "runtime/execution": SEAMS | {"runtime/tensor", "runtime/negotiation", "runtime/fusion"},
+    "runtime/timeline": SEAMS | {"runtime/tensor"},
+    "runtime/execution": SEAMS
+    | {"runtime/tensor", "runtime/negotiation", "runtime/fusion", "runtime/timeline"},
     "runtime/engine": SEAMS
     | {"collectives/transport/tcp", "runtime/tensor", "runtime/negotiation"}
-    | {"runtime/control", "runtime/fusion", "runtime/execution"},
+    | {"runtime/control", "runtime/fusion", "runtime/execution", "runtime/timeline"},
     "runtime/bootstrap": SHM
     | TCP
     | {"collectives/rendezvous/tcp", "collectives/mpi", "collectives/selector"}

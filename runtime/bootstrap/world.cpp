@@ -127,6 +127,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     }
     std::unique_ptr<World> world(new World);
     world->topology_ = place.topology;
+    world->host_ = place.host;
     world->has_dynamic_sets_ = options.has_dynamic_sets || config.has_dynamic_sets;
     world->mpi_ = std::move(search.started_mpi);
     world->group_ = std::move(transports->group);
@@ -145,6 +146,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     }
     world->start_engine({.communicator = std::move(communicator), .order = order}, place.host,
                         config, log, tickets);
+    world->start_configured_timelines(config, log);
 
     log.info("world of " + std::to_string(place.topology.size) + " on " + place.host +
              ", as the variables of " + std::string(place.source) + " say");
@@ -235,6 +237,37 @@ Result<std::optional<coll::mpi::Communicator>> World::use_mpi(std::optional<MpiW
         }
     }
     return communicator;
+}
+
+Status World::write_timeline(const std::string& path, bool mark_cycles) {
+    return engine_->start_timeline(
+        {.path = path,
+         .mark_cycles = mark_cycles,
+         .origin = {.rank = topology_.rank, .size = topology_.size, .host = host_}});
+}
+
+Status World::start_timeline(const std::string& path, bool mark_cycles) {
+    return topology_.rank == 0 ? write_timeline(path, mark_cycles) : ok();
+}
+
+Status World::stop_timeline() {
+    return topology_.rank == 0 ? engine_->stop_timeline() : ok();
+}
+
+/// A file that cannot be written ends no training.
+void World::start_configured_timelines(const EngineConfig& config, const Logger& log) {
+    std::string path = config.timeline == "DYNAMIC" ? "" : config.timeline;
+    if (!config.timeline_folder.empty()) {
+        path = config.timeline_folder + "/rank-" + std::to_string(topology_.rank) + ".json";
+    } else if (topology_.rank != 0) {
+        return;
+    }
+    if (path.empty()) {
+        return;
+    }
+    if (const auto started = write_timeline(path, config.mark_cycles); !started) {
+        log.warn(started.error().message + ": no timeline is written");
+    }
 }
 
 World::~World() = default;

@@ -69,6 +69,10 @@ public:
     /// of the world is of use there.
     void close_in_child() const noexcept;
 
+    /// Writes a timeline on rank 0; does nothing on others. Errors: as Engine::start_timeline.
+    [[nodiscard]] Status start_timeline(const std::string& path, bool mark_cycles);
+    [[nodiscard]] Status stop_timeline();
+
     /// Reports to the launcher's agent, where there is one; without a peer where the ranks of the
     /// world are not the launcher's. Thread: any.
     [[nodiscard]] Status report(coll::ReportKind kind, int peer, std::string_view text);
@@ -97,7 +101,11 @@ private:
         const EngineConfig& config,
         Deadline deadline);
 
+    void start_configured_timelines(const EngineConfig& config, const Logger& log);
+    [[nodiscard]] Status write_timeline(const std::string& path, bool mark_cycles);
+
     coll::Topology topology_;
+    std::string host_;
     std::vector<int> hosts_;
     std::unique_ptr<coll::mpi::Session> mpi_;
     bool is_by_mpi_ = false;

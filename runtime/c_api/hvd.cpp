@@ -296,20 +296,22 @@ hvd_status hvd_counters_of(hvd_context* context, hvd_counters* counters) {
     });
 }
 
-hvd_status hvd_timeline_start(hvd_context* context, const char* path, int32_t /*mark_cycles*/) {
+hvd_status hvd_timeline_start(hvd_context* context, const char* path, int32_t mark_cycles) {
     return guarded([&]() -> Result<hvd_status> {
-        HVD_TRY_STATUS(checked(context));
+        HVD_TRY(auto* const mine, checked(context));
         if (path == nullptr) {
             return invalid("hvd_timeline_start: no path");
         }
-        return Error{hvd::Errc::unsupported, "this version writes no timeline"};
+        HVD_TRY(auto world, mine->use());
+        return status_of(world->start_timeline(path, mark_cycles != 0));
     });
 }
 
 hvd_status hvd_timeline_stop(hvd_context* context) {
     return guarded([&]() -> Result<hvd_status> {
-        HVD_TRY_STATUS(checked(context));
-        return Error{hvd::Errc::unsupported, "this version writes no timeline"};
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto world, mine->use());
+        return status_of(world->stop_timeline());
     });
 }
 

@@ -116,6 +116,21 @@ Status parse_stall_shutdown(std::string_view text, EngineConfig& config) {
     return ok();
 }
 
+Status parse_timeline(std::string_view text, EngineConfig& config) {
+    config.timeline = text;
+    return ok();
+}
+
+Status parse_timeline_folder(std::string_view text, EngineConfig& config) {
+    config.timeline_folder = text;
+    return ok();
+}
+
+Status parse_mark_cycles(std::string_view text, EngineConfig& config) {
+    HVD_TRY(config.mark_cycles, parse_switch(text));
+    return ok();
+}
+
 Status parse_deterministic(std::string_view text, EngineConfig& config) {
     HVD_TRY(config.is_deterministic, parse_switch(text));
     return ok();
@@ -169,6 +184,12 @@ constexpr auto kVariables = std::to_array<ConfigVariable>({
      "seconds after which an operation that some ranks wait with is told; 0: none is; unset: 60"},
     {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", parse_stall_shutdown,
      "seconds after which such a stall ends the job; 0 or unset: never"},
+    {"HOROVOD_TIMELINE", parse_timeline,
+     "a file: rank 0 writes a Chrome trace of all collectives into it; DYNAMIC: not before "
+     "hvd_timeline_start"},
+    {"HOROVOD_TIMELINE_ALL", parse_timeline_folder,
+     "a folder: each rank writes a trace, rank-N.json, into it"},
+    {"HOROVOD_TIMELINE_MARK_CYCLES", parse_mark_cycles, "1: the trace shows the engine's cycles"},
     {"HOROVOD_START_TIMEOUT", parse_start_timeout, "seconds in which all ranks must have started"},
 });
 
@@ -214,8 +235,6 @@ constexpr auto kOtherVariables = std::to_array<std::string_view>({
     "HOROVOD_ELASTIC",
     "HOROVOD_ELASTIC_TIMEOUT",
     "HOROVOD_DISABLE_NVTX_RANGES",
-    "HOROVOD_TIMELINE",
-    "HOROVOD_TIMELINE_MARK_CYCLES",
     "HOROVOD_CONTROLLER",
     "HOROVOD_GPU_OPERATIONS",
     "HOROVOD_MPI_LIBRARY",

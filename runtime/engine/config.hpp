@@ -34,7 +34,10 @@ struct EngineConfig {
     std::chrono::milliseconds start_timeout{30'000};
     std::chrono::milliseconds lease{30'000};  // after which a silent host is cut off; 0: never
     CpuOperations cpu_operations = CpuOperations::automatic;
-    bool mpi_threads = true;  // MPI_THREAD_MULTIPLE, where we start MPI
+    bool mpi_threads = true;        // MPI_THREAD_MULTIPLE, where we start MPI
+    std::string timeline{};         // file that rank 0 writes; DYNAMIC: none yet
+    std::string timeline_folder{};  // where each rank writes a file
+    bool mark_cycles = false;       // in these
     bool is_stall_checked = true;
     std::chrono::milliseconds stall_warning{60'000};
     std::chrono::milliseconds stall_shutdown{0};  // 0: never

@@ -28,6 +28,7 @@ Result<bool> CoordinatorDriver::step() {
         }
         HVD_TRY(auto announcement, decode_announcement(heard->message));
         has_heard = true;
+        show(heard->rank, announcement);
         longest_wait_ = std::max(longest_wait_, announcement.waited);
         HVD_TRY(auto more,
                 coordinator_.announce(heard->rank, std::move(announcement), coarse_now()));
@@ -42,6 +43,15 @@ Result<bool> CoordinatorDriver::step() {
     }
     append(std::move(entries));
     return true;
+}
+
+void CoordinatorDriver::show(int rank, const Announcement& announcement) const {
+    if (observer_ == nullptr || announcement.asks_for_names) {
+        return;
+    }
+    for (const auto& member : announcement.members) {
+        observer_->on_announced(announcement.process_set, member.name, rank);
+    }
 }
 
 /// What was decided together about a set is chained, up to the next change of who takes part.

@@ -4,6 +4,7 @@
 #include "collectives/process_set.hpp"
 #include "runtime/control/channel.hpp"
 #include "runtime/negotiation/coordinator.hpp"
+#include "runtime/timeline/observer.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -32,6 +33,9 @@ public:
     /// channel's; internal for what no rank of this version sends.
     [[nodiscard]] Result<bool> step();
 
+    /// nullptr: nobody looks.
+    void set_observer(Observer* observer) noexcept { observer_ = observer; }
+
     /// Has read in the log that the ids are ready.
     void on_ready(std::span<const CacheId> ids) { coordinator_.on_ready(ids); }
 
@@ -49,11 +53,13 @@ public:
     }
 
 private:
+    void show(int rank, const Announcement& announcement) const;
     void append(std::vector<LogEntry> entries);
     void append(Decision decision, bool more);
 
     Channel& channel_;
     Coordinator coordinator_;
+    Observer* observer_ = nullptr;
     std::optional<std::size_t> fusion_bytes_;
     /// Of every set, those that read its entries; ahead of what this rank has read in the log.
     std::map<int, coll::ProcessSet> readers_;

@@ -278,6 +278,38 @@ Counters Engine::counters() const {
             .caller_progress = caller_progress_.load(std::memory_order_relaxed)};
 }
 
+// ---- timeline -----------------------------------------------------------------------------------
+
+Status Engine::start_timeline(Timeline::Options options) {
+    if (is_inside()) {
+        return Error{Errc::invalid_argument, "a callback must not start a timeline"};
+    }
+    const std::lock_guard lock(timeline_mutex_);
+    if (timeline_) {
+        return Error{Errc::invalid_argument, "a timeline is being written: stop it first"};
+    }
+    HVD_TRY(timeline_, Timeline::start(std::move(options)));
+    const auto hold = lock_.take();
+    progress_.set_observer(timeline_.get());
+    return ok();
+}
+
+Status Engine::stop_timeline() {
+    if (is_inside()) {
+        return Error{Errc::invalid_argument, "a callback must not stop a timeline"};
+    }
+    const std::lock_guard lock(timeline_mutex_);
+    if (!timeline_) {
+        return Error{Errc::invalid_argument, "no timeline is being written"};
+    }
+    {
+        const auto hold = lock_.take();
+        progress_.set_observer(nullptr);
+    }
+    timeline_.reset();
+    return ok();
+}
+
 // ---- progress -----------------------------------------------------------------------------------
 
 ProgressLock::Hold Engine::try_take_lock() {

@@ -10,10 +10,13 @@
 #include "runtime/engine/progress_lock.hpp"
 #include "runtime/tensor/process_set_table.hpp"
 #include "runtime/tensor/ticket_table.hpp"
+#include "runtime/timeline/timeline.hpp"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <stop_token>
 #include <thread>
@@ -103,6 +106,11 @@ public:
 
     [[nodiscard]] Counters counters() const;
 
+    /// Writes a timeline from now on, and no longer. Errors: unavailable, where the file cannot be
+    /// made; invalid_argument from a callback, and where there is one, or none to stop.
+    [[nodiscard]] Status start_timeline(Timeline::Options options);
+    [[nodiscard]] Status stop_timeline();
+
     /// Whether the calling thread runs the engine right now: it is a callback.
     [[nodiscard]] bool is_inside() const noexcept { return lock_.is_mine(); }
 
@@ -127,6 +135,8 @@ private:
     bool force_hand_over_;
     TicketTable& tickets_;
     ProcessSetTable sets_;
+    std::mutex timeline_mutex_;
+    std::unique_ptr<Timeline> timeline_;  // guarded by timeline_mutex_; progress_ may refer to it
     Inbox<Operation*> inbox_;
     ProgressLock lock_;
     Progress progress_;                           // Thread: progress lock

@@ -105,6 +105,9 @@ bool Progress::take(Urgency urgency) {
     } else if (may_gather(urgency)) {
         return false;
     } else {
+        if (observer_ != nullptr) {
+            observer_->on_cycle();
+        }
         negotiator_.submit(taken_, urgency);
     }
     taken_.clear();

@@ -51,11 +51,19 @@ std::size_t member_count(const Operation& leader) noexcept {
     return count;
 }
 
-void fail_group(TicketTable& tickets, Operation& leader, const Error& cause) {
+void complete(NegotiationContext& context, Operation& operation) {
+    if (context.observer != nullptr) {
+        Operation* const ended = &operation;
+        context.observer->on(Moment::ended, {&ended, 1}, {});
+    }
+    context.tickets.complete(operation);
+}
+
+void fail_group(NegotiationContext& context, Operation& leader, const Error& cause) {
     for_each_member(leader, [&](Operation& member) {
         member.failed = true;
         member.error = cause;
-        tickets.complete(member);
+        complete(context, member);
     });
 }
 
@@ -154,7 +162,7 @@ void SetNegotiation::on_error(const Decision& decision) {
         }
         withdraw(*leader);
         --open_;
-        fail_group(context_.tickets, *leader, *decision.error);
+        fail_group(context_, *leader, *decision.error);
     }
 }
 
@@ -220,7 +228,7 @@ void SetNegotiation::on_membership(const Decision& decision) {
         withdraw(*leader);
         --open_;
         leader->signature.root = decision.set_id;
-        context_.tickets.complete(*leader);
+        complete(context_, *leader);
     }
 }
 
@@ -256,7 +264,7 @@ void SetNegotiation::fail_all(const DescribeFailure& describe) {
     }
     open_ = 0;
     for (Operation* leader : lost) {
-        fail_group(context_.tickets, *leader, leader->is_neutral ? Error{} : describe(*leader));
+        fail_group(context_, *leader, leader->is_neutral ? Error{} : describe(*leader));
     }
 }
 

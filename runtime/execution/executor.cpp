@@ -93,6 +93,7 @@ void Executor::enqueue(std::span<Operation* const> leaders,
                        std::optional<std::size_t> fusion_bytes) {
     Lane& lane = lane_of(*leaders.front()->set);
     activate(lane);
+    show(Moment::agreed, leaders);
     // The common case, and the one where a few hundred nanoseconds count.
     if (leaders.size() == 1 && leaders.front()->next == nullptr) {
         leaders.front()->unfinished = 1;
@@ -187,6 +188,7 @@ void Executor::finish_first(Lane& lane) {
     lane.running.pop_front();
     running.work.reset();
     if (!running.workspace.empty()) {
+        show(Moment::unpacking, running.operations);
         unpack(running.workspace, running.operations);
     }
     if (!running.is_enqueued) {
@@ -219,6 +221,7 @@ Result<coll::Communicator*> Executor::communicator_for(Lane& lane, const coll::T
         std::ranges::find(setup_.backends, backend, [](const auto& each) { return each.get(); }) -
         setup_.backends.begin());
     lane.max_in_flight = backend->max_in_flight();
+    lane.backend = backend->name();
     auto& communicator = lane.communicators[index];
     if (!communicator) {
         communicator = backend->open(lane.set->set);
@@ -241,8 +244,10 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
         if (running.workspace.size() < bytes) {
             return Error{Errc::internal, "a backend has no workspace for a fused message"};
         }
+        show(Moment::packing, batch);
         pack(task_, lane.set->set.place, running.workspace);
     }
+    show(Moment::started, batch, lane.backend);
     HVD_TRY(running.work, communicator->start(task_));
     return running;
 }
@@ -316,7 +321,19 @@ void Executor::complete_member(Operation& operation) {
     // The members of a group end together, when the last of them has been run.
     Operation& leader = *operation.leader;
     if (--leader.unfinished == 0) {
-        for_each_member(leader, [&](Operation& member) { tickets_.complete(member); });
+        for_each_member(leader, [&](Operation& member) {
+            Operation* const ended = &member;
+            show(Moment::ended, {&ended, 1});
+            tickets_.complete(member);
+        });
+    }
+}
+
+void Executor::show(Moment moment,
+                    std::span<Operation* const> operations,
+                    std::string_view backend) {
+    if (observer_ != nullptr) {
+        observer_->on(moment, operations, backend);
     }
 }
 

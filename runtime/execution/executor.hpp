@@ -9,6 +9,7 @@
 #include "runtime/fusion/planner.hpp"
 #include "runtime/negotiation/stall.hpp"
 #include "runtime/tensor/ticket_table.hpp"
+#include "runtime/timeline/observer.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -16,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace hvd::rt {
@@ -69,6 +71,9 @@ public:
     /// Set when a collective failed: the world cannot go on.
     [[nodiscard]] const std::optional<Error>& broken() const noexcept { return broken_; }
 
+    /// nullptr: nobody looks.
+    void set_observer(Observer* observer) noexcept { observer_ = observer; }
+
     /// What is in flight and has no time yet has begun now, for `list_in_flight`.
     void note_time(std::chrono::steady_clock::time_point now);
 
@@ -92,9 +97,11 @@ private:
     void retire_idle();
     void fail(const Batch& batch, const Error& cause);
     void complete_member(Operation& operation);
+    void show(Moment moment, std::span<Operation* const> operations, std::string_view backend = {});
 
     Setup setup_;
     TicketTable& tickets_;
+    Observer* observer_ = nullptr;
     std::map<int, std::unique_ptr<Lane>> lanes_;  // by process set
     std::vector<Lane*> active_;                   // those that are not idle
     coll::Task task_;                             // scratch

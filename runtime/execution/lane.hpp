@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace hvd::rt {
@@ -34,6 +35,7 @@ struct Lane {
     std::deque<Batch> queue;
     std::deque<RunningBatch> running;
     int max_in_flight = 1;    // of the backend that the last task went to
+    std::string_view backend;  // its name
     bool is_closing = false;  // its set has been removed
 
     [[nodiscard]] bool is_idle() const noexcept { return queue.empty() && running.empty(); }

@@ -46,8 +46,9 @@ TEST_CASE("unset and empty variables leave the defaults") {
 TEST_CASE("a wrong value is an error that names the variable and the value") {
     for (const auto& variable : config_variables()) {
         const std::string name(variable.name);
-        if (name == "HOROVOD_NETWORK_INTERFACES") {
-            continue;  // an interface may have any name
+        if (name == "HOROVOD_NETWORK_INTERFACES" || name == "HOROVOD_TIMELINE" ||
+            name == "HOROVOD_TIMELINE_ALL") {
+            continue;  // an interface, or a file, may have any name
         }
         CAPTURE(name);
 

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/timeline/timeline.hpp"
+
+#include "tests/support/temp_dir.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+using hvd::rt::Moment;
+using hvd::rt::Name;
+using hvd::rt::Operation;
+using hvd::rt::quote_json;
+using hvd::rt::Timeline;
+using hvd::rt::TraceFile;
+using hvd::test::TempDir;
+using nlohmann::json;
+
+namespace {
+
+std::string read(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+}
+
+/// A tensor as the engine has it.
+struct Tensor {
+    explicit Tensor(const std::string& text) {
+        name.text = text;
+        operation.name = &name;
+        operation.leader = &operation;
+        operation.signature.shape = {4, 2};
+    }
+    Name name;
+    Operation operation;
+};
+
+void pass(Timeline& timeline, std::vector<Operation*> operations, std::vector<Moment> moments) {
+    for (const auto moment : moments) {
+        timeline.on(moment, operations, moment == Moment::started ? "shm" : "");
+    }
+}
+
+const std::vector<Moment> kFused{Moment::submitted, Moment::agreed,    Moment::packing,
+                                 Moment::started,   Moment::unpacking, Moment::ended};
+
+/// The phases of the row, as "B name" or "E".
+std::vector<std::string> phases(const json& trace, int row) {
+    std::vector<std::string> list;
+    for (const auto& event : trace) {
+        const auto phase = event.at("ph").get<std::string>();
+        if (event.at("pid") == row && phase != "M") {
+            list.push_back(
+                phase + (event.contains("name") ? " " + event.at("name").get<std::string>() : ""));
+        }
+    }
+    return list;
+}
+
+}  // namespace
+
+TEST_CASE("names are JSON strings, whatever they hold") {
+    CHECK(quote_json("a/b") == R"("a/b")");
+    CHECK(quote_json("q\"b\\n\nt\x01") == R"("q\"b\\n\u000at\u0001")");
+    CHECK(quote_json("gr\xc3\xbc\xc3\x9f") == "\"gr\xc3\xbc\xc3\x9f\"");
+    CHECK(quote_json("\xff\xc3(\xed\xa0\x80") == R"("\ufffd\ufffd(\ufffd\ufffd\ufffd")");
+    CHECK(json::parse(quote_json("\xf0\x9f\x98\x80\x7f")).get<std::string>() ==
+          "\xf0\x9f\x98\x80\x7f");
+}
+
+TEST_CASE("a trace file is JSON after each append") {
+    const TempDir folder;
+    const auto path = (folder.path() / "t.json").string();
+    auto file = TraceFile::create(path);
+    REQUIRE(file);
+    CHECK(json::parse(read(path)).empty());
+    for (std::size_t count = 1; count < 4; ++count) {
+        REQUIRE(file->append(R"({"a": 1})"));
+        CHECK(json::parse(read(path)).size() == count);
+    }
+    const auto missing = TraceFile::create("/no/such/folder/t.json");
+    REQUIRE_FALSE(missing);
+    CHECK(missing.error().message.find("/no/such/folder/t.json") != std::string::npos);
+}
+
+TEST_CASE("a tensor is a row with the phases of the original") {
+    const TempDir folder;
+    const auto path = (folder.path() / "t.json").string();
+    Tensor a("grad \"a\"");
+    Tensor b("b");
+    b.operation.process_set = 3;
+    {
+        auto timeline = Timeline::start({.path = path, .mark_cycles = true});
+        REQUIRE(timeline);
+        (*timeline)->on_cycle();
+        (*timeline)->on(Moment::submitted, std::vector{&a.operation}, "");
+        (*timeline)->on_announced(0, a.name.text, 1);
+        pass(**timeline, {&a.operation}, {kFused.begin() + 1, kFused.end()});
+        pass(**timeline, {&b.operation}, {Moment::submitted, Moment::ended});
+    }
+
+    const auto trace = json::parse(read(path));
+
+    CHECK(trace.at(0).at("args").contains("start_time_since_epoch_in_micros"));
+    CHECK(phases(trace, 0) == std::vector<std::string>{"i CYCLE_START"});
+    CHECK(phases(trace, 1) ==
+          std::vector<std::string>{"B NEGOTIATE_ALLREDUCE", "X 1", "E", "B ALLREDUCE", "B QUEUE",
+                                   "E", "B MEMCPY_IN_FUSION_BUFFER", "E", "B SHM_ALLREDUCE", "E",
+                                   "B MEMCPY_OUT_FUSION_BUFFER", "E", "E"});
+    CHECK(phases(trace, 2) == std::vector<std::string>{"B NEGOTIATE_ALLREDUCE", "E"});
+    std::map<int, std::string> names;
+    for (const auto& event : trace) {
+        if (event.at("ph") == "M" && event.at("name") == "process_name" && event.at("pid") != 0) {
+            names[event.at("pid")] = event.at("args").at("name");
+        }
+    }
+    CHECK(names == std::map<int, std::string>{{1, "grad \"a\""}, {2, "b (process set 3)"}});
+    const auto last = std::find_if(trace.rbegin(), trace.rend(), [](const json& event) {
+        return event.at("ph") == "E" && event.contains("args");
+    });
+    REQUIRE(last != trace.rend());
+    CHECK(last->at("args") == json{{"dtype", "float32"}, {"shape", "[4, 2]"}});
+}
+
+TEST_CASE("operations that the queue has no room for are left out whole, and counted") {
+    const TempDir folder;
+    const auto path = (folder.path() / "t.json").string();
+    Tensor a("a");
+    constexpr int kOperations = 2000;
+    {
+        auto timeline = Timeline::start({.path = path, .capacity = 64});
+        REQUIRE(timeline);
+        for (int index = 0; index < kOperations; ++index) {
+            pass(**timeline, {&a.operation}, kFused);
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        pass(**timeline, {&a.operation}, kFused);
+    }
+
+    const auto trace = json::parse(read(path));
+
+    std::int64_t lost = 0;
+    std::int64_t begun = 0;
+    int depth = 0;
+    for (const auto& event : trace) {
+        const auto phase = event.at("ph").get<std::string>();
+        depth += phase == "B" ? 1 : phase == "E" ? -1 : 0;
+        CHECK(depth >= 0);
+        begun += phase == "B" && event.at("name") == "NEGOTIATE_ALLREDUCE" ? 1 : 0;
+        lost +=
+            event.value("name", "") == "LOST" ? event.at("args").at("operations").get<int>() : 0;
+    }
+    CHECK(depth == 0);
+    CHECK(lost > 0);
+    CHECK(begun + lost == kOperations + 1);
+}
