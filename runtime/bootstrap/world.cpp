@@ -3,6 +3,7 @@
 
 #include "collectives/launch_contract/launch_env.hpp"
 #include "collectives/selector/selector.hpp"
+#include "collectives/transport/tcp/cut_notice.hpp"
 #include "runtime/bootstrap/find_place.hpp"
 #include "runtime/bootstrap/host_routes.hpp"
 #include "runtime/bootstrap/transports.hpp"
@@ -206,7 +207,8 @@ void World::start_engine(MpiParts mpi,
                              [this](int peer, std::string_view why) {
                                  // The operations that fail say the same; nothing is left to do
                                  // about it.
-                                 (void)report(coll::ReportKind::peer_lost, peer, why);
+                                 const int cause = coll::net::is_cut_notice(why) ? -1 : peer;
+                                 (void)report(coll::ReportKind::peer_lost, cause, why);
                              }},
             .world = std::move(all)},
         tickets);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/transport/tcp/mesh.hpp"
 
+#include "collectives/transport/tcp/cut_notice.hpp"
 #include "collectives/transport/tcp/keep_alive.hpp"
 
 #include <algorithm>
@@ -111,10 +112,9 @@ Error Mesh::end_of(int rank, const Connection& connection) const {
         const auto seconds = std::chrono::ceil<std::chrono::seconds>(lease_).count();
         return {Errc::unavailable,
                 "hosts " + own.host + " (" + to_string(connection.here()) + ") and " + other.host +
-                    " (" + to_string(connection.there()) +
-                    ") do not reach each other any more: no answer on the connection between " +
-                    describe(rank_) + " and " + describe(rank) + " for " + std::to_string(seconds) +
-                    " s"};
+                    " (" + to_string(connection.there()) + ")" + std::string(kCutNotice) +
+                    ": no answer on the connection between " + describe(rank_) + " and " +
+                    describe(rank) + " for " + std::to_string(seconds) + " s"};
     }
     if (connection.error_number() == 0 || connection.error_number() == ECONNRESET ||
         connection.error_number() == EPIPE) {
