@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace hvd::coll {
@@ -37,23 +38,21 @@ public:
           extra_(at.size() - members_),
           levels_(std::countr_zero(static_cast<unsigned>(members_))),
           place_(at.place()),
+          is_left_out_(place_ < 2 * extra_ && place_ % 2 == 1),
+          index_(place_ < 2 * extra_ ? place_ / 2 : place_ - extra_),
+          count_(input_bytes(task) / size_of(task.type)),
+          memory_(pool.take((count_ + received_count()) * bytes_)),
+          work_(memory_.data()),
+          received_(work_ + count_ * bytes_),
+          own_{0, count_},
+          parents_(static_cast<std::size_t>(levels_)),
           dots_(task.segments.size()),
           other_dots_(task.segments.size()) {
+        std::size_t start = 0;
         for (const auto& segment : task.segments) {
-            starts_.push_back(count_);
-            count_ += segment.count;
-        }
-        is_left_out_ = place_ < 2 * extra_ && place_ % 2 == 1;
-        index_ = place_ < 2 * extra_ ? place_ / 2 : place_ - extra_;
-        const auto received = extra_ > 0 ? count_ : (count_ + 1) / 2;
-        memory_ = pool.take((count_ + received) * bytes_);
-        work_ = memory_.data();
-        received_ = work_ + count_ * bytes_;
-        own_ = {0, count_};
-        parents_.resize(static_cast<std::size_t>(levels_));
-        for (std::size_t index = 0; index < starts_.size(); ++index) {
-            adasum_.widen(task.segments[index].in, work_ + starts_[index] * bytes_,
-                          task.segments[index].count);
+            adasum_.widen(segment.in, work_ + start * bytes_, segment.count);
+            starts_.push_back(start);
+            start += segment.count;
         }
     }
 
@@ -79,6 +78,11 @@ private:
         std::size_t end = 0;
         [[nodiscard]] std::size_t size() const noexcept { return end - begin; }
     };
+
+    /// Elements that one step brings at most.
+    [[nodiscard]] std::size_t received_count() const noexcept {
+        return extra_ > 0 ? count_ : (count_ + 1) / 2;
+    }
 
     /// Where the gradient number `index` of a level lives.
     [[nodiscard]] int place_of(int index) const noexcept {
@@ -227,14 +231,14 @@ private:
     int extra_;          // places beyond
     int levels_;
     int place_;
-    bool is_left_out_ = false;  // its gradient is combined by the place before it
-    int index_ = 0;             // of its gradient among those of the tree
+    bool is_left_out_;  // its gradient is combined by the place before it
+    int index_;         // of its gradient among those of the tree
 
     std::vector<std::size_t> starts_;  // of the segments, in elements
-    std::size_t count_ = 0;
+    std::size_t count_;
     ScratchPool::Block memory_;
-    std::byte* work_ = nullptr;
-    std::byte* received_ = nullptr;
+    std::byte* work_;
+    std::byte* received_;
 
     Phase phase_ = Phase::begin;
     int level_ = 0;

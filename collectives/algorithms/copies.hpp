@@ -28,22 +28,27 @@ public:
         }
         is_begun_ = true;
         for (const auto& segment : task_.segments) {
-            std::byte* to = segment.out;
-            for (int place = 0; place < at.size(); ++place) {
-                const auto bytes = segment.counts[static_cast<std::size_t>(place)] * element_bytes_;
-                if (bytes != 0 && place == at.place()) {
-                    std::memmove(to, segment.in, bytes);
-                    for_each_peer(at, [&](int peer) { at.send(peer, {to, bytes}); });
-                } else if (bytes != 0) {
-                    at.recv(place, {to, bytes});
-                }
-                to += bytes;
-            }
+            add(at, segment);
         }
         return true;
     }
 
 private:
+    template <Endpoint At>
+    void add(At& at, const Segment& segment) const {
+        std::byte* to = segment.out;
+        for (int place = 0; place < at.size(); ++place) {
+            const auto bytes = segment.counts[static_cast<std::size_t>(place)] * element_bytes_;
+            if (bytes != 0 && place == at.place()) {
+                std::memmove(to, segment.in, bytes);
+                for_each_peer(at, [&](int peer) { at.send(peer, {to, bytes}); });
+            } else if (bytes != 0) {
+                at.recv(place, {to, bytes});
+            }
+            to += bytes;
+        }
+    }
+
     Task task_;
     std::size_t element_bytes_;
     bool is_begun_ = false;
@@ -62,33 +67,45 @@ public:
         }
         is_begun_ = true;
         for (const auto& segment : task_.segments) {
-            const std::byte* from = segment.in;
-            std::byte* to = segment.out;
-            const std::byte* own = nullptr;
-            for (int place = 0; place < at.size(); ++place) {
-                const auto index = static_cast<std::size_t>(place);
-                const auto sent = segment.send_counts[index] * element_bytes_;
-                if (place == at.place()) {
-                    own = from;
-                } else if (sent != 0) {
-                    at.send(place, {from, sent});
-                }
-                from += sent;
-            }
-            for (int place = 0; place < at.size(); ++place) {
-                const auto bytes = segment.counts[static_cast<std::size_t>(place)] * element_bytes_;
-                if (bytes != 0 && place == at.place()) {
-                    std::memmove(to, own, bytes);
-                } else if (bytes != 0) {
-                    at.recv(place, {to, bytes});
-                }
-                to += bytes;
-            }
+            const auto* const own = add_sends(at, segment);
+            add_recvs(at, segment, own);
         }
         return true;
     }
 
 private:
+    /// Returns where the own part lies in the input.
+    template <Endpoint At>
+    [[nodiscard]] const std::byte* add_sends(At& at, const Segment& segment) const {
+        const std::byte* from = segment.in;
+        const std::byte* own = nullptr;
+        for (int place = 0; place < at.size(); ++place) {
+            const auto bytes =
+                segment.send_counts[static_cast<std::size_t>(place)] * element_bytes_;
+            if (place == at.place()) {
+                own = from;
+            } else if (bytes != 0) {
+                at.send(place, {from, bytes});
+            }
+            from += bytes;
+        }
+        return own;
+    }
+
+    template <Endpoint At>
+    void add_recvs(At& at, const Segment& segment, const std::byte* own) const {
+        std::byte* to = segment.out;
+        for (int place = 0; place < at.size(); ++place) {
+            const auto bytes = segment.counts[static_cast<std::size_t>(place)] * element_bytes_;
+            if (bytes != 0 && place == at.place()) {
+                std::memmove(to, own, bytes);
+            } else if (bytes != 0) {
+                at.recv(place, {to, bytes});
+            }
+            to += bytes;
+        }
+    }
+
     Task task_;
     std::size_t element_bytes_;
     bool is_begun_ = false;

@@ -37,6 +37,7 @@ public:
 
     private:
         friend class ScratchPool;
+        // NOLINTNEXTLINE(modernize-avoid-c-arrays): not zeroed
         Block(ScratchPool& pool, std::unique_ptr<std::byte[]> memory, std::size_t bytes) noexcept
             : pool_(&pool), memory_(std::move(memory)), bytes_(bytes) {}
 

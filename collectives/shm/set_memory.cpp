@@ -5,6 +5,7 @@
 #include "collectives/base/error.hpp"
 
 #include <cerrno>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -54,10 +55,8 @@ std::optional<SetAreas> SetMemory::find(const ProcessSet& set) {
     if (!try_lock()) {
         return std::nullopt;
     }
-    const struct Unlock {
-        SetMemory& memory;
-        ~Unlock() { memory.unlock(); }
-    } unlock{*this};
+    const auto give_back = [](SetMemory* memory) { memory->unlock(); };
+    const std::unique_ptr<SetMemory, decltype(give_back)> locked(this, give_back);
     const auto entry = entry_of(set);
     return SetAreas(*this, entry, map(entry, static_cast<std::size_t>(set.size())));
 }

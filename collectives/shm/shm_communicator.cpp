@@ -55,8 +55,8 @@ void WarmList::forget(const ShmCommunicator& communicator) noexcept {
 /// Of a set whose areas have not been found: finds them, then runs the task.
 class ShmCommunicator::FirstWork final : public Work {
 public:
-    FirstWork(ShmCommunicator& communicator, const Task& task)
-        : communicator_(communicator), task_(task) {}
+    FirstWork(ShmCommunicator& communicator, Task task)
+        : communicator_(communicator), task_(std::move(task)) {}
 
     [[nodiscard]] Result<Progress> poll() override {
         if (!work_) {

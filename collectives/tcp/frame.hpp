@@ -31,6 +31,7 @@ struct SetKey {
     std::int32_t id = 0;
     std::uint32_t incarnation = 0;
 
+    // NOLINTNEXTLINE(modernize-use-nullptr): the 0 of a defaulted comparison
     friend auto operator<=>(const SetKey&, const SetKey&) = default;
 };
 

@@ -58,7 +58,7 @@ public:
     /// `mesh` outlives it; its data connections are this object's alone.
     /// Throws Exception when the process is out of descriptors.
     explicit Multiplexer(net::Mesh& mesh);
-    ~Multiplexer();
+    ~Multiplexer() override;
     Multiplexer(const Multiplexer&) = delete;
     Multiplexer& operator=(const Multiplexer&) = delete;
 
@@ -89,11 +89,11 @@ private:
 
     [[nodiscard]] Stream& stream(int rank) { return streams_[static_cast<std::size_t>(rank)]; }
     [[nodiscard]] Message* on_whole(Pair& pair, const Frame& frame);
-    [[nodiscard]] Message* on_part(Pair& pair, const Frame& frame);
+    [[nodiscard]] static Message* on_part(Pair& pair, const Frame& frame);
     void begin_out(Pair& pair);
     void begin_in(Pair& pair);
     void take_early(Pair& pair);
-    void end_in(Pair& pair);
+    static void end_in(Pair& pair);
     void free_window(Pair& pair, std::size_t bytes);
     [[nodiscard]] bool is_expected(Pair& pair, std::uint32_t step, std::uint64_t bytes);
 
