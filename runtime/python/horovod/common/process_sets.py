@@ -15,6 +15,14 @@ from horovod.common.names import unnamed
 if TYPE_CHECKING:
     from horovod.common.basics import HorovodBasics
 
+__all__ = [
+    "ProcessSet",
+    "add_process_set",
+    "global_process_set",
+    "is_process_set_included",
+    "remove_process_set",
+]
+
 _MEMBERS_BYTES = sizeof(abi.ProcessSet)
 
 

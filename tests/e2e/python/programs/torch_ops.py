@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import random
+import tempfile
+from pathlib import Path
 
 import torch
 from cases import case, raises, run
@@ -255,6 +258,20 @@ def what_is_not_supported_says_so() -> None:
         NotImplementedError, lambda: hvd.allreduce(torch.ones(3, device="meta"))
     )
     assert "elastic" in raises(NotImplementedError, lambda: hvd.elastic.run(print))
+
+
+@case
+def a_timeline_starts_and_stops() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "timeline.json"
+        hvd.start_timeline(str(file), mark_cycles=True)
+        hvd.allreduce(torch.ones(3), name="seen")
+        hvd.stop_timeline()
+        hvd.allreduce(torch.ones(3), name="unseen")
+        written = file.read_text() if file.is_file() else None
+        if hvd.rank() == 0:
+            assert "seen" in written and "unseen" not in written
+            assert isinstance(json.loads(written), list | dict)
 
 
 @case
