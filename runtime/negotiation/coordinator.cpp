@@ -96,8 +96,14 @@ Result<std::vector<LogEntry>> Coordinator::announce(int rank,
     for (const auto& member : announcement.members) {
         names.push_back(member.name);
     }
-    // A rank that announces a group with an id has changed it; the others may be using the id.
-    retire(set_id, group_name(announcement.members), entries);
+    // A rank that announces a tensor with an id has changed it, or its group; the others may be
+    // using the id.
+    const auto& cached_with = found->second.cached_with;
+    for (const auto& name : names) {
+        if (const auto group = cached_with.find(name); group != cached_with.end()) {
+            retire(set_id, std::string(group->second), entries);
+        }
+    }
     if (announcement.asks_for_names) {
         return entries;
     }
@@ -118,9 +124,7 @@ void Coordinator::on_ready(std::span<const CacheId> ids) {
     for (const auto id : ids) {
         const auto found = transient_.find(id);
         if (found != transient_.end()) {
-            sets_.at(found->second.process_set).cached.erase(found->second.group);
-            transient_.erase(found);
-            pool_.retire(id);
+            forget(sets_.at(found->second.process_set), std::string(found->second.group));
         }
     }
 }
@@ -279,8 +283,15 @@ void Coordinator::give_id(int set_id, Decision& decision, std::vector<LogEntry>&
     }
     const auto since = pool_.entries();
     decision.is_transient = !may_cache;
-    state.cached.insert_or_assign(
-        name, Cached{.id = decision.id, .since = since, .is_transient = !may_cache});
+    std::vector<std::string> members;
+    for (const auto& member : decision.members) {
+        members.push_back(member.name);
+        state.cached_with.insert_or_assign(member.name, name);
+    }
+    state.cached.insert_or_assign(name, Cached{.id = decision.id,
+                                               .since = since,
+                                               .is_transient = !may_cache,
+                                               .members = std::move(members)});
     if (may_cache) {
         state.by_age.emplace(since, name);
     } else {
@@ -294,11 +305,18 @@ void Coordinator::retire(int set_id, const std::string& group, std::vector<LogEn
     if (found == state.cached.end()) {
         return;
     }
-    const auto cached = found->second;
-    append(Invalidation{.process_set = set_id, .id = cached.id}, entries);
-    give_back(cached.id);
-    if (!cached.is_transient) {
-        state.by_age.erase(cached.since);
+    append(Invalidation{.process_set = set_id, .id = found->second.id}, entries);
+    forget(state, group);
+}
+
+void Coordinator::forget(SetState& state, const std::string& group) {
+    const auto found = state.cached.find(group);
+    give_back(found->second.id);
+    for (const auto& member : found->second.members) {
+        state.cached_with.erase(member);
+    }
+    if (!found->second.is_transient) {
+        state.by_age.erase(found->second.since);
     }
     state.cached.erase(found);
 }
@@ -314,6 +332,7 @@ void Coordinator::retire_all(SetState& state) {
         give_back(id);
     }
     state.cached.clear();
+    state.cached_with.clear();
     state.by_age.clear();
 }
 

@@ -50,6 +50,7 @@ private:
         CacheId id;
         std::uint64_t since;  // key in by_age
         bool is_transient = false;
+        std::vector<std::string> members{};
     };
     /// Whose id ends with its first use.
     struct Transient {
@@ -61,8 +62,9 @@ private:
         explicit SetState(std::vector<int> ranks) : table(std::move(ranks)) {}
 
         ReadinessTable table;
-        std::unordered_map<std::string, Cached> cached;  // by the name of the group
-        std::map<std::uint64_t, std::string> by_age;     // those that keep theirs, oldest first
+        std::unordered_map<std::string, Cached> cached;            // by the name of the group
+        std::unordered_map<std::string, std::string> cached_with;  // that name, by a member's
+        std::map<std::uint64_t, std::string> by_age;  // those that keep theirs, oldest first
     };
 
     void announce_join(int rank, std::vector<LogEntry>& entries);
@@ -72,6 +74,7 @@ private:
     void decide_membership(Decision& decision);
     void give_id(int set_id, Decision& decision, std::vector<LogEntry>& entries);
     void retire(int set_id, const std::string& group, std::vector<LogEntry>& entries);
+    void forget(SetState& state, const std::string& group);
     void retire_all(SetState& state);
     void give_back(CacheId id);
     void append(LogEntry entry, std::vector<LogEntry>& entries);

@@ -5,10 +5,12 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -108,6 +110,42 @@ TEST_CASE("ranks that disagree are told the tensor, both values and the ranks on
         // The world goes on.
         self.run({allreduce("grad", data)});
         require(data.front() == 3, "sum after a mismatch");
+        return 0;
+    });
+
+    CHECK(failed == "");
+}
+
+TEST_CASE("ranks that group tensors in different ways are told, also when they agreed before") {
+    const bool is_cached = GENERATE(false, true);
+    const bool is_pair = GENERATE(false, true);  // rank 1 has another group, or single tensors
+    CAPTURE(is_cached, is_pair);
+    auto world = thread_world(2);
+
+    const auto failed = run_thread_ranks(2, [&](int rank) {
+        auto& self = *world[static_cast<std::size_t>(rank)];
+        std::vector<float> data(3, 1.0F);
+        const auto request = [&](std::size_t index, std::uint64_t group) {
+            auto made = allreduce(std::string(1, static_cast<char>('a' + index)),
+                                  std::span(data).subspan(index, 1));
+            made.group = group;
+            return made;
+        };
+        const std::vector<Request> all{request(0, 1), request(1, 1), request(2, 1)};
+        if (is_cached) {
+            self.run(all);
+        }
+        auto changed = all;
+        if (rank == 1) {
+            changed = {request(0, is_pair ? 1 : 0), request(1, is_pair ? 1 : 0), request(2, 0)};
+        }
+        const auto error = failure_of(self, changed);
+        require(error.code == Errc::mismatch, error.message);
+        require(error.message.find("ranks disagree on its group") != std::string::npos,
+                error.message);
+        std::ranges::fill(data, 1.0F);
+        self.run(all);
+        require(data[0] == 2 && data[2] == 2, "sums after a mismatch");
         return 0;
     });
 

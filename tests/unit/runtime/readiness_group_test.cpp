@@ -189,3 +189,23 @@ TEST_CASE("a rank that changes its grouping replaces what it said") {
 
     CHECK_FALSE(decision_of(announce(coordinator, 1, group({"a", "b"}))).error);
 }
+
+TEST_CASE("a rank that groups otherwise takes back the ids of all that its tensors are in") {
+    Coordinator coordinator(2, kRoomy);
+    const auto pair = decision_of(agree(coordinator, group({"a", "b"}))).id;
+    const auto single = decision_of(agree(coordinator, tensor("c"))).id;
+    const auto other = decision_of(agree(coordinator, tensor("d"))).id;
+    using hvd::rt::Invalidation;
+    using hvd::rt::LogEntry;
+
+    // Rank 0 has set the ready bits of both, and hears of the change by this alone.
+    const auto entries = announce(coordinator, 1, group({"b", "c"}));
+    CHECK(entries == std::vector<LogEntry>{Invalidation{.process_set = 0, .id = pair},
+                                           Invalidation{.process_set = 0, .id = single}});
+    CHECK(decision_of(announce(coordinator, 0, group({"a", "b"}))).error);
+    CHECK(decision_of(announce(coordinator, 0, tensor("c"))).error);
+
+    CHECK(coordinator.waiting().empty());
+    CHECK(announce(coordinator, 1, tensor("d", 7)) ==
+          std::vector<LogEntry>{Invalidation{.process_set = 0, .id = other}});
+}
