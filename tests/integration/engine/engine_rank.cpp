@@ -7,6 +7,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -117,6 +120,18 @@ int join(EngineRank& self) {
     std::memcpy(&last, operations.front()->out, sizeof last);
     value_or_throw(self.tickets.release(*operations.front()));
     return last;
+}
+
+std::size_t open_descriptors() {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+long pages_in_use() {
+    long mapped = 0;
+    long resident = 0;
+    std::ifstream("/proc/self/statm") >> mapped >> resident;
+    return resident;
 }
 
 void require(bool condition, const std::string& message) {

@@ -91,6 +91,10 @@ T value_or_throw(Result<T> result) {
     return std::move(result).value();
 }
 
+/// What this process has: descriptors that are open, and pages of memory that are in use.
+[[nodiscard]] std::size_t open_descriptors();
+[[nodiscard]] long pages_in_use();
+
 /// Throws with `message` unless `condition`: CHECK for forked ranks.
 void require(bool condition, const std::string& message);
 

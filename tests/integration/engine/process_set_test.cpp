@@ -13,8 +13,6 @@
 #include <thread>
 #include <vector>
 
-using hvd::Errc;
-using hvd::Exception;
 using hvd::rt::Operation;
 using hvd::rt::Request;
 using hvd::rt::TicketTable;
@@ -24,7 +22,6 @@ using hvd::test::EngineRank;
 using hvd::test::failures;
 using hvd::test::Gate;
 using hvd::test::join_world;
-using hvd::test::remove_set;
 using hvd::test::require;
 using hvd::test::run_ranks;
 using hvd::test::run_thread_ranks;
@@ -86,16 +83,6 @@ std::vector<int> add_all_sets(EngineRank& self) {
         ids.push_back(add_set(self, kSets[set]));
     }
     return ids;
-}
-
-/// How an operation of the set failed.
-hvd::Error failure_of(EngineRank& self, std::vector<Operation*> operations) {
-    try {
-        self.finish(operations);
-    } catch (const Exception& exception) {
-        return exception.error();
-    }
-    throw std::runtime_error("nothing failed");
 }
 
 }  // namespace
@@ -217,72 +204,6 @@ TEST_CASE("a member that is late in its set holds up no other set of the ranks t
         self->finish(pending);
         require(rank == 2 || late.front() == 2, "the late sum");
         self->run({allreduce("end", data)});
-        return 0;
-    });
-
-    CHECK(failures(ends) == "");
-}
-
-TEST_CASE("a set may be removed with operations pending, and made again") {
-    const auto socket = unique_socket_name();
-
-    const auto ends = run_ranks(3, [&](int rank) {
-        const auto self = join_world(rank, 3, socket);
-        int last = 0;
-        for (int round = 0; round < 10; ++round) {
-            const int set = add_set(*self, {0, 1});
-            require(set > last, "an id was given twice");
-            last = set;
-            std::vector<float> data(100, 1);
-            std::vector<float> never(100, 1);
-            if (rank != 2) {
-                self->run({allreduce_of(set, "x", data)});
-                require(data.front() == 2, "the pair's sum");
-            }
-            std::vector<Operation*> pending;
-            if (rank == round % 2) {
-                pending =
-                    self->submit({allreduce_of(set, "new", never), allreduce_of(set, "x", data)});
-            }
-            remove_set(*self, set);
-            if (!pending.empty()) {
-                const auto error = failure_of(*self, pending);
-                require(
-                    error.code == Errc::aborted &&
-                        error.message == "process set " + std::to_string(set) + " has been removed",
-                    error.message);
-            }
-            std::vector<Request> gone{allreduce_of(set, "x", data)};
-            require(!self->engine->submit(gone).has_value(), "the set is still there");
-            self->run({allreduce("world", data)});
-        }
-        return 0;
-    });
-
-    CHECK(failures(ends) == "");
-}
-
-TEST_CASE("what was agreed in a set before its removal finishes") {
-    const auto socket = unique_socket_name();
-
-    const auto ends = run_ranks(3, [&](int rank) {
-        const auto self = join_world(rank, 3, socket);
-        for (int round = 0; round < 10; ++round) {
-            const int set = add_set(*self, {1, 2});
-            std::vector<float> data(100'000, 1);
-            std::vector<Operation*> pending;
-            if (rank != 0) {
-                pending = self->submit({allreduce_of(set, "x", data)});
-                ::usleep(20'000);  // most of the time it is agreed by then
-            }
-            remove_set(*self, set);
-            try {
-                self->finish(pending);
-                require(rank == 0 || data.back() == 2, "the pair's sum");
-            } catch (const Exception& exception) {
-                require(exception.error().code == Errc::aborted, exception.error().message);
-            }
-        }
         return 0;
     });
 
