@@ -152,9 +152,12 @@ Operation* SetNegotiation::find_announced(const std::string& name) const {
 // ---- decisions ----------------------------------------------------------------------------------
 
 void SetNegotiation::on_error(const Decision& decision) {
-    for (const auto& member : decision.members) {
-        Operation* const leader = find_announced(member.name);
-        if (leader == nullptr) {
+    const int rank = set().rank_at(set().place);
+    for (std::size_t index = 0; index < decision.members.size(); ++index) {
+        // What this rank has announced meanwhile with a name of others is decided by itself.
+        const bool is_own = decision.announcers.empty() || decision.announcers[index] == rank;
+        Operation* const leader = find_announced(decision.members[index].name);
+        if (leader == nullptr || !is_own) {
             continue;
         }
         if (leader->signature.kind == Kind::add_process_set) {

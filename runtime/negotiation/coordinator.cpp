@@ -191,9 +191,10 @@ void Coordinator::decide(int set_id, AnnouncedGroup group, std::vector<LogEntry>
     decision.process_set = set_id;
     decision.error = find_disagreement(group);
     if (decision.error) {
-        for (auto& announcement : group.announcements) {
-            for (auto& member : announcement.members) {
+        for (std::size_t index = 0; index < group.ranks.size(); ++index) {
+            for (auto& member : group.announcements[index].members) {
                 decision.members.push_back(std::move(member));
+                decision.announcers.push_back(group.ranks[index]);
             }
         }
         append(std::move(decision), entries);

@@ -122,6 +122,8 @@ std::vector<std::byte> encode(const Decision& decision) {
     write_flag(writer, decision.awaits_memory);
     write_flag(writer, decision.is_transient);
     writer.list(decision.first_dims, [&](const auto& dims) { write_numbers(writer, dims); });
+    writer.list(decision.announcers,
+                [&](int rank) { writer.number(static_cast<std::int32_t>(rank)); });
     write_flag(writer, decision.error.has_value());
     if (decision.error) {
         writer.number(static_cast<std::uint8_t>(decision.error->code));
@@ -150,6 +152,7 @@ Result<Decision> decode_decision(std::span<const std::byte> bytes) {
     decision.is_transient = reader.boolean();
     decision.first_dims =
         reader.list<std::vector<std::int64_t>>([&] { return read_numbers(reader); });
+    decision.announcers = read_ranks(reader);
     if (reader.boolean()) {
         const auto code =
             std::min(reader.number<std::uint8_t>(), static_cast<std::uint8_t>(Errc::internal));
@@ -164,6 +167,8 @@ Result<Decision> decode_decision(std::span<const std::byte> bytes) {
     decision.ends_join = reader.boolean();
     decision.set_id = reader.number<std::int32_t>();
     HVD_TRY_STATUS(reader.finish("decision"));
+    valid = valid &&
+            (decision.announcers.empty() || decision.announcers.size() == decision.members.size());
     if (!valid || decision.members.empty()) {
         return Error{Errc::internal, "decision: a value out of its range"};
     }

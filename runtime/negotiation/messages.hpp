@@ -51,6 +51,8 @@ struct Decision {
     /// how many rows place i sends to place j, at i * size + j.
     std::vector<std::vector<std::int64_t>> first_dims;
 
+    /// Of an error: the rank that has announced each of `members`. Empty: every rank has.
+    std::vector<int> announcers{};
     std::optional<Error> error;                   // the ranks disagree, or one cannot
     std::optional<std::uint64_t> fusion_bytes{};  // the coordinator's: all must fuse alike
     std::vector<int> joined;                      // ranks of the set that contribute nothing

@@ -44,6 +44,7 @@ Decision full_decision() {
             .awaits_memory = true,
             .is_transient = true,
             .first_dims = {{1, 2, 3}, {}},
+            .announcers = {0, 2},
             .error = hvd::Error{hvd::Errc::mismatch, "no"},
             .fusion_bytes = 1 << 20,
             .joined = {1, 4},

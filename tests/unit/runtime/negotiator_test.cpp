@@ -147,6 +147,22 @@ TEST_CASE("an error about groups fails all that this rank has announced with the
     CHECK(rank.negotiator->has_open());
 }
 
+TEST_CASE("an error fails what this rank is named for, not what it has announced meanwhile") {
+    NegotiatorFixture rank;
+    auto& a = rank.submit("a");
+    auto& b = rank.submit("b");
+    Decision refused = NegotiatorFixture::decision(rank.channel.announced[0]);
+    refused.members.push_back({.name = "a", .signature = {}});
+    refused.members.push_back({.name = "b", .signature = {}});
+    refused.announcers = {1, 0, 0};  // rank 0 has them in a group
+    refused.error = Error{Errc::mismatch, "no"};
+
+    (void)rank.read(NegotiatorFixture::decided(refused));
+
+    CHECK(has_failed(a));
+    CHECK_FALSE(hvd::rt::TicketTable::is_done(b));
+}
+
 TEST_CASE("the members of a group are announced, agreed on and fail as one") {
     NegotiatorFixture rank;
     auto group = rank.make({rank.request("a", 0, 1), rank.request("b", 0, 1)});
