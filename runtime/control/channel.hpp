@@ -147,6 +147,10 @@ public:
     /// Asks for an entry in the log by which this rank leaves.
     virtual void announce_leave() = 0;
 
+    /// Whether a rank that has not left still waits for a message that had no room: to be sent
+    /// before this rank leaves.
+    [[nodiscard]] virtual bool has_unsent() const { return false; }
+
     /// The last message to the peers. `finished`: this rank has done its part of everything that
     /// was agreed.
     virtual void leave(bool finished) = 0;

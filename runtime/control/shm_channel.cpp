@@ -308,6 +308,16 @@ std::optional<Channel::PeerFailure> ShmChannel::peer_failure() {
                        .in_flight = !all_finished};
 }
 
+bool ShmChannel::has_unsent() const {
+    for (int peer = 0; peer < size_; ++peer) {
+        if (mailboxes_.has_output_for(peer) &&
+            page(peer).left.load(std::memory_order_acquire) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void ShmChannel::leave(bool finished) {
     const Departure departure{
         .finished = finished,

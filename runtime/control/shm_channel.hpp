@@ -60,6 +60,7 @@ public:
     void awake() override;
     [[nodiscard]] std::optional<PeerFailure> peer_failure() override;
     void announce_leave() override;
+    [[nodiscard]] bool has_unsent() const override;
     void leave(bool finished) override;
     [[nodiscard]] std::string describe(int rank) const override;
     [[nodiscard]] bool is_oversubscribed() override;

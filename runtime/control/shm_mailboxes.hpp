@@ -40,6 +40,11 @@ public:
     /// True if something moved.
     [[nodiscard]] bool flush();
 
+    /// Whether a decision for the rank waits for room.
+    [[nodiscard]] bool has_output_for(int rank) const noexcept {
+        return coordinates() && to_ranks_[static_cast<std::size_t>(rank)].is_waiting();
+    }
+
     /// Whether something waits for room.
     [[nodiscard]] bool has_output() const noexcept { return output_waits_; }
 

@@ -323,7 +323,9 @@ void Progress::leave(Deadline deadline) {
         }
         has_proposed = negotiator_.is_proposing();
         negotiator_.fail_open([](const Operation&) { return shut_down_error(); });
-        run_until([&] { return broken_ || !executor_.is_busy(); }, deadline);
+        // A slow peer must still read what was decided, even if this rank has all its results.
+        run_until([&] { return broken_ || (!executor_.is_busy() && !channel_->has_unsent()); },
+                  deadline);
         channel_->leave(!executor_.is_busy() && !is_cut_off_ && !has_proposed);
     });
     break_with(shut_down_error());

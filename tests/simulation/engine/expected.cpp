@@ -71,9 +71,7 @@ rt::Signature signature_of(const Plan& plan, const Item& item, std::size_t tenso
         case Op::barrier: break;
     }
     if (item.culprit == rank) {
-        // Of another number of dimensions, or type: what agrees for no operation.
-        signature.type = item.type == coll::DataType::f64 ? coll::DataType::u64
-                                                          : coll::DataType::u64;
+        signature.type = coll::DataType::u64;  // of the same size, and no other rank has it
     }
     return signature;
 }

@@ -150,23 +150,23 @@ Fabric::Collective& Fabric::start(const coll::ProcessSet& set,
         collective.starts.resize(set.ranks.size());
         collective.missing = set.size();
     }
+    start->text = describe(*start);
     trace([&] {
         std::string ids;
         for (const auto id : start->ids) {
             ids += " #" + std::to_string(id);
         }
-        return "starts " + describe(set, number) + ": " + describe(*start) + ids;
+        return "starts " + describe(set, number) + ": " + start->text + ids;
     });
     for (const auto& other : collective.starts) {
         if (other == nullptr) {
             continue;
         }
-        const auto its = describe(*other);
-        const auto own = describe(*start);
-        if (its != own) {
+        if (other->text != start->text) {
             Scheduler::current().fail("divergence in " + describe(set, number) + "\n  rank " +
-                                      std::to_string(other->rank) + ": " + its + "\n  rank " +
-                                      std::to_string(start->rank) + ": " + own);
+                                      std::to_string(other->rank) + ": " + other->text +
+                                      "\n  rank " + std::to_string(start->rank) + ": " +
+                                      start->text);
         }
         for (std::size_t index = 0; index < start->ids.size(); ++index) {
             const auto left = other->ids[index];

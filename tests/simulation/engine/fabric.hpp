@@ -40,6 +40,7 @@ public:
         int rank = 0;
         coll::Task task;
         std::vector<TensorId> ids;  // of the segments
+        std::string text;           // what must be equal on all members
         std::vector<std::byte> result;
         std::shared_ptr<EventFile> wakeup;
     };

@@ -10,10 +10,7 @@
 
 #include <sys/mman.h>
 
-#if defined(HVD_SANITIZE_address)
-#define HVD_SIM_ASAN 1
-#include <sanitizer/common_interface_defs.h>
-#elif defined(HVD_SANITIZE_ADDRESS)
+#if defined(HVD_SANITIZE_ADDRESS)
 #define HVD_SIM_ASAN 1
 #include <sanitizer/common_interface_defs.h>
 #else

@@ -21,6 +21,7 @@ private:
     void add_set();
     void remove_set();
     void add_work(int racing_with);
+    void add_burst();
     void add_epoch_with_join();
     [[nodiscard]] Item draw_item(int set, std::vector<std::string> names, bool may_fail);
     void end_phase(Phase phase);
@@ -152,6 +153,23 @@ void Drawer::add_work(int racing_with) {
     end_phase(std::move(phase));
 }
 
+/// What fills the log of ranks that expect nothing, because they wait for others outside of the
+/// engine.
+void Drawer::add_burst() {
+    const int set = live_.back();
+    Phase phase{.kind = Phase::Kind::burst, .items = {}};
+    const int count = random_.between(20, 50);
+    const int names = random_.between(1, kNames);
+    for (int index = 0; index < count; ++index) {
+        auto item = draw_item(
+            set, {"s" + std::to_string(set) + "." + std::to_string(index % names)}, false);
+        item.is_awaited = true;
+        phase.items.push_back(std::move(item));
+    }
+    end_phase(std::move(phase));
+    end_phase({.kind = Phase::Kind::outside, .items = {}});
+}
+
 /// Ranks stop to contribute one after the other, and join.
 void Drawer::add_epoch_with_join() {
     const auto first = plan_.phases.size();
@@ -183,6 +201,8 @@ Plan Drawer::draw() {
             add_set();
         } else if (kind == 2) {
             remove_set();
+        } else if (kind == 4) {
+            add_burst();
         } else if (kind == 3 && may_join) {
             add_epoch_with_join();
         } else {
@@ -282,7 +302,7 @@ std::string describe(const Plan& plan) {
     std::string text;
     for (std::size_t index = 0; index < plan.phases.size(); ++index) {
         const auto& phase = plan.phases[index];
-        constexpr const char* kKinds[] = {"work", "add", "remove", "join"};
+        constexpr const char* kKinds[] = {"work", "burst", "outside", "add", "remove", "join"};
         text += "  phase " + std::to_string(index) + ": " +
                 kKinds[static_cast<std::size_t>(phase.kind)];
         if (phase.set >= 0) {

@@ -35,10 +35,12 @@ struct Item {
 /// threads runs its awaited items in the order of their ids and the others anywhere between, which
 /// cannot end in a deadlock: of the items that have not ended, the first is not waiting for another.
 struct Phase {
-    enum class Kind { work, add, remove, join };
+    enum class Kind { work, burst, outside, add, remove, join };
+    /// burst: many awaited operations of one set, by each rank's first thread.
+    /// outside: a rank waits, without the engine, until another one is as far.
     Kind kind = Kind::work;
     int set = -1;             // add, remove; for `work` a set that is removed meanwhile
-    std::vector<Item> items;  // work
+    std::vector<Item> items;  // work, burst
 };
 
 struct Plan {

@@ -40,13 +40,15 @@ void Program::run() {
             break;
         }
         trace([&] { return "begins phase " + std::to_string(phase_); });
-        if (phase.kind == Phase::Kind::work) {
+        if (phase.kind == Phase::Kind::work || phase.kind == Phase::Kind::burst) {
             if (!world_.plan().skips[phase_][static_cast<std::size_t>(rank_)]) {
                 run_work(phase, phase_);
             }
         } else if (thread_ == 0) {
             if (phase.kind == Phase::Kind::join) {
                 run_join();
+            } else if (phase.kind == Phase::Kind::outside) {
+                wait_outside();
             } else {
                 run_change(phase, phase_);
             }
@@ -70,6 +72,19 @@ void Program::wait_for_phase(std::size_t index) {
     });
 }
 
+/// As a program does that waits for a file of another rank, say.
+void Program::wait_outside() {
+    finish_join();
+    const auto other = static_cast<int>(mix(world_.seed(), phase_, static_cast<std::uint64_t>(rank_)) %
+                                        static_cast<std::uint64_t>(world_.traits().ranks));
+    (void)Scheduler::current().wait("rank " + std::to_string(other), [this, other] {
+        const auto& phases = world_.rank(other).thread_phase;
+        return world_.is_disturbed() ||
+               (!phases.empty() &&
+                std::ranges::all_of(phases, [&](std::size_t each) { return each >= phase_; }));
+    });
+}
+
 void Program::pause() {
     if (random_.one_in(world_.traits().pause_one_in)) {
         auto& scheduler = Scheduler::current();
@@ -83,9 +98,11 @@ void Program::pause() {
 // ---- collectives --------------------------------------------------------------------------------
 
 bool Program::takes_part(const Item& item) const {
-    const auto thread = mix(world_.seed(), static_cast<std::uint64_t>(item.id),
-                            static_cast<std::uint64_t>(rank_)) %
-                        threads_;
+    const bool is_alone = world_.plan().phases[phase_].kind == Phase::Kind::burst;
+    const auto thread = is_alone ? 0
+                                 : mix(world_.seed(), static_cast<std::uint64_t>(item.id),
+                                       static_cast<std::uint64_t>(rank_)) %
+                                       threads_;
     return world_.plan().is_member(item.set, rank_) && thread == thread_;
 }
 

@@ -28,6 +28,7 @@ private:
     void run_work(const Phase& phase, std::size_t index);
     void run_change(const Phase& phase, std::size_t index);
     void run_join();
+    void wait_outside();
     void finish_join();
     [[nodiscard]] std::vector<std::vector<const Item*>> draw_order(const Phase& phase);
     [[nodiscard]] bool takes_part(const Item& item) const;

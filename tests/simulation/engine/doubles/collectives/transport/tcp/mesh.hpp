@@ -4,6 +4,7 @@
 // sockets of the simulation.
 #pragma once
 
+#include "collectives/base/error.hpp"
 #include "collectives/reactor.hpp"
 #include "collectives/transport/tcp/connection.hpp"
 
@@ -37,6 +38,9 @@ public:
         return peers_.at(static_cast<std::size_t>(rank));
     }
     [[nodiscard]] std::string describe(int rank) const { return "rank " + std::to_string(rank); }
+    [[nodiscard]] Error end_of(int rank, const Connection& /*connection*/) const {
+        return {Errc::unavailable, describe(rank) + " has died"};
+    }
     [[nodiscard]] Reactor& reactor() noexcept { return reactor_; }
 
 private:

@@ -1,0 +1,22 @@
+# copy(<from> <to> <text> <other text>...): the file <to> is <from> with each text replaced. A text
+# that is not found is an error, so that a change of a source cannot pass unseen.
+function(copy from to)
+  file(READ "${from}" text)
+  string(REPLACE ";" "@SEMICOLON@" text "${text}")  # else it would be a list
+  while(ARGN)
+    list(POP_FRONT ARGN old new)
+    string(FIND "${text}" "${old}" place)
+    if(place EQUAL -1)
+      message(FATAL_ERROR "${from} has no longer the text\n${old}")
+    endif()
+    string(REPLACE "${old}" "${new}" text "${text}")
+  endwhile()
+  string(REPLACE "@SEMICOLON@" ";" text "${text}")
+  set(before "")
+  if(EXISTS "${to}")
+    file(READ "${to}" before)
+  endif()
+  if(NOT before STREQUAL text)
+    file(WRITE "${to}" "${text}")
+  endif()
+endfunction()
