@@ -87,6 +87,7 @@ bool Progress::step(Urgency urgency) {
 }
 
 void Progress::put(std::span<Operation* const> leaders) {
+    inbox_.take(taken_);  // submitted before, perhaps by this thread: a join, say
     taken_.insert(taken_.end(), leaders.begin(), leaders.end());
 }
 

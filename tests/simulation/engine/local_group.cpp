@@ -36,11 +36,13 @@ void LocalGroup::drain() const noexcept {
 }
 
 void LocalGroup::about_to_sleep() noexcept {
+    sim::trace([] { return std::string("asks to be notified"); });
     (void)host_.asleep.fetch_or(bit_of(rank_));
     rt::shared_fence();
 }
 
 void LocalGroup::awake() noexcept {
+    sim::trace([] { return std::string("is awake"); });
     (void)host_.asleep.fetch_and(~bit_of(rank_));
 }
 
@@ -66,6 +68,7 @@ void LocalGroup::notify_others() noexcept {
 }
 
 void LocalGroup::notify_always(int rank) const noexcept {
+    sim::trace([&] { return "notifies rank " + std::to_string(rank); });
     sim::event_write(host_.wakeups[static_cast<std::size_t>(rank)]);
 }
 
