@@ -95,7 +95,11 @@ bool Scheduler::can_run(Thread& thread) {
     }
     thread.looked_at = changes_;
     thread.look_again = thread.next_change ? thread.next_change() : std::nullopt;
-    return is_time || thread.is_ready();
+    if (is_time || thread.is_ready()) {
+        thread.looked_at = 0;  // still ready if another thread runs first, unless that changes it
+        return true;
+    }
+    return false;
 }
 
 Scheduler::Thread* Scheduler::pick() {
