@@ -303,6 +303,9 @@ std::optional<Channel::PeerFailure> ShmChannel::peer_failure() {
     if (auto dead = find_dead()) {
         return dead;
     }
+    if (deciding_ && page(0).left.load(std::memory_order_acquire) == 0) {
+        return std::nullopt;  // what was agreed before is still on its way from the coordinator
+    }
     return PeerFailure{.peer = first,
                        .error = {Errc::aborted, describe(first) + " has shut down"},
                        .in_flight = !all_finished};
