@@ -209,6 +209,15 @@ Plan Drawer::draw() {
             add_work(-1);
         }
     }
+    // A rank that leaves ends the world for all, also for sets without it: the last operation is one
+    // of all ranks.
+    Phase last{.kind = Phase::Kind::work, .items = {}};
+    last.items.push_back({.id = next_item_++,
+                          .set = 0,
+                          .names = {"last"},
+                          .op = coll::Op::barrier,
+                          .is_awaited = true});
+    end_phase(std::move(last));
     return std::move(plan_);
 }
 

@@ -123,8 +123,10 @@ std::vector<std::vector<const Item*>> Program::draw_order(const Phase& phase) {
             continue;
         }
         const auto place = random_.below(order.size() + 1);
+        // A call with an operation of a set that is gone is refused as a whole.
         const bool may_follow = place > 0 && !order[place - 1].empty() &&
-                                !order[place - 1].front()->is_awaited;
+                                !order[place - 1].front()->is_awaited &&
+                                item.set != phase.set && order[place - 1].front()->set != phase.set;
         if (may_follow && random_.one_in(2)) {
             order[place - 1].push_back(&item);
         } else {
