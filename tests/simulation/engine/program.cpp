@@ -139,7 +139,7 @@ std::vector<std::vector<const Item*>> Program::draw_order(const Phase& phase) {
 void Program::run_work(const Phase& phase, std::size_t index) {
     for (const auto& items : draw_order(phase)) {
         if (self_.has_given_up) {
-            return;
+            break;
         }
         pause();
         if (items.empty()) {
