@@ -57,7 +57,9 @@ bool ShmLog::append(std::span<const std::uint32_t> entries, const coll::ProcessS
                                                    std::memory_order_release);
         ++position;
     }
-    if (readers.size() == group_.size()) {
+    // A rank that waits for an entry behind these may have seen them reserved and not written, and
+    // sleep since, though it does not read them.
+    if (readers.size() == group_.size() || has_followers(position)) {
         group_.notify_others();
     } else {
         for (const int rank : readers.ranks) {
@@ -68,6 +70,12 @@ bool ShmLog::append(std::span<const std::uint32_t> entries, const coll::ProcessS
     }
     urge_laggards(position);
     return true;
+}
+
+/// Whether somebody has reserved entries behind `end` before all could see those up to it.
+bool ShmLog::has_followers(std::uint64_t end) const noexcept {
+    shared_fence();
+    return log_.reserved.load(std::memory_order_relaxed) != end;
 }
 
 void ShmLog::urge_laggards(std::uint64_t position) {

@@ -67,6 +67,7 @@ private:
     }
     [[nodiscard]] bool has_room(std::uint64_t position, std::size_t count);
     [[nodiscard]] bool find_room(std::uint64_t position, std::size_t count);
+    [[nodiscard]] bool has_followers(std::uint64_t end) const noexcept;
     void urge_laggards(std::uint64_t position);
     void announce_room() noexcept;
 
