@@ -242,9 +242,8 @@ void SetNegotiation::end_decisions(std::vector<Operation*>& ready) {
     }
     auto allocated = std::exchange(allocated_, {});
     // A later decision of the same chain may have evicted the id of an earlier one.
-    const auto evicted = std::ranges::stable_partition(allocated, [&](const Operation* leader) {
-        return context_.agreements.has(*leader);
-    });
+    const auto evicted = std::ranges::stable_partition(
+        allocated, [&](const Operation* leader) { return context_.agreements.has(*leader); });
     const std::vector<Operation*> again(evicted.begin(), evicted.end());
     allocated.erase(evicted.begin(), evicted.end());
     if (!allocated.empty()) {

@@ -46,8 +46,8 @@ Bytes reduce(Tasks tasks, std::size_t segment) {
             value = place == 0 ? one : combine(first.reduce, value, one);
         }
         if (first.reduce == ReduceOp::average) {
-            value /= static_cast<T>(first.divisor == 0 ? static_cast<int>(tasks.size())
-                                                       : first.divisor);
+            value /=
+                static_cast<T>(first.divisor == 0 ? static_cast<int>(tasks.size()) : first.divisor);
         }
         values[index] = value;
     }

@@ -86,10 +86,10 @@ std::vector<std::int64_t> input_of(const Plan& plan,
     const auto count = rt::element_count(signature_of(plan, item, tensor, rank).shape);
     std::vector<std::int64_t> values;
     for (std::size_t index = 0; index < count; ++index) {
-        values.push_back(static_cast<std::int64_t>(
-            1 + mix(static_cast<std::uint64_t>(item.id) * 4 + tensor,
-                    static_cast<std::uint64_t>(rank), index) %
-                    9));
+        values.push_back(
+            static_cast<std::int64_t>(1 + mix(static_cast<std::uint64_t>(item.id) * 4 + tensor,
+                                              static_cast<std::uint64_t>(rank), index) %
+                                              9));
     }
     return values;
 }

@@ -58,7 +58,8 @@ public:
         }
         if (!has_result_) {
             has_result_ = true;
-            write_result(collective_.starts[place_]->task, place_, collective_.starts[place_]->result);
+            write_result(collective_.starts[place_]->task, place_,
+                         collective_.starts[place_]->result);
             if (fabric_.traits().enqueues && Scheduler::current().random().one_in(2)) {
                 collective_.ends[place_] =
                     Files::in_at_most(fabric_.traits().longest_us) + std::chrono::nanoseconds(1);
@@ -136,8 +137,8 @@ TensorId Fabric::id_of(int rank, const std::byte* in, int process_set) const {
     if (found->second.process_set != process_set) {
         Scheduler::current().fail("wrong batch: rank " + std::to_string(rank) +
                                   " starts a tensor of process set " +
-                                  std::to_string(found->second.process_set) +
-                                  " with process set " + std::to_string(process_set));
+                                  std::to_string(found->second.process_set) + " with process set " +
+                                  std::to_string(process_set));
     }
     return found->second.id;
 }
@@ -175,8 +176,7 @@ Fabric::Collective& Fabric::start(const coll::ProcessSet& set,
                 Scheduler::current().fail(
                     "divergence in " + describe(set, number) + ": rank " +
                     std::to_string(other->rank) + " has tensor " + std::to_string(left) +
-                    " where rank " + std::to_string(start->rank) + " has " +
-                    std::to_string(right));
+                    " where rank " + std::to_string(start->rank) + " has " + std::to_string(right));
             }
         }
     }

@@ -51,7 +51,9 @@ public:
     };
 
     /// Compares with what the other members have started as their task number `number`.
-    Collective& start(const coll::ProcessSet& set, std::size_t number, std::unique_ptr<Start> start);
+    Collective& start(const coll::ProcessSet& set,
+                      std::size_t number,
+                      std::unique_ptr<Start> start);
 
     [[nodiscard]] const FabricTraits& traits() const noexcept { return traits_; }
     [[nodiscard]] TensorId id_of(int rank, const std::byte* in, int process_set) const;

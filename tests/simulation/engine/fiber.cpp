@@ -3,11 +3,11 @@
 #include "tests/simulation/engine/fiber.hpp"
 
 #include <cstdlib>
-#include <cxxabi.h>
 #include <new>
 #include <utility>
 #include <vector>
 
+#include <cxxabi.h>
 #include <sys/mman.h>
 
 #if defined(HVD_SANITIZE_ADDRESS)

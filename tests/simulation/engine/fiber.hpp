@@ -48,7 +48,7 @@ private:
     ucontext_t main_{};
     jmp_buf own_jump_{};
     jmp_buf main_jump_{};
-    void* fake_stack_ = nullptr;       // AddressSanitizer's
+    void* fake_stack_ = nullptr;  // AddressSanitizer's
     const void* main_bottom_ = nullptr;
     std::size_t main_size_ = 0;
 };

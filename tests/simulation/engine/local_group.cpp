@@ -17,13 +17,13 @@ constexpr std::uint64_t bit_of(int rank) noexcept {
 }  // namespace
 
 void SharedHost::Free::operator()(std::byte* memory) const noexcept {
-    ::operator delete (memory, kPage);
+    ::operator delete(memory, kPage);
 }
 
 SharedHost::SharedHost(int ranks, std::size_t segment_bytes)
     : size(ranks),
       bytes(segment_bytes),
-      memory(static_cast<std::byte*>(::operator new (segment_bytes, kPage))) {
+      memory(static_cast<std::byte*>(::operator new(segment_bytes, kPage))) {
     std::memset(memory.get(), 0, bytes);
     for (int rank = 0; rank < ranks; ++rank) {
         wakeups.push_back(sim::make_event());

@@ -70,7 +70,8 @@ std::string run(std::uint64_t seed, std::uint64_t& steps) {
     auto failure = world.run();
     steps += world.scheduler().steps();
     if (!failure.empty()) {
-        failure = "FAILED: seed " + std::to_string(seed) + " (" + describe(traits) + ")\n" + failure;
+        failure =
+            "FAILED: seed " + std::to_string(seed) + " (" + describe(traits) + ")\n" + failure;
     }
     return failure;
 }
@@ -91,8 +92,7 @@ int run_all(const Options& options, const char* program) {
     std::printf("%llu schedules from seed %llu on, %llu steps, %llu failed\n",
                 static_cast<unsigned long long>(seed - options.first),
                 static_cast<unsigned long long>(options.first),
-                static_cast<unsigned long long>(steps),
-                static_cast<unsigned long long>(failures));
+                static_cast<unsigned long long>(steps), static_cast<unsigned long long>(failures));
     return (failures != 0) == options.expects_failure ? 0 : 1;
 }
 

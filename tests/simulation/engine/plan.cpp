@@ -103,26 +103,25 @@ Item Drawer::draw_item(int set, std::vector<std::string> names, bool may_fail) {
     }
     item.version = version;
     // The kind of an operation belongs to its name, for the cache to be of use.
-    Random of_name(mix(std::hash<std::string>{}(item.names.front()),
-                       static_cast<std::uint64_t>(version) / 3));
+    Random of_name(
+        mix(std::hash<std::string>{}(item.names.front()), static_cast<std::uint64_t>(version) / 3));
     const auto kind = of_name.below(12);
-    item.op = kind < 6    ? coll::Op::allreduce
-              : kind == 6 ? coll::Op::broadcast
-              : kind == 7 ? coll::Op::allgather
-              : kind == 8 ? coll::Op::alltoall
-              : kind == 9 ? coll::Op::reducescatter
+    item.op = kind < 6     ? coll::Op::allreduce
+              : kind == 6  ? coll::Op::broadcast
+              : kind == 7  ? coll::Op::allgather
+              : kind == 8  ? coll::Op::alltoall
+              : kind == 9  ? coll::Op::reducescatter
               : kind == 10 ? coll::Op::barrier
                            : coll::Op::allreduce;
     if (item.names.size() > 1) {
         item.op = coll::Op::allreduce;
     }
-    constexpr coll::ReduceOp kOps[] = {coll::ReduceOp::sum, coll::ReduceOp::average,
-                                       coll::ReduceOp::max, coll::ReduceOp::min,
+    constexpr coll::ReduceOp kOps[] = {coll::ReduceOp::sum,     coll::ReduceOp::average,
+                                       coll::ReduceOp::max,     coll::ReduceOp::min,
                                        coll::ReduceOp::product, coll::ReduceOp::sum};
     item.reduce = kOps[of_name.below(6)];
-    item.type = item.reduce == coll::ReduceOp::average || of_name.one_in(3)
-                    ? coll::DataType::f64
-                    : coll::DataType::i64;
+    item.type = item.reduce == coll::ReduceOp::average || of_name.one_in(3) ? coll::DataType::f64
+                                                                            : coll::DataType::i64;
     item.over_contributing = item.reduce == coll::ReduceOp::average && of_name.one_in(2);
     item.root = members[of_name.below(members.size())];
     item.is_awaited = random_.one_in(2);
@@ -209,8 +208,8 @@ Plan Drawer::draw() {
             add_work(-1);
         }
     }
-    // A rank that leaves ends the world for all, also for sets without it: the last operation is one
-    // of all ranks.
+    // A rank that leaves ends the world for all, also for sets without it: the last operation is
+    // one of all ranks.
     Phase last{.kind = Phase::Kind::work, .items = {}};
     last.items.push_back({.id = next_item_++,
                           .set = 0,
@@ -328,8 +327,8 @@ std::string describe(const Plan& plan) {
         }
         text += "\n";
         for (const auto& item : phase.items) {
-            text += "    #" + std::to_string(item.id) + " " + std::string(to_string(item.op)) + " " +
-                    std::string(to_string(item.reduce)) + (item.is_awaited ? " awaited" : "");
+            text += "    #" + std::to_string(item.id) + " " + std::string(to_string(item.op)) +
+                    " " + std::string(to_string(item.reduce)) + (item.is_awaited ? " awaited" : "");
             for (const auto& name : item.names) {
                 text += " " + name;
             }

@@ -18,7 +18,7 @@ namespace hvd::sim {
 
 /// One operation: a collective of one tensor, or of a group.
 struct Item {
-    int id = 0;  // in the order of the plan
+    int id = 0;   // in the order of the plan
     int set = 0;  // index in Plan::sets
     std::vector<std::string> names;
     int version = 0;  // of the shapes of these names
@@ -26,14 +26,15 @@ struct Item {
     coll::ReduceOp reduce = coll::ReduceOp::sum;
     coll::DataType type = coll::DataType::i64;
     bool over_contributing = false;
-    int root = 0;         // a rank of the world
+    int root = 0;             // a rank of the world
     bool is_awaited = false;  // else submitted, and waited for at the end of the phase
-    int culprit = -1;     // rank whose shape differs
+    int culprit = -1;         // rank whose shape differs
 };
 
 /// Ranks pass its phases one after the other, each at its own time. Within one, each of a rank's
 /// threads runs its awaited items in the order of their ids and the others anywhere between, which
-/// cannot end in a deadlock: of the items that have not ended, the first is not waiting for another.
+/// cannot end in a deadlock: of the items that have not ended, the first is not waiting for
+/// another.
 struct Phase {
     enum class Kind { work, burst, outside, add, remove, join };
     /// burst: many awaited operations of one set, by each rank's first thread.
@@ -44,9 +45,9 @@ struct Phase {
 };
 
 struct Plan {
-    std::vector<std::vector<int>> sets;     // members, by index; the world first
+    std::vector<std::vector<int>> sets;  // members, by index; the world first
     std::vector<Phase> phases;
-    std::vector<std::vector<bool>> skips;   // by phase and rank: the rank has joined before
+    std::vector<std::vector<bool>> skips;  // by phase and rank: the rank has joined before
 
     [[nodiscard]] bool is_member(int set, int rank) const;
     /// Members that do not contribute, since they have joined.
@@ -63,11 +64,11 @@ struct Traits {
     std::size_t cache_capacity = 64;
     std::optional<std::size_t> fusion_bytes;
     unsigned cycle_us = 0;
-    unsigned pause_one_in = 4;        // actions before which a program sleeps
-    int doomed = -1;                  // the rank that dies
+    unsigned pause_one_in = 4;  // actions before which a program sleeps
+    int doomed = -1;            // the rank that dies
     unsigned dies_after_us = 0;
-    int leaver = -1;                  // the rank that stops early
-    std::size_t leaves_before = 0;    // the phase
+    int leaver = -1;                // the rank that stops early
+    std::size_t leaves_before = 0;  // the phase
     unsigned allocation_fails_one_in = 0;
 
     /// Whether operations may fail that ought not to otherwise.

@@ -75,8 +75,9 @@ void Program::wait_for_phase(std::size_t index) {
 /// As a program does that waits for a file of another rank, say.
 void Program::wait_outside() {
     finish_join();
-    const auto other = static_cast<int>(mix(world_.seed(), phase_, static_cast<std::uint64_t>(rank_)) %
-                                        static_cast<std::uint64_t>(world_.traits().ranks));
+    const auto other =
+        static_cast<int>(mix(world_.seed(), phase_, static_cast<std::uint64_t>(rank_)) %
+                         static_cast<std::uint64_t>(world_.traits().ranks));
     (void)Scheduler::current().wait("rank " + std::to_string(other), [this, other] {
         const auto& phases = world_.rank(other).thread_phase;
         return world_.is_disturbed() ||
@@ -91,7 +92,8 @@ void Program::pause() {
         const auto until =
             scheduler.now() +
             std::chrono::nanoseconds(random_.below(random_.one_in(4) ? 300'000 : 10'000));
-        (void)scheduler.wait("a pause", [] { return false; }, until);
+        (void)scheduler.wait(
+            "a pause", [] { return false; }, until);
     }
 }
 
@@ -106,8 +108,8 @@ bool Program::takes_part(const Item& item) const {
     return world_.plan().is_member(item.set, rank_) && thread == thread_;
 }
 
-/// What this thread runs in the phase: awaited items alone, others in batches. An empty batch stands
-/// for the removal of the phase's set.
+/// What this thread runs in the phase: awaited items alone, others in batches. An empty batch
+/// stands for the removal of the phase's set.
 std::vector<std::vector<const Item*>> Program::draw_order(const Phase& phase) {
     std::vector<std::vector<const Item*>> order;
     for (const auto& item : phase.items) {
@@ -125,8 +127,8 @@ std::vector<std::vector<const Item*>> Program::draw_order(const Phase& phase) {
         const auto place = random_.below(order.size() + 1);
         // A call with an operation of a set that is gone is refused as a whole.
         const bool may_follow = place > 0 && !order[place - 1].empty() &&
-                                !order[place - 1].front()->is_awaited &&
-                                item.set != phase.set && order[place - 1].front()->set != phase.set;
+                                !order[place - 1].front()->is_awaited && item.set != phase.set &&
+                                order[place - 1].front()->set != phase.set;
         if (may_follow && random_.one_in(2)) {
             order[place - 1].push_back(&item);
         } else {
@@ -178,8 +180,7 @@ void Program::append_requests(const Item& item,
                         8);
         }
         request.in = memory;
-        world_.fabric().name_input(rank_, memory,
-                                   static_cast<TensorId>(item.id) * 4 + tensor + 1,
+        world_.fabric().name_input(rank_, memory, static_cast<TensorId>(item.id) * 4 + tensor + 1,
                                    request.process_set);
         const bool may_give_output =
             item.op == coll::Op::allreduce || item.op == coll::Op::broadcast;
@@ -202,9 +203,8 @@ void Program::run_items(const std::vector<const Item*>& items) {
     std::vector<Pending> parts;
     for (const Item* item : items) {
         append_requests(*item, parts.emplace_back(), requests);
-        trace([&] {
-            return std::string(item->is_awaited ? "runs " : "submits ") + describe(*item);
-        });
+        trace(
+            [&] { return std::string(item->is_awaited ? "runs " : "submits ") + describe(*item); });
     }
     std::vector<rt::Operation*> operations;
     if (items.front()->is_awaited) {
@@ -265,8 +265,8 @@ void Program::finish(const Pending& pending) {
 void Program::check_failure(const Item& item, const Error& error) {
     trace([&] { return describe(item) + " failed: " + error.message; });
     const auto& phase = world_.plan().phases[phase_];
-    const bool is_removed = phase.set == item.set && (error.code == Errc::aborted ||
-                                                      error.code == Errc::invalid_argument);
+    const bool is_removed = phase.set == item.set &&
+                            (error.code == Errc::aborted || error.code == Errc::invalid_argument);
     const bool lacks_memory = world_.traits().allocation_fails_one_in != 0 &&
                               error.message.find("no memory") != std::string::npos;
     if (error.code == Errc::mismatch && must_fail(world_.plan(), item, phase_)) {

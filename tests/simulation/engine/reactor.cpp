@@ -23,7 +23,8 @@ public:
     }
     [[nodiscard]] std::uint32_t ready() const override {
         return std::ranges::any_of(
-                   watches, [](const auto& each) { return events_of(each.first, each.second) != 0; })
+                   watches,
+                   [](const auto& each) { return events_of(each.first, each.second) != 0; })
                    ? EPOLLIN
                    : 0U;
     }
@@ -40,8 +41,7 @@ public:
     }
 };
 
-Reactor::Reactor()
-    : table_(std::make_shared<Table>()), fd_(sim::Files::current()->add(table_)) {}
+Reactor::Reactor() : table_(std::make_shared<Table>()), fd_(sim::Files::current()->add(table_)) {}
 
 void Reactor::watch(int fd, std::uint32_t epoll_events, Handler handler) {
     table_->watches[fd] = Watch{.events = epoll_events, .seen = 0, .handler = std::move(handler)};

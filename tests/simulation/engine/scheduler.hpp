@@ -35,10 +35,10 @@ using Time = Clock::time_point;
 
 /// How the threads of a schedule are switched.
 struct Habits {
-    unsigned switch_one_in = 4;    // accesses to shared memory after which another thread runs
-    unsigned freeze_one_in = 0;    // switches at which the rank stops for a while; 0: never
-    unsigned drain_one_in = 0;     // accesses at which a buffered store becomes visible. 0: there is
-                                   // no store buffer
+    unsigned switch_one_in = 4;  // accesses to shared memory after which another thread runs
+    unsigned freeze_one_in = 0;  // switches at which the rank stops for a while; 0: never
+    unsigned drain_one_in = 0;   // accesses at which a buffered store becomes visible. 0: there is
+                                 // no store buffer
     std::uint64_t most_steps = 3'000'000;
 };
 
@@ -83,7 +83,8 @@ public:
     /// Runs until all threads have ended. Returns why it failed, or nothing.
     [[nodiscard]] std::string run();
 
-    // ---- from a fiber ----------------------------------------------------------------------------
+    // ---- from a fiber
+    // ----------------------------------------------------------------------------
 
     /// Before an access to memory that threads share.
     void touch() {

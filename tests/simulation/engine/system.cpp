@@ -28,7 +28,6 @@ Files::Files(const Delays& delays) : delays_(delays) {
     sleepers().clear();
 }
 
-
 // ---- descriptors --------------------------------------------------------------------------------
 
 Time Files::in_at_most(unsigned micros) {
@@ -146,8 +145,8 @@ std::uint32_t SocketFile::ready() const {
 
 std::uint64_t SocketFile::edges() const {
     const auto now = Clock::now();
-    std::uint64_t edges = in_->pieces_gone + out_->rooms_made + (has_end() ? 1 : 0) +
-                          (out_->is_unread ? 1 : 0) + 1;
+    std::uint64_t edges =
+        in_->pieces_gone + out_->rooms_made + (has_end() ? 1 : 0) + (out_->is_unread ? 1 : 0) + 1;
     for (const auto& piece : in_->pieces) {
         edges += piece.at <= now ? 1 : 0;
     }
@@ -278,7 +277,8 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, const 
     // A value that changes without a wake-up leaves the thread asleep, as in the kernel.
     const auto is_woken = std::make_shared<bool>(false);
     sleepers().push_back({&word, is_woken});
-    (void)scheduler.wait("a futex", [is_woken] { return *is_woken; }, end);
+    (void)scheduler.wait(
+        "a futex", [is_woken] { return *is_woken; }, end);
 }
 
 void futex_wake(std::atomic<std::uint32_t>& word) noexcept {
@@ -331,9 +331,9 @@ void yield() {
 Thread::Thread(std::function<void(const std::stop_token&)> body) {
     auto& scheduler = Scheduler::current();
     const auto* const parent = scheduler.running();
-    thread_ = &scheduler.spawn(
-        parent == nullptr ? -1 : parent->rank, "engine",
-        [body = std::move(body), token = stop_.get_token()] { body(token); });
+    thread_ =
+        &scheduler.spawn(parent == nullptr ? -1 : parent->rank, "engine",
+                         [body = std::move(body), token = stop_.get_token()] { body(token); });
 }
 
 bool Thread::joinable() const noexcept {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -17,7 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include <ctime>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/types.h>

@@ -74,8 +74,8 @@ World::~World() {
 void World::connect() {
     const auto size = static_cast<std::size_t>(traits_.ranks);
     if (!traits_.is_tcp) {
-        host_ = std::make_unique<coll::SharedHost>(
-            traits_.ranks, rt::ShmChannel::segment_bytes(traits_.ranks));
+        host_ = std::make_unique<coll::SharedHost>(traits_.ranks,
+                                                   rt::ShmChannel::segment_bytes(traits_.ranks));
         return;
     }
     for (auto& rank : ranks_) {
@@ -112,11 +112,10 @@ void World::start(int rank) {
     progress.config.cycle_time = std::chrono::microseconds(traits_.cycle_us);
     if (rank == 0) {
         progress.config.fusion_bytes = traits_.fusion_bytes;
-        progress.coordinator.emplace(
-            traits_.ranks,
-            rt::CacheLimits{.capacity = traits_.cache_capacity,
-                            .ids = rt::ShmChannel::id_count(),
-                            .quarantine = rt::ShmChannel::quarantine()});
+        progress.coordinator.emplace(traits_.ranks,
+                                     rt::CacheLimits{.capacity = traits_.cache_capacity,
+                                                     .ids = rt::ShmChannel::id_count(),
+                                                     .quarantine = rt::ShmChannel::quarantine()});
     }
     self.tickets = std::make_unique<rt::TicketTable>();
     self.engine = std::make_unique<rt::Engine>(std::move(setup), *self.tickets);
@@ -173,7 +172,8 @@ std::string World::run() {
     if (traits_.doomed >= 0) {
         scheduler_.spawn(-1, "fate", [this] {
             const auto at = scheduler_.now() + std::chrono::microseconds(traits_.dies_after_us);
-            (void)scheduler_.wait("its time", [] { return false; }, at);
+            (void)scheduler_.wait(
+                "its time", [] { return false; }, at);
             if (is_alive_[static_cast<std::size_t>(traits_.doomed)]) {
                 disturb();
                 end_process(traits_.doomed, true);

@@ -34,8 +34,8 @@ struct Rank {
     std::map<int, int> set_ids;  // by index in the plan
     std::size_t done_phases = 0;
     std::size_t running_threads = 0;
-    std::vector<std::size_t> thread_phase;       // by thread: phases that it has passed
-    bool has_given_up = false;                   // an operation failed that ends the program
+    std::vector<std::size_t> thread_phase;  // by thread: phases that it has passed
+    bool has_given_up = false;              // an operation failed that ends the program
     std::vector<std::unique_ptr<std::byte[]>> buffers;
     rt::Operation* pending_join = nullptr;
 };
