@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
@@ -86,6 +87,9 @@ CacheLimits cache_limits(const EngineConfig& config) {
 void warn_about_settings(const Environment& environment,
                          const EngineConfig& config,
                          const Logger& log) {
+    for (const auto& sentence : idle_variables(environment)) {
+        log.warn(sentence);
+    }
     for (const auto& sentence : unknown_variables(environment)) {
         log.warn(sentence);
     }
@@ -147,6 +151,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     }
     world->start_engine({.communicator = std::move(communicator), .order = order}, place.host,
                         config, log, tickets);
+    world->host_ = place.host;
     world->start_configured_timelines(config, log);
 
     log.info("world of " + std::to_string(place.topology.size) + " on " + place.host +
@@ -241,6 +246,8 @@ Result<std::optional<coll::mpi::Communicator>> World::use_mpi(std::optional<MpiW
     return communicator;
 }
 
+World::~World() = default;
+
 Status World::write_timeline(const std::string& path, bool mark_cycles) {
     return engine_->start_timeline(
         {.path = path,
@@ -260,6 +267,8 @@ Status World::stop_timeline() {
 void World::start_configured_timelines(const EngineConfig& config, const Logger& log) {
     std::string path = config.timeline == "DYNAMIC" ? "" : config.timeline;
     if (!config.timeline_folder.empty()) {
+        std::error_code exists;  // else the file cannot be made, which is told
+        (void)std::filesystem::create_directories(config.timeline_folder, exists);
         path = config.timeline_folder + "/rank-" + std::to_string(topology_.rank) + ".json";
     } else if (topology_.rank != 0) {
         return;
@@ -271,8 +280,6 @@ void World::start_configured_timelines(const EngineConfig& config, const Logger&
         log.warn(started.error().message + ": no timeline is written");
     }
 }
-
-World::~World() = default;
 
 void World::close_in_child() const noexcept {
     if (mesh_) {

@@ -105,8 +105,8 @@ private:
     [[nodiscard]] Status write_timeline(const std::string& path, bool mark_cycles);
 
     coll::Topology topology_;
-    std::string host_;
     std::vector<int> hosts_;
+    std::string host_;
     std::unique_ptr<coll::mpi::Session> mpi_;
     bool is_by_mpi_ = false;
     bool has_dynamic_sets_ = false;

@@ -301,6 +301,16 @@ StallLimits stall_limits(const EngineConfig& config) {
     return limits;
 }
 
+std::vector<std::string> idle_variables(const Environment& environment) {
+    constexpr std::string_view kAutotune = "HOROVOD_AUTOTUNE";
+    const auto value = find(environment, kAutotune);
+    const bool is_told = find(environment, "HOROVOD_AGENT_SOCKET").has_value();
+    if (is_told || !value || value->empty() || *value == "0") {
+        return {};
+    }
+    return {std::string(kAutotune) + " has no effect in this version"};
+}
+
 std::vector<std::string> unknown_variables(const Environment& environment) {
     std::vector<std::string_view> known(kOtherVariables.begin(), kOtherVariables.end());
     for (const auto& variable : kVariables) {

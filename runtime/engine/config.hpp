@@ -66,6 +66,10 @@ struct ConfigVariable {
 /// out, as in the original.
 [[nodiscard]] StallLimits stall_limits(const EngineConfig& config);
 
+/// Sentences about variables of the original that ask for what this engine does not have. Under
+/// horovodrun there are none: it warns of them itself.
+[[nodiscard]] std::vector<std::string> idle_variables(const Environment& environment);
+
 /// Sentences about HOROVOD_* variables that nobody knows, with the nearest known name.
 [[nodiscard]] std::vector<std::string> unknown_variables(const Environment& environment);
 

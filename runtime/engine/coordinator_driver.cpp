@@ -11,10 +11,14 @@
 namespace hvd::rt {
 
 CoordinatorDriver::CoordinatorDriver(Channel& channel,
+                                     TicketTable& tickets,
                                      Coordinator coordinator,
                                      coll::ProcessSet world,
                                      std::optional<std::size_t> fusion_bytes)
-    : channel_(channel), coordinator_(std::move(coordinator)), fusion_bytes_(fusion_bytes) {
+    : channel_(channel),
+      coordinator_(std::move(coordinator)),
+      tickets_(tickets),
+      fusion_bytes_(fusion_bytes) {
     readers_.emplace(0, std::move(world));
 }
 
@@ -46,11 +50,12 @@ Result<bool> CoordinatorDriver::step() {
 }
 
 void CoordinatorDriver::show(int rank, const Announcement& announcement) const {
-    if (observer_ == nullptr || announcement.asks_for_names) {
+    auto* const observer = tickets_.observer();
+    if (observer == nullptr || announcement.asks_for_names) {
         return;
     }
     for (const auto& member : announcement.members) {
-        observer_->on_announced(announcement.process_set, member.name, rank);
+        observer->on_announced(announcement.process_set, member.name, rank);
     }
 }
 

@@ -4,7 +4,7 @@
 #include "collectives/process_set.hpp"
 #include "runtime/control/channel.hpp"
 #include "runtime/negotiation/coordinator.hpp"
-#include "runtime/timeline/observer.hpp"
+#include "runtime/tensor/ticket_table.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -23,8 +23,9 @@ namespace hvd::rt {
 /// Thread: progress lock.
 class CoordinatorDriver {
 public:
-    /// `channel` outlives this. `fusion_bytes` counts for all ranks.
+    /// What is referred to outlives this. `fusion_bytes` counts for all ranks.
     CoordinatorDriver(Channel& channel,
+                      TicketTable& tickets,
                       Coordinator coordinator,
                       coll::ProcessSet world,
                       std::optional<std::size_t> fusion_bytes);
@@ -32,9 +33,6 @@ public:
     /// Takes all announcements that have come. True if anything was appended. Errors: the
     /// channel's; internal for what no rank of this version sends.
     [[nodiscard]] Result<bool> step();
-
-    /// nullptr: nobody looks.
-    void set_observer(Observer* observer) noexcept { observer_ = observer; }
 
     /// Has read in the log that the ids are ready.
     void on_ready(std::span<const CacheId> ids) { coordinator_.on_ready(ids); }
@@ -59,7 +57,7 @@ private:
 
     Channel& channel_;
     Coordinator coordinator_;
-    Observer* observer_ = nullptr;
+    TicketTable& tickets_;
     std::optional<std::size_t> fusion_bytes_;
     /// Of every set, those that read its entries; ahead of what this rank has read in the log.
     std::map<int, coll::ProcessSet> readers_;

@@ -86,6 +86,7 @@ Engine::~Engine() {
     // A caller may have come in before the end and submitted after it.
     const auto hold = lock_.take();
     progress_.fail_rest();
+    tickets_.set_observer(nullptr);
 }
 
 void Engine::stop(Deadline deadline) {
@@ -290,7 +291,7 @@ Status Engine::start_timeline(Timeline::Options options) {
     }
     HVD_TRY(timeline_, Timeline::start(std::move(options)));
     const auto hold = lock_.take();
-    progress_.set_observer(timeline_.get());
+    tickets_.set_observer(timeline_.get());
     return ok();
 }
 
@@ -304,7 +305,7 @@ Status Engine::stop_timeline() {
     }
     {
         const auto hold = lock_.take();
-        progress_.set_observer(nullptr);
+        tickets_.set_observer(nullptr);
     }
     timeline_.reset();
     return ok();

@@ -136,7 +136,7 @@ private:
     TicketTable& tickets_;
     ProcessSetTable sets_;
     std::mutex timeline_mutex_;
-    std::unique_ptr<Timeline> timeline_;  // guarded by timeline_mutex_; progress_ may refer to it
+    std::unique_ptr<Timeline> timeline_;  // guarded by timeline_mutex_; tickets_ may refer to it
     Inbox<Operation*> inbox_;
     ProgressLock lock_;
     Progress progress_;                           // Thread: progress lock

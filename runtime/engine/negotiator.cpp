@@ -24,16 +24,15 @@ Error removed_error(int set) {
 
 Negotiator::Negotiator(Setup setup)
     : channel_(setup.channel),
+      tickets_(setup.tickets),
       sets_(setup.sets),
       fusion_bytes_(setup.fusion_bytes),
       has_room_(std::move(setup.has_room)),
       on_set_removed_(std::move(setup.on_set_removed)),
-      context_{.channel = channel_,
-               .tickets = setup.tickets,
-               .agreements = Agreements(setup.tickets)},
+      context_{.channel = channel_, .tickets = tickets_, .agreements = Agreements(tickets_)},
       world_(negotiation_of(sets_.world())) {
     if (setup.coordinator) {
-        coordinator_.emplace(channel_, *std::move(setup.coordinator), sets_.world().set,
+        coordinator_.emplace(channel_, tickets_, *std::move(setup.coordinator), sets_.world().set,
                              fusion_bytes_);
     }
 }
@@ -61,8 +60,8 @@ bool Negotiator::has_open() const noexcept {
 // ---- what this rank submits ---------------------------------------------------------------------
 
 void Negotiator::submit(std::span<Operation* const> leaders, Urgency urgency) {
-    if (context_.observer != nullptr) {
-        context_.observer->on(Moment::submitted, leaders, {});
+    if (auto* const observer = tickets_.observer()) {
+        observer->on(Moment::submitted, leaders, {});
     }
     if (may_propose(leaders, urgency) && propose(leaders)) {
         return;
@@ -71,7 +70,7 @@ void Negotiator::submit(std::span<Operation* const> leaders, Urgency urgency) {
     for (Operation* leader : leaders) {
         leader->since = now;
         if (leader->set->is_removed.load(std::memory_order_acquire)) {
-            fail_group(context_, *leader, removed_error(leader->process_set));
+            fail_group(tickets_, *leader, removed_error(leader->process_set));
         } else if (join_ != nullptr) {
             after_join_.push_back(leader);
         } else if (leader->signature.kind == Kind::join) {
@@ -326,7 +325,7 @@ Status Negotiator::on_joined(const Decision& decision) {
     std::memcpy(join.owned.get(), &last, sizeof last);
     join.out = join.owned.get();
     join.result_shape.clear();
-    complete(context_, join);
+    tickets_.complete(join);
     end_round();
     submit(std::exchange(after_join_, {}), Urgency::background);
     return ok();
@@ -423,7 +422,7 @@ void Negotiator::fail_open(const DescribeFailure& describe) {
     }
     has_held_ = false;
     for (Operation* leader : lost) {
-        fail_group(context_, *leader, describe(*leader));
+        fail_group(tickets_, *leader, describe(*leader));
     }
 }
 

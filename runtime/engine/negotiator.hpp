@@ -76,14 +76,6 @@ public:
     /// Whether other ranks may yet accept what this one has proposed.
     [[nodiscard]] bool is_proposing() const noexcept { return !proposed_.empty(); }
 
-    /// nullptr: nobody looks.
-    void set_observer(Observer* observer) noexcept {
-        context_.observer = observer;
-        if (coordinator_) {
-            coordinator_->set_observer(observer);
-        }
-    }
-
     // ---- stalls ---------------------------------------------------------------------------------
 
     /// Whether other ranks wait for what rank 0, this one, coordinates.
@@ -142,6 +134,7 @@ private:
     void on_membership(const Decision& decision);
 
     Channel& channel_;
+    TicketTable& tickets_;
     ProcessSetTable& sets_;
     std::optional<CoordinatorDriver> coordinator_;
     std::optional<std::size_t> fusion_bytes_;

@@ -106,8 +106,8 @@ bool Progress::take(Urgency urgency) {
     } else if (may_gather(urgency)) {
         return false;
     } else {
-        if (observer_ != nullptr) {
-            observer_->on_cycle();
+        if (auto* const observer = tickets_.observer()) {
+            observer->on_cycle();
         }
         negotiator_.submit(taken_, urgency);
     }

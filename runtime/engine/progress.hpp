@@ -77,13 +77,6 @@ public:
     /// Fails what came after `leave`.
     void fail_rest();
 
-    /// nullptr: nobody looks.
-    void set_observer(Observer* observer) noexcept {
-        observer_ = observer;
-        negotiator_.set_observer(observer);
-        executor_.set_observer(observer);
-    }
-
     [[nodiscard]] coll::Reactor& reactor() noexcept { return *reactor_; }
 
     // Thread: any.
@@ -117,7 +110,6 @@ private:
     Negotiator negotiator_;
     StallWatch stalls_;
 
-    Observer* observer_ = nullptr;
     std::vector<Operation*> taken_;  // leaders on their way to the negotiator
     std::vector<Operation*> ready_;  // scratch
     std::optional<Deadline::Clock::time_point> gather_until_;  // what is taken waits for company

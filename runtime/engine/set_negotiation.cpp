@@ -51,19 +51,11 @@ std::size_t member_count(const Operation& leader) noexcept {
     return count;
 }
 
-void complete(NegotiationContext& context, Operation& operation) {
-    if (context.observer != nullptr) {
-        Operation* const ended = &operation;
-        context.observer->on(Moment::ended, {&ended, 1}, {});
-    }
-    context.tickets.complete(operation);
-}
-
-void fail_group(NegotiationContext& context, Operation& leader, const Error& cause) {
+void fail_group(TicketTable& tickets, Operation& leader, const Error& cause) {
     for_each_member(leader, [&](Operation& member) {
         member.failed = true;
         member.error = cause;
-        complete(context, member);
+        tickets.complete(member);
     });
 }
 
@@ -165,7 +157,7 @@ void SetNegotiation::on_error(const Decision& decision) {
         }
         withdraw(*leader);
         --open_;
-        fail_group(context_, *leader, *decision.error);
+        fail_group(context_.tickets, *leader, *decision.error);
     }
 }
 
@@ -231,7 +223,7 @@ void SetNegotiation::on_membership(const Decision& decision) {
         withdraw(*leader);
         --open_;
         leader->signature.root = decision.set_id;
-        complete(context_, *leader);
+        context_.tickets.complete(*leader);
     }
 }
 
@@ -277,7 +269,7 @@ void SetNegotiation::fail_all(const DescribeFailure& describe) {
     }
     open_ = 0;
     for (Operation* leader : lost) {
-        fail_group(context_, *leader, leader->is_neutral ? Error{} : describe(*leader));
+        fail_group(context_.tickets, *leader, leader->is_neutral ? Error{} : describe(*leader));
     }
 }
 

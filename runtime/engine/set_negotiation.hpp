@@ -6,7 +6,6 @@
 #include "runtime/engine/agreements.hpp"
 #include "runtime/negotiation/messages.hpp"
 #include "runtime/tensor/ticket_table.hpp"
-#include "runtime/timeline/observer.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -23,7 +22,6 @@ struct NegotiationContext {
     Channel& channel;
     TicketTable& tickets;
     Agreements agreements;
-    Observer* observer = nullptr;  // nullptr: nobody looks
 
     struct Totals {
         Tally by_name;  // operations
@@ -35,11 +33,8 @@ struct NegotiationContext {
 /// Why an operation fails, given the leader of its group.
 using DescribeFailure = std::function<Error(const Operation&)>;
 
-/// Ends an operation that is not executed.
-void complete(NegotiationContext& context, Operation& operation);
-
 /// Fails all members of a group.
-void fail_group(NegotiationContext& context, Operation& leader, const Error& cause);
+void fail_group(TicketTable& tickets, Operation& leader, const Error& cause);
 
 /// Readies a group that has an agreement to run as agreed. Nothing where its outputs are there;
 /// else why they cannot be allocated.

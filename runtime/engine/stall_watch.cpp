@@ -19,7 +19,7 @@ bool StallWatch::look(TimePoint now) {
     executor_.note_time(now);
     negotiator_.note_time(now);
     if (negotiator_.take_longest_wait() >= warning / 2) {
-        next_ = std::min(*next_, now + std::min(kSettle, warning / 4));
+        next_ = now + std::min(kSettle, warning / 2);  // others say so, too
     }
     if (now < *next_) {
         return false;

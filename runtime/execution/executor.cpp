@@ -321,19 +321,15 @@ void Executor::complete_member(Operation& operation) {
     // The members of a group end together, when the last of them has been run.
     Operation& leader = *operation.leader;
     if (--leader.unfinished == 0) {
-        for_each_member(leader, [&](Operation& member) {
-            Operation* const ended = &member;
-            show(Moment::ended, {&ended, 1});
-            tickets_.complete(member);
-        });
+        for_each_member(leader, [&](Operation& member) { tickets_.complete(member); });
     }
 }
 
 void Executor::show(Moment moment,
                     std::span<Operation* const> operations,
-                    std::string_view backend) {
-    if (observer_ != nullptr) {
-        observer_->on(moment, operations, backend);
+                    std::string_view backend) const {
+    if (auto* const observer = tickets_.observer()) {
+        observer->on(moment, operations, backend);
     }
 }
 

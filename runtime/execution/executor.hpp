@@ -9,7 +9,6 @@
 #include "runtime/fusion/planner.hpp"
 #include "runtime/negotiation/stall.hpp"
 #include "runtime/tensor/ticket_table.hpp"
-#include "runtime/timeline/observer.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -71,9 +70,6 @@ public:
     /// Set when a collective failed: the world cannot go on.
     [[nodiscard]] const std::optional<Error>& broken() const noexcept { return broken_; }
 
-    /// nullptr: nobody looks.
-    void set_observer(Observer* observer) noexcept { observer_ = observer; }
-
     /// What is in flight and has no time yet has begun now, for `list_in_flight`.
     void note_time(std::chrono::steady_clock::time_point now);
 
@@ -97,11 +93,12 @@ private:
     void retire_idle();
     void fail(const Batch& batch, const Error& cause);
     void complete_member(Operation& operation);
-    void show(Moment moment, std::span<Operation* const> operations, std::string_view backend = {});
+    void show(Moment moment,
+              std::span<Operation* const> operations,
+              std::string_view backend = {}) const;
 
     Setup setup_;
     TicketTable& tickets_;
-    Observer* observer_ = nullptr;
     std::map<int, std::unique_ptr<Lane>> lanes_;  // by process set
     std::vector<Lane*> active_;                   // those that are not idle
     coll::Task task_;                             // scratch

@@ -270,6 +270,10 @@ bool TicketTable::is_done(const Operation& operation) noexcept {
 }
 
 void TicketTable::complete(Operation& operation) {
+    if (observer_ != nullptr) {
+        Operation* const ended = &operation;
+        observer_->on(Moment::ended, {&ended, 1}, {});
+    }
     if (operation.name != nullptr) {
         operation.name->is_pending.store(false, std::memory_order_release);
     }

@@ -6,6 +6,7 @@
 
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
+#include "runtime/tensor/observer.hpp"
 #include "runtime/tensor/operation.hpp"
 
 #include <array>
@@ -57,6 +58,11 @@ public:
     /// Ends one operation: success, or failure if `operation.failed`. The name may be used again
     /// from here on. Thread: progress lock.
     void complete(Operation& operation);
+
+    /// Who sees what happens to operations, and in `complete` that they end; nullptr: nobody.
+    /// Thread: progress lock.
+    void set_observer(Observer* observer) noexcept { observer_ = observer; }
+    [[nodiscard]] Observer* observer() const noexcept { return observer_; }
 
     /// Operations completed so far. Thread: any.
     [[nodiscard]] std::uint64_t completed() const noexcept {
@@ -128,6 +134,7 @@ private:
     std::size_t chunk_count_ = 0;                                         // guarded by mutex_
     std::unique_ptr<std::array<std::atomic<Chunk*>, kMaxChunks>> chunks_;
 
+    Observer* observer_ = nullptr;
     std::atomic<std::uint64_t> completed_{0};
     std::uint64_t announced_ = 0;  // completed_ at the last wake_any. Thread: progress lock
     std::atomic<std::uint32_t> batches_{0};

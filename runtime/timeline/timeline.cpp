@@ -83,6 +83,10 @@ Timeline::~Timeline() {
         writer_.request_stop();
         writer_.join();
     }
+    if (lost_ != 0 && !has_failed_) {
+        append_json({.kind = TraceEvent::Kind::lost, .number = lost_, .time = now()}, text_);
+        (void)file_.append(text_);
+    }
 }
 
 // ---- what the engine does -----------------------------------------------------------------------

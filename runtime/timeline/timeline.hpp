@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "runtime/timeline/observer.hpp"
+#include "runtime/tensor/observer.hpp"
 #include "runtime/timeline/trace_event.hpp"
 #include "runtime/timeline/trace_file.hpp"
 #include "runtime/timeline/trace_queue.hpp"

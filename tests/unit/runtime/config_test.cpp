@@ -9,6 +9,7 @@
 using hvd::Environment;
 using hvd::rt::config_variables;
 using hvd::rt::EngineConfig;
+using hvd::rt::idle_variables;
 using hvd::rt::read_config;
 using hvd::rt::unknown_variables;
 
@@ -74,6 +75,29 @@ TEST_CASE("unknown variables are named with the nearest known one; the original'
                              {"HOROVOD_WITH_PYTORCH", "1"},
                              {"PATH", "/bin"}})
               .empty());
+}
+
+TEST_CASE("the autotuner, which does not exist, is told of unless horovodrun has told") {
+    CHECK(idle_variables({{"HOROVOD_AUTOTUNE", "1"}}) ==
+          std::vector<std::string>{"HOROVOD_AUTOTUNE has no effect in this version"});
+    CHECK(idle_variables({{"HOROVOD_AUTOTUNE", "0"}}).empty());
+    CHECK(idle_variables({{"HOROVOD_AUTOTUNE", "1"}, {"HOROVOD_AGENT_SOCKET", "s"}}).empty());
+    CHECK(idle_variables({}).empty());
+}
+
+TEST_CASE("a shutdown time that is not after the warning is left out; 0 and a switch turn it off") {
+    using std::chrono::seconds;
+    const auto limits = [](const Environment& environment) {
+        return hvd::rt::stall_limits(*read_config(environment));
+    };
+    CHECK(limits({}) == hvd::rt::StallLimits{.warning = seconds(60)});
+    CHECK(limits({{"HOROVOD_STALL_CHECK_TIME_SECONDS", "5"},
+                  {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "9"}}) ==
+          hvd::rt::StallLimits{.warning = seconds(5), .shutdown = seconds(9)});
+    CHECK(limits({{"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "9"}}) ==
+          hvd::rt::StallLimits{.warning = seconds(60)});
+    CHECK(limits({{"HOROVOD_STALL_CHECK_DISABLE", "1"}}) == hvd::rt::StallLimits{});
+    CHECK(limits({{"HOROVOD_STALL_CHECK_TIME_SECONDS", "0"}}) == hvd::rt::StallLimits{});
 }
 
 TEST_CASE("what horovodrun reads or sets itself is known where its ranks find it") {

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The timeline of an engine, and what is left of it when the process is killed.
+#include "tests/integration/engine/engine_rank.hpp"
+#include "tests/support/temp_dir.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <csignal>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+using hvd::rt::Moment;
+using hvd::rt::Name;
+using hvd::rt::Operation;
+using hvd::rt::Timeline;
+using hvd::test::allreduce;
+using hvd::test::EngineRank;
+using hvd::test::thread_world;
+using nlohmann::json;
+
+namespace {
+
+json read(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return json::parse(text.str());
+}
+
+/// How often each activity has begun, by the name of the tensor.
+std::map<std::string, std::map<std::string, int>> activities(const json& trace) {
+    std::map<int, std::string> names;
+    std::map<std::string, std::map<std::string, int>> counts;
+    for (const auto& event : trace) {
+        const int row = event.at("pid");
+        const auto phase = event.at("ph").get<std::string>();
+        if (phase == "M" && event.at("args").contains("name")) {
+            names[row] = event.at("args").at("name");
+        } else if (phase == "B" || phase == "X" || phase == "i") {
+            ++counts[names[row]][event.at("name")];
+        }
+    }
+    return counts;
+}
+
+void run_all(std::vector<std::unique_ptr<EngineRank>>& world,
+             const std::vector<std::string>& names) {
+    std::vector<std::vector<float>> data(world.size(), std::vector<float>(names.size(), 1.0F));
+    std::vector<std::vector<Operation*>> open(world.size());
+    for (std::size_t rank = 0; rank < world.size(); ++rank) {
+        std::vector<hvd::rt::Request> requests;
+        for (std::size_t index = 0; index < names.size(); ++index) {
+            requests.push_back(allreduce(names[index], {&data[rank][index], 1}));
+        }
+        open[rank] = world[rank]->submit(std::move(requests));
+    }
+    for (std::size_t rank = 0; rank < world.size(); ++rank) {
+        world[rank]->finish(open[rank]);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("the timeline of rank 0 shows how all ranks agree and what the backend runs") {
+    const hvd::test::TempDir folder;
+    const auto path = (folder.path() / "t.json").string();
+    auto world = thread_world(2);
+    run_all(world, {"before"});
+    auto& engine = *world[0]->engine;
+    REQUIRE(engine.start_timeline({.path = path, .mark_cycles = true}));
+    CHECK_FALSE(engine.start_timeline({.path = path}));
+
+    run_all(world, {"a", "b"});
+    run_all(world, {"a", "b"});
+    REQUIRE(engine.stop_timeline());
+    CHECK_FALSE(engine.stop_timeline());
+    run_all(world, {"after"});
+
+    const auto counts = activities(read(path));
+    REQUIRE(counts.contains("a"));
+    const auto& a = counts.at("a");
+    CHECK(a.at("NEGOTIATE_ALLREDUCE") == 2);
+    CHECK(a.at("ALLREDUCE") == 2);
+    CHECK(a.at("QUEUE") == 2);
+    CHECK(a.at("SHM_ALLREDUCE") == 2);
+    CHECK(a.at("0") == 1);
+    CHECK(a.at("1") == 1);
+    CHECK(counts.at("").at("CYCLE_START") >= 2);
+    CHECK_FALSE(counts.contains("before"));
+    CHECK_FALSE(counts.contains("after"));
+}
+
+TEST_CASE("an engine that ends with a timeline leaves a whole file, also of what has failed") {
+    const hvd::test::TempDir folder;
+    const auto path = (folder.path() / "t.json").string();
+    float value = 1;
+    {
+        auto world = thread_world(2);
+        REQUIRE(world[0]->engine->start_timeline({.path = path}));
+        (void)world[0]->submit({allreduce("lonely", {&value, 1})});
+        // Until it has been announced.
+        for (int round = 0; round < 1000 && world[0]->engine->counters().names_bytes == 0;
+             ++round) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+    }
+    const auto trace = read(path);
+    int depth = 0;
+    for (const auto& event : trace) {
+        depth += event.at("ph") == "B" ? 1 : event.at("ph") == "E" ? -1 : 0;
+    }
+    CHECK(activities(trace).at("lonely").at("NEGOTIATE_ALLREDUCE") == 1);
+    CHECK(depth == 0);
+}
+
+TEST_CASE("a timeline is JSON when its process is killed") {
+    const hvd::test::TempDir folder;
+    for (int round = 0; round < 5; ++round) {
+        const auto path = (folder.path() / (std::to_string(round) + ".json")).string();
+        const pid_t child = ::fork();
+        if (child == 0) {
+            auto timeline = Timeline::start({.path = path});
+            Name name;
+            name.text = "t";
+            Operation operation;
+            operation.name = &name;
+            Operation* one = &operation;
+            while (timeline) {
+                for (const auto moment : {Moment::submitted, Moment::agreed, Moment::ended}) {
+                    (*timeline)->on(moment, {&one, 1}, {});
+                }
+                ::usleep(20);
+            }
+            ::_exit(1);
+        }
+        REQUIRE(child > 0);
+        std::this_thread::sleep_for(std::chrono::milliseconds(150 + 7 * round));
+        REQUIRE(::kill(child, SIGKILL) == 0);
+        REQUIRE(::waitpid(child, nullptr, 0) == child);
+        CHECK(read(path).size() > 10);
+    }
+}
