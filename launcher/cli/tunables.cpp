@@ -21,6 +21,7 @@ constexpr double kMaxInt = std::numeric_limits<int>::max();
 constexpr double kBytesPerMegabyte = 1'048'576;
 constexpr std::string_view kAutotune = "HOROVOD_AUTOTUNE";
 constexpr std::string_view kTimeline = "HOROVOD_TIMELINE";
+constexpr std::string_view kTimelineAll = "HOROVOD_TIMELINE_ALL";
 
 constexpr std::array kTunables{
     Tunable{.flag = "--fusion-threshold-mb",
@@ -119,38 +120,39 @@ constexpr std::array kTunables{
             .key = "timeline.filename",
             .kind = text,
             .value_name = "FILE",
-            .help = "write a Chrome trace of all collectives",
-            .is_idle = true},
+            .help = "rank 0 writes a Chrome trace of all collectives"},
+    Tunable{.flag = "--timeline-all",
+            .variable = kTimelineAll,
+            .key = "timeline.all",
+            .kind = text,
+            .value_name = "DIR",
+            .help = "each rank writes a Chrome trace, rank-N.json, into this folder of its host"},
     Tunable{.flag = "--timeline-mark-cycles",
             .off_flag = "--no-timeline-mark-cycles",
             .variable = "HOROVOD_TIMELINE_MARK_CYCLES",
             .key = "timeline.mark_cycles",
-            .help = "mark the engine's cycles in the trace",
-            .is_idle = true},
+            .help = "mark the engine's cycles in the trace"},
 
     Tunable{.flag = "--stall-check",
             .off_flag = "--no-stall-check",
             .variable = "HOROVOD_STALL_CHECK_DISABLE",
             .key = "stall_check.enabled",
             .off_help = "do not warn when some ranks wait for others for long",
-            .inverted = true,
-            .is_idle = true},
+            .inverted = true},
     Tunable{.flag = "--stall-check-warning-time-seconds",
             .variable = "HOROVOD_STALL_CHECK_TIME_SECONDS",
             .key = "stall_check.warning_time_seconds",
             .kind = whole,
             .high = kMaxInt,
             .value_name = "SECONDS",
-            .help = "warn after this time",
-            .is_idle = true},
+            .help = "warn after this time; 0: never; unset: 60"},
     Tunable{.flag = "--stall-check-shutdown-time-seconds",
             .variable = "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
             .key = "stall_check.shutdown_time_seconds",
             .kind = whole,
             .high = kMaxInt,
             .value_name = "SECONDS",
-            .help = "end the job after this time; 0: never",
-            .is_idle = true},
+            .help = "end the job after this time; 0: never"},
 
     Tunable{.flag = "--mpi-threads-disable",
             .off_flag = "--no-mpi-threads-disable",
@@ -247,14 +249,22 @@ Result<std::string> export_cpus(std::string_view text) {
     return std::string(text);
 }
 
-/// The setting without which `variable` is of no use, if there is one.
-std::string_view needed_by(std::string_view variable) noexcept {
-    for (const auto need : {kAutotune, kTimeline}) {
-        if (variable.starts_with(need) && variable != need) {
-            return need;
-        }
+/// The settings of which one must be on for `variable` to be of use, if there are any.
+std::vector<std::string_view> needed_by(std::string_view variable) {
+    if (variable.starts_with(kAutotune) && variable != kAutotune) {
+        return {kAutotune};
+    }
+    if (variable.starts_with(kTimeline) && variable != kTimeline && variable != kTimelineAll) {
+        return {kTimeline, kTimelineAll};
     }
     return {};
+}
+
+/// Whether a flag, the config file or, where neither says anything, the environment has it on.
+bool is_on(std::string_view variable, const TunableValues& values, const Environment& environment) {
+    const auto value = values.find(variable);
+    return value == values.end() ? environment.contains(std::string(variable))
+                                 : value->second != "0";
 }
 
 /// Whether the user has asked for something by it: "no" to what is not there is obeyed.
@@ -265,7 +275,9 @@ bool is_asked_for(const Tunable& tunable, const TunableValues& values) {
 }
 
 /// One sentence about everything that was asked for in vain, or nothing.
-std::string note_idle(const TunableValues& flags, const TunableValues& values) {
+std::string note_idle(const TunableValues& flags,
+                      const TunableValues& values,
+                      const Environment& environment) {
     std::vector<std::string> names;
     for (const auto& tunable : kTunables) {
         if (tunable.is_idle && is_asked_for(tunable, values)) {
@@ -273,6 +285,12 @@ std::string note_idle(const TunableValues& flags, const TunableValues& values) {
                                 ? std::string(tunable.flag)
                                 : "'" + std::string(tunable.key) + "' of the config file");
         }
+    }
+    // The runtime warns of it where no horovodrun does.
+    const auto autotune = environment.find(kAutotune);
+    if (!values.contains(kAutotune) && autotune != environment.end() && !autotune->second.empty() &&
+        autotune->second != "0") {
+        names.emplace_back(kAutotune);
     }
     return names.empty() ? ""
                          : join(names, ", ") + (names.size() == 1 ? " has" : " have") +
@@ -326,16 +344,17 @@ ExportedTunables export_tunables(const TunableValues& flags,
     TunableValues values = flags;
     values.insert(config.begin(), config.end());  // keeps what the flags said
 
-    ExportedTunables exported{.variables = {}, .note = note_idle(flags, values)};
+    ExportedTunables exported{.variables = {}, .note = note_idle(flags, values, environment)};
     for (const auto& tunable : kTunables) {
         const auto value = values.find(tunable.variable);
         if (value == values.end()) {
             continue;
         }
-        const auto need = needed_by(tunable.variable);
-        const auto needed = values.find(need);
-        const bool is_idle = !need.empty() && (needed == values.end() || needed->second == "0") &&
-                             !(needed == values.end() && environment.contains(need));
+        const auto needs = needed_by(tunable.variable);
+        const bool is_idle =
+            !needs.empty() && std::ranges::none_of(needs, [&](std::string_view need) {
+                return is_on(need, values, environment);
+            });
         const bool is_off = tunable.variable == kAutotune && value->second == "0";
         if (!is_idle && (!is_off || environment.contains(kAutotune))) {
             exported.variables.emplace(tunable.variable, value->second);

@@ -61,6 +61,8 @@ TEST_CASE("every tunable flag of the original sets its variable") {
          {{"HOROVOD_TIMELINE", "t.json"}, {"HOROVOD_TIMELINE_MARK_CYCLES", "1"}}},
         {{"--timeline-filename", "t.json", "--no-timeline-mark-cycles"},
          {{"HOROVOD_TIMELINE", "t.json"}, {"HOROVOD_TIMELINE_MARK_CYCLES", "0"}}},
+        {{"--timeline-all", "d", "--timeline-mark-cycles"},
+         {{"HOROVOD_TIMELINE_ALL", "d"}, {"HOROVOD_TIMELINE_MARK_CYCLES", "1"}}},
         {{"--no-stall-check"}, {{"HOROVOD_STALL_CHECK_DISABLE", "1"}}},
         {{"--stall-check"}, {{"HOROVOD_STALL_CHECK_DISABLE", "0"}}},
         {{"--stall-check-warning-time-seconds", "5"}, {{"HOROVOD_STALL_CHECK_TIME_SECONDS", "5"}}},
@@ -162,11 +164,19 @@ TEST_CASE("what has no effect in this version is named once, whoever asked for i
         request({"--autotune", "--timeline-filename", "other.json", "--no-hierarchical-allreduce",
                  "--cache-capacity", "5", "--config-file", file});
 
-    CHECK(asked.notes == Words{"'params.torus_allreduce' of the config file, --autotune, "
-                               "--timeline-filename have no effect in this version"});
-    CHECK(request({"--stall-check"}).notes == Words{"--stall-check has no effect in this version"});
+    CHECK(asked.notes == Words{"'params.torus_allreduce' of the config file, --autotune have no "
+                               "effect in this version"});
+    CHECK(request({"--stall-check", "--stall-check-warning-time-seconds", "5",
+                   "--stall-check-shutdown-time-seconds", "9", "--timeline-all", "d"})
+              .notes.empty());
     CHECK(request({"--no-stall-check", "--no-autotune", "--log-level", "info"}).notes.empty());
     CHECK(request({}).notes.empty());
+    CHECK(request({}, {{"HOROVOD_AUTOTUNE", "1"}}).notes ==
+          Words{"HOROVOD_AUTOTUNE has no effect in this version"});
+    CHECK(request({"--autotune"}, {{"HOROVOD_AUTOTUNE", "1"}}).notes ==
+          Words{"--autotune has no effect in this version"});
+    CHECK(request({"--no-autotune"}, {{"HOROVOD_AUTOTUNE", "1"}}).notes.empty());
+    CHECK(request({}, {{"HOROVOD_AUTOTUNE", "0"}}).notes.empty());
 }
 
 TEST_CASE("help says of a flag when it has no effect in this version") {
@@ -185,8 +195,7 @@ TEST_CASE("help says of a flag when it has no effect in this version") {
         return help;
     };
 
-    for (const auto* flag :
-         {"--timeline-filename", "--gloo-timeout-seconds", "--thread-affinity"}) {
+    for (const auto* flag : {"--autotune", "--gloo-timeout-seconds", "--thread-affinity"}) {
         CAPTURE(flag);
         CHECK(about(flag).ends_with("without effect in this version"));
     }
@@ -238,7 +247,7 @@ TEST_CASE("a variable that the runtime takes, or does not read, passes") {
         {"HOROVOD_FUSION_THRESHOLD", "67108864"},
         {"HOROVOD_LOG_LEVEL", "info"},
         {"HOROVOD_LOG_HIDE_TIME", "1"},
-        {"HOROVOD_STALL_CHECK_DISABLE", "yes"},
+        {"HOROVOD_TORUS_ALLREDUCE", "yes"},
         {"HOROVOD_NETWORK_INTERFACES", "eth0, ib*"},
     }));
     CAPTURE(variable, value);
