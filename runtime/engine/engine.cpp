@@ -279,6 +279,14 @@ Counters Engine::counters() const {
             .caller_progress = caller_progress_.load(std::memory_order_relaxed)};
 }
 
+std::vector<MetricsRow> Engine::metrics() {
+    if (is_inside()) {
+        return progress_.metrics();
+    }
+    const auto hold = lock_.take();
+    return progress_.metrics();
+}
+
 // ---- timeline -----------------------------------------------------------------------------------
 
 Status Engine::start_timeline(Timeline::Options options) {

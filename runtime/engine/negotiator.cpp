@@ -66,9 +66,12 @@ void Negotiator::submit(std::span<Operation* const> leaders, Urgency urgency) {
     if (may_propose(leaders, urgency) && propose(leaders)) {
         return;
     }
-    const auto now = coarse_now();
+    // Reading the clock itself would be noticed where a caller waits for a small operation.
+    const bool is_timed = urgency == Urgency::background;
+    const auto now = is_timed ? Deadline::Clock::now() : coarse_now();
     for (Operation* leader : leaders) {
         leader->since = now;
+        leader->is_timed = is_timed;
         if (leader->set->is_removed.load(std::memory_order_acquire)) {
             fail_group(tickets_, *leader, removed_error(leader->process_set));
         } else if (join_ != nullptr) {
@@ -123,6 +126,9 @@ bool Negotiator::propose(std::span<Operation* const> leaders) {
         if (!prepare_as_agreed(*leader, context_.agreements.of(*leader), world_.set()).empty()) {
             return false;
         }
+    }
+    for (Operation* leader : leaders) {
+        leader->is_timed = false;
     }
     proposed_.assign(leaders.begin(), leaders.end());
     proposed_.front()->since = {};  // see note_time

@@ -79,6 +79,12 @@ public:
 
     [[nodiscard]] coll::Reactor& reactor() noexcept { return *reactor_; }
 
+    [[nodiscard]] std::vector<MetricsRow> metrics() const {
+        std::vector<MetricsRow> rows;
+        executor_.list_metrics(rows);
+        return rows;
+    }
+
     // Thread: any.
     [[nodiscard]] const Negotiator::Totals& agreed() const noexcept { return negotiator_.totals(); }
     [[nodiscard]] const Executor::Totals& executed() const noexcept { return executor_.totals(); }

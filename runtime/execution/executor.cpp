@@ -22,6 +22,12 @@ FusionItem item_of(const Operation& operation) {
                      .divisor = operation.divisor}};
 }
 
+using Clock = std::chrono::steady_clock;
+
+OperationMetrics& metrics_of(Lane& lane, coll::Op op) {
+    return lane.metrics.at(static_cast<std::size_t>(op));
+}
+
 }  // namespace
 
 Executor::Executor(Setup setup, TicketTable& tickets)
@@ -94,6 +100,7 @@ void Executor::enqueue(std::span<Operation* const> leaders,
     Lane& lane = lane_of(*leaders.front()->set);
     activate(lane);
     show(Moment::agreed, leaders);
+    count_waits(lane, leaders);
     // The common case, and the one where a few hundred nanoseconds count.
     if (leaders.size() == 1 && leaders.front()->next == nullptr) {
         leaders.front()->unfinished = 1;
@@ -117,6 +124,19 @@ void Executor::enqueue(std::span<Operation* const> leaders,
             batch.push_back(members[index]);
         }
         lane.queue.push_back(std::move(batch));
+    }
+}
+
+/// Adds how long the groups have waited for the other ranks, where that was measured.
+void Executor::count_waits(Lane& lane, std::span<Operation* const> leaders) {
+    std::optional<std::chrono::steady_clock::time_point> now;
+    for (const Operation* leader : leaders) {
+        if (leader->is_timed && !leader->is_neutral) {
+            now = now ? now : std::chrono::steady_clock::now();
+            auto& metrics = metrics_of(lane, leader->signature.op);
+            ++metrics.waits;
+            metrics.wait += *now - leader->since;
+        }
     }
 }
 
@@ -187,9 +207,16 @@ void Executor::finish_first(Lane& lane) {
     auto running = std::move(lane.running.front());
     lane.running.pop_front();
     running.work.reset();
+    const bool is_timed = running.started != Clock::time_point{};
+    const auto ended = is_timed ? Clock::now() : Clock::time_point{};
     if (!running.workspace.empty()) {
         show(Moment::unpacking, running.operations);
         unpack(running.workspace, running.operations);
+    }
+    if (is_timed) {
+        auto& metrics = metrics_of(lane, running.operations.front()->signature.op);
+        metrics.wire += ended - running.started;
+        metrics.copy += running.workspace.empty() ? Clock::duration(0) : Clock::now() - ended;
     }
     if (!running.is_enqueued) {
         for (Operation* operation : running.operations) {
@@ -238,7 +265,18 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
     const auto bytes = coll::input_bytes(task_);
     totals_.collectives += 1;
     totals_.bytes += bytes;
+    auto& metrics = metrics_of(lane, task_.op);
+    const bool is_timed =
+        batch.size() > 1 || bytes >= kAlwaysTimedBytes || metrics.collectives % kTimedOneIn == 0;
+    metrics.operations += batch.size();
+    metrics.bytes += bytes;
+    metrics.largest = std::max<std::uint64_t>(metrics.largest, bytes);
+    ++metrics.collectives;
     RunningBatch running;
+    if (is_timed) {
+        ++metrics.timed;
+        running.started = Clock::now();
+    }
     if (task_.segments.size() > 1 && !communicator->gathers(task_)) {
         running.workspace = communicator->workspace(bytes);
         if (running.workspace.size() < bytes) {
@@ -246,10 +284,26 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
         }
         show(Moment::packing, batch);
         pack(task_, lane.set->set.place, running.workspace);
+        if (is_timed) {
+            const auto packed = Clock::now();
+            metrics.copy += packed - std::exchange(running.started, packed);
+        }
     }
     show(Moment::started, batch, lane.backend);
     HVD_TRY(running.work, communicator->start(task_));
     return running;
+}
+
+void Executor::list_metrics(std::vector<MetricsRow>& rows) const {
+    for (const auto& [id, lane] : lanes_) {
+        for (std::size_t op = 0; op < lane->metrics.size(); ++op) {
+            if (lane->metrics[op].collectives != 0) {
+                rows.push_back({.process_set = id,
+                                .op = static_cast<coll::Op>(op),
+                                .metrics = lane->metrics[op]});
+            }
+        }
+    }
 }
 
 // ---- stalls -------------------------------------------------------------------------------------

@@ -79,6 +79,9 @@ public:
     /// The largest fused message that suits the backend.
     [[nodiscard]] std::size_t usual_fusion_bytes() const;
 
+    /// Of each operation that has been run in a set that exists. Thread: progress lock.
+    void list_metrics(std::vector<MetricsRow>& rows) const;
+
     [[nodiscard]] const Totals& totals() const noexcept { return totals_; }
 
 private:
@@ -88,6 +91,7 @@ private:
     [[nodiscard]] bool poll(Lane& lane);
     void finish_first(Lane& lane);
     void start_next(Lane& lane);
+    static void count_waits(Lane& lane, std::span<Operation* const> leaders);
     [[nodiscard]] Result<RunningBatch> start(Lane& lane, const Batch& batch);
     [[nodiscard]] Result<coll::Communicator*> communicator_for(Lane& lane, const coll::Task& task);
     void retire_idle();

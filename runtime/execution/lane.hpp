@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collectives/backend.hpp"
+#include "runtime/execution/metrics.hpp"
 #include "runtime/tensor/operation.hpp"
 
 #include <chrono>
@@ -23,6 +24,7 @@ struct RunningBatch {
     std::span<std::byte> workspace;  // where it is packed, if it is
     std::unique_ptr<coll::Work> work;
     std::chrono::steady_clock::time_point since{};  // when the engine first slept meanwhile
+    std::chrono::steady_clock::time_point started{};  // where it is timed
     bool is_enqueued = false;  // on a device's stream; its operations have completed
 };
 
@@ -36,6 +38,7 @@ struct Lane {
     std::deque<RunningBatch> running;
     int max_in_flight = 1;    // of the backend that the last task went to
     std::string_view backend;  // its name
+    SetMetrics metrics{};
     bool is_closing = false;  // its set has been removed
 
     [[nodiscard]] bool is_idle() const noexcept { return queue.empty() && running.empty(); }

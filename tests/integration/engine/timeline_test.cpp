@@ -99,6 +99,33 @@ TEST_CASE("the timeline of rank 0 shows how all ranks agree and what the backend
     CHECK_FALSE(counts.contains("after"));
 }
 
+TEST_CASE("metrics count by operation and set, and tell how long a rank waits for the others") {
+    auto world = thread_world(2);
+    CHECK(world[0]->engine->metrics().empty());
+    run_all(world, {"a", "b"});
+    std::vector<float> data(2, 1.0F);
+    const auto early = world[0]->submit({allreduce("late", {data.data(), 1})});
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    world[1]->run({allreduce("late", {data.data() + 1, 1})});
+    world[0]->finish(early);
+
+    const auto first = world[0]->engine->metrics();
+    const auto second = world[1]->engine->metrics();
+
+    REQUIRE(first.size() == 1);
+    REQUIRE(second.size() == 1);
+    const auto& metrics = first.front().metrics;
+    CHECK(first.front().process_set == 0);
+    CHECK(first.front().op == hvd::coll::Op::allreduce);
+    CHECK(metrics.operations == 3);
+    CHECK(metrics.bytes == 3 * sizeof(float));
+    CHECK(metrics.collectives >= 2);
+    CHECK(metrics.waits == 3);
+    CHECK(metrics.timed >= 1);
+    CHECK(metrics.wire.count() > 0);
+    CHECK(metrics.wait - second.front().metrics.wait > std::chrono::milliseconds(80));
+}
+
 TEST_CASE("an engine that ends with a timeline leaves a whole file, also of what has failed") {
     const hvd::test::TempDir folder;
     const auto path = (folder.path() / "t.json").string();
