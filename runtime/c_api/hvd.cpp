@@ -14,6 +14,7 @@
 #include "runtime/c_api/structs.hpp"
 #include "runtime/engine/engine.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -61,6 +62,22 @@ Result<Context::InitOptions> read_options(const hvd_init_options* options) {
         init.process_sets.push_back(set.ranks);
     }
     return init;
+}
+
+hvd_metrics metrics_of(const hvd::rt::MetricsRow& row) {
+    hvd_metrics filled{};
+    filled.process_set = row.process_set;
+    filled.op = static_cast<int32_t>(row.op);  // the enumerators are the same
+    filled.operations = row.metrics.operations;
+    filled.bytes = row.metrics.bytes;
+    filled.collectives = row.metrics.collectives;
+    filled.largest = row.metrics.largest;
+    filled.waits = row.metrics.waits;
+    filled.wait_ns = static_cast<uint64_t>(row.metrics.wait.count());
+    filled.timed = row.metrics.timed;
+    filled.copy_ns = static_cast<uint64_t>(row.metrics.copy.count());
+    filled.wire_ns = static_cast<uint64_t>(row.metrics.wire.count());
+    return filled;
 }
 
 }  // namespace
@@ -293,6 +310,29 @@ hvd_status hvd_counters_of(hvd_context* context, hvd_counters* counters) {
         filled.engine_wakeups = known.engine_wakeups;
         filled.caller_progress = known.caller_progress;
         return status_of(hvd::rt::abi::write(filled, counters));
+    });
+}
+
+hvd_status hvd_metrics_of(hvd_context* context,
+                          hvd_metrics* rows,
+                          size_t capacity,
+                          size_t* count) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (count == nullptr || (rows == nullptr && capacity != 0)) {
+            return invalid("hvd_metrics_of: no place for the rows or their number");
+        }
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto world, mine->use());
+        const auto known = world->engine().metrics();
+        const auto size = capacity == 0 ? sizeof(hvd_metrics) : rows->struct_size;
+        for (size_t index = 0; index < std::min(capacity, known.size()); ++index) {
+            auto* const row =
+                reinterpret_cast<hvd_metrics*>(reinterpret_cast<std::byte*>(rows) + index * size);
+            row->struct_size = size;
+            HVD_TRY_STATUS(hvd::rt::abi::write(metrics_of(known[index]), row));
+        }
+        *count = known.size();
+        return HVD_OK;
     });
 }
 

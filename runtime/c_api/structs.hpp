@@ -59,6 +59,13 @@ struct Layout<hvd_request> {
 };
 
 template <>
+struct Layout<hvd_metrics> {
+    static constexpr std::string_view kName = "hvd_metrics";
+    static constexpr std::size_t kFirst = 88;
+    static constexpr std::array<std::size_t, 0> kLater{};
+};
+
+template <>
 struct Layout<hvd_counters> {
     static constexpr std::string_view kName = "hvd_counters";
     static constexpr std::size_t kFirst = 80;

@@ -208,6 +208,26 @@ typedef struct hvd_counters {
     uint64_t caller_progress;  /* how often a waiting caller drove the engine itself */
 } hvd_counters;
 
+/* What this rank has done of one operation in one process set since hvd_init, or since the set was
+ * made. Times are nanoseconds. They are measured of every message that is fused or has 64 KiB, and
+ * of one in 32 of the others; waits, of operations that no caller blocked for when it submitted
+ * them. The rank that the others wait for is the one whose wait_ns per wait is the smallest, and the
+ * difference is by how much it comes last. */
+typedef struct hvd_metrics {
+    size_t struct_size;
+    int32_t process_set;
+    int32_t op;           /* hvd_op */
+    uint64_t operations;  /* that have been started */
+    uint64_t bytes;       /* that this rank put into them */
+    uint64_t collectives; /* messages that they were, after fusion */
+    uint64_t largest;     /* bytes of the largest message */
+    uint64_t waits;       /* requests, a group being one, whose wait was measured */
+    uint64_t wait_ns;     /* of these: from when this rank had them to when all had */
+    uint64_t timed;       /* messages of which the next two were measured */
+    uint64_t copy_ns;     /* into the memory of fused messages, and out of it */
+    uint64_t wire_ns;     /* in the backend, from start to end */
+} hvd_metrics;
+
 /* "0.29.0". Never NULL. */
 HVD_API const char* hvd_version(void);
 
@@ -363,6 +383,13 @@ HVD_API hvd_status hvd_timeline_start(hvd_context* context, const char* path, in
 HVD_API hvd_status hvd_timeline_stop(hvd_context* context);
 
 HVD_API hvd_status hvd_counters_of(hvd_context* context, hvd_counters* counters);
+
+/* Fills up to `capacity` rows, by process set and operation, in that order; `count` is how many there
+ * are. The struct_size of the first row is that of all; `rows` may be NULL if `capacity` is 0. */
+HVD_API hvd_status hvd_metrics_of(hvd_context* context,
+                                  hvd_metrics* rows,
+                                  size_t capacity,
+                                  size_t* count);
 
 /* Tells the launcher why this rank is about to fail, before teardown can block, so that the culprit
  * is told apart from its victims; or, by HVD_REPORT_VERSIONS from one rank of each host, what it
