@@ -3,6 +3,7 @@
 
 #include "collectives/base/text.hpp"
 #include "collectives/transport/tcp/pending_connection.hpp"
+#include "collectives/transport/tcp/rank_record.hpp"
 #include "launcher/agent/link_protocol.hpp"
 
 #include <algorithm>
