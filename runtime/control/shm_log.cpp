@@ -95,16 +95,19 @@ void ShmLog::urge_laggards(std::uint64_t position) {
 }
 
 std::optional<LogWord> ShmLog::read() {
-    const auto word = log_.entries[position_ % kLogEntries].load(std::memory_order_acquire);
+    auto& own = page(rank_);
+    const auto& entry = log_.entries[position_ % kLogEntries];
+    // Taken back before the last look: a writer that has found the note there, and notifies nobody,
+    // has written before.
+    if (own.is_urged.load(std::memory_order_relaxed) != 0) {
+        (void)own.is_urged.exchange(0, std::memory_order_acq_rel);
+    }
+    const auto word = entry.load(std::memory_order_acquire);
     if ((word & ~std::uint64_t{0xffffffff}) != lap_of(position_)) {
         announce_room();
         return std::nullopt;
     }
-    auto& own = page(rank_);
     own.read.store(++position_, std::memory_order_release);
-    if (own.is_urged.load(std::memory_order_relaxed) != 0) {
-        own.is_urged.store(0, std::memory_order_relaxed);
-    }
     made_room_ = true;
     return LogWord::from(static_cast<std::uint32_t>(word));
 }
