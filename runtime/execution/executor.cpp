@@ -372,11 +372,23 @@ void Executor::fail(const Batch& batch, const Error& cause) {
 }
 
 void Executor::complete_member(Operation& operation) {
-    // The members of a group end together, when the last of them has been run.
+    // The members of a group end together, when the last of them has been run, and alike.
     Operation& leader = *operation.leader;
-    if (--leader.unfinished == 0) {
-        for_each_member(leader, [&](Operation& member) { tickets_.complete(member); });
+    if (--leader.unfinished != 0) {
+        return;
     }
+    const Operation* failed = nullptr;
+    for_each_member(std::as_const(leader),
+                    [&](const Operation& member) { failed = member.failed ? &member : failed; });
+    const std::optional<Error> cause =
+        failed == nullptr ? std::nullopt : std::optional(failed->error);
+    for_each_member(leader, [&](Operation& member) {
+        if (cause) {
+            member.failed = true;
+            member.error = *cause;
+        }
+        tickets_.complete(member);
+    });
 }
 
 void Executor::show(Moment moment,

@@ -118,6 +118,11 @@ Result<std::vector<LogEntry>> Coordinator::announce(int rank,
 }
 
 void Coordinator::on_ready(std::span<const CacheId> ids) {
+    if (!awaiting_.empty()) {
+        for (const auto id : ids) {
+            awaiting_.erase(id);
+        }
+    }
     if (transient_.empty()) {
         return;
     }
@@ -271,8 +276,15 @@ void Coordinator::decide_membership(Decision& decision) {
 void Coordinator::give_id(int set_id, Decision& decision, std::vector<LogEntry>& entries) {
     auto& state = sets_.at(set_id);
     const auto name = group_name(decision.members);
-    if (!pool_.is_off() && pool_.is_full() && !state.by_age.empty()) {
-        retire(set_id, std::string(state.by_age.begin()->second), entries);
+    if (!pool_.is_off() && pool_.is_full()) {
+        // An id whose ranks still allocate stays: groups that evict each other before they are
+        // ready would be announced again for ever.
+        const auto oldest = std::ranges::find_if(state.by_age, [&](const auto& each) {
+            return !awaiting_.contains(state.cached.at(each.second).id);
+        });
+        if (oldest != state.by_age.end()) {
+            retire(set_id, std::string(oldest->second), entries);
+        }
     }
     const bool may_cache = !pool_.is_off() && !pool_.is_full();
     if (!may_cache && !decision.awaits_memory) {
@@ -281,6 +293,9 @@ void Coordinator::give_id(int set_id, Decision& decision, std::vector<LogEntry>&
     decision.id = pool_.take();
     if (decision.id == kNoId) {
         return;
+    }
+    if (decision.awaits_memory) {
+        awaiting_.insert(decision.id);
     }
     const auto since = pool_.entries();
     decision.is_transient = !may_cache;
@@ -339,6 +354,7 @@ void Coordinator::retire_all(SetState& state) {
 
 void Coordinator::give_back(CacheId id) {
     transient_.erase(id);
+    awaiting_.erase(id);
     pool_.retire(id);
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -85,6 +86,7 @@ private:
     int next_set_ = 1;              // ids are never used twice
     std::vector<int> joined_;       // in the order in which they have
     std::unordered_map<CacheId, Transient> transient_;
+    std::unordered_set<CacheId> awaiting_;  // memory of some rank, and have not been ready
 };
 
 }  // namespace hvd::rt
