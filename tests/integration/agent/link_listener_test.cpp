@@ -5,6 +5,7 @@
 #include "launcher/agent/link_listener.hpp"
 
 #include "collectives/transport/tcp/address.hpp"
+#include "collectives/transport/tcp/rank_record.hpp"
 #include "launcher/agent/link_protocol.hpp"
 #include "tests/support/test_main.hpp"
 

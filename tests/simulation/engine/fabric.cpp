@@ -51,6 +51,9 @@ public:
     [[nodiscard]] Result<Progress> poll() override {
         Scheduler::current().touch();
         if (*failure_) {
+            if (!has_result_ && !std::exchange(has_withdrawn_, true)) {
+                ++collective_.missing;  // its memory is given back: the others wait in vain
+            }
             return **failure_;
         }
         if (collective_.missing != 0 || collective_.ends[place_] > Clock::now()) {
@@ -75,6 +78,7 @@ private:
     std::size_t place_;
     const Fabric& fabric_;
     bool has_result_ = false;
+    bool has_withdrawn_ = false;
     Failure failure_;
 };
 

@@ -149,7 +149,7 @@ TEST_CASE("jobs and kinds of proof are told apart") {
     CHECK(told.error() == Error{Errc::unavailable, "it says: this is job job, not other?"});
     REQUIRE_FALSE(kind);
     CHECK(kind.error().code == Errc::invalid_argument);
-    CHECK(contains(kind.error().message, "proves itself by nothing, the other by a key"));
+    CHECK(contains(kind.error().message, "authenticates itself by nothing, the other by a key"));
 }
 
 TEST_CASE("strangers get a word and cost little") {

@@ -81,7 +81,7 @@ TEST_CASE("torchrun's ranks meet where rank 0 is") {
     CHECK(next->ports != first->ports);
     CHECK(contains(
         plan_server({}, task(Launcher::torchrun), {}, 0).error().message,
-        "MASTER_ADDR is not set: a world of 4 ranks on several hosts cannot meet under torchrun"));
+        "MASTER_ADDR is not set: a world of 4 ranks on several hosts cannot connect under torchrun"));
 }
 
 TEST_CASE("Slurm's ranks meet on the first node of the step, wherever rank 0 is") {
