@@ -14,8 +14,9 @@ namespace hvd::coll {
 
 /// Level-triggered readiness of descriptors.
 ///
-/// Sleeping and handling are apart, because the engine's thread sleeps without the progress lock while a
-/// blocking caller may drive the engine with it: `wait` only waits, `dispatch` runs the handlers.
+/// Sleeping and handling are apart, because the engine's thread sleeps without the progress lock
+/// while a blocking caller may drive the engine with it: `wait` only waits, `dispatch` runs the
+/// handlers.
 class Reactor {
 public:
     using Handler = std::function<void(std::uint32_t epoll_events)>;
@@ -23,7 +24,8 @@ public:
     /// Throws Exception when the process is out of descriptors.
     Reactor();
 
-    /// Thread: progress lock. `fd` must stay open until `forget(fd)`. Throws Exception on a bad descriptor.
+    /// Thread: progress lock. `fd` must stay open until `forget(fd)`. Throws Exception on a bad
+    /// descriptor.
     void watch(int fd, std::uint32_t epoll_events, Handler handler);
     void forget(int fd);
 
@@ -34,8 +36,8 @@ public:
     /// Readable while a watched descriptor is ready: so one reactor can watch another.
     [[nodiscard]] int descriptor() const noexcept { return epoll_.get(); }
 
-    /// Runs the handlers of what is ready now. Never blocks. Thread: progress lock. A handler may watch and
-    /// forget descriptors.
+    /// Runs the handlers of what is ready now. Never blocks. Thread: progress lock. A handler may
+    /// watch and forget descriptors.
     void dispatch();
 
 private:

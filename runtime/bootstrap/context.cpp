@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bootstrap/context.hpp"
 
-#include "runtime/engine/membership.hpp"
-
 #include "collectives/base/env.hpp"
 #include "collectives/launch_contract/launch_env.hpp"
+#include "runtime/engine/membership.hpp"
 
 #include <utility>
 
@@ -55,8 +54,9 @@ Status Context::add_sets(World& world, const InitOptions& options) {
     for (const auto& ranks : options.process_sets) {
         HVD_TRY(const auto added, add_process_set(world.engine(), tickets_, ranks, deadline));
         if (!added.is_new) {
-            return Error{Errc::invalid_argument, "hvd_init: two process sets with the same ranks, or "
-                                                 "with those of the world"};
+            return Error{Errc::invalid_argument,
+                         "hvd_init: two process sets with the same ranks, or "
+                         "with those of the world"};
         }
         if (added.outcome == Outcome::in_progress) {
             return Error{Errc::timed_out,

@@ -313,10 +313,7 @@ hvd_status hvd_counters_of(hvd_context* context, hvd_counters* counters) {
     });
 }
 
-hvd_status hvd_metrics_of(hvd_context* context,
-                          hvd_metrics* rows,
-                          size_t capacity,
-                          size_t* count) {
+hvd_status hvd_metrics_of(hvd_context* context, hvd_metrics* rows, size_t capacity, size_t* count) {
     return guarded([&]() -> Result<hvd_status> {
         if (count == nullptr || (rows == nullptr && capacity != 0)) {
             return invalid("hvd_metrics_of: no place for the rows or their number");

@@ -23,7 +23,7 @@ struct RunningBatch {
     Batch operations;
     std::span<std::byte> workspace;  // where it is packed, if it is
     std::unique_ptr<coll::Work> work;
-    std::chrono::steady_clock::time_point since{};  // when the engine first slept meanwhile
+    std::chrono::steady_clock::time_point since{};    // when the engine first slept meanwhile
     std::chrono::steady_clock::time_point started{};  // where it is timed
     bool is_enqueued = false;  // on a device's stream; its operations have completed
 };
@@ -36,7 +36,7 @@ struct Lane {
     std::vector<std::unique_ptr<coll::Communicator>> communicators;
     std::deque<Batch> queue;
     std::deque<RunningBatch> running;
-    int max_in_flight = 1;    // of the backend that the last task went to
+    int max_in_flight = 1;     // of the backend that the last task went to
     std::string_view backend;  // its name
     SetMetrics metrics{};
     bool is_closing = false;  // its set has been removed

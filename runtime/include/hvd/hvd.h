@@ -211,8 +211,8 @@ typedef struct hvd_counters {
 /* What this rank has done of one operation in one process set since hvd_init, or since the set was
  * made. Times are nanoseconds. They are measured of every message that is fused or has 64 KiB, and
  * of one in 32 of the others; waits, of operations that no caller blocked for when it submitted
- * them. The rank that the others wait for is the one whose wait_ns per wait is the smallest, and the
- * difference is by how much it comes last. */
+ * them. The rank that the others wait for is the one whose wait_ns per wait is the smallest, and
+ * the difference is by how much it comes last. */
 typedef struct hvd_metrics {
     size_t struct_size;
     int32_t process_set;
@@ -384,8 +384,9 @@ HVD_API hvd_status hvd_timeline_stop(hvd_context* context);
 
 HVD_API hvd_status hvd_counters_of(hvd_context* context, hvd_counters* counters);
 
-/* Fills up to `capacity` rows, by process set and operation, in that order; `count` is how many there
- * are. The struct_size of the first row is that of all; `rows` may be NULL if `capacity` is 0. */
+/* Fills up to `capacity` rows, by process set and operation, in that order; `count` is how many
+ * there are. The struct_size of the first row is that of all; `rows` may be NULL if `capacity` is
+ * 0. */
 HVD_API hvd_status hvd_metrics_of(hvd_context* context,
                                   hvd_metrics* rows,
                                   size_t capacity,

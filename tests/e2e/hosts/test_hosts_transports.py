@@ -51,9 +51,7 @@ def words(job) -> list[str]:
     return [line.split(":", 1)[1] for line in sorted(job.lines)]
 
 
-@pytest.mark.parametrize(
-    ("operations", "word"), [("gloo", "shares"), ("tcp", "connects")]
-)
+@pytest.mark.parametrize(("operations", "word"), [("gloo", "shares"), ("tcp", "connects")])
 def test_ranks_of_a_host_share_memory_beside_the_connections(cluster, operations, word):
     hosts = cluster(2)
     hosts.head.path("/root/ranks.py").write_text(SHARES)
@@ -71,9 +69,7 @@ def test_a_host_whose_ranks_cannot_share_memory_uses_connections(cluster):
     hosts = cluster(2)
     hosts.head.path("/root/ranks.py").write_text(SHARES)
     # In a pid namespace of its own rank 3 cannot see local rank 0's process.
-    wrap = (
-        f'[ $HOROVOD_RANK = 3 ] && set -- unshare -pf "$@"; exec "$@" {sys.executable}'
-    )
+    wrap = f'[ $HOROVOD_RANK = 3 ] && set -- unshare -pf "$@"; exec "$@" {sys.executable}'
     program = ("sh", "-c", f"{wrap} /root/ranks.py", "sh")
 
     job = hosts.run("-np", 4, "-H", "h1:2,h2:2", *program, env=environment())
@@ -98,9 +94,7 @@ def test_a_cut_between_two_hosts_that_the_launcher_reaches(cluster, seconds):
         *("-np", 2, "-H", "h2:1,h3:1", "--lease", 4, sys.executable, "/root/ranks.py"),
         env=environment(),
     ) as running:
-        running.wait_until(
-            lambda: running.text["out"].count(b"ready") == 2, "ready ranks"
-        )
+        running.wait_until(lambda: running.text["out"].count(b"ready") == 2, "ready ranks")
         h2.run("nft", "-f", "-", stdin=None, input=rules).check_returncode()
         if seconds:
             h2.run("sh", "-c", f"sleep {1 + seconds}; nft delete table inet cut")

@@ -109,7 +109,8 @@ TEST_CASE("a rank that does not belong to the world is told why") {
           "that serves the store 3");
     CHECK(refusal(registry.on(2, member(3))) == "there is no rank 3 of 3");
     CHECK(refusal(registry.on(2, member(-1))) == "there is no rank -1 of 3");
-    CHECK(refusal(registry.on(2, Get{.request = 1, .key = "a"})) == "the first request must introduce a rank");
+    CHECK(refusal(registry.on(2, Get{.request = 1, .key = "a"})) ==
+          "the first request must introduce a rank");
 }
 
 TEST_CASE("the missing ranks can be asked for") {

@@ -112,7 +112,8 @@ TEST_CASE("errors in a config file begin with file and line, and name the key") 
          "'fusion_threshold_mb'?"},
         {"parms:\n  cycle_time_ms: 1\n", "c.yaml:1: unknown key 'parms'; did you mean 'params'?"},
         {"timeline:\n  zzzzzzzzzzzz: 1\n",
-         "c.yaml:2: unknown key 'zzzzzzzzzzzz' in 'timeline'; known are filename, all, mark_cycles"},
+         "c.yaml:2: unknown key 'zzzzzzzzzzzz' in 'timeline'; known are filename, all, "
+         "mark_cycles"},
         {"params:\n  cycle_time_ms: -1\n",
          "c.yaml:2: 'params.cycle_time_ms' '-1' must be a number from 0 to 60000"},
         {"params:\n  cache_capacity: 1.5\n",

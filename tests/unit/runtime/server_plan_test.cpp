@@ -79,9 +79,9 @@ TEST_CASE("torchrun's ranks meet where rank 0 is") {
     CHECK(third->job == "job#0");
     CHECK(next->job == "job#1");
     CHECK(next->ports != first->ports);
-    CHECK(contains(
-        plan_server({}, task(Launcher::torchrun), {}, 0).error().message,
-        "MASTER_ADDR is not set: a world of 4 ranks on several hosts cannot connect under torchrun"));
+    CHECK(contains(plan_server({}, task(Launcher::torchrun), {}, 0).error().message,
+                   "MASTER_ADDR is not set: a world of 4 ranks on several hosts cannot connect "
+                   "under torchrun"));
 }
 
 TEST_CASE("Slurm's ranks meet on the first node of the step, wherever rank 0 is") {
