@@ -232,14 +232,13 @@ void SetNegotiation::end_decisions(std::vector<Operation*>& ready) {
         open_ -= leader->is_neutral ? 0 : 1;
         ready.push_back(leader);
     }
-    auto allocated = std::exchange(allocated_, {});
-    // A later decision of the same chain may have evicted the id of an earlier one.
-    const auto evicted = std::ranges::stable_partition(
-        allocated, [&](const Operation* leader) { return context_.agreements.has(*leader); });
-    const std::vector<Operation*> again(evicted.begin(), evicted.end());
-    allocated.erase(evicted.begin(), evicted.end());
-    if (!allocated.empty()) {
-        set_ready(allocated);
+    std::vector<Operation*> agreed;
+    std::vector<Operation*> again;  // a later entry of the same chain has ended their id
+    for (Operation* leader : std::exchange(allocated_, {})) {
+        (context_.agreements.has(*leader) ? agreed : again).push_back(leader);
+    }
+    if (!agreed.empty()) {
+        set_ready(agreed);
     }
     // After the ready bits, so that their ids are not evicted in turn before they count.
     for (Operation* leader : again) {
