@@ -4,6 +4,7 @@
 // first byte picks the end; the others arrive cut into pieces.
 #include "collectives/transport/tcp/address.hpp"
 #include "collectives/transport/tcp/handshake.hpp"
+#include "collectives/transport/tcp/rank_record.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -11,10 +12,10 @@
 #include <cstdlib>
 #include <span>
 
+using hvd::coll::WorldKey;
 using hvd::coll::net::Handshake;
 using hvd::coll::net::Nonce;
 using hvd::coll::net::Purpose;
-using hvd::coll::net::WorldKey;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size == 0) {

@@ -36,7 +36,8 @@ void check_set(World& world, ProcessSet set, const Ranks& members) {
     std::vector<float> data{static_cast<float>(world.rank() + 1)};
     if (std::ranges::find(members, world.rank()) != members.end()) {
         world.allreduce(name, std::span(data), {.op = ReduceOp::sum}, set);
-        const auto sum = std::accumulate(members.begin(), members.end(), 0) + members.size();
+        const auto sum =
+            std::accumulate(members.begin(), members.end(), 0) + static_cast<int>(members.size());
         require(data.front() == static_cast<float>(sum), name);
         return;
     }

@@ -97,7 +97,7 @@ TEST_CASE("a rank may leave while the others wait in a set without it") {
             self->engine->stop(Deadline::in(kShutdownLimit));
             return 0;
         }
-        ::usleep(rank * 100'000);
+        ::usleep(static_cast<useconds_t>(rank) * 100'000);
         const auto start = Clock::now();
         try {
             self->run({request});

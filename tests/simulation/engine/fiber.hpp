@@ -46,8 +46,8 @@ private:
     Exceptions exceptions_;
     ucontext_t own_{};
     ucontext_t main_{};
-    jmp_buf own_jump_{};
-    jmp_buf main_jump_{};
+    [[maybe_unused]] jmp_buf own_jump_{};  // not under AddressSanitizer
+    [[maybe_unused]] jmp_buf main_jump_{};
     void* fake_stack_ = nullptr;  // AddressSanitizer's
     const void* main_bottom_ = nullptr;
     std::size_t main_size_ = 0;

@@ -16,8 +16,8 @@ constexpr std::uint64_t bit_of(int rank) noexcept {
 
 }  // namespace
 
-void SharedHost::Free::operator()(std::byte* memory) const noexcept {
-    ::operator delete(memory, kPage);
+void SharedHost::Free::operator()(std::byte* pages) const noexcept {
+    ::operator delete(pages, kPage);
 }
 
 SharedHost::SharedHost(int ranks, std::size_t segment_bytes)

@@ -21,7 +21,7 @@ struct SharedHost {
     SharedHost(int ranks, std::size_t bytes);
 
     struct Free {
-        void operator()(std::byte* memory) const noexcept;
+        void operator()(std::byte* pages) const noexcept;
     };
     int size;
     std::size_t bytes;
