@@ -267,6 +267,7 @@ def a_timeline_starts_and_stops() -> None:
         hvd.start_timeline(str(file), mark_cycles=True)
         hvd.allreduce(torch.ones(3), name="seen")
         hvd.stop_timeline()
+        hvd.barrier()  # rank 0 sees what the others announce until it has stopped, too
         hvd.allreduce(torch.ones(3), name="unseen")
         written = file.read_text() if file.is_file() else None
         if hvd.rank() == 0:
