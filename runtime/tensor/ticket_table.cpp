@@ -285,6 +285,7 @@ void TicketTable::complete(Operation& operation) {
     Error error;
     auto state = operation.state.load(std::memory_order_acquire);
     const bool failed = operation.failed;
+    const bool counts = !operation.is_neutral;
     do {
         if ((state & kCallback) != 0 && !callback) {
             callback = operation.callback;
@@ -293,7 +294,7 @@ void TicketTable::complete(Operation& operation) {
     } while (!operation.state.compare_exchange_weak(state, state | kDone, std::memory_order_acq_rel,
                                                     std::memory_order_acquire));
     // One writer at a time, the holder of the progress lock: no read-modify-write is needed.
-    if (!operation.is_neutral) {
+    if (counts) {
         completed_.store(completed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
     if ((state & kWaited) != 0) {
