@@ -46,6 +46,7 @@ public:
     Progress(Setup setup, TicketTable& tickets, ProcessSetTable& sets, Inbox<Operation*>& inbox);
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
+    ~Progress() = default;
 
     /// Takes what callers have submitted, agrees with the other ranks, executes. True if something
     /// moved. A failure ends the world, not the process.
