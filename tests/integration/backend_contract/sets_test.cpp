@@ -275,6 +275,14 @@ void an_aborted_set_harms_no_other(ContractRank& self) {
            static_cast<std::size_t>(shared.st_blocks) * 512 / static_cast<std::size_t>(self.size);
 }
 
+// Sanitizers keep freed memory, and ThreadSanitizer several bytes of shadow for each that is used:
+// what the process holds then says nothing about a set.
+#if defined(HVD_SANITIZE_ADDRESS) || defined(HVD_SANITIZE_THREAD)
+constexpr bool kMeasuresMemory = false;
+#else
+constexpr bool kMeasuresMemory = true;
+#endif
+
 void a_thousand_sets_leave_nothing(ContractRank& self) {
     if (self.size < 2 || !serves(self, all_ranks(self))) {
         return;
@@ -296,14 +304,14 @@ void a_thousand_sets_leave_nothing(ContractRank& self) {
     const auto idle = run_all(1);
 
     expect(open_descriptors() == descriptors, "sets leave descriptors");
-    expect(idle < before + kSets * (std::size_t{64} << 10),
-           "an idle set takes " + std::to_string((idle - before) / kSets) + " bytes a member");
     run_task(self, {.op = Op::barrier});
-#if !defined(HVD_SANITIZE_ADDRESS) && !defined(HVD_SANITIZE_THREAD)  // which keep freed memory
-    const auto after = resident_bytes(self);
-    expect(after < before + (std::size_t{4} << 20),
-           "a thousand sets leave " + std::to_string(after - before) + " bytes");
-#endif
+    if (kMeasuresMemory) {
+        expect(idle < before + kSets * (std::size_t{64} << 10),
+               "an idle set takes " + std::to_string((idle - before) / kSets) + " bytes a member");
+        const auto after = resident_bytes(self);
+        expect(after < before + (std::size_t{4} << 20),
+               "a thousand sets leave " + std::to_string(after - before) + " bytes");
+    }
 }
 
 void a_member_that_sleeps_is_woken(ContractRank& self) {
