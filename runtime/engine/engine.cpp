@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/engine/engine.hpp"
 
+#include "runtime/engine/admission.hpp"
 #include "runtime/engine/spinner.hpp"
 
 #include <algorithm>
@@ -27,20 +28,6 @@ std::vector<Operation*> leaders_of(std::span<Operation* const> operations) {
 bool all_done(std::span<Operation* const> operations) noexcept {
     return std::ranges::all_of(
         operations, [](const Operation* operation) { return TicketTable::is_done(*operation); });
-}
-
-/// Errors: invalid_argument where a reducescatter's output is not this rank's share.
-Status check_output(const Operation& operation, const coll::ProcessSet& set) {
-    if (operation.out_rows < 0) {
-        return ok();
-    }
-    const auto share = share_of_rows(operation.signature.shape.front(), set.place, set.size());
-    if (operation.out_rows == share) {
-        return ok();
-    }
-    return Error{Errc::invalid_argument, "the output has " + std::to_string(operation.out_rows) +
-                                             " rows, but the share of this rank is " +
-                                             std::to_string(share)};
 }
 
 /// Undoes what admitting operations did.
@@ -106,12 +93,7 @@ void Engine::stop(Deadline deadline) {
 Status Engine::admit(Operation& operation) const {
     HVD_TRY(auto* const set, sets_.acquire(operation.process_set));
     operation.set = set;
-    if (!set->set.is_member()) {
-        return Error{Errc::invalid_argument, "this rank is not a member of process set " +
-                                                 std::to_string(operation.process_set)};
-    }
-    HVD_TRY_STATUS(complete_signature(operation.signature, set->set));
-    return check_output(operation, set->set);
+    return admit_to_set(operation, set->set, sets_.world().set);
 }
 
 /// All or none.

@@ -222,8 +222,8 @@ TEST_CASE("what an outsider submits is refused at the call, and harms nobody") {
         require(submitted.has_value() == (rank == 0), "who may submit");
         if (rank == 1) {
             require(
-                submitted.error().message ==
-                    "tensor 'x': this rank is not a member of process set " + std::to_string(set),
+                submitted.error().message == "tensor 'x': rank 1 is not a member of process set " +
+                                                 std::to_string(set) + ", whose member is rank 0",
                 submitted.error().message);
             std::vector<Request> unknown{allreduce_of(99, "x", data)};
             require(self.engine->submit(unknown).error().message ==
