@@ -176,16 +176,9 @@ Result<std::vector<int>> read_ranks(const hvd_process_set& raw) {
     return ranks;
 }
 
-Result<SetMembers> read_process_set(const hvd_process_set* members, std::size_t size) {
+Result<std::vector<int>> read_process_set(const hvd_process_set* members, std::size_t size) {
     HVD_TRY(const auto raw, abi::read(members, size));
-    if (raw.mpi_comm != nullptr) {
-        if (raw.ranks != nullptr) {
-            return invalid("hvd_process_set: either ranks or an MPI_Comm");
-        }
-        return SetMembers{.ranks = {}, .mpi_communicator = raw.mpi_comm};
-    }
-    HVD_TRY(auto ranks, read_ranks(raw));
-    return SetMembers{.ranks = std::move(ranks)};
+    return read_ranks(raw);
 }
 
 }  // namespace
@@ -219,15 +212,16 @@ Result<std::vector<Request>> read_requests(const hvd_request* requests,
     return read;
 }
 
-Result<SetMembers> read_process_set(const hvd_process_set* members) {
+Result<std::vector<int>> read_process_set(const hvd_process_set* members) {
     if (members == nullptr) {
         return invalid("no process set");
     }
     return read_process_set(members, members->struct_size);
 }
 
-Result<std::vector<SetMembers>> read_process_sets(const hvd_process_set* sets, std::size_t count) {
-    std::vector<SetMembers> read;
+Result<std::vector<std::vector<int>>> read_process_sets(const hvd_process_set* sets,
+                                                        std::size_t count) {
+    std::vector<std::vector<int>> read;
     if (count == 0) {
         return read;
     }

@@ -12,16 +12,10 @@
 
 namespace hvd::rt {
 
-/// The members of a process set as a caller names them: ranks, or the address of an MPI_Comm.
-struct SetMembers {
-    std::vector<int> ranks;  // of the world, ascending, none twice
-    const void* mpi_communicator = nullptr;
-};
-
-/// Errors: invalid_argument for what is a set in no world.
-[[nodiscard]] Result<SetMembers> read_process_set(const hvd_process_set* members);
-[[nodiscard]] Result<std::vector<SetMembers>> read_process_sets(const hvd_process_set* sets,
-                                                                std::size_t count);
+/// The ranks of a process set, ascending. Errors: invalid_argument for what is a set in no world.
+[[nodiscard]] Result<std::vector<int>> read_process_set(const hvd_process_set* members);
+[[nodiscard]] Result<std::vector<std::vector<int>>> read_process_sets(const hvd_process_set* sets,
+                                                                      std::size_t count);
 
 /// Reads `count` requests of a rank in a world of `world_size`.
 /// Errors: invalid_argument or unsupported, naming the tensor.

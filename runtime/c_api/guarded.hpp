@@ -55,15 +55,6 @@ inline Error invalid(std::string message) {
     return {Errc::invalid_argument, std::move(message)};
 }
 
-/// Errors: unsupported for a set that is the ranks of an MPI_Comm.
-inline Status refuse_communicator(const SetMembers& set) {
-    if (set.mpi_communicator != nullptr) {
-        return Error{Errc::unsupported,
-                     "a process set of an MPI_Comm is not supported yet: name its ranks"};
-    }
-    return ok();
-}
-
 inline Result<Context*> checked(hvd_context* context) {
     auto* const mine = &Context::process();
     if (reinterpret_cast<Context*>(context) != mine) {

@@ -47,8 +47,7 @@ Result<Context::InitOptions> read_options(const hvd_init_options* options) {
     hvd_init_options none{};
     none.struct_size = sizeof none;
     HVD_TRY(const auto wanted, hvd::rt::abi::read(options == nullptr ? &none : options));
-    HVD_TRY(const auto sets,
-            hvd::rt::read_process_sets(wanted.process_sets, wanted.process_set_count));
+    HVD_TRY(auto sets, hvd::rt::read_process_sets(wanted.process_sets, wanted.process_set_count));
     if (wanted.reserved != 0) {
         return Error{hvd::Errc::unsupported, "hvd_init_options.reserved is not 0"};
     }
@@ -57,10 +56,7 @@ Result<Context::InitOptions> read_options(const hvd_init_options* options) {
     if (wanted.timeout_ms > 0) {
         init.timeout = limit_of(wanted.timeout_ms);
     }
-    for (const auto& set : sets) {
-        HVD_TRY_STATUS(refuse_communicator(set));
-        init.process_sets.push_back(set.ranks);
-    }
+    init.process_sets = std::move(sets);
     return init;
 }
 

@@ -55,10 +55,9 @@ hvd_status hvd_process_set_add(hvd_context* context,
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
         HVD_TRY_STATUS(check_dynamic(*world.operator->()));
-        HVD_TRY(const auto set, hvd::rt::read_process_set(members));
-        HVD_TRY_STATUS(refuse_communicator(set));
+        HVD_TRY(const auto ranks, hvd::rt::read_process_set(members));
         HVD_TRY(auto* const tickets, mine->tickets());
-        HVD_TRY(const auto added, hvd::rt::add_process_set(world->engine(), *tickets, set.ranks,
+        HVD_TRY(const auto added, hvd::rt::add_process_set(world->engine(), *tickets, ranks,
                                                            deadline_in(timeout_ms)));
         *id = added.id;
         if (!added.is_new) {

@@ -26,7 +26,7 @@ struct Layout;
 template <>
 struct Layout<hvd_process_set> {
     static constexpr std::string_view kName = "hvd_process_set";
-    static constexpr std::size_t kFirst = 32;
+    static constexpr std::size_t kFirst = 24;
     static constexpr std::array<std::size_t, 0> kLater{};
 };
 

@@ -125,7 +125,6 @@ typedef struct hvd_process_set {
     size_t struct_size;
     const int32_t* ranks; /* `count` different ranks of the world, in any order */
     size_t count;
-    const void* mpi_comm; /* or: address of an MPI_Comm whose members are the set; NULL: `ranks` */
 } hvd_process_set;
 
 typedef struct hvd_init_options {

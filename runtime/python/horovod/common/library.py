@@ -21,7 +21,6 @@ class ProcessSet(ctypes.Structure):
         ("struct_size", c_size_t),
         ("ranks", POINTER(c_int32)),
         ("count", c_size_t),
-        ("mpi_comm", c_void_p),
     )
 
 
