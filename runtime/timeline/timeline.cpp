@@ -41,7 +41,7 @@ std::string about(const Signature& signature) {
         return {};
     }
     return R"({"dtype": ")" + std::string(to_string(signature.type)) + R"(", "shape": ")" +
-           describe(signature.shape) + "\"}";
+           shortened(describe(signature.shape)) + "\"}";
 }
 
 std::string boot_id() {

@@ -8,6 +8,9 @@
 namespace hvd::rt {
 namespace {
 
+// JSON takes up to six bytes for one of a text; TraceFile::kMostElement holds an event with two.
+constexpr std::size_t kMostText = 300;
+
 /// Bytes of the UTF-8 character that `text` begins with; 0 where it is none.
 std::size_t character_bytes(std::string_view text) noexcept {
     const auto byte = [&](std::size_t at) {
@@ -83,17 +86,30 @@ std::string quote_json(std::string_view text) {
     return out + '"';
 }
 
+std::string shortened(std::string_view text) {
+    if (text.size() <= kMostText) {
+        return std::string(text);
+    }
+    std::size_t end = kMostText;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80) {
+        --end;
+    }
+    return std::string(text.substr(0, end)) + "...";
+}
+
 void append_json(const TraceEvent& event, std::string& out) {
     using enum TraceEvent::Kind;
     switch (event.kind) {
         case tensor:
-            out += metadata(event.row, "process_name", R"("name": )" + quote_json(event.text)) +
+            out += metadata(event.row, "process_name",
+                            R"("name": )" + quote_json(shortened(event.text))) +
                    ",\n" +
                    metadata(event.row, "process_sort_index",
                             R"("sort_index": )" + std::to_string(event.row));
             break;
         case begin:
-            out += event_at(event, R"("ph": "B", "name": )" + quote_json(event.text)) + "}";
+            out +=
+                event_at(event, R"("ph": "B", "name": )" + quote_json(shortened(event.text))) + "}";
             break;
         case end:
             out += event_at(event, R"("ph": "E")") +
@@ -114,13 +130,13 @@ void append_json(const TraceEvent& event, std::string& out) {
 }
 
 void append_json(const TraceOrigin& origin, std::string& out) {
-    out +=
-        metadata(0, "process_name",
-                 R"("start_time_since_epoch_in_micros": )" + std::to_string(origin.wall.count()) +
-                     R"(, "start_monotonic_micros": )" + std::to_string(origin.monotonic.count()) +
-                     R"(, "rank": )" + std::to_string(origin.rank) + R"(, "size": )" +
-                     std::to_string(origin.size) + R"(, "host": )" + quote_json(origin.host) +
-                     R"(, "boot": )" + quote_json(origin.boot));
+    out += metadata(
+        0, "process_name",
+        R"("start_time_since_epoch_in_micros": )" + std::to_string(origin.wall.count()) +
+            R"(, "start_monotonic_micros": )" + std::to_string(origin.monotonic.count()) +
+            R"(, "rank": )" + std::to_string(origin.rank) + R"(, "size": )" +
+            std::to_string(origin.size) + R"(, "host": )" + quote_json(shortened(origin.host)) +
+            R"(, "boot": )" + quote_json(origin.boot));
 }
 
 }  // namespace hvd::rt

@@ -40,7 +40,10 @@ struct TraceOrigin {
 /// The text as a JSON string, in quotes. Bytes that are no UTF-8 become U+FFFD.
 [[nodiscard]] std::string quote_json(std::string_view text);
 
-/// Appends the event as JSON objects with commas between them, each on a line.
+/// The first bytes of a text that is too long for an event, whole characters, and "...".
+[[nodiscard]] std::string shortened(std::string_view text);
+
+/// Appends the event as JSON objects with commas between them, each on a line. Names are shortened.
 void append_json(const TraceEvent& event, std::string& out);
 void append_json(const TraceOrigin& origin, std::string& out);
 

@@ -3,7 +3,10 @@
 
 #include "collectives/base/result.hpp"
 #include "collectives/base/unique_fd.hpp"
+#include "runtime/timeline/file_window.hpp"
 
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -11,25 +14,41 @@
 
 namespace hvd::rt {
 
-/// A JSON array in a file, which is complete after each `append`, so that it can be read at any
-/// moment, also after the process was killed: one write replaces the closing bracket by what comes
-/// and the next bracket.
+/// A JSON array in a file, complete whenever its writer is killed. `trace_file.cpp` says how.
 class TraceFile {
 public:
-    /// Creates the file, or empties it. Errors: unavailable, with the path.
+    /// Bytes of the longest element.
+    static constexpr std::size_t kMostElement = 4091;
+
+    /// Creates the file, or empties it. Errors: unavailable, with the path, also where the file is
+    /// none that can be mapped.
     [[nodiscard]] static Result<TraceFile> create(const std::string& path);
 
-    /// Appends elements that have commas between them. Errors: unavailable; the file ends with what
-    /// came before.
+    /// Appends elements, each on a line, with ",\n" between them. Errors: unavailable;
+    /// invalid_argument for a line that is too long. The file has the elements before the error.
     [[nodiscard]] Status append(std::string_view elements);
 
+    TraceFile(TraceFile&& other) noexcept;
+    TraceFile& operator=(TraceFile&& other) noexcept;
+    TraceFile(const TraceFile&) = delete;
+    TraceFile& operator=(const TraceFile&) = delete;
+    ~TraceFile();
+
 private:
-    explicit TraceFile(UniqueFd fd) noexcept : fd_(std::move(fd)) {}
-    [[nodiscard]] Status write_at_end(std::string_view text);
+    struct Block;
+
+    explicit TraceFile(UniqueFd fd);
+    [[nodiscard]] std::size_t room() const noexcept;
+    [[nodiscard]] Status add(std::string_view line);
+    [[nodiscard]] Status flush();
+    [[nodiscard]] Status next_block();
+    void end_here(std::size_t size) noexcept;
+    [[nodiscard]] Status write(std::size_t size, off_t at);
 
     UniqueFd fd_;
-    off_t end_ = 0;  // of the last element
-    bool is_empty_ = true;
+    FileWindow window_;
+    std::unique_ptr<Block> block_;  // of text that is not written yet
+    off_t end_ = 0;                 // of the last element in the file
 };
 
 }  // namespace hvd::rt

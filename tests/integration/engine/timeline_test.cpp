@@ -90,21 +90,6 @@ std::vector<Operation*> announce(EngineRank& rank, std::vector<hvd::rt::Request>
     return operations;
 }
 
-/// As read, for a file whose writer was killed. The kernel may end it between two pages of one
-/// write: trace viewers then take the array up to its last whole line, and so does this.
-json read_cut(const std::string& path) {
-    std::ifstream file(path);
-    std::string text{std::istreambuf_iterator<char>(file), {}};
-    if (json::accept(text)) {
-        return json::parse(text);
-    }
-    text.resize(text.rfind('\n'));
-    while (!text.empty() && (text.back() == ',' || text.back() == '\n')) {
-        text.pop_back();
-    }
-    return json::parse(text + "]");
-}
-
 }  // namespace
 
 TEST_CASE("the timeline of rank 0 shows how all ranks agree and what the backend runs") {
@@ -187,7 +172,7 @@ TEST_CASE("an engine that ends with a timeline leaves a whole file, also of what
 
 TEST_CASE("a timeline is JSON when its process is killed") {
     const hvd::test::TempDir folder;
-    for (int round = 0; round < 5; ++round) {
+    for (int round = 0; round < 20; ++round) {
         const auto path = (folder.path() / (std::to_string(round) + ".json")).string();
         const pid_t child = ::fork();
         if (child == 0) {
@@ -209,6 +194,6 @@ TEST_CASE("a timeline is JSON when its process is killed") {
         std::this_thread::sleep_for(std::chrono::milliseconds(150 + 7 * round));
         REQUIRE(::kill(child, SIGKILL) == 0);
         REQUIRE(::waitpid(child, nullptr, 0) == child);
-        CHECK(read_cut(path).size() > 10);
+        CHECK(read(path).size() > 10);
     }
 }

@@ -5,11 +5,18 @@
 
 #include <catch2/catch.hpp>
 
+#include <chrono>
+#include <csignal>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -88,6 +95,115 @@ TEST_CASE("a trace file is JSON after each append") {
     const auto missing = TraceFile::create("/no/such/folder/t.json");
     REQUIRE_FALSE(missing);
     CHECK(missing.error().message.find("/no/such/folder/t.json") != std::string::npos);
+}
+
+TEST_CASE("a trace file is JSON wherever its lines end") {
+    const TempDir folder;
+    const auto path = (folder.path() / "t.json").string();
+    auto file = TraceFile::create(path);
+    REQUIRE(file);
+    std::size_t count = 0;
+    for (const std::size_t length : {1U, 4070U, 4080U, 4083U, 4084U, 2000U, 2039U, 3U}) {
+        for (std::size_t more = 0; more < 12; ++more) {
+            const std::string line = "{\"a\": \"" + std::string(length, 'x') + "\"}";
+            if (line.size() > TraceFile::kMostElement) {
+                CHECK_FALSE(file->append(line));
+            } else {
+                REQUIRE(file->append(line + ",\n{}"));
+                count += 2;
+            }
+            const auto trace = json::parse(read(path));
+            REQUIRE(trace.size() == count);
+        }
+    }
+}
+
+TEST_CASE("a trace file is JSON whenever its writer is killed") {
+    const TempDir folder;
+    std::string lines;
+    for (int index = 0; index < 1000; ++index) {
+        lines += (index == 0 ? "" : ",\n") + std::string("{\"ts\": ") + std::to_string(index) + "}";
+    }
+    int cut = 0;
+    for (int round = 0; round < 200; ++round) {
+        const auto path = (folder.path() / (std::to_string(round) + ".json")).string();
+        auto file = TraceFile::create(path);  // by the parent: it exists, however early the end
+        REQUIRE(file);
+        const pid_t child = ::fork();
+        if (child == 0) {
+            while (file->append(lines)) {
+            }
+            ::_exit(1);
+        }
+        REQUIRE(child > 0);
+        std::this_thread::sleep_for(std::chrono::microseconds(1500 + 17 * round));
+        REQUIRE(::kill(child, SIGKILL) == 0);
+        REQUIRE(::waitpid(child, nullptr, 0) == child);
+        cut += json::accept(read(path)) ? 0 : 1;
+    }
+    CHECK(cut == 0);
+}
+
+TEST_CASE("a trace file is JSON, and goes on, where the disk was full for a while") {
+    const TempDir folder;
+    const auto path = (folder.path() / "t.json").string();
+    // In the write of an element, in the step to the next block, and at the very first element.
+    for (const rlim_t most : {rlim_t{6000}, rlim_t{8191}, rlim_t{8192}, rlim_t{4}}) {
+        auto file = TraceFile::create(path);
+        REQUIRE(file);
+        const pid_t child = ::fork();
+        if (child == 0) {
+            (void)std::signal(SIGXFSZ, SIG_IGN);
+            rlimit limit{};
+            (void)::getrlimit(RLIMIT_FSIZE, &limit);
+            limit.rlim_cur = most;
+            (void)::setrlimit(RLIMIT_FSIZE, &limit);
+            const std::string line = "{\"a\": \"" + std::string(700, 'x') + "\"}";
+            int count = 0;
+            while (count < 100 && file->append(line)) {
+                ++count;
+            }
+            const bool is_json = json::accept(read(path));
+            limit.rlim_cur = limit.rlim_max;
+            (void)::setrlimit(RLIMIT_FSIZE, &limit);
+            const bool goes_on =
+                file->append("{}") && json::accept(read(path)) && file->append(line);
+            const auto trace = json::parse(read(path), nullptr, false);
+            const auto expected = static_cast<std::size_t>(count) + 2;
+            const bool is_whole = goes_on && !trace.is_discarded() && trace.size() == expected;
+            ::_exit(count == 100 ? 1 : !is_json ? 2 : !is_whole ? 3 : 0);
+        }
+        REQUIRE(child > 0);
+        int status = 0;
+        REQUIRE(::waitpid(child, &status, 0) == child);
+        CAPTURE(most);
+        REQUIRE(WIFEXITED(status));
+        CHECK(WEXITSTATUS(status) == 0);
+    }
+}
+
+TEST_CASE("an event fits into the file, however long its names are") {
+    const TempDir folder;
+    const auto path = (folder.path() / "t.json").string();
+    Tensor wide(std::string(5000, '\x01'));
+    wide.operation.signature.shape = hvd::rt::Shape(255, std::int64_t{1} << 62);
+    Tensor umlauts("a" + std::string(500, '\xc3'));
+    {
+        auto timeline =
+            Timeline::start({.path = path, .origin = {.host = std::string(5000, '\x02')}});
+        REQUIRE(timeline);
+        pass(**timeline, {&wide.operation, &umlauts.operation}, kFused);
+    }
+    const auto trace = json::parse(read(path));
+    CHECK(phases(trace, 1).size() == 12);
+    CHECK(phases(trace, 2).size() == 12);
+    CHECK(trace.at(1).at("args").at("name") == std::string(300, '\x01') + "...");
+    CHECK(hvd::rt::shortened("a" + std::string(150, 'b') + "\xc3\xbc").size() == 153);
+    std::string many = "a";
+    while (many.size() < 400) {
+        many += "\xc3\xbc";
+    }
+    CHECK(hvd::rt::shortened(many) == many.substr(0, 299) + "...");
 }
 
 TEST_CASE("a tensor is a row with the phases of the original") {
