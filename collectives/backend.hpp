@@ -102,6 +102,10 @@ public:
     /// The largest fused message that serves this backend well, in bytes.
     [[nodiscard]] virtual std::size_t fusion_bytes() const noexcept = 0;
 
+    /// Whether it makes of a small task exactly what LocalResult makes of it, so that the engine
+    /// may do that itself where the inputs have travelled another way. The same on all members.
+    [[nodiscard]] virtual bool is_like_local_result() const noexcept { return false; }
+
     /// How many Works of one communicator may be under way at a time.
     [[nodiscard]] virtual int max_in_flight() const noexcept { return 1; }
 

@@ -48,7 +48,8 @@ TABLE: dict[str, set[str]] = {
     "runtime/control": SHM | TCP | {"runtime/negotiation"},
     "runtime/timeline": SEAMS | {"runtime/tensor"},
     "runtime/execution": SEAMS
-    | {"runtime/tensor", "runtime/negotiation", "runtime/fusion", "runtime/timeline"},
+    | {"collectives/reduce", "runtime/tensor", "runtime/negotiation"}
+    | {"runtime/fusion", "runtime/timeline"},
     "runtime/engine": SEAMS
     | {"collectives/transport/tcp", "runtime/tensor", "runtime/negotiation"}
     | {"runtime/control", "runtime/fusion", "runtime/execution", "runtime/timeline"},

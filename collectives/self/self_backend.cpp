@@ -60,6 +60,8 @@ class SelfBackend final : public HostBackend {
 public:
     SelfBackend() : HostBackend({.name = "self", .score = 1, .fusion_bytes = kFusionBytes}) {}
 
+    [[nodiscard]] bool is_like_local_result() const noexcept override { return true; }
+
     [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet&) override {
         return std::make_unique<SelfCommunicator>(*this);
     }

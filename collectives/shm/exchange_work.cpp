@@ -3,13 +3,11 @@
 // Everybody writes its input where all can read it and raises one flag; whoever has seen all flags
 // does the whole operation on its own. Two slots in turn are enough: a rank that raises a flag for
 // operation q + 1 has finished reading q, and nobody starts q + 2 before it has seen all of q + 1.
-#include "collectives/reduce/reducer.hpp"
+#include "collectives/reduce/local_result.hpp"
 #include "collectives/shm/transfer.hpp"
 #include "collectives/shm/works.hpp"
 
 #include <cstring>
-#include <optional>
-#include <vector>
 
 namespace hvd::coll::shm {
 namespace {
@@ -23,10 +21,11 @@ void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
 class ExchangeWork final : public Work {
 public:
     ExchangeWork(Arena& arena, const Task& task, std::size_t bytes)
-        : arena_(arena), task_(task), bytes_(bytes), is_tiny_(bytes <= kTinyBytes) {
-        if (task.op == Op::allreduce || task.op == Op::reducescatter) {
-            reducer_.emplace(task, arena.size());
-        }
+        : arena_(arena),
+          task_(task),
+          bytes_(bytes),
+          is_tiny_(bytes <= kTinyBytes),
+          result_(task, arena.size()) {
         auto& own = arena.own();
         if (is_tiny_) {
             tiny_ = ++arena.sequences.tiny;
@@ -84,76 +83,21 @@ private:
     }
 
     void finish() const {
-        switch (task_.op) {
-            case Op::allreduce: reduce(); break;
-            case Op::allgather: gather(); break;
-            case Op::broadcast: receive(); break;
-            case Op::reducescatter: reduce_own(); break;
-            case Op::barrier:
-            case Op::alltoall: break;
-        }
-    }
-
-    void reduce() const {
         auto& inputs = arena_.addresses;
-        std::size_t offset = 0;
-        for (const auto& segment : task_.segments) {
-            for (int rank = 0; rank < arena_.size(); ++rank) {
-                inputs[static_cast<std::size_t>(rank)] = slot(rank) + offset;
-            }
-            reducer_->run(inputs, {&segment.out, 1}, segment.count);
-            offset += segment.count * size_of(task_.type);
+        for (int rank = 0; rank < arena_.size(); ++rank) {
+            inputs[static_cast<std::size_t>(rank)] = slot(rank);
         }
-    }
-
-    void reduce_own() const {
-        const auto own = static_cast<std::size_t>(arena_.place());
-        auto& inputs = arena_.addresses;
-        std::size_t offset = 0;
-        for (const auto& segment : task_.segments) {
-            std::size_t before = 0;
-            for (std::size_t place = 0; place < own; ++place) {
-                before += segment.counts[place];
-            }
-            for (std::size_t place = 0; place < inputs.size(); ++place) {
-                inputs[place] =
-                    slot(static_cast<int>(place)) + offset + before * size_of(task_.type);
-            }
-            reducer_->run(inputs, {&segment.out, 1}, segment.counts[own]);
-            offset += segment.count * size_of(task_.type);
-        }
-    }
-
-    void gather() const {
-        std::vector<std::size_t> offsets(static_cast<std::size_t>(arena_.size()));
-        for (const auto& segment : task_.segments) {
-            auto* out = segment.out;
-            for (std::size_t rank = 0; rank < offsets.size(); ++rank) {
-                const std::size_t bytes = segment.counts[rank] * size_of(task_.type);
-                copy(out, slot(static_cast<int>(rank)) + offsets[rank], bytes);
-                offsets[rank] += bytes;
-                out += bytes;
-            }
-        }
-    }
-
-    void receive() const {
-        const auto* from = slot(task_.root);
-        for (const auto& segment : task_.segments) {
-            const std::size_t bytes = segment.count * size_of(task_.type);
-            copy(segment.out, task_.root == arena_.place() ? segment.in : from, bytes);
-            from += bytes;
-        }
+        result_.write(task_, arena_.place(), inputs);
     }
 
     Arena& arena_;
     Task task_;
     std::size_t bytes_;
     bool is_tiny_;
+    LocalResult result_;
     std::uint32_t tiny_ = 0;
     std::uint64_t small_ = 0;
     int arrived_ = 0;  // ranks below are known to have come
-    std::optional<Reducer> reducer_;
 };
 
 }  // namespace

@@ -33,6 +33,8 @@ public:
         }
     }
 
+    [[nodiscard]] bool is_like_local_result() const noexcept override { return true; }
+
     [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet& set) override {
         if (set.id == 0) {
             return std::make_unique<ShmCommunicator>(*this, shared_, world_);

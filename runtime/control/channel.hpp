@@ -79,9 +79,18 @@ public:
     /// Offers `ids` of the world, ascending, as the next thing to do for everybody. Only while
     /// nothing of the world that this rank announced or set ready is open and no proposal of its
     /// own waits. Returns false when this is already known to be in vain; then nothing is
-    /// published.
-    [[nodiscard]] virtual bool propose(std::span<const std::uint32_t> ids) = 0;
+    /// published. `payload`, of at most `payload_limit()` bytes, travels along; whether there is
+    /// one depends on the ids alone.
+    [[nodiscard]] virtual bool propose(std::span<const std::uint32_t> ids,
+                                       std::span<const std::byte> payload) = 0;
     [[nodiscard]] virtual Proposal proposal() = 0;
+
+    /// The most bytes that can travel in a proposal; 0 where none can.
+    [[nodiscard]] virtual std::size_t payload_limit() const noexcept { return 0; }
+
+    /// Once a proposal is accepted, until the next one: where the payload of each rank is, in the
+    /// order of the ranks.
+    [[nodiscard]] virtual std::span<const std::byte* const> payloads() const noexcept { return {}; }
 
     /// While a proposal of this rank waits: the ranks that have published nothing in its round,
     /// ascending.

@@ -14,7 +14,9 @@ bool LocalChannel::set_ready(std::span<const std::uint32_t> ids, const coll::Pro
     return true;
 }
 
-bool LocalChannel::propose(std::span<const std::uint32_t> /*ids*/) {
+bool LocalChannel::propose(std::span<const std::uint32_t> /*ids*/,
+                           std::span<const std::byte> payload) {
+    payload_.assign(payload);
     return true;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/control/channel.hpp"
+#include "runtime/control/payload.hpp"
 
 #include <deque>
 
@@ -15,8 +16,15 @@ public:
     void announce(std::vector<std::byte> message) override;
     [[nodiscard]] bool set_ready(std::span<const std::uint32_t> ids,
                                  const coll::ProcessSet& set) override;
-    [[nodiscard]] bool propose(std::span<const std::uint32_t> ids) override;
+    [[nodiscard]] bool propose(std::span<const std::uint32_t> ids,
+                               std::span<const std::byte> payload) override;
     [[nodiscard]] Proposal proposal() override;
+    [[nodiscard]] std::size_t payload_limit() const noexcept override {
+        return Payload::kMostBytes;
+    }
+    [[nodiscard]] std::span<const std::byte* const> payloads() const noexcept override {
+        return {&payload_address_, 1};
+    }
     void refuse_round() override {}
     void next_round() override {}
     [[nodiscard]] Result<std::optional<ChannelEvent>> poll() override;
@@ -40,6 +48,8 @@ public:
 private:
     std::deque<std::vector<std::byte>> announced_;
     std::deque<ChannelEvent> events_;
+    Payload payload_;
+    const std::byte* payload_address_ = payload_.data();
 };
 
 }  // namespace hvd::rt

@@ -58,8 +58,8 @@ void ShmChannel::remove_set(int id) {
 
 // ---- rounds -------------------------------------------------------------------------------------
 
-bool ShmChannel::propose(std::span<const std::uint32_t> ids) {
-    return rounds_.propose(ids);
+bool ShmChannel::propose(std::span<const std::uint32_t> ids, std::span<const std::byte> payload) {
+    return rounds_.propose(ids, payload);
 }
 
 Proposal ShmChannel::proposal() {

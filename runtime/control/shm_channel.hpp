@@ -42,8 +42,15 @@ public:
     void announce(std::vector<std::byte> message) override;
     [[nodiscard]] bool set_ready(std::span<const std::uint32_t> ids,
                                  const coll::ProcessSet& set) override;
-    [[nodiscard]] bool propose(std::span<const std::uint32_t> ids) override;
+    [[nodiscard]] bool propose(std::span<const std::uint32_t> ids,
+                               std::span<const std::byte> payload) override;
     [[nodiscard]] Proposal proposal() override;
+    [[nodiscard]] std::size_t payload_limit() const noexcept override {
+        return Payload::kMostBytes;
+    }
+    [[nodiscard]] std::span<const std::byte* const> payloads() const noexcept override {
+        return rounds_.payloads();
+    }
     [[nodiscard]] std::vector<int> missing_in_round() const override { return rounds_.missing(); }
     void refuse_round() override;
     void next_round() override;

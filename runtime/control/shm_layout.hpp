@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/control/byte_ring.hpp"
+#include "runtime/control/payload.hpp"
 #include "runtime/control/shared_atomic.hpp"
 
 #include <array>
@@ -17,12 +18,16 @@ namespace hvd::rt {
 inline constexpr std::size_t kLogEntries = 4096;
 inline constexpr std::size_t kSharedIds = std::size_t{1} << 16;
 
-/// What a rank publishes in one round: one cache line, written once, payload before tag.
+/// What a rank publishes in one round: one cache line, or two where the payload is longer than 40
+/// bytes, because CPUs fetch lines in pairs. Written once, the tag last.
 struct alignas(128) RoundSlot {
-    SharedAtomic<std::uint64_t> tag;          // round and kind; see ShmRounds
-    SharedAtomic<std::uint64_t> fingerprint;  // of the proposed ids
-    SharedAtomic<std::uint32_t> is_asleep;    // the proposer sleeps: notify it
+    SharedAtomic<std::uint64_t> tag;            // round and kind; see ShmRounds
+    SharedAtomic<std::uint64_t> fingerprint;    // of the proposed ids
+    SharedAtomic<std::uint32_t> is_asleep;      // the proposer sleeps: notify it
+    SharedAtomic<std::uint32_t> payload_bytes;  // the last word is padded
+    std::array<SharedAtomic<std::uint64_t>, Payload::kWords> payload;
 };
+static_assert(sizeof(RoundSlot) == 128);
 
 /// What one rank writes for all others to read.
 struct alignas(4096) RankPage {

@@ -28,10 +28,25 @@ std::uint64_t fingerprint_of(std::span<const std::uint32_t> ids) noexcept {
 
 }  // namespace
 
-void ShmRounds::publish(std::uint64_t tag, std::uint64_t fingerprint) {
+ShmRounds::ShmRounds(coll::LocalGroup& group, std::span<RankPage> pages)
+    : group_(group),
+      pages_(pages),
+      rank_(group.rank()),
+      payloads_(static_cast<std::size_t>(group.size())) {
+    for (const auto& payload : payloads_) {
+        payload_addresses_.push_back(payload.data());
+    }
+}
+
+void ShmRounds::publish(std::uint64_t tag, std::uint64_t fingerprint, std::size_t payload_bytes) {
     auto& own = slot_of(rank_);
     own.fingerprint.store(fingerprint, std::memory_order_relaxed);
     own.is_asleep.store(0, std::memory_order_relaxed);
+    own.payload_bytes.store(static_cast<std::uint32_t>(payload_bytes), std::memory_order_relaxed);
+    const auto& kept = payloads_[static_cast<std::size_t>(rank_)];
+    for (std::size_t word = 0; word < Payload::words_for(payload_bytes); ++word) {
+        own.payload[word].store(kept.words[word], std::memory_order_relaxed);
+    }
     own.tag.store(tag, std::memory_order_release);
     has_published_ = true;
     // A proposer that sleeps waits for exactly this. Either it sees this slot when it looks for the
@@ -48,11 +63,11 @@ void ShmRounds::publish(std::uint64_t tag, std::uint64_t fingerprint) {
 
 void ShmRounds::refuse() {
     if (!has_published_) {
-        publish(refusal_tag(round_), 0);
+        publish(refusal_tag(round_), 0, 0);
     }
 }
 
-bool ShmRounds::propose(std::span<const std::uint32_t> ids) {
+bool ShmRounds::propose(std::span<const std::uint32_t> ids, std::span<const std::byte> payload) {
     if (has_published_) {
         return false;
     }
@@ -64,7 +79,8 @@ bool ShmRounds::propose(std::span<const std::uint32_t> ids) {
     }
     proposed_ = fingerprint_of(ids);
     is_proposing_ = true;
-    publish(proposal_tag(round_), proposed_);
+    payloads_[static_cast<std::size_t>(rank_)].assign(payload);
+    publish(proposal_tag(round_), proposed_, payload.size());
     return true;
 }
 
@@ -87,8 +103,23 @@ Proposal ShmRounds::outcome() {
     if (!have_all) {
         return Proposal::waiting;
     }
+    copy_payloads();
     begin_next();
     return Proposal::accepted;
+}
+
+void ShmRounds::copy_payloads() noexcept {
+    for (int peer = 0; peer < group_.size(); ++peer) {
+        if (peer == rank_) {
+            continue;
+        }
+        const auto& slot = slot_of(peer);
+        auto& kept = payloads_[static_cast<std::size_t>(peer)];
+        const auto bytes = slot.payload_bytes.load(std::memory_order_relaxed);
+        for (std::size_t word = 0; word < Payload::words_for(bytes); ++word) {
+            kept.words[word] = slot.payload[word].load(std::memory_order_relaxed);
+        }
+    }
 }
 
 std::vector<int> ShmRounds::missing() const {

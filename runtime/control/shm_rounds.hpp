@@ -3,8 +3,10 @@
 
 #include "collectives/transport/shm/local_group.hpp"
 #include "runtime/control/channel.hpp"
+#include "runtime/control/payload.hpp"
 #include "runtime/control/shm_layout.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -15,7 +17,8 @@ namespace hvd::rt {
 /// the world is open on any rank, each writes the ids that it wants into its own cache line and
 /// reads the others'. If all are equal, they are ready, and the next round begins: one cache line's
 /// flight. A slot that differs, or one that refuses, refuses the round for all; the ids are then
-/// ready by their bits, and the next batch of the world in the log begins the next round.
+/// ready by their bits, and the next batch of the world in the log begins the next round. A small
+/// input travels along, so that an accepted round has exchanged all inputs too.
 ///
 /// A round's outcome is the same for all ranks, whenever they look:
 ///  - slots are written once and stay until the round after the next;
@@ -24,16 +27,24 @@ namespace hvd::rt {
 ///  - a batch of the world in the log had something open on every rank, so none of them was in an
 ///    accepted round.
 ///
+/// A rank copies the others' payloads when it sees that the round is accepted, before it goes on.
+/// None of them can have been written over by then: a slot is used again two rounds later, and no
+/// round ends before every rank has published something in it, or has had something of the world
+/// open that a batch of the log ended, which a rank does only once it has left the round before.
+///
 /// Thread: progress lock.
 class ShmRounds {
 public:
     /// What is referred to outlives this.
-    ShmRounds(coll::LocalGroup& group, std::span<RankPage> pages)
-        : group_(group), pages_(pages), rank_(group.rank()) {}
+    ShmRounds(coll::LocalGroup& group, std::span<RankPage> pages);
 
     /// See Channel.
-    [[nodiscard]] bool propose(std::span<const std::uint32_t> ids);
+    [[nodiscard]] bool propose(std::span<const std::uint32_t> ids,
+                               std::span<const std::byte> payload);
     [[nodiscard]] Proposal outcome();
+    [[nodiscard]] std::span<const std::byte* const> payloads() const noexcept {
+        return payload_addresses_;
+    }
     void refuse();
     [[nodiscard]] std::vector<int> missing() const;
     void begin_next() noexcept;
@@ -46,16 +57,19 @@ private:
     [[nodiscard]] RoundSlot& slot_of(int rank) const noexcept {
         return pages_[static_cast<std::size_t>(rank)].rounds[round_ & 1];
     }
-    void publish(std::uint64_t tag, std::uint64_t fingerprint);
+    void publish(std::uint64_t tag, std::uint64_t fingerprint, std::size_t payload_bytes);
+    void copy_payloads() noexcept;
     void mark_asleep(std::uint32_t asleep) noexcept;
 
     coll::LocalGroup& group_;
     std::span<RankPage> pages_;
     int rank_;
     std::uint64_t round_ = 1;
-    bool has_published_ = false;  // in this round
-    bool is_proposing_ = false;   // and waits for the outcome
-    std::uint64_t proposed_ = 0;  // fingerprint
+    bool has_published_ = false;     // in this round
+    bool is_proposing_ = false;      // and waits for the outcome
+    std::uint64_t proposed_ = 0;     // fingerprint
+    std::vector<Payload> payloads_;  // of the round that was accepted last, by rank
+    std::vector<const std::byte*> payload_addresses_;
 };
 
 }  // namespace hvd::rt

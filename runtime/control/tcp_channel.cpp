@@ -67,7 +67,8 @@ void TcpChannel::announce_leave() {
 }
 
 // A round of all ranks would cost no fewer trips than the ready bits do.
-bool TcpChannel::propose(std::span<const std::uint32_t> /*ids*/) {
+bool TcpChannel::propose(std::span<const std::uint32_t> /*ids*/,
+                         std::span<const std::byte> /*payload*/) {
     return false;
 }
 Proposal TcpChannel::proposal() {

@@ -37,7 +37,8 @@ public:
     void announce(std::vector<std::byte> message) override;
     [[nodiscard]] bool set_ready(std::span<const std::uint32_t> ids,
                                  const coll::ProcessSet& set) override;
-    [[nodiscard]] bool propose(std::span<const std::uint32_t> ids) override;
+    [[nodiscard]] bool propose(std::span<const std::uint32_t> ids,
+                               std::span<const std::byte> payload) override;
     [[nodiscard]] Proposal proposal() override;
     void refuse_round() override {}
     void next_round() override {}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/engine/agreements.hpp"
 
+#include "runtime/engine/carried.hpp"
+
 #include <limits>
 #include <new>
 #include <numeric>
@@ -95,6 +97,9 @@ Agreement& Agreements::add(const Decision& decision, const Operation& leader) {
     agreement.waiting = nullptr;
     agreement.is_transient = decision.is_transient;
     agreement.first_dims = decision.first_dims;
+    agreement.carried_bytes = leader.next == nullptr
+                                  ? carried_bytes(leader.signature, decision.first_dims.front())
+                                  : kNotCarried;
     agreement.signatures.clear();
     for_each_member(
         leader, [&](const Operation& member) { agreement.signatures.push_back(member.signature); });

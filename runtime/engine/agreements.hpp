@@ -13,9 +13,10 @@ namespace hvd::rt {
 struct Agreement {
     ProcessSetEntry* set = nullptr;  // nullptr: the id is not in use
     Name* group = nullptr;
-    Operation* waiting = nullptr;  // this rank has set its ready bit
-    bool is_transient = false;     // ends with the first time that it is ready
-    bool has_asked = false;        // for names, since `waiting` has begun to wait
+    Operation* waiting = nullptr;   // this rank has set its ready bit
+    bool is_transient = false;      // ends with the first time that it is ready
+    bool has_asked = false;         // for names, since `waiting` has begun to wait
+    std::size_t carried_bytes = 0;  // see carried.hpp; kNotCarried for a group
     std::vector<Signature> signatures;
     std::vector<std::vector<std::int64_t>> first_dims;
 };

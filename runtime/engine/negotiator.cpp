@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/engine/negotiator.hpp"
 
+#include "runtime/engine/carried.hpp"
 #include "runtime/engine/coarse_clock.hpp"
 
 #include <algorithm>
@@ -30,7 +31,8 @@ Negotiator::Negotiator(Setup setup)
       has_room_(std::move(setup.has_room)),
       on_set_removed_(std::move(setup.on_set_removed)),
       context_{.channel = channel_, .tickets = tickets_, .agreements = Agreements(tickets_)},
-      world_(negotiation_of(sets_.world())) {
+      world_(negotiation_of(sets_.world())),
+      payload_limit_(setup.carries_payloads ? channel_.payload_limit() : 0) {
     if (setup.coordinator) {
         coordinator_.emplace(channel_, tickets_, *std::move(setup.coordinator), sets_.world().set,
                              fusion_bytes_);
@@ -138,7 +140,11 @@ bool Negotiator::propose(std::span<Operation* const> leaders) {
     for (const Operation* leader : proposed_) {
         ids_.push_back(leader->group->cache_id);
     }
-    if (!channel_.propose(ids_)) {
+    const Operation& first = *proposed_.front();
+    has_payload_ = proposed_.size() == 1 && payload_limit_ != 0 &&
+                   context_.agreements.of(first).carried_bytes <= payload_limit_;
+    if (!channel_.propose(
+            ids_, has_payload_ ? payload_of(first, world_.set()) : std::span<const std::byte>())) {
         proposed_.clear();
         return false;
     }
@@ -152,18 +158,20 @@ bool Negotiator::settle_proposal(std::vector<Operation*>& ready) {
         return false;
     }
     world_.set_proposed(0);
-    const auto proposed = std::exchange(proposed_, {});
+    settled_.swap(proposed_);  // both keep their memory for the next time
+    proposed_.clear();
     if (outcome == Proposal::accepted) {
-        for (Operation* leader : proposed) {
+        inputs_ = has_payload_ ? channel_.payloads() : inputs_;
+        for (Operation* leader : settled_) {
             context_.totals.by_bit += member_count(*leader);
             ready.push_back(leader);
         }
     } else {
         const auto now = coarse_now();
-        for (Operation* leader : proposed) {
+        for (Operation* leader : settled_) {
             leader->since = now;
         }
-        world_.publish(proposed);
+        world_.publish(settled_);
     }
     (void)release_held();
     return true;
@@ -172,6 +180,7 @@ bool Negotiator::settle_proposal(std::vector<Operation*>& ready) {
 // ---- the loop -----------------------------------------------------------------------------------
 
 Result<bool> Negotiator::step(std::vector<Operation*>& ready) {
+    inputs_ = {};
     if (!proposed_.empty() && settle_proposal(ready)) {
         return true;
     }

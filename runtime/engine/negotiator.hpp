@@ -46,6 +46,7 @@ public:
         std::optional<std::size_t> fusion_bytes;  // that rank's counts for all
         std::function<bool(const coll::ProcessSet&)> has_room;    // in the lane of the set
         std::function<void(int id)> on_set_removed = [](int) {};  // nothing new of it is executed
+        bool carries_payloads = false;  // proposals of small operations carry their inputs
     };
 
     explicit Negotiator(Setup setup);
@@ -62,6 +63,10 @@ public:
     /// Returns at the end of each batch, so that a batch is one call. True if something moved.
     /// Errors: the channel's; the world is broken then.
     [[nodiscard]] Result<bool> step(std::vector<Operation*>& ready);
+
+    /// Where the inputs of all ranks to what the last step made ready are, in the order of the
+    /// ranks, if they have travelled with a proposal: else empty. Valid until the next step.
+    [[nodiscard]] std::span<const std::byte* const> inputs() const noexcept { return inputs_; }
 
     /// Whether an operation is on its way to being agreed.
     [[nodiscard]] bool has_open() const noexcept;
@@ -144,8 +149,12 @@ private:
     NegotiationContext context_;
     std::map<int, SetNegotiation> negotiations_;  // by set
     SetNegotiation& world_;
-    bool has_held_ = false;               // anything, in any set
-    std::vector<Operation*> proposed_;    // ascending by id, while a proposal waits
+    bool has_held_ = false;             // anything, in any set
+    std::vector<Operation*> proposed_;  // ascending by id, while a proposal waits
+    std::vector<Operation*> settled_;   // scratch: those that were proposed last
+    std::size_t payload_limit_;         // of proposals
+    bool has_payload_ = false;          // what is proposed
+    std::span<const std::byte* const> inputs_;
     std::vector<CacheId> ids_;            // scratch
     std::optional<ChannelEvent> unread_;  // an entry that comes after what was ready before
 

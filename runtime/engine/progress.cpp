@@ -40,7 +40,8 @@ Progress::Progress(Setup setup,
            .coordinator = std::move(setup.coordinator),
            .fusion_bytes = config_.fusion_bytes,
            .has_room = [this](const coll::ProcessSet& set) { return executor_.has_room(set.id); },
-           .on_set_removed = [this](int id) { executor_.close(id); }}),
+           .on_set_removed = [this](int id) { executor_.close(id); },
+           .carries_payloads = executor_.is_like_local_result(sets.world().set)}),
       stalls_({.limits = stall_limits(config_),
                .rank = sets.world().set.rank_at(sets.world().set.place),
                .tell = std::move(setup.on_stall)},
@@ -138,7 +139,7 @@ Result<bool> Progress::negotiate() {
         HVD_TRY(const bool more, negotiator_.step(ready_));
         has_moved = has_moved || more;
         if (!ready_.empty()) {
-            executor_.enqueue(ready_, negotiator_.fusion_bytes());
+            execute_ready();
             break;  // started first: somebody waits for it
         }
         if (!more) {
@@ -146,6 +147,14 @@ Result<bool> Progress::negotiate() {
         }
     }
     return has_moved;
+}
+
+void Progress::execute_ready() {
+    if (negotiator_.inputs().empty()) {
+        executor_.enqueue(ready_, negotiator_.fusion_bytes());
+    } else {
+        executor_.run(*ready_.front(), negotiator_.inputs());
+    }
 }
 
 // ---- sleeping -----------------------------------------------------------------------------------
@@ -177,12 +186,14 @@ void Progress::awake() {
 }
 
 Deadline Progress::next_look() const {
-    std::optional<Deadline::Clock::time_point> first;
-    for (const auto& limit : {gather_until_, departure_limit_, stalls_.next()}) {
-        if (limit) {
-            first = std::min(first.value_or(*limit), *limit);
+    auto first = gather_until_;
+    const auto consider = [&](const std::optional<Deadline::Clock::time_point>& limit) {
+        if (limit && (!first || *limit < *first)) {
+            first = limit;
         }
-    }
+    };
+    consider(departure_limit_);
+    consider(stalls_.next());
     return Deadline(first);
 }
 

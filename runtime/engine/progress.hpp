@@ -94,6 +94,7 @@ private:
     [[nodiscard]] bool take(Urgency urgency);
     [[nodiscard]] bool may_gather(Urgency urgency);
     [[nodiscard]] Result<bool> negotiate();
+    void execute_ready();
     [[nodiscard]] bool look_for_stalls(bool expects);
     [[nodiscard]] bool look_for_failures();
     [[nodiscard]] bool end_after_departure(const std::optional<Channel::PeerFailure>& failure);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/execution/executor.hpp"
 
+#include "collectives/reduce/local_result.hpp"
+#include "runtime/execution/batches.hpp"
 #include "runtime/execution/task_builder.hpp"
 
 #include <algorithm>
@@ -8,19 +10,6 @@
 
 namespace hvd::rt {
 namespace {
-
-FusionItem item_of(const Operation& operation) {
-    const auto& signature = operation.signature;
-    return {.bytes = byte_count(signature),
-            .kind = {.op = signature.op,
-                     .reduce = signature.reduce,
-                     .type = signature.type,
-                     .device = signature.device,
-                     .prescale = signature.prescale,
-                     .postscale = signature.postscale,
-                     .root = signature.root,
-                     .divisor = operation.divisor}};
-}
 
 using Clock = std::chrono::steady_clock;
 
@@ -107,24 +96,45 @@ void Executor::enqueue(std::span<Operation* const> leaders,
         lane.queue.push_back({leaders.front()});
         return;
     }
-    std::vector<Operation*> members;
-    std::vector<FusionItem> items;
-    for (Operation* leader : leaders) {
-        leader->unfinished = 0;
-        for_each_member(*leader, [&](Operation& member) {
-            ++leader->unfinished;
-            members.push_back(&member);
-            items.push_back(item_of(member));
-        });
-    }
-    for (const auto& indices : plan_fusion(items, fusion_bytes.value_or(usual_fusion_bytes()))) {
-        Batch batch;
-        batch.reserve(indices.size());
-        for (const auto index : indices) {
-            batch.push_back(members[index]);
-        }
+    for (auto& batch : fuse(leaders, fusion_bytes.value_or(usual_fusion_bytes()))) {
         lane.queue.push_back(std::move(batch));
     }
+}
+
+bool Executor::is_like_local_result(const coll::ProcessSet& set) const {
+    // Backends of the host take any task on its memory, or none of the set.
+    const auto* const backend = setup_.select(setup_.backends, coll::Task{}, set);
+    return backend != nullptr && backend->is_like_local_result();
+}
+
+void Executor::run(Operation& operation, std::span<const std::byte* const> inputs) {
+    Operation* const only = &operation;
+    if (broken_) {
+        enqueue({&only, 1}, {});
+        return;
+    }
+    Lane& lane = lane_of(*operation.set);
+    const auto& set = lane.set->set;
+    show(Moment::agreed, {&only, 1});
+    build_task({&only, 1}, set, task_);
+    const auto bytes = coll::input_bytes(task_);
+    totals_.collectives += 1;
+    totals_.bytes += bytes;
+    auto& metrics = metrics_of(lane, task_.op);
+    const bool is_timed = metrics.collectives % kTimedOneIn == 0;
+    metrics.count(1, bytes);
+    const auto started = is_timed ? Clock::now() : Clock::time_point{};
+    if (tickets_.observer() != nullptr) {
+        show(Moment::started, {&only, 1}, setup_.select(setup_.backends, task_, set)->name());
+    }
+    inputs_.assign(inputs.begin(), inputs.end());
+    coll::LocalResult(task_, set.size()).write(task_, set.place, inputs_);
+    if (is_timed) {
+        ++metrics.timed;
+        metrics.wire += Clock::now() - started;
+    }
+    operation.unfinished = 1;
+    complete_member(tickets_, operation);
 }
 
 /// Adds how long the groups have waited for the other ranks, where that was measured.
@@ -182,7 +192,7 @@ bool Executor::poll(Lane& lane) {
             lane.running.erase(lane.running.begin() + static_cast<std::ptrdiff_t>(index));
             failed.work.reset();
             if (!failed.is_enqueued) {
-                fail(failed.operations, *broken_);
+                fail_batch(tickets_, failed.operations, *broken_);
             }
             return true;
         }
@@ -196,7 +206,7 @@ bool Executor::poll(Lane& lane) {
             running.is_enqueued = true;
             for (Operation* operation : running.operations) {
                 operation->event = running.work->event();
-                complete_member(*operation);
+                complete_member(tickets_, *operation);
             }
         }
     }
@@ -220,7 +230,7 @@ void Executor::finish_first(Lane& lane) {
     }
     if (!running.is_enqueued) {
         for (Operation* operation : running.operations) {
-            complete_member(*operation);
+            complete_member(tickets_, *operation);
         }
     }
 }
@@ -232,7 +242,7 @@ void Executor::start_next(Lane& lane) {
     lane.queue.pop_front();
     if (!started) {
         broken_ = broken_.value_or(std::move(started).error());
-        fail(batch, *broken_);
+        fail_batch(tickets_, batch, *broken_);
         return;
     }
     started->operations = std::move(batch);
@@ -268,10 +278,7 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
     auto& metrics = metrics_of(lane, task_.op);
     const bool is_timed =
         batch.size() > 1 || bytes >= kAlwaysTimedBytes || metrics.collectives % kTimedOneIn == 0;
-    metrics.operations += batch.size();
-    metrics.bytes += bytes;
-    metrics.largest = std::max<std::uint64_t>(metrics.largest, bytes);
-    ++metrics.collectives;
+    metrics.count(batch.size(), bytes);
     RunningBatch running;
     if (is_timed) {
         ++metrics.timed;
@@ -353,42 +360,14 @@ void Executor::abort(const Error& cause) {
             (void)running.work->poll();
             running.work.reset();
             if (!running.is_enqueued) {
-                fail(running.operations, cause);
+                fail_batch(tickets_, running.operations, cause);
             }
         }
         for (const auto& batch : std::exchange(lane->queue, {})) {
-            fail(batch, cause);
+            fail_batch(tickets_, batch, cause);
         }
     }
     retire_idle();
-}
-
-void Executor::fail(const Batch& batch, const Error& cause) {
-    for (Operation* operation : batch) {
-        operation->failed = true;
-        operation->error = cause;
-        complete_member(*operation);
-    }
-}
-
-void Executor::complete_member(Operation& operation) {
-    // The members of a group end together, when the last of them has been run, and alike.
-    Operation& leader = *operation.leader;
-    if (--leader.unfinished != 0) {
-        return;
-    }
-    const Operation* failed = nullptr;
-    for_each_member(std::as_const(leader),
-                    [&](const Operation& member) { failed = member.failed ? &member : failed; });
-    const std::optional<Error> cause =
-        failed == nullptr ? std::nullopt : std::optional(failed->error);
-    for_each_member(leader, [&](Operation& member) {
-        if (cause) {
-            member.failed = true;
-            member.error = *cause;
-        }
-        tickets_.complete(member);
-    });
 }
 
 void Executor::show(Moment moment,

@@ -6,7 +6,6 @@
 #include "collectives/backend.hpp"
 #include "collectives/base/tally.hpp"
 #include "runtime/execution/lane.hpp"
-#include "runtime/fusion/planner.hpp"
 #include "runtime/negotiation/stall.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 
@@ -52,6 +51,13 @@ public:
     /// fused up to so many bytes, the same on all ranks; nothing: what suits the backend.
     void enqueue(std::span<Operation* const> leaders, std::optional<std::size_t> fusion_bytes);
 
+    /// Runs one operation at once, while nothing of its set waits to start. `inputs` are those of
+    /// all members, by place. For backends that are like LocalResult.
+    void run(Operation& operation, std::span<const std::byte* const> inputs);
+
+    /// Whether all operations of the set on the host's memory go to such a backend.
+    [[nodiscard]] bool is_like_local_result(const coll::ProcessSet& set) const;
+
     /// Does what can be done now. True if something moved.
     [[nodiscard]] bool step();
 
@@ -95,8 +101,6 @@ private:
     [[nodiscard]] Result<RunningBatch> start(Lane& lane, const Batch& batch);
     [[nodiscard]] Result<coll::Communicator*> communicator_for(Lane& lane, const coll::Task& task);
     void retire_idle();
-    void fail(const Batch& batch, const Error& cause);
-    void complete_member(Operation& operation);
     void show(Moment moment,
               std::span<Operation* const> operations,
               std::string_view backend = {}) const;
@@ -106,6 +110,7 @@ private:
     std::map<int, std::unique_ptr<Lane>> lanes_;  // by process set
     std::vector<Lane*> active_;                   // those that are not idle
     coll::Task task_;                             // scratch
+    std::vector<const std::byte*> inputs_;        // scratch
     std::optional<Error> broken_;
     Totals totals_;
 };

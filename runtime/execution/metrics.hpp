@@ -3,6 +3,7 @@
 
 #include "collectives/types.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -24,6 +25,14 @@ struct OperationMetrics {
     std::uint64_t timed = 0;  // messages of which the next were measured
     std::chrono::nanoseconds copy{0};
     std::chrono::nanoseconds wire{0};
+
+    /// Counts one message.
+    void count(std::size_t operations_in_it, std::uint64_t its_bytes) noexcept {
+        operations += operations_in_it;
+        bytes += its_bytes;
+        largest = std::max(largest, its_bytes);
+        ++collectives;
+    }
 
     friend bool operator==(const OperationMetrics&, const OperationMetrics&) = default;
 };

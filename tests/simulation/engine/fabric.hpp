@@ -82,6 +82,7 @@ public:
     [[nodiscard]] std::size_t fusion_bytes() const noexcept override {
         return fabric_.traits().fusion_bytes;
     }
+    [[nodiscard]] bool is_like_local_result() const noexcept override { return true; }
     [[nodiscard]] int max_in_flight() const noexcept override {
         return fabric_.traits().max_in_flight;
     }

@@ -25,11 +25,16 @@ plant(set_counted_as_world runtime/control/shm_channel.cpp
 plant(batch_mixes_sets runtime/engine/progress.cpp
   "        ready_.clear()@SEMICOLON@\n        HVD_TRY(const bool more"
   "        HVD_TRY(const bool more"
-  "        if (!ready_.empty()) {\n            executor_.enqueue(ready_, negotiator_.fusion_bytes())@SEMICOLON@\n            break@SEMICOLON@  // started first: somebody waits for it\n        }\n        if (!more) {\n"
+  "        if (!ready_.empty()) {\n            execute_ready()@SEMICOLON@\n            break@SEMICOLON@  // started first: somebody waits for it\n        }\n        if (!more) {\n"
   "        if (!more) {\n            if (!ready_.empty()) {\n                executor_.enqueue(ready_, negotiator_.fusion_bytes())@SEMICOLON@\n                ready_.clear()@SEMICOLON@\n            }\n")
 plant(joined_left_out runtime/engine/set_negotiation.cpp
   "decided_.push_back(neutral)@SEMICOLON@"
   "(void)neutral@SEMICOLON@")
+# A proposal is seen before the payload that travels with it.
+plant(tag_before_payload runtime/control/shm_rounds.cpp
+  "    own.tag.store(tag, std::memory_order_release)@SEMICOLON@\n" "    (void)0@SEMICOLON@\n"
+  "    own.payload_bytes.store("
+  "    own.tag.store(tag, std::memory_order_release)@SEMICOLON@\n    own.payload_bytes.store(")
 # A rank that expects nothing sleeps on, and the others wait for room in the log.
 plant(outsider_sleeps_on runtime/control/shm_log.cpp
   "group_.notify_always(rank)"

@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <vector>
 
 using hvd::coll::DataType;
@@ -44,6 +46,47 @@ TEST_CASE("a collective completes when its work is done") {
     CHECK_FALSE(rank.executor->is_busy());
     CHECK(rank.executor->totals().collectives.value() == 1);
     CHECK(rank.executor->totals().bytes.value() == 4);
+}
+
+TEST_CASE("an operation whose inputs are there completes at once, without the backend") {
+    ExecutorFixture rank;
+    std::vector<float> own{1, 2};
+    const std::vector<float> other{10, 20};
+    const auto made = rank.make({float_request("a", own)});
+    const std::vector<float> copy = own;
+    const std::array inputs{reinterpret_cast<const std::byte*>(copy.data()),
+                            reinterpret_cast<const std::byte*>(other.data())};
+
+    rank.executor->run(*made.front(), inputs);
+
+    CHECK(rank.is_done(*made.front()));
+    CHECK_FALSE(made.front()->failed);
+    CHECK(own == std::vector<float>{11, 22});
+    CHECK(rank.backend.started.empty());
+    CHECK_FALSE(rank.executor->is_busy());
+    CHECK(rank.executor->totals().collectives.value() == 1);
+    CHECK(rank.executor->totals().bytes.value() == 8);
+    std::vector<hvd::rt::MetricsRow> rows;
+    rank.executor->list_metrics(rows);
+    REQUIRE(rows.size() == 1);
+    CHECK(rows.front().metrics.operations == 1);
+    CHECK(rows.front().metrics.largest == 8);
+    CHECK(rows.front().metrics.timed == 1);
+}
+
+TEST_CASE("after an abort an operation whose inputs are there fails as others do") {
+    ExecutorFixture rank;
+    rank.executor->abort({hvd::Errc::unavailable, "rank 1 has died"});
+    std::vector<float> own{1};
+    const auto made = rank.make({float_request("a", own)});
+    const std::array inputs{made.front()->in, made.front()->in};
+
+    rank.executor->run(*made.front(), inputs);
+    rank.step();
+
+    CHECK(rank.is_done(*made.front()));
+    CHECK(made.front()->error.message == "rank 1 has died");
+    CHECK(own == std::vector<float>{1});
 }
 
 TEST_CASE("collectives of one set run one after another, in order") {

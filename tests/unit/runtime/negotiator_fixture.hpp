@@ -36,15 +36,18 @@ public:
         ready_sets.push_back(set.id);
         return completes_ready;
     }
-    bool propose(std::span<const std::uint32_t> ids) override {
+    bool propose(std::span<const std::uint32_t> ids, std::span<const std::byte> payload) override {
         if (is_in_vain) {
             return false;
         }
+        payloads_proposed.emplace_back(payload.begin(), payload.end());
         proposed.push_back({ids.begin(), ids.end()});
         outcome = rt::Proposal::waiting;
         return true;
     }
     rt::Proposal proposal() override { return outcome; }
+    std::size_t payload_limit() const noexcept override { return limit; }
+    std::span<const std::byte* const> payloads() const noexcept override { return received; }
     void refuse_round() override { ++refusals; }
     void next_round() override { ++rounds; }
     Result<std::optional<rt::ChannelEvent>> poll() override {
@@ -75,6 +78,9 @@ public:
     std::vector<Ids> ready;  // ready bits, by call
     std::vector<int> ready_sets;
     std::vector<Ids> proposed;
+    std::vector<std::vector<std::byte>> payloads_proposed;
+    std::size_t limit = 64;                  // of payloads
+    std::vector<const std::byte*> received;  // payloads, by rank
     std::vector<coll::ProcessSet> added;
     std::vector<int> removed;
     bool completes_ready = false;
@@ -100,7 +106,8 @@ public:
             .coordinator = std::nullopt,
             .fusion_bytes = std::nullopt,
             .has_room = [this](const coll::ProcessSet& set) { return !full.contains(set.id); },
-            .on_set_removed = [this](int id) { closed.push_back(id); }});
+            .on_set_removed = [this](int id) { closed.push_back(id); },
+            .carries_payloads = true});
     }
     ~NegotiatorFixture() {
         negotiator->fail_open([](const rt::Operation&) { return Error{Errc::aborted, "over"}; });

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <cstddef>
+#include <span>
 #include <vector>
 
 using hvd::rt::Proposal;
@@ -147,4 +149,81 @@ TEST_CASE("ready bits that were the last ones owe no refusal: the round ends at 
     (void)rank.submit("a");
 
     CHECK(rank.channel.refusals == 0);
+}
+
+TEST_CASE("the input of a small operation travels in its proposal") {
+    NegotiatorFixture rank;
+    rank.teach("a", 9);
+    auto& operation = rank.submit("a", 0, Urgency::awaited);
+    REQUIRE(rank.channel.payloads_proposed.size() == 1);
+    CHECK(rank.channel.payloads_proposed.front() ==
+          std::vector<std::byte>(operation.in, operation.in + 4));
+    rank.channel.received.assign(3, operation.in);
+
+    CHECK(rank.step().empty());
+    CHECK(rank.negotiator->inputs().empty());
+    rank.channel.outcome = Proposal::accepted;
+    CHECK(rank.step() == Operations{&operation});
+    CHECK(rank.negotiator->inputs().data() == rank.channel.received.data());
+
+    CHECK(rank.step().empty());
+    CHECK(rank.negotiator->inputs().empty());
+}
+
+TEST_CASE("a payload whose proposal is refused, or that was none, gives no inputs") {
+    NegotiatorFixture rank;
+    rank.teach("a", 1);
+    rank.teach("b", 2);
+    rank.channel.received.assign(3, nullptr);
+    const bool is_refused = GENERATE(true, false);
+    const auto operations = rank.make({rank.request("a"), rank.request("b")});
+
+    const std::span all(operations);
+    rank.negotiator->submit(is_refused ? all.first(1) : all, Urgency::awaited);
+    rank.channel.outcome = is_refused ? Proposal::refused : Proposal::accepted;
+    const auto ready = rank.step();
+
+    CHECK(ready.size() == (is_refused ? 0 : 2));
+    CHECK(rank.negotiator->inputs().empty());
+    if (is_refused) {
+        rank.negotiator->submit(all.last(1), Urgency::background);
+    }
+}
+
+TEST_CASE("an input of more than the channel takes does not travel in the proposal") {
+    NegotiatorFixture rank;
+    std::vector<float> data(17, 1.0F);
+    const auto count = GENERATE(16U, 17U);
+    auto request = [&] { return hvd::test::float_request("a", std::span(data).first(count)); };
+    auto& first = rank.submit(request());
+    (void)rank.read(
+        NegotiatorFixture::decided(NegotiatorFixture::decision(rank.channel.announced.back(), 1)));
+    rank.tickets.complete(first);
+    rank.channel.received.assign(3, first.in);
+
+    auto& again = rank.submit(request(), Urgency::awaited);
+    REQUIRE(rank.channel.payloads_proposed.size() == 1);
+    CHECK(rank.channel.payloads_proposed.front().size() == (count == 16 ? 64 : 0));
+    rank.channel.outcome = Proposal::accepted;
+    CHECK(rank.step() == Operations{&again});
+    CHECK(rank.negotiator->inputs().empty() == (count == 17));
+}
+
+TEST_CASE("a tensor group is proposed alone") {
+    NegotiatorFixture rank;
+    const auto request = [&] {
+        return std::vector{rank.request("a", 0, 1), rank.request("b", 0, 1)};
+    };
+    const auto group = rank.make(request());
+    rank.negotiator->submit({group.data(), 1}, Urgency::background);
+    (void)rank.read(
+        NegotiatorFixture::decided(NegotiatorFixture::decision(rank.channel.announced.back(), 1)));
+    for (auto* member : group) {
+        rank.tickets.complete(*member);
+    }
+
+    const auto again = rank.make(request());
+    rank.negotiator->submit({again.data(), 1}, Urgency::awaited);
+
+    CHECK(rank.channel.payloads_proposed == std::vector<std::vector<std::byte>>{{}});
 }

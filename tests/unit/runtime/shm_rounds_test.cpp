@@ -5,8 +5,13 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -35,19 +40,19 @@ struct Rounds {
 TEST_CASE("what all ranks propose is accepted by each, whenever it looks") {
     Rounds world;
 
-    CHECK(world.of[0].propose(Ids{4, 9}));
-    CHECK(world.of[1].propose(Ids{4, 9}));
+    CHECK(world.of[0].propose(Ids{4, 9}, {}));
+    CHECK(world.of[1].propose(Ids{4, 9}, {}));
     CHECK(world.of[0].outcome() == Proposal::waiting);
-    CHECK(world.of[2].propose(Ids{4, 9}));
+    CHECK(world.of[2].propose(Ids{4, 9}, {}));
     CHECK(world.of[0].outcome() == Proposal::accepted);
 
     // Rank 0 is in the next round already; the others have not looked yet.
-    CHECK(world.of[0].propose(Ids{1}));
+    CHECK(world.of[0].propose(Ids{1}, {}));
     CHECK(world.of[0].outcome() == Proposal::waiting);
     CHECK(world.of[1].outcome() == Proposal::accepted);
     CHECK(world.of[2].outcome() == Proposal::accepted);
-    CHECK(world.of[2].propose(Ids{1}));
-    CHECK(world.of[1].propose(Ids{1}));
+    CHECK(world.of[2].propose(Ids{1}, {}));
+    CHECK(world.of[1].propose(Ids{1}, {}));
     for (auto& rank : world.of) {
         CHECK(rank.outcome() == Proposal::accepted);
     }
@@ -59,30 +64,30 @@ TEST_CASE("a rank that refuses ends the round for all, early or late") {
     Rounds world;
     if (is_early) {
         world.of[2].refuse();
-        CHECK_FALSE(world.of[0].propose(Ids{3}));  // known to be in vain: nothing is published
+        CHECK_FALSE(world.of[0].propose(Ids{3}, {}));  // known to be in vain: nothing is published
         world.of[0].refuse();
     } else {
-        CHECK(world.of[0].propose(Ids{3}));
+        CHECK(world.of[0].propose(Ids{3}, {}));
         world.of[2].refuse();
         CHECK(world.of[0].outcome() == Proposal::refused);
     }
-    CHECK_FALSE(world.of[1].propose(Ids{3}));
+    CHECK_FALSE(world.of[1].propose(Ids{3}, {}));
 
     for (auto& rank : world.of) {
         rank.begin_next();
     }
     for (auto& rank : world.of) {
-        CHECK(rank.propose(Ids{3}));
+        CHECK(rank.propose(Ids{3}, {}));
     }
     CHECK(world.of[1].outcome() == Proposal::accepted);
 }
 
 TEST_CASE("a refusal does not take a proposal back") {
     Rounds world;
-    CHECK(world.of[0].propose(Ids{3}));
+    CHECK(world.of[0].propose(Ids{3}, {}));
     world.of[0].refuse();
-    CHECK(world.of[1].propose(Ids{3}));
-    CHECK(world.of[2].propose(Ids{3}));
+    CHECK(world.of[1].propose(Ids{3}, {}));
+    CHECK(world.of[2].propose(Ids{3}, {}));
 
     CHECK(world.of[1].outcome() == Proposal::accepted);
     CHECK(world.of[0].outcome() == Proposal::accepted);
@@ -97,12 +102,12 @@ TEST_CASE("ranks that propose different things refuse each other") {
         GENERATE(values<Pair>({{{3}, {4}}, {{3}, {3, 4}}, {{1, 2}, {1, 3}}, {{}, {0}}}));
     Rounds world;
 
-    CHECK(world.of[0].propose(pair.one));
-    CHECK(world.of[1].propose(pair.other));
+    CHECK(world.of[0].propose(pair.one, {}));
+    CHECK(world.of[1].propose(pair.other, {}));
 
     CHECK(world.of[0].outcome() == Proposal::refused);
     CHECK(world.of[1].outcome() == Proposal::refused);
-    CHECK_FALSE(world.of[1].propose(pair.one));  // one word in a round
+    CHECK_FALSE(world.of[1].propose(pair.one, {}));  // one word in a round
 }
 
 TEST_CASE("a proposer that sleeps is woken by each rank that publishes in its round") {
@@ -112,10 +117,10 @@ TEST_CASE("a proposer that sleeps is woken by each rank that publishes in its ro
         world.of[0].about_to_sleep();
         sleeper.about_to_sleep();
     };
-    CHECK(world.of[0].propose(Ids{3}));
+    CHECK(world.of[0].propose(Ids{3}, {}));
 
     sleep();
-    CHECK(world.of[1].propose(Ids{3}));
+    CHECK(world.of[1].propose(Ids{3}, {}));
     CHECK(world.memory.was_woken(0));
     world.of[0].awake();
     sleeper.awake();
@@ -129,15 +134,56 @@ TEST_CASE("a proposer that sleeps is woken by each rank that publishes in its ro
     CHECK_FALSE(world.memory.was_woken(0));
 }
 
-TEST_CASE("many rounds of ranks that run are all accepted, in step") {
+TEST_CASE("an accepted round gives every rank what each has put in, whenever it looks") {
+    // Whole words and not, within the first cache line and beyond it, all and nothing.
+    const auto sizes = GENERATE(
+        values<std::array<std::size_t, 3>>({{4, 4, 4}, {0, 64, 0}, {41, 1, 7}, {64, 64, 64}}));
+    Rounds world;
+    const auto payload = [&](std::size_t rank, int round) {
+        return std::vector<std::byte>(
+            sizes.at(rank), static_cast<std::byte>(10 * round) | static_cast<std::byte>(rank));
+    };
+    const auto require_all = [&](ShmRounds& rank, int round) {
+        REQUIRE(rank.payloads().size() == 3);
+        for (std::size_t peer = 0; peer < 3; ++peer) {
+            const auto expected = payload(peer, round);
+            CHECK(std::equal(expected.begin(), expected.end(), rank.payloads()[peer]));
+        }
+    };
+    const auto propose = [&](std::size_t rank, int round) {
+        return world.of[rank].propose(Ids{7}, payload(rank, round));
+    };
+
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+        CHECK(propose(rank, 1));
+    }
+    CHECK(world.of[0].outcome() == Proposal::accepted);
+    require_all(world.of[0], 1);
+    CHECK(propose(0, 2));  // it goes on, while the others have not looked yet
+    for (const std::size_t late : {1U, 2U}) {
+        CHECK(world.of[late].outcome() == Proposal::accepted);
+        require_all(world.of[late], 1);
+        CHECK(propose(late, 2));
+    }
+    for (auto& rank : world.of) {
+        CHECK(rank.outcome() == Proposal::accepted);
+        require_all(rank, 2);
+    }
+}
+
+TEST_CASE("many rounds of ranks that run are all accepted, in step, each with its payloads") {
     Rounds world;
     constexpr std::uint32_t kRounds = 2000;
     std::atomic<std::uint32_t> accepted{0};
+    std::atomic<std::uint32_t> wrong{0};
     std::vector<std::jthread> threads;
-    for (auto& rank : world.of) {
-        threads.emplace_back([&] {
+    for (std::uint32_t own = 0; own < 3; ++own) {
+        threads.emplace_back([&, own] {
+            auto& rank = world.of[own];
             for (std::uint32_t round = 0; round < kRounds; ++round) {
-                if (!rank.propose(Ids{round})) {
+                std::array<std::uint32_t, 16> payload{};
+                payload.fill(round * 3 + own);
+                if (!rank.propose(Ids{round}, std::as_bytes(std::span(payload)))) {
                     return;
                 }
                 auto outcome = rank.outcome();
@@ -146,10 +192,15 @@ TEST_CASE("many rounds of ranks that run are all accepted, in step") {
                     outcome = rank.outcome();
                 }
                 accepted += outcome == Proposal::accepted ? 1 : 0;
+                for (std::uint32_t peer = 0; peer < 3; ++peer) {
+                    payload.fill(round * 3 + peer);
+                    wrong += std::memcmp(rank.payloads()[peer], payload.data(), 64) == 0 ? 0 : 1;
+                }
             }
         });
     }
     threads.clear();
 
     CHECK(accepted == 3 * kRounds);
+    CHECK(wrong == 0);
 }

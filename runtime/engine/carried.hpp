@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which operations can be done by each rank alone once it has the inputs of all, so that these may
+// travel in a proposal.
+#pragma once
+
+#include "collectives/process_set.hpp"
+#include "runtime/tensor/operation.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+namespace hvd::rt {
+
+inline constexpr std::size_t kNotCarried = std::numeric_limits<std::size_t>::max();
+
+/// Bytes of the largest input of any rank to the operation, the same number on all ranks;
+/// kNotCarried for an operation of another kind. `first_dims` as in Decision.
+[[nodiscard]] std::size_t carried_bytes(const Signature& signature,
+                                        std::span<const std::int64_t> first_dims) noexcept;
+
+/// What this rank's proposal of such an operation carries: its input, where that matters.
+[[nodiscard]] std::span<const std::byte> payload_of(const Operation& operation,
+                                                    const coll::ProcessSet& world) noexcept;
+
+}  // namespace hvd::rt

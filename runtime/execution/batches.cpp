@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/execution/batches.hpp"
+
+#include "runtime/fusion/planner.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace hvd::rt {
+namespace {
+
+FusionItem item_of(const Operation& operation) {
+    const auto& signature = operation.signature;
+    return {.bytes = byte_count(signature),
+            .kind = {.op = signature.op,
+                     .reduce = signature.reduce,
+                     .type = signature.type,
+                     .device = signature.device,
+                     .prescale = signature.prescale,
+                     .postscale = signature.postscale,
+                     .root = signature.root,
+                     .divisor = operation.divisor}};
+}
+
+}  // namespace
+
+std::vector<Batch> fuse(std::span<Operation* const> leaders, std::size_t bytes) {
+    std::vector<Operation*> members;
+    std::vector<FusionItem> items;
+    for (Operation* leader : leaders) {
+        leader->unfinished = 0;
+        for_each_member(*leader, [&](Operation& member) {
+            ++leader->unfinished;
+            members.push_back(&member);
+            items.push_back(item_of(member));
+        });
+    }
+    std::vector<Batch> batches;
+    for (const auto& indices : plan_fusion(items, bytes)) {
+        Batch batch;
+        batch.reserve(indices.size());
+        for (const auto index : indices) {
+            batch.push_back(members[index]);
+        }
+        batches.push_back(std::move(batch));
+    }
+    return batches;
+}
+
+void complete_member(TicketTable& tickets, Operation& operation) {
+    Operation& leader = *operation.leader;
+    if (--leader.unfinished != 0) {
+        return;
+    }
+    const Operation* failed = nullptr;
+    for_each_member(std::as_const(leader),
+                    [&](const Operation& member) { failed = member.failed ? &member : failed; });
+    const std::optional<Error> cause =
+        failed == nullptr ? std::nullopt : std::optional(failed->error);
+    for_each_member(leader, [&](Operation& member) {
+        if (cause) {
+            member.failed = true;
+            member.error = *cause;
+        }
+        tickets.complete(member);
+    });
+}
+
+void fail_batch(TicketTable& tickets, const Batch& batch, const Error& cause) {
+    for (Operation* operation : batch) {
+        operation->failed = true;
+        operation->error = cause;
+        complete_member(tickets, *operation);
+    }
+}
+
+}  // namespace hvd::rt
