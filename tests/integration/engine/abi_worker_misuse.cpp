@@ -185,6 +185,11 @@ void callback_in_shutdown() {
         expect_refusal(self, "hvd_init", hvd_init(nullptr, &other));
     };
     const auto alone = submit_barrier(seen.context, is_first ? "of rank 0" : "of rank 1");
+    if (!is_first) {  // which leaves second: else rank 0's callback could come before its shutdown
+        require(hvd_wait(seen.context, alone, -1) == HVD_ABORTED, "rank 0 has left");
+        require(hvd_shutdown(seen.context) == HVD_OK, "hvd_shutdown");
+        return;
+    }
     require(hvd_on_complete(seen.context, alone, on_end, &seen) == HVD_OK, "hvd_on_complete");
     require(hvd_shutdown(seen.context) == HVD_OK, "hvd_shutdown");
     require(seen.calls == 1 && seen.status == HVD_ABORTED, "the callback");
