@@ -9,8 +9,8 @@
 
 namespace hvd::coll {
 
-/// Wakes whoever sleeps in the reactor again and again while it is set: for what has no descriptor
-/// to sleep on, and for what must end in time.
+/// A periodic timer: while it is set, it wakes the thread that sleeps in the reactor again and
+/// again. For work that has no descriptor to sleep on, and for work with a deadline.
 ///
 /// Thread: progress lock.
 class Alarm {

@@ -63,8 +63,8 @@ public:
     /// `workspace` and passes that as one segment. Never changes a result.
     [[nodiscard]] virtual bool gathers(const Task& task) const noexcept = 0;
 
-    /// Memory of its own of at least `bytes`, valid until the Work of the next `start` is done.
-    /// Empty when none is free: wait for a Work first.
+    /// At least `bytes` of the communicator's memory, valid until the Work of the next `start` is
+    /// done. Empty when none is free: wait for a Work first.
     [[nodiscard]] virtual std::span<std::byte> workspace(std::size_t bytes) = 0;
 
 protected:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What somebody who watches the processes tells a rank about its peers. Connections do not show
-// everything: a cable that is pulled says nothing, and a child that a rank forked may hold its
-// sockets open.
+// Notices of the ends of peers, from a process that watches the ranks (the agent). Connections do
+// not show every end: a pulled cable sends nothing, and a child that a rank forked may hold the
+// sockets of the rank open.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -26,7 +26,7 @@ public:
     FailureDetector(const FailureDetector&) = delete;
     FailureDetector& operator=(const FailureDetector&) = delete;
 
-    /// Readable when there may be news.
+    /// Readable when `next_failure` may have something to return.
     [[nodiscard]] virtual int failure_descriptor() const noexcept = 0;
 
     /// The next rank that is gone, or nothing now. Never blocks. Errors: nothing more will come.

@@ -10,8 +10,7 @@
 
 namespace hvd::coll {
 
-/// What all backends have in common that work on the host's memory: they take any task on it, with
-/// one score.
+/// The common part of the backends for the host's memory: they take any task on it, with one score.
 class HostBackend : public Backend {
 public:
     [[nodiscard]] std::string_view name() const noexcept final { return traits_.name; }

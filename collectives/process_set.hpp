@@ -28,7 +28,7 @@ struct ProcessSet {
     friend bool operator==(const ProcessSet&, const ProcessSet&) = default;
 };
 
-/// All ranks. Where they are on several hosts, each counts as if it were on one of its own.
+/// All ranks. Where they are on several hosts, each rank counts as alone on its host.
 [[nodiscard]] ProcessSet world_of(const Topology& topology);
 
 }  // namespace hvd::coll

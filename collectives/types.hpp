@@ -59,7 +59,7 @@ inline constexpr int kDataTypes = 13;
     return 0;
 }
 
-/// Names for people: "allreduce", "sum", "float32".
+/// Names for messages: "allreduce", "sum", "float32".
 [[nodiscard]] std::string_view to_string(Op op) noexcept;
 [[nodiscard]] std::string_view to_string(ReduceOp op) noexcept;
 [[nodiscard]] std::string_view to_string(DataType type) noexcept;

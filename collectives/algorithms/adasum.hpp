@@ -187,14 +187,14 @@ private:
         level_ += is_last ? 0 : 1;
     }
 
-    /// Calls `visit(segment, begin, count)` for what the own range has of each segment.
-    template <class Visit>
-    void for_each_segment(Visit visit) const {
+    /// Calls `function(segment, begin, count)` for each segment that overlaps this member's range.
+    template <class Function>
+    void for_each_segment(Function function) const {
         for (std::size_t index = 0; index < starts_.size(); ++index) {
             const auto begin = std::max(own_.begin, starts_[index]);
             const auto end = std::min(own_.end, starts_[index] + task_.segments[index].count);
             if (begin < end) {
-                visit(index, begin, end - begin);
+                function(index, begin, end - begin);
             }
         }
     }

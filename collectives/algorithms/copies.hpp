@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives that only move bytes, each element once. Allgather: everybody sends everybody its
-// part. Alltoall: everybody sends everybody a part of its own. Broadcast: a small one goes from the
-// root to everybody; of a large one the root sends each other member one slice, and these pass
-// their slices on to each other, so that no link carries more than the rest.
+// Collectives that only move bytes, each element once. Allgather: each member sends its part
+// to all others. Alltoall: each member sends a different part to each other one. Broadcast: a small
+// one goes from the root to all members; of a large one the root sends each other member one slice,
+// and these pass their slices on to each other, so that no link carries more than the rest.
 #pragma once
 
 #include "collectives/algorithms/scatter_list.hpp"

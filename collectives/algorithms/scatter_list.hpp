@@ -53,10 +53,10 @@ public:
 
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
-    /// Calls `visit(memory, bytes, offset)` for what lies between `begin` and `end`; `offset`
-    /// counts from `begin`.
-    template <class Visit>
-    void for_each(std::size_t begin, std::size_t end, Visit visit) const {
+    /// Calls `function(memory, bytes, offset)` for each contiguous piece of the bytes from `begin`
+    /// up to `end`; `offset` counts from `begin`.
+    template <class Function>
+    void for_each(std::size_t begin, std::size_t end, Function function) const {
         if (begin >= end) {
             return;
         }
@@ -67,7 +67,7 @@ public:
         for (std::size_t at = begin; at < end; ++piece) {
             const auto next = piece + 1;
             const std::size_t stop = std::min(end, next == pieces_.end() ? bytes_ : next->start);
-            visit(piece->memory + (at - piece->start), stop - at, at - begin);
+            function(piece->memory + (at - piece->start), stop - at, at - begin);
             at = stop;
         }
     }
@@ -89,8 +89,7 @@ private:
 using InList = ScatterList<const std::byte>;
 using OutList = ScatterList<std::byte>;
 
-/// What a rank puts into an allreduce, and where it gets the result: the pieces of both have the
-/// same borders.
+/// Input and output of a rank in an allreduce: the pieces of both have the same borders.
 struct TaskLists {
     TaskLists() = default;
     explicit TaskLists(const Task& task) {
@@ -103,14 +102,15 @@ struct TaskLists {
 
     [[nodiscard]] std::size_t bytes() const noexcept { return in.bytes(); }
 
-    /// Calls `visit(in, out, bytes, offset)`; `offset` counts from the begin of the range.
-    template <class Visit>
-    void for_each(Range range, Visit visit) const {
+    /// Calls `function(in, out, bytes, offset)` for each piece of the range; `offset` counts from
+    /// the begin of the range.
+    template <class Function>
+    void for_each(Range range, Function function) const {
         out.for_each(
             range.begin, range.end, [&](std::byte* to, std::size_t bytes, std::size_t offset) {
                 const auto at = range.begin + offset;
                 in.for_each(at, at + bytes, [&](const std::byte* from, std::size_t, std::size_t) {
-                    visit(from, to, bytes, offset);
+                    function(from, to, bytes, offset);
                 });
             });
     }
@@ -119,8 +119,8 @@ struct TaskLists {
     OutList out;
 };
 
-/// What a member puts into a reducescatter: a list for each place, and its own beside where the
-/// result goes.
+/// Input and output of a member in a reducescatter: a list of inputs for each place, and the list
+/// for its own place paired with the output.
 class PartLists {
 public:
     PartLists(const Task& task, int own, int members) : to_(static_cast<std::size_t>(members)) {

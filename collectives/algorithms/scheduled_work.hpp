@@ -42,12 +42,12 @@ private:
     bool is_over_ = false;
 };
 
-/// Calls `visit(place)` for every other member, the next one first, so that not all send to the
+/// Calls `function(place)` for every other member, the next one first, so that not all send to the
 /// same place at the same time.
-template <Endpoint At, class Visit>
-void for_each_peer(const At& at, Visit visit) {
+template <Endpoint At, class Function>
+void for_each_peer(const At& at, Function function) {
     for (int step = 1; step < at.size(); ++step) {
-        visit((at.place() + step) % at.size());
+        function((at.place() + step) % at.size());
     }
 }
 

@@ -15,7 +15,8 @@
 
 namespace hvd::coll {
 
-/// `at` and `pool` outlive the Work. Throws Exception for what has no meaning.
+/// `at` and `pool` outlive the Work. Throws Exception for a task that has no meaning, such as the
+/// Adasum of integers.
 template <Endpoint At>
 [[nodiscard]] std::unique_ptr<Work> start_schedule(At& at, ScratchPool& pool, const Task& task) {
     switch (task.op) {

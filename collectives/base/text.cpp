@@ -28,13 +28,13 @@ bool is_control(char c) noexcept {
     return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
 }
 
-/// How far a typing error leads. A short word is soon another one.
-std::size_t most_edits(std::size_t letters) {
-    constexpr std::size_t kSwap = 2;  // two letters in the wrong order
-    if (letters < 3) {
+/// The most edits that count as a typing error. A short word is soon another one.
+std::size_t most_edits(std::size_t length) {
+    constexpr std::size_t kSwap = 2;  // two characters in the wrong order
+    if (length < 3) {
         return 0;
     }
-    return letters == 3 ? 1 : std::max(kSwap, letters / 3);
+    return length == 3 ? 1 : std::max(kSwap, length / 3);
 }
 
 constexpr int kMaxRangeValue = 1 << 20;  // a typing error must not fill the memory

@@ -51,7 +51,7 @@ requires std::integral<T> || std::floating_point<T>
 [[nodiscard]] std::string escape_controls(std::string_view text);
 
 /// The candidate with the fewest edits from `word`, when it is close enough to be a typing error;
-/// none for words of one or two letters.
+/// none for words of one or two characters.
 [[nodiscard]] std::optional<std::string_view> nearest(std::string_view word,
                                                       std::span<const std::string_view> candidates);
 

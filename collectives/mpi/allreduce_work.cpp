@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allreduce in rank order. MPI_Allreduce adds up in an order of its own, which may differ from one
-// size or number of ranks to the next, and integers would wrap where ours are exact. So MPI moves
-// the bytes and the arithmetic is the one of all backends: each rank gets one slice of everybody's
-// elements (MPI_Ialltoallv), adds them up in rank order, and the sums go to everybody
+// Allreduce in rank order. The order of the additions of MPI_Allreduce may differ from one size or
+// number of ranks to the next, and its integers wrap where those of Reducer are exact. So MPI moves
+// the bytes and Reducer does the arithmetic, as in all backends: each rank gets one slice of the
+// elements of all ranks (MPI_Ialltoallv), adds them up in rank order, and sends the sums to all
 // (MPI_Iallgatherv). That is 2 (n-1)/n of the bytes for each rank, the least there can be. Large
-// tensors go in rounds; small ones go to everybody at once, and everybody adds up.
+// tensors go in rounds; small ones go to all ranks at once, and each rank adds them up.
 #include "collectives/algorithms/scatter_list.hpp"
 #include "collectives/mpi/works.hpp"
 #include "collectives/reduce/reducer.hpp"

@@ -64,7 +64,7 @@ public:
     /// The own part lies in `out` already.
     [[nodiscard]] Status allgather(std::byte* out, Layout to);
     [[nodiscard]] Status broadcast(std::span<std::byte> data, int root);
-    /// In place. MPI adds up in an order of its own, which is the same on all ranks. `combine` is
+    /// In place. MPI chooses the order of the additions; it is the same on all ranks. `combine` is
     /// always the same one for an operation.
     [[nodiscard]] Status allreduce(std::span<float> data, ReduceOp op, HvdMpiCombine combine);
     [[nodiscard]] Status barrier();

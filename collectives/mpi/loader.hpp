@@ -26,10 +26,10 @@ inline constexpr std::string_view kMpichLibrary = "libmpi.so.12";
 inline constexpr std::string_view kDebianMpichLibrary = "libmpich.so.12";
 inline constexpr std::array kKnownLibraries{kOpenMpiLibrary, kMpichLibrary, kDebianMpichLibrary};
 
-/// What to open: the first of `names` that can be opened.
+/// The MPI library to open: the first of `names` that can be opened.
 struct LibraryChoice {
     std::vector<std::string> names;
-    std::string reason;  // for people: "mpirun of Open MPI started this process"
+    std::string reason;  // for messages: "mpirun of Open MPI started this process"
 
     friend bool operator==(const LibraryChoice&, const LibraryChoice&) = default;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one MPI library can do for us, as C functions: the seam between this build and the two
-// plugins, each of which is compiled against the headers of one MPI. MPI's own types differ between
-// them, so that handles cross as numbers.
+// The functions of one MPI library that this build calls, as C functions: the seam between the
+// build and the two plugins, each of which is compiled against the headers of one MPI. MPI's own
+// types differ between them, so that handles cross as numbers.
 #pragma once
 
 #include <cstddef>

@@ -35,7 +35,7 @@ private:
 /// MPI has no descriptor to sleep on, and makes progress only while it is called.
 inline constexpr std::chrono::microseconds kPollInterval{50};
 
-/// What the tasks of one backend share.
+/// State that the tasks of one backend share.
 struct State {
     State(Communicator the_communicator, Reactor& reactor, Order the_order)
         : communicator(std::move(the_communicator)),
@@ -92,7 +92,7 @@ inline constexpr std::size_t kLeastPart = std::size_t{64} << 10;  // of a rank, 
 [[nodiscard]] bool is_for_mpi_to_add(const State& state, const Task& task) noexcept;
 [[nodiscard]] std::unique_ptr<Work> start_half_allreduce(State& state, const Task& task);
 
-/// What only moves bytes.
+/// The collectives that only move bytes.
 [[nodiscard]] std::unique_ptr<Work> start_allgather(State& state, const Task& task);
 [[nodiscard]] std::unique_ptr<Work> start_broadcast(State& state, const Task& task);
 [[nodiscard]] std::unique_ptr<Work> start_barrier(State& state);

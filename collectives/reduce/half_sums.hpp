@@ -8,9 +8,10 @@
 
 namespace hvd::coll {
 
-/// An allreduce of f16 or bf16 for who adds up in an order of its own: widened to f32 first, where
-/// partial results may be combined in any order, and rounded once at the end. Each of the three is
-/// what Reducer does to an element, so that only the order of the additions can show.
+/// An allreduce of f16 or bf16 for a library that chooses the order of the additions: elements are
+/// widened to f32 first, partial results may be combined in any order, and the result is rounded
+/// once at the end. Reducer does the same three steps to an element, so that results differ only
+/// where the order of the additions does.
 class HalfSums {
 public:
     /// Sums and products: of two zeros, min and max are whichever came first, so that partners that

@@ -10,10 +10,10 @@
 
 namespace hvd::coll {
 
-/// What a member of a set gets of a small collective, where it can read the inputs of all members
-/// and does the whole operation on its own. Whoever uses it gives the same bits.
+/// The result of a small collective at a member that can read the inputs of all members and does
+/// the whole operation by itself. All users of the class get the same bits.
 ///
-/// Of allreduce (but Adasum), allgather, broadcast, reducescatter and barrier.
+/// For allreduce (but Adasum), allgather, broadcast, reducescatter and barrier.
 class LocalResult {
 public:
     /// `members`: of the set. Throws Exception as Reducer does.

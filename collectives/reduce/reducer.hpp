@@ -12,7 +12,7 @@
 
 namespace hvd::coll {
 
-/// What one allreduce does to its elements, with the fastest loops of this CPU.
+/// The arithmetic of one allreduce, with the fastest loops of this CPU.
 ///
 /// Every element is  finish(scaled in[0] op scaled in[1] op ...), in the order of the inputs.
 /// floats    f16 and bf16 are widened to f32 first and rounded once at the end, to nearest even.

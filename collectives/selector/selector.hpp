@@ -20,7 +20,7 @@
 
 namespace hvd::coll {
 
-/// What the backends are made from.
+/// The parts from which the backends are made.
 struct BackendParts {
     Topology topology;
     LocalGroup* local_group = nullptr;  // the ranks of this host, where there are several; outlives

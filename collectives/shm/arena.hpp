@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The shared memory of a process set as the schedules see it: for every member flags that only this
-// member raises, and slots. Each protocol has slots and a sequence of its own; none ever goes back
-// or is reset, so that a late reader cannot take an old value for a new one.
+// member raises, and slots. Each protocol has its own slots and its own sequence, which never goes
+// back and is never reset, so that a late reader cannot take an old value for a new one.
 //
 //   tiny    payload and sequence number in one cache line, two lines in turn
-//   small   two slots in turn, everybody reads everybody's
+//   small   two slots in turn, every member reads those of all
 //   swap    large allreduce and reducescatter: the owner of a slice reads it from all slots, and
 //           of an allreduce leaves the result there
-//   gather  what only moves bytes
+//   gather  collectives that only move bytes
 #pragma once
 
 #include "collectives/base/error.hpp"
@@ -45,7 +45,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 using Chunk = std::array<std::byte, kChunkBytes>;
 
-/// What one member writes. Only its swap slots are written by others, too.
+/// The memory that one member writes. Others write into its swap slots only.
 struct alignas(4096) RankArea {
     std::array<TinyLine, 2> tiny;
     Flag small_filled;
@@ -132,7 +132,8 @@ public:
     Sequences sequences;
     std::optional<Error> cause;  // why everything fails, once it does
 
-    /// One address for each member, for whoever reduces: room, so that no operation allocates it.
+    /// One address for each member, for the reducing Work: kept here so that no operation
+    /// allocates memory for them.
     std::vector<const std::byte*> addresses;
 
 private:

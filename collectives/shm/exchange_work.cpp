@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everybody writes its input where all can read it and raises one flag; whoever has seen all flags
-// does the whole operation on its own. Two slots in turn are enough: a rank that raises a flag for
-// operation q + 1 has finished reading q, and nobody starts q + 2 before it has seen all of q + 1.
+// Each rank writes its input where all can read it and raises one flag. A rank that has seen all
+// flags does the whole operation by itself. Two slots in turn are enough: a rank that raises a flag
+// for operation q + 1 has finished reading q, and no rank starts q + 2 before it has seen all flags
+// of q + 1.
 #include "collectives/reduce/local_result.hpp"
 #include "collectives/shm/transfer.hpp"
 #include "collectives/shm/works.hpp"

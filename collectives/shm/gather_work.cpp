@@ -98,7 +98,7 @@ private:
         arena_.raise(arena_.own().gather_filled, base_ + filled_);
     }
 
-    /// Whoever has something in this chunk has filled it.
+    /// Whether every rank that has a part of this chunk has filled it.
     [[nodiscard]] bool can_drain() const noexcept {
         for (int rank = 0; rank < arena_.size(); ++rank) {
             const auto& output = outputs_[static_cast<std::size_t>(rank)];

@@ -63,8 +63,8 @@ private:
 
 }  // namespace
 
-// The areas of the world come first, then what all sets share. Zero pages are valid, whoever of the
-// ranks comes first.
+// The areas of the world come first, then the directory that all sets share. Zero pages are a valid
+// state, so that any rank may be the first to use them.
 std::size_t segment_bytes(int local_size) {
     return world_bytes(local_size) + SetMemory::directory_bytes();
 }

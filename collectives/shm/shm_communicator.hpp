@@ -28,7 +28,7 @@ private:
     std::vector<ShmCommunicator*> recent_;  // the last one used last
 };
 
-/// What the communicators of one backend share.
+/// State that the communicators of one backend share.
 struct Shared {
     Shared(LocalGroup& the_group, std::span<std::byte> directory) noexcept
         : group(the_group), memory(the_group, directory) {}

@@ -106,7 +106,8 @@ void ShmEndpoint::fill() {
     arena_.raise(arena_.own().gather_filled, base_ + filled_);
 }
 
-/// Whoever has something for this member in this chunk has filled it; in the first one all have.
+/// Whether every peer with bytes for this member in this chunk has filled it. The first chunk has a
+/// table from every peer.
 bool ShmEndpoint::can_drain() const noexcept {
     const std::size_t begin = drained_ * kChunkBytes;
     for (int peer = 0; peer < size(); ++peer) {

@@ -32,7 +32,7 @@ public:
     [[nodiscard]] Result<bool> wait();
 
 private:
-    /// What another member sends here, and where in its stream.
+    /// The bytes that another member sends to this one, and their place in its stream.
     struct Incoming {
         OutList out;
         std::size_t begin = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What runs a task on an arena. All members choose the same one for a task; the arena must outlive
-// the Work.
+// Works that run a task on an arena. All members choose the same one for a task; the arena must
+// outlive the Work.
 #pragma once
 
 #include "collectives/backend.hpp"

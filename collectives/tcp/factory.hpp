@@ -9,7 +9,7 @@
 namespace hvd::coll::tcp {
 
 /// Collectives of ranks on any hosts. `mesh` outlives it; its data links are the backend's alone.
-/// What may wake a rank that waits is `mesh.reactor()`.
+/// A waiting rank sleeps in `mesh.reactor()`, or in a reactor that watches it.
 [[nodiscard]] std::unique_ptr<Backend> create(net::Mesh& mesh);
 
 }  // namespace hvd::coll::tcp

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What travels on a data connection: frames, each a header and perhaps bytes of a message. A
-// message goes from one member of a set to another, in one step of the set's schedule; both know
-// its length.
+// The frames of a data connection: each is a header and perhaps bytes of a message. A message goes
+// from one member of a set to another, in one step of the set's schedule; both know its length.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +19,7 @@ namespace hvd::coll::tcp {
 inline constexpr std::size_t kEagerBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kWindow = std::size_t{256} << 10;
 
-/// What a message counts for in the window, whatever its length.
+/// Added to the length of each message when it is counted in the window.
 inline constexpr std::size_t kMessageCost = 128;
 
 /// Of a long message. Messages of different sets take turns after each frame.

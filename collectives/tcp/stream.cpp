@@ -13,7 +13,7 @@ constexpr std::size_t kAheadBytes = 4096;
 constexpr std::size_t kPartsAtOnce = 64;
 constexpr int kRoundsAtOnce = 32;  // of one connection, before others have their turn
 
-/// What the rest of a forgotten message is sent from and received into.
+/// The buffers from and into which the rest of a forgotten message is sent and received.
 constexpr std::size_t kVoidBytes = 4096;
 constexpr std::array<std::byte, kVoidBytes> kZeros{};
 

@@ -10,7 +10,7 @@ namespace {
 constexpr int kScore = 50;
 constexpr std::size_t kFusionBytes = std::size_t{8} << 20;
 
-/// What the communicators of one backend share.
+/// State that the communicators of one backend share.
 struct Shared {
     explicit Shared(net::Mesh& mesh) : multiplexer(mesh) {}
 

@@ -53,7 +53,7 @@ Result<bool> TcpEndpoint::wait() {
     if (cause_) {
         return *cause_;
     }
-    // Whoever sleeps does it in this reactor, or in one that watches it.
+    // A waiting thread sleeps in this reactor, or in one that watches it.
     multiplexer_.mesh().reactor().dispatch();
     HVD_TRY_STATUS(multiplexer_.pump());
     if (left_ == 0) {

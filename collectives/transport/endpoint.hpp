@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a schedule of collectives/algorithms needs of a transport, and no more.
+// The operations that a schedule of collectives/algorithms needs of a transport, and no more.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -19,8 +19,8 @@ namespace hvd::coll {
 ///     send, recv    add memory to the step's message to, or from, a place. It stays as it is until
 ///                   the step is over. A message without bytes is one, too.
 ///     post          begins the step
-///     wait          never blocks: moves what can be moved now. True when the step is over: what is
-///                   to be sent has been taken, what is to be received is there.
+///     wait          never blocks: moves the bytes that can be moved now. True when the step is
+///                   over: all messages out have been taken, all messages in have arrived.
 ///
 /// Errors of `wait` are for good.
 template <class At>

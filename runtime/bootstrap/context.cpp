@@ -37,7 +37,7 @@ Context& Context::process() {
 
 Context::Context() {
     // Only flags and closes here: a lock may be held by a thread that the child does not have.
-    // Where there was no world, the child may join one of its own.
+    // Where there was no world, the child may start one.
     (void)pthread_atfork(nullptr, nullptr, [] {
         auto& self = Context::process();
         self.is_forked_child_.store(self.engaged_.load(std::memory_order_relaxed),
@@ -108,7 +108,7 @@ Status Context::shutdown() {
     if (owned_->engine().is_inside()) {
         return Error{Errc::invalid_argument, "a callback must not shut the runtime down"};
     }
-    // From here on nobody new comes in; those who are inside see their operations end.
+    // From here on new calls are refused; calls that are running see their operations end.
     has_topology_.store(false, std::memory_order_relaxed);
     world_.store(nullptr, std::memory_order_seq_cst);
     owned_->leave(Deadline::in(kShutdownLimit));

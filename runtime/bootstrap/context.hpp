@@ -17,8 +17,9 @@
 
 namespace hvd::rt {
 
-/// What of this process outlives a world: its tickets and plans, and the way into the next world.
-/// There is one, made at first use and never destroyed, so that nothing of it runs at exit.
+/// The state of this process that outlives a world: its tickets and plans, and how to start the
+/// next world. There is one, made at first use and never destroyed, so that nothing of it runs at
+/// exit.
 ///
 /// A forked child has the topology and nothing else.
 /// Thread: any.

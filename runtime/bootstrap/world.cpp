@@ -267,8 +267,8 @@ Status World::stop_timeline() {
 void World::start_configured_timelines(const EngineConfig& config, const Logger& log) {
     std::string path = config.timeline == "DYNAMIC" ? "" : config.timeline;
     if (!config.timeline_folder.empty()) {
-        std::error_code exists;  // else the file cannot be made, which is told
-        (void)std::filesystem::create_directories(config.timeline_folder, exists);
+        std::error_code ignored;  // Timeline::start reports that the file cannot be made
+        (void)std::filesystem::create_directories(config.timeline_folder, ignored);
         path = config.timeline_folder + "/rank-" + std::to_string(topology_.rank) + ".json";
     } else if (topology_.rank != 0) {
         return;

@@ -12,7 +12,7 @@
 namespace hvd::rt {
 namespace {
 
-// What no caller means; without a limit a wrong number is a crash or all the memory there is.
+// No caller means more; without a limit a wrong number is a crash or takes all memory.
 constexpr std::int32_t kMostDimensions = 255;
 constexpr std::size_t kMostRequests = std::size_t{1} << 22;  // more tickets are never outstanding
 constexpr std::size_t kMostRanks = std::size_t{1} << 20;

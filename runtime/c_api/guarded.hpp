@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every function of the C ABI is made of: one way in, one way out.
+// The frame of every function of the C ABI: how it gets its values, and how it returns a status.
 #pragma once
 
 #include "collectives/base/result.hpp"

@@ -18,8 +18,8 @@ namespace hvd::rt::abi {
 /// Larger structs are garbage: no header will ever have them.
 inline constexpr std::size_t kLargestStruct = 4096;
 
-/// What a struct was and has become: its size in the first header that had it, and where each field
-/// that was added later ends. A caller has such a field only if all of it lies within struct_size.
+/// The versions of a struct: its size in the first header that had it, and where each field that
+/// was added later ends. A caller has such a field only if all of it lies within struct_size.
 template <class Struct>
 struct Layout;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stream of messages through shared memory: one writer, one reader, each of its own process.
+// A stream of messages through shared memory, from one process that writes to one that reads.
 #pragma once
 
 #include "collectives/base/result.hpp"

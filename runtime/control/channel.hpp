@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the ranks of a world tell each other what they are ready for. It moves bytes and cache ids
-// and decides nothing; runtime/negotiation decides.
+// The control channel: ranks announce through it the operations they are ready for. It moves bytes
+// and cache ids and decides nothing; runtime/negotiation decides.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -18,12 +18,12 @@
 
 namespace hvd::rt {
 
-/// What a channel hands out: the entries of one log for all process sets, in the same order on
-/// every rank. A rank may be given entries of sets that it is not in.
+/// The events of a channel: the entries of one log for all process sets, in the same order on every
+/// rank. A rank may be given entries of sets that it is not in.
 namespace event {
 
 /// The coordinator's next decision about a set. Decisions up to one without `more` came together,
-/// so what they make ready is ready together.
+/// so the operations that they make ready are ready together.
 struct Decided {
     int process_set = 0;
     std::vector<std::byte> message;
@@ -47,7 +47,7 @@ struct Left {
 
 using ChannelEvent = std::variant<event::Decided, event::Invalidated, event::Ready, event::Left>;
 
-/// What has become of a proposal.
+/// The state of a proposal.
 enum class Proposal {
     waiting,   // not all ranks have published anything
     accepted,  // all ranks proposed the same: it is ready, now, on every rank
@@ -137,9 +137,8 @@ public:
     virtual void watch(coll::Reactor& reactor) = 0;
 
     /// Between these two nobody looks at the channel. A rank that `expects` something, because it
-    /// has something open or in flight, is woken by its peers; another one only for what it has to
-    /// coordinate, and to make room in the log. After `about_to_sleep` the caller looks once more
-    /// before it sleeps.
+    /// has something open or in flight, is woken by its peers; another one only to coordinate, and
+    /// to make room in the log. After `about_to_sleep` the caller looks once more before it sleeps.
     virtual void about_to_sleep(bool expects) = 0;
     virtual void awake() = 0;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ranks send each other over their control connections. A frame is: length of the rest (u32),
+// The frames that ranks send over their control connections. A frame is: length of the rest (u32),
 // type (u8), body. No I/O.
 #pragma once
 

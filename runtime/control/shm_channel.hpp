@@ -73,7 +73,7 @@ public:
     [[nodiscard]] bool is_oversubscribed() override;
 
 private:
-    /// What waits for room in the log.
+    /// Entries that wait for room in the log.
     struct Outgoing {
         std::vector<std::uint32_t> entries;
         coll::ProcessSet readers;

@@ -18,8 +18,8 @@ namespace hvd::rt {
 inline constexpr std::size_t kLogEntries = 4096;
 inline constexpr std::size_t kSharedIds = std::size_t{1} << 16;
 
-/// What a rank publishes in one round: one cache line, or two where the payload is longer than 40
-/// bytes, because CPUs fetch lines in pairs. Written once, the tag last.
+/// The proposal that a rank publishes in one round: one cache line, or two where the payload is
+/// longer than 40 bytes, because CPUs fetch lines in pairs. Written once, the tag last.
 struct alignas(128) RoundSlot {
     SharedAtomic<std::uint64_t> tag;            // round and kind; see ShmRounds
     SharedAtomic<std::uint64_t> fingerprint;    // of the proposed ids
@@ -29,7 +29,7 @@ struct alignas(128) RoundSlot {
 };
 static_assert(sizeof(RoundSlot) == 128);
 
-/// What one rank writes for all others to read.
+/// The memory that one rank writes and all others read.
 struct alignas(4096) RankPage {
     std::array<RoundSlot, 2> rounds;                // odd and even ones
     alignas(128) SharedAtomic<std::uint64_t> read;  // log entries

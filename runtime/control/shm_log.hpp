@@ -47,7 +47,7 @@ public:
     /// Longer batches must be cut: the log must be able to take one at once.
     static constexpr std::size_t kLongestBatch = kLogEntries / 4;
 
-    /// What is referred to outlives the log.
+    /// The referenced objects outlive the log.
     ShmLog(coll::LocalGroup& group, SharedLog& log, std::span<RankPage> pages);
 
     /// Appends all or, where there is no room, nothing (false). Room is then announced by a

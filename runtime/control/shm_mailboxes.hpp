@@ -23,7 +23,7 @@ namespace hvd::rt {
 /// Thread: progress lock.
 class ShmMailboxes {
 public:
-    /// What is referred to outlives this.
+    /// The referenced objects outlive this one.
     ShmMailboxes(coll::LocalGroup& group, std::span<RankPage> pages);
 
     [[nodiscard]] bool coordinates() const noexcept { return rank_ == 0; }

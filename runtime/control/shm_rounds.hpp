@@ -35,7 +35,7 @@ namespace hvd::rt {
 /// Thread: progress lock.
 class ShmRounds {
 public:
-    /// What is referred to outlives this.
+    /// The referenced objects outlive this one.
     ShmRounds(coll::LocalGroup& group, std::span<RankPage> pages);
 
     /// See Channel.

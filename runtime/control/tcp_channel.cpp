@@ -143,7 +143,7 @@ void TcpChannel::append_left(int rank) {
     entries_.push_back({number, event::Left{rank}});
 }
 
-/// Ready bits come a set at a time; what they complete is one batch.
+/// Ready bits come a set at a time; the ids that they complete are one batch.
 void TcpChannel::count(std::span<const std::uint32_t> ids, std::uint64_t last) {
     std::vector<std::uint32_t> ready;
     int set_id = 0;

@@ -18,7 +18,7 @@
 namespace hvd::rt {
 
 /// The channel of ranks on any hosts. Rank 0 coordinates, and gives the log its one order: every
-/// rank sends it what it announces and which ready bits it sets; it counts these, and sends the
+/// rank sends it its announcements and the ready bits that it sets; it counts these, and sends the
 /// entries of each set to its members. No other two ranks have a control connection. Entries carry
 /// numbers, and a rank that sets ready bits names the last one it has read, so that a bit of an id
 /// that has got another meaning since does not count.

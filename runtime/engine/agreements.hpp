@@ -21,7 +21,7 @@ struct Agreement {
     std::vector<std::vector<std::int64_t>> first_dims;
 };
 
-/// What has been agreed, by cache id: a steady step needs no names.
+/// The agreed operations, by cache id: a steady step needs no names.
 ///
 /// Thread: progress lock.
 class Agreements {
@@ -45,12 +45,12 @@ public:
     /// Ends the agreement. Returns the operation that waited, or nullptr.
     Operation* drop(CacheId id);
 
-    /// Visits all agreements whose ready bit this rank has set.
-    template <class Visit>
-    void for_each_waiting(Visit visit) {
+    /// Calls `function` with each agreement whose ready bit this rank has set.
+    template <class Function>
+    void for_each_waiting(Function function) {
         for (auto& agreement : table_) {
             if (agreement.set != nullptr && agreement.waiting != nullptr) {
-                visit(agreement);
+                function(agreement);
             }
         }
     }

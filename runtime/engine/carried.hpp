@@ -21,7 +21,8 @@ inline constexpr std::size_t kNotCarried = std::numeric_limits<std::size_t>::max
 [[nodiscard]] std::size_t carried_bytes(const Signature& signature,
                                         std::span<const std::int64_t> first_dims) noexcept;
 
-/// What this rank's proposal of such an operation carries: its input, where that matters.
+/// The payload of this rank's proposal of such an operation: its input, or nothing where no rank
+/// reads it.
 [[nodiscard]] std::span<const std::byte> payload_of(const Operation& operation,
                                                     const coll::ProcessSet& world) noexcept;
 

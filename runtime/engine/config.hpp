@@ -24,7 +24,7 @@ enum class CpuOperations {
     mpi,
 };
 
-/// What the user may set for the runtime. Filled once, by `read_config`.
+/// The settings of the runtime. Filled once, by `read_config`.
 struct EngineConfig {
     std::optional<std::size_t> fusion_bytes;    // nothing: what suits the backend; 0: off
     std::chrono::microseconds cycle_time{0};    // how long a small tensor may wait for others
@@ -62,7 +62,7 @@ struct ConfigVariable {
 /// Errors: invalid_argument that names the variable, its value and what would be right.
 [[nodiscard]] Result<EngineConfig> read_config(const Environment& environment);
 
-/// What the configuration says about stalls. A shutdown time that is not after the warning is left
+/// The limits of stalls in the configuration. A shutdown time that is not after the warning is left
 /// out, as in the original.
 [[nodiscard]] StallLimits stall_limits(const EngineConfig& config);
 

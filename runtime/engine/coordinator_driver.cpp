@@ -59,7 +59,7 @@ void CoordinatorDriver::show(int rank, const Announcement& announcement) const {
     }
 }
 
-/// What was decided together about a set is chained, up to the next change of who takes part.
+/// Decisions that were made together about a set are chained, up to the next change of members.
 void CoordinatorDriver::append(std::vector<LogEntry> entries) {
     std::vector<bool> more(entries.size());
     std::map<int, bool> is_followed;  // by set: by another decision

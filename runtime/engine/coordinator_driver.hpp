@@ -23,7 +23,7 @@ namespace hvd::rt {
 /// Thread: progress lock.
 class CoordinatorDriver {
 public:
-    /// What is referred to outlives this. `fusion_bytes` counts for all ranks.
+    /// The referenced objects outlive this one. `fusion_bytes` counts for all ranks.
     CoordinatorDriver(Channel& channel,
                       TicketTable& tickets,
                       Coordinator coordinator,
@@ -41,11 +41,11 @@ public:
     /// tensor `name`.
     void end_world(int culprit, const std::string& name, const Error& error);
 
-    /// What the coordinator waits for.
+    /// The waiting tensors, with the ranks that they wait for.
     [[nodiscard]] std::vector<Waiting> waiting() const { return coordinator_.waiting(); }
     [[nodiscard]] bool has_waiting() const noexcept { return has_waiting_; }
 
-    /// Of what has been announced since the last call: how long it had waited before.
+    /// The longest time that an operation announced since the last call had waited before.
     [[nodiscard]] std::chrono::milliseconds take_longest_wait() noexcept {
         return std::exchange(longest_wait_, std::chrono::milliseconds(0));
     }

@@ -24,7 +24,7 @@
 
 namespace hvd::rt {
 
-/// What one rank has done. The fields are those of hvd_counters.
+/// Totals of one rank. The fields are those of hvd_counters.
 struct Counters {
     std::uint64_t submitted = 0;
     std::uint64_t completed = 0;

@@ -9,7 +9,7 @@
 
 namespace hvd::rt {
 
-/// What has come of adding a process set.
+/// The result of adding a process set.
 struct AddedSet {
     int id = -1;         // of the new set, or of the equal one that exists
     bool is_new = true;  // false: a set with these ranks exists already

@@ -351,7 +351,7 @@ void Negotiator::on_membership(const Decision& decision) {
         channel_.add_set(sets_.add(decision.set_id, decision.members.front().signature.splits));
         return;
     }
-    // What was agreed before finishes; what was not fails.
+    // Operations that were agreed before finish; the others fail.
     const int id = decision.set_id;
     if (const auto found = negotiations_.find(id); found != negotiations_.end()) {
         found->second.fail_all([id](const Operation&) { return removed_error(id); });

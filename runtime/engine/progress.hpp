@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the engine does while somebody holds the progress lock: take, agree, execute, and end.
+// The progress loop of the engine, for the holder of the progress lock: take, agree, execute, end.
 #pragma once
 
 #include "collectives/base/deadline.hpp"
@@ -42,7 +42,7 @@ public:
         std::function<void(int peer, std::string_view why)> on_peer_lost;
     };
 
-    /// What is referred to outlives this.
+    /// The referenced objects outlive this one.
     Progress(Setup setup, TicketTable& tickets, ProcessSetTable& sets, Inbox<Operation*>& inbox);
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;

@@ -146,7 +146,8 @@ Operation* SetNegotiation::find_announced(const std::string& name) const {
 void SetNegotiation::on_error(const Decision& decision) {
     const int rank = set().rank_at(set().place);
     for (std::size_t index = 0; index < decision.members.size(); ++index) {
-        // What this rank has announced meanwhile with a name of others is decided by itself.
+        // A tensor that this rank has announced meanwhile, with a name that only other ranks'
+        // announcements in this decision have, gets its own decision.
         const bool is_own = decision.announcers.empty() || decision.announcers[index] == rank;
         Operation* const leader = find_announced(decision.members[index].name);
         if (leader == nullptr || !is_own) {

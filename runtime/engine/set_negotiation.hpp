@@ -17,7 +17,7 @@
 
 namespace hvd::rt {
 
-/// What the negotiations of all process sets of a rank share.
+/// State that the negotiations of all process sets of a rank share.
 struct NegotiationContext {
     Channel& channel;
     TicketTable& tickets;
@@ -51,7 +51,7 @@ void fail_group(TicketTable& tickets, Operation& leader, const Error& cause);
 /// Thread: progress lock.
 class SetNegotiation {
 public:
-    /// What is referred to outlives this.
+    /// The referenced objects outlive this one.
     SetNegotiation(ProcessSetEntry& entry, NegotiationContext& context) noexcept
         : entry_(entry), context_(context) {}
 

@@ -28,7 +28,7 @@ public:
         std::function<void(const std::string& line)> tell;  // may be empty
     };
 
-    /// What is referred to outlives this.
+    /// The referenced objects outlive this one.
     StallWatch(Setup setup, Channel& channel, Negotiator& negotiator, Executor& executor)
         : setup_(std::move(setup)),
           inspector_(setup_.limits),

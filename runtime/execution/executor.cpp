@@ -181,7 +181,7 @@ bool Executor::step(Lane& lane) {
     return has_moved;
 }
 
-/// Polls what is in flight, and completes what has ended. True if something has.
+/// Polls the collectives in flight, and completes those that have ended. True if one has.
 bool Executor::poll(Lane& lane) {
     for (std::size_t index = 0; index < lane.running.size(); ++index) {
         auto& running = lane.running[index];
@@ -200,7 +200,8 @@ bool Executor::poll(Lane& lane) {
             finish_first(lane);
             return true;
         }
-        // What lies in the workspace is not where the caller looks for it before the end.
+        // A result in the workspace is copied into the caller's memory only at the end, so its
+        // operations cannot complete early.
         if (*progress != coll::Work::Progress::pending && running.workspace.empty() &&
             !running.is_enqueued) {
             running.is_enqueued = true;

@@ -76,10 +76,11 @@ public:
     /// Set when a collective failed: the world cannot go on.
     [[nodiscard]] const std::optional<Error>& broken() const noexcept { return broken_; }
 
-    /// What is in flight and has no time yet has begun now, for `list_in_flight`.
+    /// Sets the begin of the collectives in flight that have none yet to `now`, for
+    /// `list_in_flight`.
     void note_time(std::chrono::steady_clock::time_point now);
 
-    /// Adds what is in flight.
+    /// Adds the collectives in flight to `list`.
     void list_in_flight(std::vector<Waiting>& list) const;
 
     /// The largest fused message that suits the backend.

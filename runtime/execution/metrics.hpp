@@ -11,10 +11,10 @@
 
 namespace hvd::rt {
 
-/// What one rank has done of one operation in one process set. The fields are those of hvd_metrics.
+/// Totals of one rank for one operation in one process set. The fields are those of hvd_metrics.
 ///
-/// Times are measured of all that is large or fused, and of one in 32 else: reading the clock costs
-/// as much as a tenth of a small collective.
+/// Times are measured of all large or fused collectives, and of one in 32 of the others: reading
+/// the clock costs as much as a tenth of a small collective.
 struct OperationMetrics {
     std::uint64_t operations = 0;
     std::uint64_t bytes = 0;        // that this rank has put in

@@ -18,8 +18,8 @@ struct OpenGroup {
     }
 };
 
-/// A result that has no place of its own in the output, or nothing to move at all, gains nothing by
-/// company.
+/// Whether a tensor is not fused with others: it is too large, or fusion gains nothing since the
+/// results of fused tensors would not be contiguous, or since there is nothing to move.
 bool travels_alone(const FusionItem& item, std::size_t limit_bytes) noexcept {
     const bool is_fusible =
         item.kind.op == coll::Op::allreduce || item.kind.op == coll::Op::broadcast;

@@ -10,7 +10,7 @@
 
 namespace hvd::rt {
 
-/// What must be equal for two tensors to travel as one collective.
+/// The properties that must be equal for two tensors to travel as one collective.
 struct FusionKind {
     coll::Op op = coll::Op::allreduce;
     coll::ReduceOp reduce = coll::ReduceOp::sum;
@@ -24,7 +24,7 @@ struct FusionKind {
     friend bool operator==(const FusionKind&, const FusionKind&) = default;
 };
 
-/// What the planner must know about a tensor that every rank has agreed to send.
+/// A tensor that every rank has agreed to send, as the planner sees it.
 struct FusionItem {
     std::size_t bytes = 0;
     FusionKind kind;

@@ -8,7 +8,7 @@
 namespace hvd::rt {
 namespace {
 
-/// What every member has announced about the first dimension; see Decision.
+/// The first dimensions that the ranks have announced, by member; see Decision.
 std::vector<std::vector<std::int64_t>> first_dims_of(const AnnouncedGroup& group) {
     const auto& members = group.announcements.front().members;
     std::vector<std::vector<std::int64_t>> dims(members.size());
@@ -172,7 +172,7 @@ void Coordinator::announce_join(int rank, std::vector<LogEntry>& entries) {
     }
 }
 
-/// What has waited for nothing but the rank that has joined.
+/// Decides the tensors that have waited for `rank` alone, which has joined.
 void Coordinator::decide_waiting(int rank, std::vector<LogEntry>& entries) {
     std::vector<int> ids;
     for (const auto& [id, state] : sets_) {

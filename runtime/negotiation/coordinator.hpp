@@ -24,7 +24,7 @@ struct Invalidation {
     friend bool operator==(const Invalidation&, const Invalidation&) = default;
 };
 
-/// What the members of a set, or all ranks, read in the log, in this order.
+/// An entry of the log, which the members of a set, or all ranks, read in the same order.
 using LogEntry = std::variant<Decision, Invalidation>;
 
 /// Turns the announcements of all ranks about all process sets into the entries of the log. Runs on
@@ -42,7 +42,7 @@ public:
     /// Has read in the log that the ids are ready: transient ones end.
     void on_ready(std::span<const CacheId> ids);
 
-    /// What waits, with the ranks that it waits for.
+    /// The waiting tensors, with the ranks that they wait for.
     [[nodiscard]] std::vector<Waiting> waiting() const;
     [[nodiscard]] bool has_waiting() const;
 
@@ -53,12 +53,12 @@ private:
         bool is_transient = false;
         std::vector<std::string> members{};
     };
-    /// Whose id ends with its first use.
+    /// A group whose id ends with its first use.
     struct Transient {
         int process_set;
         std::string group;
     };
-    /// What is known of one process set.
+    /// The announcements and cache ids of one process set.
     struct SetState {
         explicit SetState(std::vector<int> ranks) : table(std::move(ranks)) {}
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ranks tell the coordinator about a tensor that is new or has changed, and what it answers.
-// In a steady step neither is sent.
+// The messages between ranks and the coordinator about a tensor that is new or has changed. In a
+// steady step none is sent.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -25,8 +25,8 @@ struct Member {
     friend bool operator==(const Member&, const Member&) = default;
 };
 
-/// What one rank announces: a tensor, the tensors of a group, its join, or a change of the process
-/// sets.
+/// The announcement of one rank: a tensor, the tensors of a group, its join, or a change of the
+/// process sets.
 struct Announcement {
     int process_set = 0;
     std::vector<Member> members;  // never empty; those of a group complete as a unit
@@ -39,7 +39,7 @@ struct Announcement {
     friend bool operator==(const Announcement&, const Announcement&) = default;
 };
 
-/// What has come of an announcement, the same on every rank that reads it.
+/// The answer to announcements, the same on every rank that reads it.
 struct Decision {
     int process_set = 0;
     std::vector<Member> members;  // names, and signatures as a contributing rank announced them
@@ -64,10 +64,10 @@ struct Decision {
     friend bool operator==(const Decision&, const Decision&) = default;
 };
 
-/// What the decision is about.
+/// The kind of the operations that the decision is about.
 [[nodiscard]] Kind kind_of(const Decision& decision) noexcept;
 
-/// By what the ranks know a group: its member's name, or all of them.
+/// The name by which the ranks know a group: its member's, or the joined names of all members.
 [[nodiscard]] std::string group_name(std::span<const Member> members);
 
 [[nodiscard]] std::vector<std::byte> encode(const Announcement& announcement);

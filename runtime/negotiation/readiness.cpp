@@ -96,8 +96,8 @@ std::vector<ReadinessTable::Key> ReadinessTable::connected_with(const Row& row) 
     return keys;
 }
 
-/// What a member has announced with the name, and nothing in it but tensors that have failed
-/// elsewhere; kNothing where there is no such thing. What was remembered about it is forgotten.
+/// The key of an announcement of `name` in which all tensors have failed elsewhere; kNothing where
+/// there is none. Forgets the failures of the announcements that it looks at.
 ReadinessTable::Key ReadinessTable::find_follower(const std::string& name) {
     const auto found = mismatched_.find(name);
     if (found == mismatched_.end()) {

@@ -14,21 +14,21 @@
 
 namespace hvd::rt {
 
-/// What the ranks of one process set have announced about tensors that share a name: ranks that
-/// take part in the decision, ascending, each with its announcement. A rank is there twice where it
-/// has announced by two what another one has in a group.
+/// The announcements of the ranks of one process set about tensors that share a name: the ranks
+/// that take part in the decision, ascending, each with its announcement. A rank is there twice
+/// where it has announced in two announcements the tensors that another rank has in one group.
 struct AnnouncedGroup {
     std::vector<int> ranks;                   // of the world
     std::vector<Announcement> announcements;  // in the order of `ranks`
     bool follows_mismatch = false;            // the counterparts have failed before
 };
 
-/// What the members of one process set have announced. A machine without I/O.
+/// The announcements of the members of one process set. A machine without I/O.
 ///
 /// Groups are matched by the names of their members, so that ranks which group the same tensors in
-/// different ways are compared, and told, rather than waiting for each other. Announcements that
-/// such a mismatch fails may have counterparts that arrive later, such as the second of two single
-/// tensors that another rank has grouped: these fail as well when they arrive.
+/// different ways get an error, rather than waiting for each other. Announcements that such a
+/// mismatch fails may have counterparts that arrive later, such as the second of two single tensors
+/// that another rank has grouped: these fail as well when they arrive.
 class ReadinessTable {
 public:
     /// `ranks`: the members of the set, ascending.

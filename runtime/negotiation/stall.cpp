@@ -65,7 +65,7 @@ struct StallInspector::Fold {
 /// When the stall is to be reported the next time.
 StallInspector::TimePoint StallInspector::due_of(const Waiting& waiting) const {
     const auto found = reported_.find({waiting.stage, waiting.process_set, waiting.name});
-    // What has begun after the last report is a stall of its own.
+    // A wait that has begun after the last report is a new stall.
     const bool is_new = found == reported_.end() || waiting.since > found->second.last;
     const int doublings = is_new ? 0 : std::min(found->second.times, kMostDoublings);
     return waiting.since + *limits_.warning * (std::int64_t{1} << doublings);
@@ -115,7 +115,7 @@ StallInspector::Findings StallInspector::look(TimePoint now, std::span<const Wai
         auto& fold = folds[{each->stage, each->process_set, each->waiting, each->missing}];
         fold.is_due = fold.is_due || due_of(*each) <= now;
         fold.ends_job = fold.ends_job || end_of(*each) <= now;
-        // What began to wait a little later is told with the first, not in a line of its own.
+        // A tensor that began to wait a little later is in the report of the first one.
         if (now - each->since >= *limits_.warning / 2) {
             fold.members.push_back(each);
         }

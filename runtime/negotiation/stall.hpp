@@ -14,7 +14,7 @@
 
 namespace hvd::rt {
 
-/// What counts as a stall.
+/// How long a wait lasts before it counts as a stall.
 struct StallLimits {
     std::optional<std::chrono::milliseconds> warning{};   // nothing: stalls are not looked for
     std::optional<std::chrono::milliseconds> shutdown{};  // nothing: none ends the job
@@ -40,7 +40,8 @@ struct Waiting {
     TimePoint since{};           // when the first rank began to wait
 };
 
-/// What has waited for too long, and when to look again. A machine without I/O or clock.
+/// Finds tensors that have waited for too long, and says when to look again. A machine without I/O
+/// or clock.
 ///
 /// A stall is reported once it has lasted for the warning time, and again each time that it has
 /// lasted twice as long. Tensors that wait for the same ranks are one report.
@@ -55,7 +56,7 @@ public:
         std::vector<int> waiting;
         std::vector<int> missing;
         std::vector<std::string> names;  // of all tensors; the first has waited longest
-        std::string text;                // one line for people
+        std::string text;                // one line, for the log
         bool ends_job = false;           // it has lasted for the shutdown time
     };
     struct Findings {

@@ -18,7 +18,7 @@
 
 namespace hvd::rt {
 
-/// What ranks that have agreed about a tensor group call it afterwards.
+/// The number by which ranks call a tensor group once they have agreed about it.
 using CacheId = std::uint32_t;
 inline constexpr CacheId kNoId = 0xffffffff;
 
@@ -56,7 +56,7 @@ using OwnedBytes = std::unique_ptr<std::byte, AlignedFree>;
 
 using Callback = std::function<void(const Error*)>;
 
-/// What is behind a ticket. It belongs to its caller until it is submitted, then to the holder of
+/// The operation of a ticket. It belongs to its caller until it is submitted, then to the holder of
 /// the progress lock, and after `done` to the caller again.
 struct Operation {
     // Written before the operation is submitted.
@@ -93,19 +93,19 @@ struct Operation {
     std::uint32_t index = 0;
 };
 
-/// The members of a tensor group, from its leader on.
-template <class Visit>
-void for_each_member(Operation& leader, Visit visit) {
+/// Calls `function` with each member of a tensor group, from its leader on.
+template <class Function>
+void for_each_member(Operation& leader, Function function) {
     for (Operation* member = &leader; member != nullptr;) {
-        Operation* next = member->next;  // read first: the visit may give the member back
-        visit(*member);
+        Operation* next = member->next;  // read first: `function` may give the member back
+        function(*member);
         member = next;
     }
 }
-template <class Visit>
-void for_each_member(const Operation& leader, Visit visit) {
+template <class Function>
+void for_each_member(const Operation& leader, Function function) {
     for (const Operation* member = &leader; member != nullptr; member = member->next) {
-        visit(*member);
+        function(*member);
     }
 }
 

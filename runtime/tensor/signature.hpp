@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks must agree on before a named tensor may travel.
+// The properties of a named tensor on which the ranks must agree before it may travel.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -18,7 +18,7 @@ namespace hvd::rt {
 /// Numbers of elements, outermost dimension first.
 using Shape = std::vector<std::int64_t>;
 
-/// What an operation asks of the engine: to run a collective, or to change who takes part in them.
+/// The kind of an operation: a collective, or a change of the ranks that take part in them.
 enum class Kind : std::uint8_t { collective, join, add_process_set, remove_process_set };
 
 /// Everything about an operation but its name and its addresses.

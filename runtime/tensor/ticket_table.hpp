@@ -59,7 +59,7 @@ public:
     /// from here on. Thread: progress lock.
     void complete(Operation& operation);
 
-    /// Who sees what happens to operations, and in `complete` that they end; nullptr: nobody.
+    /// The observer of what happens to operations, and of their ends in `complete`; nullptr: none.
     /// Thread: progress lock.
     void set_observer(Observer* observer) noexcept { observer_ = observer; }
     [[nodiscard]] Observer* observer() const noexcept { return observer_; }

@@ -10,8 +10,8 @@
 
 namespace hvd::tf {
 
-/// One node of a graph, or one eager call site: what its attributes say. `kOp` is fixed by the op's
-/// name; single and grouped ops share the kernel, a group being what has several inputs.
+/// The kernel of one node of a graph, or of one eager call site. `kOp` is fixed by the op's name;
+/// single and grouped ops share the kernel: a group has several inputs.
 template <hvd_op kOp>
 struct Collective {
     static void* create(Construction* construction);

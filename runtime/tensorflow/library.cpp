@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happens when tf.load_op_library opens libhorovod_tf.so. TensorFlow collects the ops that are
-// registered while it opens a library, so this is the one place where a constructor does work.
+// Registers the ops when tf.load_op_library opens libhorovod_tf.so. TensorFlow collects the ops
+// that are registered while it opens a library, so this is the one place where a constructor does
+// work.
 #include "runtime/tensorflow/ops.hpp"
 #include "runtime/tensorflow/tf_api.hpp"
 

@@ -157,7 +157,7 @@ struct Api {
     void* (*tensor_data)(const Tensor*);
 };
 
-/// What every op says before hvd.init(), in the words that scripts know.
+/// The error of every op before hvd.init(), in the original's words, which scripts look for.
 inline constexpr const char* kNotInitialized = "Horovod has not been initialized; use hvd.init().";
 
 /// Fills the table once, from the libraries that TensorFlow loaded. Returns "" or what is missing.

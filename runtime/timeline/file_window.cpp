@@ -66,8 +66,8 @@ Status FileWindow::store(int fd, off_t at, std::array<char, 2> bytes) {
         HVD_TRY_STATUS(move_to(fd, at));
     }
     char* const where = base_ + (at - start_);
-    // A page fault between the two pages could end the process there on some processors: each is
-    // made writable by storing what it has.
+    // A page fault between the two pages could end the process there on some processors: each page
+    // is made writable first, by storing its present value.
     for (const std::ptrdiff_t index : {0, 1}) {
         volatile char* const byte = where + index;
         *byte = *byte;

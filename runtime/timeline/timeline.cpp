@@ -20,8 +20,8 @@ constexpr std::size_t kMostText = std::size_t{1} << 20;  // in one write
 
 std::string upper(std::string_view text) {
     std::string out(text);
-    std::ranges::transform(out, out.begin(), [](char letter) {
-        return letter >= 'a' && letter <= 'z' ? static_cast<char>(letter - 'a' + 'A') : letter;
+    std::ranges::transform(out, out.begin(), [](char c) {
+        return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
     });
     return out;
 }
@@ -112,7 +112,7 @@ Timeline::Row& Timeline::row_of(int process_set, std::string_view name) {
 void Timeline::on(Moment moment, std::span<Operation* const> operations, std::string_view backend) {
     time_ = now();
     for (Operation* first : operations) {
-        // What ranks agree about are groups, by their leaders; what runs are single tensors.
+        // Ranks agree about groups, by their leaders; collectives run for single tensors.
         const bool is_group = moment == Moment::submitted || moment == Moment::agreed;
         for (Operation* each = first; each != nullptr; each = is_group ? each->next : nullptr) {
             if (each->name != nullptr) {
@@ -241,7 +241,7 @@ void Timeline::write(const std::stop_token& stop) {
             is_asleep_.store(true, std::memory_order_seq_cst);
             wake_.wait(lock, stop, [&] { return queue_.published() != seen; });
             is_asleep_.store(false, std::memory_order_relaxed);
-            // What follows soon is written with it.
+            // Events that follow soon are written with it.
             (void)wake_.wait_for(lock, stop, kLinger, [] { return false; });
         }
         seen = queue_.published();

@@ -22,8 +22,8 @@
 
 namespace hvd::rt {
 
-/// A Chrome trace of what the engine does: a row for each tensor, in it what the original's
-/// timeline shows. The engine writes into a queue and never waits; a thread of its own writes the
+/// A Chrome trace of the engine: a row for each tensor, with the activities that the original's
+/// timeline shows. The engine writes into a queue and never waits; its own thread writes the
 /// file. Where the queue has no room for an operation its events are left out, and the file says
 /// how many operations that were.
 ///
@@ -40,7 +40,7 @@ public:
     /// Errors: unavailable where the file cannot be made.
     [[nodiscard]] static Result<std::unique_ptr<Timeline>> start(Options options);
 
-    /// Writes what has come.
+    /// Writes the events that have come.
     ~Timeline() override;
     Timeline(const Timeline&) = delete;
     Timeline& operator=(const Timeline&) = delete;
@@ -54,7 +54,7 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
 
-    /// What is known of a tensor.
+    /// The state of a tensor in the trace.
     struct Row {
         std::uint32_t number = 0;
         int depth = 0;  // activities that have begun

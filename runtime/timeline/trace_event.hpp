@@ -14,7 +14,7 @@ struct TraceEvent {
     enum class Kind : std::uint8_t {
         tensor,      // `text` is the name of the row `row`
         begin,       // of the activity `text` in the row
-        end,         // of the innermost; `text`: what is told about it as JSON, or empty
+        end,         // of the innermost; `text`: its arguments as JSON, or empty
         rank_ready,  // the rank `number`, in the row
         cycle,       // of the engine
         lost,        // `number` operations were left out before this point
@@ -27,7 +27,7 @@ struct TraceEvent {
     std::string text{};
 };
 
-/// What the first event of a trace tells about it.
+/// The origin of a trace, which its first event states.
 struct TraceOrigin {
     int rank = 0;
     int size = 1;

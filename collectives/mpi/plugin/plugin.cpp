@@ -30,8 +30,8 @@ constexpr const char* kAbi = "Open MPI";
 constexpr const char* kAbi = "MPICH";
 #endif
 
-// Of the process, like MPI itself; written by whoever starts and leaves worlds.
-pid_t owner = 0;  // the process that started MPI, through us
+// Of the process, like MPI itself; written by the thread that starts and leaves worlds.
+pid_t owner = 0;  // the process that started MPI through this plugin
 bool has_left_in_order = false;
 bool is_given_up = false;
 
@@ -191,7 +191,8 @@ int broadcast(void* data, int bytes, int root, std::uint64_t communicator, std::
     return code;
 }
 
-// What MPI calls has no room for whose it is, so that each number has a function of its own.
+// An MPI_User_function has no argument for the caller's data, so there is one function for each
+// operation's number.
 std::array<HvdMpiCombine, kUserOperations> combines{};
 
 template <std::size_t kNumber>

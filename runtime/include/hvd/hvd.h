@@ -210,8 +210,8 @@ typedef struct hvd_counters {
 /* What this rank has done of one operation in one process set since hvd_init, or since the set was
  * made. Times are nanoseconds. They are measured of every message that is fused or has 64 KiB, and
  * of one in 32 of the others; waits, of operations that the engine took up before a caller blocked
- * for them. The rank that the others wait for is the one whose wait_ns per wait is the smallest, and
- * the difference is by how much it comes last. */
+ * for them. The rank that the others wait for is the one whose wait_ns per wait is the smallest,
+ * and the difference is by how much it comes last. */
 typedef struct hvd_metrics {
     size_t struct_size;
     int32_t process_set;

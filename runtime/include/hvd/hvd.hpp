@@ -26,7 +26,7 @@
 
 namespace hvd {
 
-/// Why a call failed: what a caller can do about it, and a sentence for people.
+/// Why a call failed: what a caller can do about it, and a sentence that says why.
 class Failure : public std::exception {
 public:
     Failure(hvd_status status, std::string message)
@@ -266,8 +266,8 @@ public:
         run(Request::barrier(std::move(name)).in(set));
     }
 
-    /// Waits until all ranks have joined, and takes part in what they reduce meanwhile. The rank
-    /// that joined last.
+    /// Waits until all ranks have joined, and takes part in their reductions meanwhile. Returns the
+    /// rank that joined last.
     int join(std::string name = "join") {
         return result_of<std::int32_t>(Request::join(std::move(name))).front();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What hvd.hpp asks for: types, reductions and requests.
+// The arguments of calls of hvd.hpp: types, reductions and requests.
 #pragma once
 
 #include <cstddef>

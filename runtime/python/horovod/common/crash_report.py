@@ -43,8 +43,8 @@ class CrashReport:
             sys.exit = self._exit
 
     def is_dying(self) -> bool:
-        """At exit: whether an uncaught exception, also where another hook replaced ours, or a call
-        of sys.exit with a status of failure brought us here."""
+        """At exit: whether the process ends by an uncaught exception, also where another hook has
+        replaced this one, or by a call of sys.exit with a status of failure."""
         last: BaseException | None = getattr(sys, "last_value", None)
         if last is not None and not self._is_reported:
             self._report(last)

@@ -146,10 +146,10 @@ def is_version_greater_equal_than(version: str, target: str) -> bool:
 
 def _digits(part: str) -> str:
     kept = ""
-    for letter in part:
-        if not letter.isdigit():
+    for character in part:
+        if not character.isdigit():
             break
-        kept += letter
+        kept += character
     return kept
 
 

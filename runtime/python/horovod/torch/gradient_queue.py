@@ -20,7 +20,7 @@ from horovod.common.basics import basics
 from horovod.common.library import Request, library
 from horovod.torch.gradient_slot import GradientSlot, Reduction
 
-# A message of its own in shared memory: below it a call costs more than what it could overlap.
+# The least size of a batch: below it a call costs more than it could overlap with backward.
 _BATCH_BYTES = 1 << 20
 
 _TOO_MANY_BACKWARDS = (
