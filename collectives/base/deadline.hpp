@@ -22,6 +22,21 @@ public:
     [[nodiscard]] bool is_never() const noexcept { return !end_; }
     [[nodiscard]] bool has_passed() const noexcept { return end_ && Clock::now() >= *end_; }
 
+    /// Never is after all others.
+    [[nodiscard]] bool is_before(const Deadline& other) const noexcept {
+        return end_ && (!other.end_ || *end_ < *other.end_);
+    }
+
+    /// The end of the first part of what is left, 0 to 1; this deadline itself where there is no
+    /// time left or no end.
+    [[nodiscard]] Deadline part(double part) const noexcept {
+        const auto now = Clock::now();
+        if (!end_ || now >= *end_) {
+            return *this;
+        }
+        return Deadline(now + std::chrono::duration_cast<Clock::duration>((*end_ - now) * part));
+    }
+
     /// For poll and epoll_wait: at least 0, -1 for never; rounded up, so that a wait that ends in
     /// time-out has really passed the deadline.
     [[nodiscard]] int poll_timeout_ms() const noexcept {

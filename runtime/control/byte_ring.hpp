@@ -52,6 +52,12 @@ public:
     /// The next whole message. Errors: internal for a length that cannot be.
     [[nodiscard]] Result<std::optional<std::vector<std::byte>>> next();
 
+    /// Whether there are bytes that `next` has not taken yet.
+    [[nodiscard]] bool has_input() const noexcept {
+        return ring_.written.load(std::memory_order_acquire) !=
+               ring_.read.load(std::memory_order_relaxed);
+    }
+
     /// True once after the writer had to wait and there is room again: wake it.
     [[nodiscard]] bool must_wake_writer() noexcept;
 

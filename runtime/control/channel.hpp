@@ -38,7 +38,7 @@ struct Ready {
     std::vector<std::uint32_t> ids;
     bool of_world = false;  // the set is the world
 };
-/// The rank leaves the world: what follows in the log is not executed.
+/// The rank leaves the world: of the sets that it is in, nothing that follows is executed.
 struct Left {
     int rank = 0;
 };
@@ -151,6 +151,13 @@ public:
         bool in_flight = false;  // what is agreed will never end either
     };
     [[nodiscard]] virtual std::optional<PeerFailure> peer_failure() = 0;
+
+    /// The process sets of the rank have ended since it left: from now on peer_failure() passes
+    /// over its departure.
+    virtual void forgive_departure(int rank) = 0;
+
+    /// Whether the rank has left with its part of something agreed undone.
+    [[nodiscard]] virtual bool has_left_unfinished(int rank) const = 0;
 
     /// Asks for an entry in the log by which this rank leaves.
     virtual void announce_leave() = 0;

@@ -64,6 +64,12 @@ std::optional<Channel::PeerFailure> LocalChannel::peer_failure() {
     return std::nullopt;
 }
 
+void LocalChannel::forgive_departure(int /*rank*/) {}
+
+bool LocalChannel::has_left_unfinished(int /*rank*/) const {
+    return false;
+}
+
 void LocalChannel::announce_leave() {
     events_.push_back(event::Left{0});
 }

@@ -40,6 +40,8 @@ public:
     void about_to_sleep(bool /*expects*/) override {}
     void awake() override {}
     [[nodiscard]] std::optional<PeerFailure> peer_failure() override;
+    void forgive_departure(int rank) override;
+    [[nodiscard]] bool has_left_unfinished(int rank) const override;
     void announce_leave() override;
     void leave(bool /*finished*/) override {}
     [[nodiscard]] std::string describe(int rank) const override;

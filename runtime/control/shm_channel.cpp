@@ -38,7 +38,8 @@ ShmChannel::ShmChannel(coll::LocalGroup& group, std::size_t segment, std::string
       pages_(pages_of(group, segment)),
       rounds_(group, pages_),
       log_(group, shared_.log, pages_),
-      mailboxes_(group, pages_) {
+      mailboxes_(group, pages_),
+      is_forgiven_(static_cast<std::size_t>(size_)) {
     world_.ranks.resize(static_cast<std::size_t>(size_));
     std::iota(world_.ranks.begin(), world_.ranks.end(), 0);
     world_.place = rank_;
@@ -286,7 +287,7 @@ std::optional<Channel::PeerFailure> ShmChannel::peer_failure() {
     bool all_finished = true;
     for (int peer = 0; peer < size_; ++peer) {
         const auto word = page(peer).left.load(std::memory_order_acquire);
-        if (peer == rank_ || word == 0) {
+        if (peer == rank_ || word == 0 || is_forgiven_[static_cast<std::size_t>(peer)]) {
             continue;
         }
         const auto departure = Departure::from(word);
@@ -303,12 +304,23 @@ std::optional<Channel::PeerFailure> ShmChannel::peer_failure() {
     if (auto dead = find_dead()) {
         return dead;
     }
-    if (deciding_ && page(0).left.load(std::memory_order_acquire) == 0) {
+    const bool is_coming =
+        page(0).left.load(std::memory_order_acquire) == 0 || mailboxes_.has_decision_bytes();
+    if (deciding_ && is_coming) {
         return std::nullopt;  // what was agreed before is still on its way from the coordinator
     }
     return PeerFailure{.peer = first,
                        .error = {Errc::aborted, describe(first) + " has shut down"},
                        .in_flight = !all_finished};
+}
+
+void ShmChannel::forgive_departure(int rank) {
+    is_forgiven_[static_cast<std::size_t>(rank)] = true;
+}
+
+bool ShmChannel::has_left_unfinished(int rank) const {
+    const auto word = page(rank).left.load(std::memory_order_acquire);
+    return word != 0 && !Departure::from(word).finished;
 }
 
 bool ShmChannel::has_unsent() const {

@@ -66,6 +66,8 @@ public:
     void about_to_sleep(bool expects) override;
     void awake() override;
     [[nodiscard]] std::optional<PeerFailure> peer_failure() override;
+    void forgive_departure(int rank) override;
+    [[nodiscard]] bool has_left_unfinished(int rank) const override;
     void announce_leave() override;
     [[nodiscard]] bool has_unsent() const override;
     void leave(bool finished) override;
@@ -112,6 +114,7 @@ private:
     std::deque<Outgoing> outgoing_;     // in order
     std::vector<std::uint32_t> batch_;  // scratch
 
+    std::vector<bool> is_forgiven_;  // by rank: its departure is no failure
     std::optional<PeerFailure> failure_;
     std::optional<bool> is_oversubscribed_;
 };

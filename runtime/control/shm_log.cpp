@@ -13,6 +13,11 @@ std::uint64_t lap_of(std::uint64_t position) noexcept {
     return (position / kLogEntries + 1) << 32;
 }
 
+/// Such a rank reads no further.
+bool has_left(const RankPage& page) noexcept {
+    return page.left.load(std::memory_order_acquire) != 0;
+}
+
 }  // namespace
 
 ShmLog::ShmLog(coll::LocalGroup& group, SharedLog& log, std::span<RankPage> pages)
@@ -24,7 +29,9 @@ bool ShmLog::has_room(std::uint64_t position, std::size_t count) {
     }
     slowest_ = position;
     for (const auto& other : pages_) {
-        slowest_ = std::min(slowest_, other.read.load(std::memory_order_acquire));
+        if (!has_left(other)) {
+            slowest_ = std::min(slowest_, other.read.load(std::memory_order_acquire));
+        }
     }
     return position + count - slowest_ <= kLogEntries;
 }
@@ -85,6 +92,9 @@ void ShmLog::urge_laggards(std::uint64_t position) {
     slowest_ = position;
     for (int rank = 0; rank < group_.size(); ++rank) {
         auto& other = page(rank);
+        if (has_left(other)) {
+            continue;
+        }
         const auto read = other.read.load(std::memory_order_acquire);
         slowest_ = std::min(slowest_, read);
         if (rank != rank_ && position - read > kLogEntries / 2 &&

@@ -55,7 +55,8 @@ public:
     [[nodiscard]] bool append(std::span<const std::uint32_t> entries,
                               const coll::ProcessSet& readers);
 
-    /// Whether all ranks have read so far that another entry fits. If not, as append.
+    /// Whether all ranks that have not left have read so far that another entry fits. If not, as
+    /// append.
     [[nodiscard]] bool has_room_for_one();
 
     /// The next entry, if there is one.

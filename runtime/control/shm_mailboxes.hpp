@@ -33,6 +33,9 @@ public:
     /// The next decision for this rank. Errors: internal.
     [[nodiscard]] Result<std::optional<std::vector<std::byte>>> next_decision();
 
+    /// Whether a part of a decision has come that `next_decision` has not taken yet.
+    [[nodiscard]] bool has_decision_bytes() const noexcept { return decisions_.has_input(); }
+
     // Where this rank coordinates.
     [[nodiscard]] Result<std::optional<Channel::Heard>> next_announcement();
     void send_decision(const coll::ProcessSet& readers, const std::vector<std::byte>& message);

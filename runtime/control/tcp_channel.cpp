@@ -37,7 +37,8 @@ TcpChannel::TcpChannel(coll::net::Mesh& mesh, int local_size, coll::FailureDetec
           mesh,
           [this](int peer, frame::Any message) { on_frame(peer, std::move(message)); },
           [this](int peer) { on_closed(peer); }),
-      said_goodbye_(static_cast<std::size_t>(mesh.size())) {}
+      said_goodbye_(static_cast<std::size_t>(mesh.size())),
+      is_forgiven_(static_cast<std::size_t>(mesh.size())) {}
 
 // ---- what this rank sends -----------------------------------------------------------------------
 
@@ -314,16 +315,30 @@ std::optional<Channel::PeerFailure> TcpChannel::peer_failure() {
     if (failure_) {
         return failure_;
     }
-    if (departed_.empty() || !entries_.empty()) {
+    // The first to leave is the cause; the others may have left because of it.
+    const auto first = std::ranges::find_if(
+        departed_, [this](const Departure& each) { return !is_forgiven(each); });
+    if (first == departed_.end() || !entries_.empty()) {
         return std::nullopt;
     }
-    // The first to leave is the cause; the others may have left because of it.
-    const bool all_finished =
-        std::ranges::all_of(departed_, [](const Departure& each) { return each.finished; });
-    const int first = departed_.front().rank;
-    return PeerFailure{.peer = first,
-                       .error = {Errc::aborted, mesh_.describe(first) + " has shut down"},
+    const bool all_finished = std::ranges::all_of(
+        departed_, [this](const Departure& each) { return each.finished || is_forgiven(each); });
+    return PeerFailure{.peer = first->rank,
+                       .error = {Errc::aborted, mesh_.describe(first->rank) + " has shut down"},
                        .in_flight = !all_finished};
+}
+
+bool TcpChannel::is_forgiven(const Departure& departure) const {
+    return is_forgiven_[static_cast<std::size_t>(departure.rank)];
+}
+
+void TcpChannel::forgive_departure(int rank) {
+    is_forgiven_[static_cast<std::size_t>(rank)] = true;
+}
+
+bool TcpChannel::has_left_unfinished(int rank) const {
+    return std::ranges::any_of(
+        departed_, [rank](const Departure& each) { return each.rank == rank && !each.finished; });
 }
 
 void TcpChannel::leave(bool finished) {

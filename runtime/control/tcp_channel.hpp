@@ -54,6 +54,8 @@ public:
     void about_to_sleep(bool expects) override;
     void awake() override;
     [[nodiscard]] std::optional<PeerFailure> peer_failure() override;
+    void forgive_departure(int rank) override;
+    [[nodiscard]] bool has_left_unfinished(int rank) const override;
     void announce_leave() override;
     void leave(bool finished) override;
     [[nodiscard]] std::string describe(int rank) const override { return mesh_.describe(rank); }
@@ -87,6 +89,7 @@ private:
     void append_ready(int set_id, std::vector<std::uint32_t> ids);
     void send_to(const coll::ProcessSet& readers, const frame::Any& message);
     void note_departure(int rank, bool finished);
+    [[nodiscard]] bool is_forgiven(const Departure& departure) const;
     void read_detector();
     void on_detected(const coll::PeerFailure& failure);
     void set_lost(int peer, Error error);
@@ -111,6 +114,7 @@ private:
     std::deque<Heard> announcements_;
 
     std::vector<bool> said_goodbye_;   // by rank
+    std::vector<bool> is_forgiven_;    // by rank: its departure is no failure
     std::vector<Departure> departed_;  // in order
     std::optional<PeerFailure> failure_;
 };

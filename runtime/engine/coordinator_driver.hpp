@@ -37,6 +37,12 @@ public:
     /// Has read in the log that the ids are ready.
     void on_ready(std::span<const CacheId> ids) { coordinator_.on_ready(ids); }
 
+    /// Has read in the log that the rank has left: see Coordinator.
+    void on_left(int rank) {
+        coordinator_.on_left(rank);
+        has_waiting_ = coordinator_.has_waiting();
+    }
+
     /// Ends the world with the error, on all ranks: `culprit` has been waited for too long with the
     /// tensor `name`.
     void end_world(int culprit, const std::string& name, const Error& error);

@@ -39,10 +39,6 @@ void dismiss(std::span<Operation* const> operations) {
     }
 }
 
-bool is_before(const Deadline& first, const Deadline& second) {
-    return first.end() && (!second.end() || *first.end() < *second.end());
-}
-
 /// How the operation ended.
 Result<Outcome> outcome_of(const Operation& operation) {
     if (operation.failed) {
@@ -337,7 +333,7 @@ void Engine::drive(ProgressLock::Hold hold, const Done& done, Deadline deadline)
         }
     }
     const bool has_more =
-        progress_.announce_sleep() || is_before(progress_.next_look(), sleeps_until_);
+        progress_.announce_sleep() || progress_.next_look().is_before(sleeps_until_);
     { const auto released = std::move(hold); }
     if (has_more) {
         inbox_.wake();
@@ -375,7 +371,7 @@ void Engine::loop(const std::stop_token& stop) {
         // A look that is not needed any more is slept up to all the same: otherwise each operation
         // that is waited for would have to wake this thread once more, for another look.
         const auto next = progress_.next_look();
-        if (sleeps_until_.has_passed() || is_before(next, sleeps_until_)) {
+        if (sleeps_until_.has_passed() || next.is_before(sleeps_until_)) {
             sleeps_until_ = next;
         }
     }

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/engine/negotiator.hpp"
 
-#include "runtime/engine/carried.hpp"
 #include "runtime/engine/coarse_clock.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <iterator>
 #include <utility>
 
 namespace hvd::rt {
 namespace {
 
-bool is_on_host(const Operation& leader) noexcept {
-    return leader.signature.device == coll::Device::Kind::host;
-}
+constexpr int kCoordinator = 0;  // its rank
 
 Error removed_error(int set) {
     return {Errc::aborted, "process set " + std::to_string(set) + " has been removed"};
@@ -30,9 +26,12 @@ Negotiator::Negotiator(Setup setup)
       fusion_bytes_(setup.fusion_bytes),
       has_room_(std::move(setup.has_room)),
       on_set_removed_(std::move(setup.on_set_removed)),
+      on_set_ended_(std::move(setup.on_set_ended)),
       context_{.channel = channel_, .tickets = tickets_, .agreements = Agreements(tickets_)},
       world_(negotiation_of(sets_.world())),
-      payload_limit_(setup.carries_payloads ? channel_.payload_limit() : 0) {
+      proposal_(context_, world_, setup.carries_payloads),
+      join_(channel_, tickets_),
+      departures_(sets_, channel_, std::move(setup.on_missed)) {
     if (setup.coordinator) {
         coordinator_.emplace(channel_, tickets_, *std::move(setup.coordinator), sets_.world().set,
                              fusion_bytes_);
@@ -56,7 +55,7 @@ bool Negotiator::has_published() const noexcept {
 }
 
 bool Negotiator::has_open() const noexcept {
-    return has_held_ || join_ != nullptr || has_published();
+    return has_held_ || join_.is_open() || has_published();
 }
 
 // ---- what this rank submits ---------------------------------------------------------------------
@@ -65,7 +64,7 @@ void Negotiator::submit(std::span<Operation* const> leaders, Urgency urgency) {
     if (auto* const observer = tickets_.observer()) {
         observer->on(Moment::submitted, leaders, {});
     }
-    if (may_propose(leaders, urgency) && propose(leaders)) {
+    if (may_propose(leaders, urgency) && proposal_.offer(leaders)) {
         return;
     }
     // Reading the clock itself would be noticed where a caller waits for a small operation.
@@ -76,10 +75,13 @@ void Negotiator::submit(std::span<Operation* const> leaders, Urgency urgency) {
         leader->is_timed = is_timed;
         if (leader->set->is_removed.load(std::memory_order_acquire)) {
             fail_group(tickets_, *leader, removed_error(leader->process_set));
-        } else if (join_ != nullptr) {
-            after_join_.push_back(leader);
+        } else if (const auto left = departures_.cause_of(leader->process_set)) {
+            departures_.fail(tickets_, *leader, *left);
+            departures_.note_missed(*left);
+        } else if (join_.is_open()) {
+            join_.hold(*leader);
         } else if (leader->signature.kind == Kind::join) {
-            join_ = leader;
+            join_.begin(*leader);
         } else {
             negotiation_of(*leader->set).hold(*leader);
             has_held_ = true;
@@ -101,7 +103,7 @@ bool Negotiator::release_held() {
         }
         // A proposal cannot be taken back, and no other operation of the world may be published
         // beside it.
-        const bool is_proposing = id == 0 && !proposed_.empty();
+        const bool is_proposing = id == 0 && proposal_.is_waiting();
         if (is_proposing || !has_room_(negotiation.set())) {
             has_held_ = true;
         } else {
@@ -114,64 +116,14 @@ bool Negotiator::release_held() {
 
 // ---- proposals ----------------------------------------------------------------------------------
 
-bool Negotiator::may_propose(std::span<Operation* const> leaders, Urgency urgency) {
-    return urgency == Urgency::awaited && proposed_.empty() && join_ == nullptr &&
-           world_.open() == 0 && !world_.has_held() && has_room_(world_.set()) &&
-           std::ranges::all_of(leaders, [&](const Operation* leader) {
-               return leader->process_set == 0 && leader->signature.kind == Kind::collective &&
-                      is_on_host(*leader) && context_.agreements.has(*leader);
-           });
-}
-
-bool Negotiator::propose(std::span<Operation* const> leaders) {
-    for (Operation* leader : leaders) {
-        if (!prepare_as_agreed(*leader, context_.agreements.of(*leader), world_.set()).empty()) {
-            return false;
-        }
-    }
-    for (Operation* leader : leaders) {
-        leader->is_timed = false;
-    }
-    proposed_.assign(leaders.begin(), leaders.end());
-    proposed_.front()->since = {};  // see note_time
-    std::ranges::sort(proposed_, {},
-                      [](const Operation* leader) { return leader->group->cache_id; });
-    ids_.clear();
-    for (const Operation* leader : proposed_) {
-        ids_.push_back(leader->group->cache_id);
-    }
-    const Operation& first = *proposed_.front();
-    has_payload_ = proposed_.size() == 1 && payload_limit_ != 0 &&
-                   context_.agreements.of(first).carried_bytes <= payload_limit_;
-    if (!channel_.propose(
-            ids_, has_payload_ ? payload_of(first, world_.set()) : std::span<const std::byte>())) {
-        proposed_.clear();
-        return false;
-    }
-    world_.set_proposed(proposed_.size());
-    return true;
+bool Negotiator::may_propose(std::span<Operation* const> leaders, Urgency urgency) const {
+    return urgency == Urgency::awaited && !join_.is_open() && departures_.is_empty() &&
+           has_room_(world_.set()) && proposal_.suits(leaders);
 }
 
 bool Negotiator::settle_proposal(std::vector<Operation*>& ready) {
-    const auto outcome = channel_.proposal();
-    if (outcome == Proposal::waiting) {
+    if (!proposal_.is_waiting() || !proposal_.settle(ready)) {
         return false;
-    }
-    world_.set_proposed(0);
-    settled_.swap(proposed_);  // both keep their memory for the next time
-    proposed_.clear();
-    if (outcome == Proposal::accepted) {
-        inputs_ = has_payload_ ? channel_.payloads() : inputs_;
-        for (Operation* leader : settled_) {
-            context_.totals.by_bit += member_count(*leader);
-            ready.push_back(leader);
-        }
-    } else {
-        const auto now = coarse_now();
-        for (Operation* leader : settled_) {
-            leader->since = now;
-        }
-        world_.publish(settled_);
     }
     (void)release_held();
     return true;
@@ -180,14 +132,15 @@ bool Negotiator::settle_proposal(std::vector<Operation*>& ready) {
 // ---- the loop -----------------------------------------------------------------------------------
 
 Result<bool> Negotiator::step(std::vector<Operation*>& ready) {
-    inputs_ = {};
-    if (!proposed_.empty() && settle_proposal(ready)) {
+    proposal_.forget_inputs();
+    if (settle_proposal(ready)) {
         return true;
     }
     bool has_moved = channel_.flush();
     has_moved = release_held() || has_moved;
-    if (join_ != nullptr && !has_announced_join_) {
-        announce_join();
+    // Once nothing that was submitted before it is open.
+    if (join_.is_to_announce() && !has_held_ && !proposal_.is_waiting() && !has_published()) {
+        join_.announce();
     }
     if (coordinator_) {
         HVD_TRY(const bool has_coordinated, coordinator_->step());
@@ -202,12 +155,9 @@ Result<bool> Negotiator::step(std::vector<Operation*>& ready) {
     if (!unread_) {
         return has_moved;
     }
-    if (!proposed_.empty()) {
-        // The cause of an entry has refused the proposal, or followed its acceptance.
-        (void)settle_proposal(ready);
-        if (!ready.empty()) {
-            return true;  // a batch by itself
-        }
+    // The cause of an entry has refused the proposal, or followed its acceptance.
+    if (settle_proposal(ready) && !ready.empty()) {
+        return true;  // a batch by itself
     }
     auto event = *std::exchange(unread_, std::nullopt);
     HVD_TRY_STATUS(handle(event, ready));
@@ -225,7 +175,7 @@ Status Negotiator::handle(ChannelEvent& event, std::vector<Operation*>& ready) {
     } else if (const auto* batch = std::get_if<event::Ready>(&event)) {
         on(*batch, ready);
     } else {
-        left_rank_ = std::get<event::Left>(event).rank;
+        on_left(std::get<event::Left>(event).rank);
     }
     return ok();
 }
@@ -249,10 +199,18 @@ Status Negotiator::on(const event::Decided& decided, std::vector<Operation*>& re
         stalled_ = {.peer = decision.rank, .error = *decision.error, .in_flight = true};
         return ok();
     }
+    const bool is_about_sets = !decision.error && kind_of(decision) != Kind::collective;
+    if (departures_.cause_of(decision.process_set)) {
+        // Decided before the coordinator had read of the end.
+        if (is_about_sets) {
+            on_membership(decision);
+        }
+        return ok();
+    }
     auto& negotiation = negotiation_of(*entry);
     if (decision.error) {
         negotiation.on_error(decision);
-    } else if (kind_of(decision) == Kind::collective) {
+    } else if (!is_about_sets) {
         HVD_TRY_STATUS(negotiation.on_collective(decision));
     } else {
         on_membership(decision);
@@ -300,26 +258,12 @@ void Negotiator::invalidate(CacheId id) {
 
 void Negotiator::end_round() {
     channel_.next_round();
-    if (world_.open() != 0 || join_ != nullptr) {
+    if (world_.open() != 0 || join_.is_open()) {
         channel_.refuse_round();
     }
 }
 
 // ---- who takes part -----------------------------------------------------------------------------
-
-/// Once nothing that this rank has submitted is open.
-void Negotiator::announce_join() {
-    if (has_held_ || !proposed_.empty() || has_published()) {
-        return;
-    }
-    has_announced_join_ = true;
-    const Announcement announcement{
-        .process_set = 0,
-        .members = {{.name = join_->name->text, .signature = join_->signature}},
-        .failure = {}};
-    channel_.refuse_round();
-    channel_.announce(encode(announcement));
-}
 
 Status Negotiator::on_joined(const Decision& decision) {
     for (const auto id : context_.agreements.ids_of([&](const coll::ProcessSet& set) {
@@ -330,25 +274,24 @@ Status Negotiator::on_joined(const Decision& decision) {
     if (!decision.ends_join) {
         return ok();
     }
-    if (join_ == nullptr) {
+    if (!departures_.is_empty()) {
+        return ok();  // this rank's join has failed
+    }
+    if (!join_.is_open()) {
         return Error{Errc::internal, "all ranks have joined, but this one has not"};
     }
-    Operation& join = *std::exchange(join_, nullptr);
-    has_announced_join_ = false;
-    const std::int32_t last = decision.rank;
-    join.owned = allocate_aligned(sizeof last);
-    std::memcpy(join.owned.get(), &last, sizeof last);
-    join.out = join.owned.get();
-    join.result_shape.clear();
-    tickets_.complete(join);
+    join_.complete(decision.rank);
     end_round();
-    submit(std::exchange(after_join_, {}), Urgency::background);
+    submit(join_.take_held(), Urgency::background);
     return ok();
 }
 
 void Negotiator::on_membership(const Decision& decision) {
     if (kind_of(decision) == Kind::add_process_set) {
         channel_.add_set(sets_.add(decision.set_id, decision.members.front().signature.splits));
+        if (!departures_.is_empty()) {
+            departures_.end_new(decision.set_id);  // every request for it has failed
+        }
         return;
     }
     // Operations that were agreed before finish; the others fail.
@@ -357,24 +300,58 @@ void Negotiator::on_membership(const Decision& decision) {
         found->second.fail_all([id](const Operation&) { return removed_error(id); });
         negotiations_.erase(found);
     }
-    for (const auto each :
-         context_.agreements.ids_of([id](const coll::ProcessSet& set) { return set.id == id; })) {
-        (void)context_.agreements.drop(each);
-    }
+    drop_agreements(id);
     channel_.remove_set(id);
     on_set_removed_(id);
     sets_.remove(id);
 }
 
-// ---- stalls -------------------------------------------------------------------------------------
-
-void Negotiator::note_time(Waiting::TimePoint now) {
-    if (!proposed_.empty() && proposed_.front()->since == Waiting::TimePoint{}) {
-        for (Operation* leader : proposed_) {
-            leader->since = now;
-        }
+void Negotiator::drop_agreements(int set_id) {
+    for (const auto each : context_.agreements.ids_of(
+             [set_id](const coll::ProcessSet& set) { return set.id == set_id; })) {
+        (void)context_.agreements.drop(each);
     }
 }
+
+// ---- ranks that leave ---------------------------------------------------------------------------
+
+void Negotiator::on_left(int rank) {
+    const auto ended = departures_.add(rank);
+    const bool is_own = rank == departures_.own_rank();
+    if (!departures_.has_live_set() || (is_own && !coordinator_)) {
+        left_rank_ = rank;
+        return;
+    }
+    bool is_missed = false;
+    const auto describe = [&](const Operation& leader) {
+        is_missed = true;
+        return departures_.error_for(leader, rank);
+    };
+    for (Operation* leader : proposal_.take()) {
+        fail_group(tickets_, *leader, describe(*leader));
+    }
+    join_.fail(describe);
+    for (const int id : ended) {
+        if (const auto found = negotiations_.find(id); found != negotiations_.end()) {
+            found->second.fail_all(describe);
+        }
+        drop_agreements(id);
+        on_set_ended_(id, rank);
+    }
+    if (coordinator_) {
+        coordinator_->on_left(rank);
+    }
+    if (is_missed) {
+        departures_.note_missed(rank);
+    }
+    // The departure of the rank that coordinates ends the other sets too.
+    if (rank != kCoordinator) {
+        channel_.forgive_departure(rank);
+    }
+    submit(join_.take_held(), Urgency::background);
+}
+
+// ---- stalls -------------------------------------------------------------------------------------
 
 void Negotiator::list_waiting(std::vector<Waiting>& list) const {
     if (coordinator_) {
@@ -384,61 +361,22 @@ void Negotiator::list_waiting(std::vector<Waiting>& list) const {
             }
         }
     }
-    const auto missing = proposed_.empty() ? std::vector<int>{} : channel_.missing_in_round();
-    if (missing.empty()) {
-        return;
-    }
-    std::vector<int> waiting;
-    std::ranges::set_difference(sets_.world().set.ranks, missing, std::back_inserter(waiting));
-    for (const Operation* leader : proposed_) {
-        list.push_back({.stage = Waiting::Stage::proposal,
-                        .process_set = 0,
-                        .name = leader->name->text,
-                        .waiting = waiting,
-                        .missing = missing,
-                        .since = leader->since});
-    }
-}
-
-Negotiator::Asked Negotiator::ask_for_names(Waiting::TimePoint before) {
-    Asked asked;
-    context_.agreements.for_each_waiting([&](Agreement& agreement) {
-        if (agreement.has_asked) {
-            return;
-        }
-        const Operation& leader = *agreement.waiting;
-        if (leader.since > before) {
-            asked.oldest = std::min(asked.oldest.value_or(leader.since), leader.since);
-            return;
-        }
-        agreement.has_asked = true;
-        asked.has_asked = true;
-        Announcement announcement{.process_set = leader.process_set, .members = {}};
-        announcement.asks_for_names = true;
-        for_each_member(leader, [&](const Operation& member) {
-            announcement.members.push_back({member.name->text, member.signature});
-        });
-        channel_.announce(encode(announcement));
-    });
-    return asked;
+    proposal_.list_waiting(list);
 }
 
 // ---- ends ---------------------------------------------------------------------------------------
 
 void Negotiator::fail_open(const DescribeFailure& describe) {
-    std::vector<Operation*> lost = std::exchange(proposed_, {});
-    lost.insert(lost.end(), after_join_.begin(), after_join_.end());
-    after_join_.clear();
-    if (join_ != nullptr) {
-        lost.push_back(std::exchange(join_, nullptr));
+    for (const auto& lost : {proposal_.take(), join_.take_held()}) {
+        for (Operation* leader : lost) {
+            fail_group(tickets_, *leader, describe(*leader));
+        }
     }
+    join_.fail(describe);
     for (auto& [id, negotiation] : negotiations_) {
         negotiation.fail_all(describe);
     }
     has_held_ = false;
-    for (Operation* leader : lost) {
-        fail_group(tickets_, *leader, describe(*leader));
-    }
 }
 
 }  // namespace hvd::rt

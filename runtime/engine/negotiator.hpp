@@ -6,7 +6,11 @@
 
 #include "runtime/control/channel.hpp"
 #include "runtime/engine/coordinator_driver.hpp"
+#include "runtime/engine/departures.hpp"
+#include "runtime/engine/name_query.hpp"
+#include "runtime/engine/own_join.hpp"
 #include "runtime/engine/set_negotiation.hpp"
+#include "runtime/engine/world_proposal.hpp"
 #include "runtime/negotiation/coordinator.hpp"
 #include "runtime/tensor/process_set_table.hpp"
 #include "runtime/tensor/ticket_table.hpp"
@@ -46,6 +50,9 @@ public:
         std::optional<std::size_t> fusion_bytes;  // that rank's counts for all
         std::function<bool(const coll::ProcessSet&)> has_room;    // in the lane of the set
         std::function<void(int id)> on_set_removed = [](int) {};  // nothing new of it is executed
+        std::function<void(int id, int rank)> on_set_ended = [](int, int) {};  // the rank has left
+        /// An operation has failed because the rank has left.
+        std::function<void(int rank)> on_missed = [](int) {};
         bool carries_payloads = false;  // proposals of small operations carry their inputs
     };
 
@@ -66,7 +73,9 @@ public:
 
     /// Where the inputs of all ranks to what the last step made ready are, in the order of the
     /// ranks, if they have travelled with a proposal: else empty. Valid until the next step.
-    [[nodiscard]] std::span<const std::byte* const> inputs() const noexcept { return inputs_; }
+    [[nodiscard]] std::span<const std::byte* const> inputs() const noexcept {
+        return proposal_.inputs();
+    }
 
     /// Whether an operation is on its way to being agreed.
     [[nodiscard]] bool has_open() const noexcept;
@@ -75,11 +84,18 @@ public:
     /// is ready.
     [[nodiscard]] std::optional<std::size_t> fusion_bytes() const noexcept { return fusion_bytes_; }
 
-    /// A rank has left, by the log: what follows in it is not executed.
+    /// The rank that was the last to leave, by the log, once nothing of it is executed any more:
+    /// no process set is without such a rank or, but on rank 0, this rank itself has left.
     [[nodiscard]] std::optional<int> left_rank() const noexcept { return left_rank_; }
 
+    /// The ranks that have left while other sets go on, and perhaps the last one.
+    [[nodiscard]] const std::vector<int>& departed() const noexcept { return departures_.ranks(); }
+
+    /// Whether this rank decides for all.
+    [[nodiscard]] bool coordinates() const noexcept { return coordinator_.has_value(); }
+
     /// Whether other ranks may yet accept what this one has proposed.
-    [[nodiscard]] bool is_proposing() const noexcept { return !proposed_.empty(); }
+    [[nodiscard]] bool is_proposing() const noexcept { return proposal_.is_waiting(); }
 
     // ---- stalls ---------------------------------------------------------------------------------
 
@@ -96,14 +112,12 @@ public:
     void list_waiting(std::vector<Waiting>& list) const;
 
     /// A proposal waits from now on, unless it has waited before.
-    void note_time(Waiting::TimePoint now);
+    void note_time(Waiting::TimePoint now) { proposal_.note_time(now); }
 
-    struct Asked {
-        bool has_asked = false;
-        std::optional<Waiting::TimePoint> oldest;  // of those that wait with their ready bit still
-    };
     /// Asks that what has waited with its ready bit since `before` is announced by name.
-    [[nodiscard]] Asked ask_for_names(Waiting::TimePoint before);
+    [[nodiscard]] NameQuery ask_for_names(Waiting::TimePoint before) {
+        return rt::ask_for_names(context_, before);
+    }
 
     /// On rank 0: ends the world on all ranks. `culprit` has been waited for with the tensor.
     void end_world(int culprit, const std::string& name, const Error& error) {
@@ -123,8 +137,7 @@ public:
 private:
     [[nodiscard]] SetNegotiation& negotiation_of(ProcessSetEntry& entry);
     [[nodiscard]] bool has_published() const noexcept;
-    [[nodiscard]] bool may_propose(std::span<Operation* const> leaders, Urgency urgency);
-    [[nodiscard]] bool propose(std::span<Operation* const> leaders);
+    [[nodiscard]] bool may_propose(std::span<Operation* const> leaders, Urgency urgency) const;
     [[nodiscard]] bool settle_proposal(std::vector<Operation*>& ready);
     [[nodiscard]] bool release_held();
 
@@ -134,9 +147,11 @@ private:
     void invalidate(CacheId id);
     void end_round();
 
-    void announce_join();
     [[nodiscard]] Status on_joined(const Decision& decision);
     void on_membership(const Decision& decision);
+    void drop_agreements(int set_id);
+
+    void on_left(int rank);
 
     Channel& channel_;
     TicketTable& tickets_;
@@ -145,22 +160,17 @@ private:
     std::optional<std::size_t> fusion_bytes_;
     std::function<bool(const coll::ProcessSet&)> has_room_;
     std::function<void(int)> on_set_removed_;
+    std::function<void(int, int)> on_set_ended_;
 
     NegotiationContext context_;
     std::map<int, SetNegotiation> negotiations_;  // by set
     SetNegotiation& world_;
-    bool has_held_ = false;             // anything, in any set
-    std::vector<Operation*> proposed_;  // ascending by id, while a proposal waits
-    std::vector<Operation*> settled_;   // scratch: those that were proposed last
-    std::size_t payload_limit_;         // of proposals
-    bool has_payload_ = false;          // what is proposed
-    std::span<const std::byte* const> inputs_;
-    std::vector<CacheId> ids_;            // scratch
+    WorldProposal proposal_;
+    OwnJoin join_;
+    Departures departures_;
+    bool has_held_ = false;               // anything, in any set
     std::optional<ChannelEvent> unread_;  // an entry that comes after what was ready before
 
-    Operation* join_ = nullptr;  // this rank's, from its submission to the end
-    bool has_announced_join_ = false;
-    std::vector<Operation*> after_join_;  // submitted since
     std::optional<int> left_rank_;
     std::optional<Channel::PeerFailure> stalled_;
 };

@@ -16,9 +16,8 @@ namespace {
 /// For a collective in which a peer that left in the middle of something may have done its part.
 constexpr std::chrono::milliseconds kDepartureLimit{300};
 
-Error shut_down_error() {
-    return {Errc::aborted, "this rank has shut its runtime down"};
-}
+/// Of the time that rank 0 has for leaving: the part in which it coordinates sets of other ranks.
+constexpr double kPartForOthers = 0.8;
 
 }  // namespace
 
@@ -41,6 +40,8 @@ Progress::Progress(Setup setup,
            .fusion_bytes = config_.fusion_bytes,
            .has_room = [this](const coll::ProcessSet& set) { return executor_.has_room(set.id); },
            .on_set_removed = [this](int id) { executor_.close(id); },
+           .on_set_ended = [this](int id, int rank) { executor_.end(id, departure_of(rank)); },
+           .on_missed = [this](int rank) { report_departure(rank); },
            .carries_payloads = executor_.is_like_local_result(sets.world().set)}),
       stalls_({.limits = stall_limits(config_),
                .rank = sets.world().set.rank_at(sets.world().set.place),
@@ -77,11 +78,9 @@ bool Progress::step(Urgency urgency) {
         has_moved = executor_.step() || has_moved;
         if (executor_.broken() && !broken_) {
             (void)look_for_failures();  // which rank has died says more than which connection ended
-            if (!broken_) {
-                break_with(*executor_.broken());
-            }
+            break_with(*executor_.broken());
         }
-        has_moved = has_moved || look_for_failures();
+        has_moved = abort_unfinished() || has_moved || look_for_failures();
     });
     tickets_.wake_any();
     return has_moved;
@@ -133,6 +132,9 @@ bool Progress::may_gather(Urgency urgency) {
 }
 
 Result<bool> Progress::negotiate() {
+    if (broken_) {
+        return channel_->flush();  // other ranks may yet need what was decided
+    }
     bool has_moved = false;
     while (!broken_) {
         ready_.clear();
@@ -186,15 +188,13 @@ void Progress::awake() {
 }
 
 Deadline Progress::next_look() const {
-    auto first = gather_until_;
-    const auto consider = [&](const std::optional<Deadline::Clock::time_point>& limit) {
-        if (limit && (!first || *limit < *first)) {
-            first = limit;
+    Deadline first(gather_until_);
+    for (const auto& limit : {departure_limit_, unfinished_limit_, stalls_.next()}) {
+        if (const Deadline look(limit); look.is_before(first)) {
+            first = look;
         }
-    };
-    consider(departure_limit_);
-    consider(stalls_.next());
-    return Deadline(first);
+    }
+    return first;
 }
 
 // ---- ends ---------------------------------------------------------------------------------------
@@ -215,7 +215,8 @@ bool Progress::look_for_failures() {
         return true;
     }
     if (is_leaving_) {
-        return failure && failure->in_flight && end_after_departure(failure);
+        // With nothing under way this rank may still owe others messages.
+        return failure && failure->in_flight && executor_.is_busy() && end_after_departure(failure);
     }
     if (failure || negotiator_.left_rank()) {
         return end_after_departure(failure);
@@ -229,19 +230,62 @@ bool Progress::end_after_departure(const std::optional<Channel::PeerFailure>& fa
     if (failure && failure->in_flight && !departure_limit_) {
         departure_limit_ = Deadline::in(kDepartureLimit).end();
     }
-    const bool is_first_look = !std::exchange(has_departed_, true);
-    if (is_first_look && !negotiator_.left_rank()) {
-        return false;  // the log is read once more
+    if (!negotiator_.left_rank()) {
+        // The peer's last entries can be read by now, and perhaps could not before.
+        auto negotiated = negotiate();
+        if (!negotiated) {
+            break_with(negotiated.error());
+            return true;
+        }
+        if (*negotiated || !channel_->peer_failure()) {
+            return *negotiated;
+        }
     }
     const bool is_over = departure_limit_ && Deadline(departure_limit_).has_passed();
     if (executor_.is_busy() && !is_over) {
         return false;
     }
-    is_left_by_peer_ = !is_leaving_;
     const int first = negotiator_.left_rank().value_or(failure ? failure->peer : -1);
-    lose({.peer = first,
-          .error = {Errc::aborted, channel_->describe(first) + " has shut down"},
-          .in_flight = failure && failure->in_flight});
+    if (!is_leaving_) {
+        left_by_ = first;
+    }
+    lose({.peer = first, .error = departure_of(first), .in_flight = failure && failure->in_flight});
+    return true;
+}
+
+Error Progress::departure_of(int rank) const {
+    return {Errc::aborted, channel_->describe(rank) + " has shut down"};
+}
+
+void Progress::report_departure(int rank) {
+    if (!is_leaving_ && on_peer_lost_ && reported_ != rank) {
+        reported_ = rank;
+        on_peer_lost_(rank, departure_of(rank).message);
+    }
+}
+
+/// Of the process sets that ended while others go on: what a rank that has left was to take part in
+/// may never end, and is not waited for beyond a limit.
+bool Progress::abort_unfinished() {
+    const auto& left = negotiator_.departed();
+    const auto found = left.empty() || !executor_.is_ending()
+                           ? left.end()
+                           : std::ranges::find_if(left, [this](int rank) {
+                                 return channel_->has_left_unfinished(rank);
+                             });
+    if (found == left.end()) {
+        unfinished_limit_.reset();
+        return false;
+    }
+    if (!unfinished_limit_) {
+        unfinished_limit_ = Deadline::in(kDepartureLimit).end();
+    }
+    if (!Deadline(unfinished_limit_).has_passed()) {
+        return false;
+    }
+    unfinished_limit_.reset();
+    report_departure(*found);
+    executor_.abort_ending();
     return true;
 }
 
@@ -268,6 +312,7 @@ void Progress::break_with(const Error& cause) {
     broken_ = cause;
     gather_until_.reset();
     departure_limit_.reset();
+    unfinished_limit_.reset();
     stalls_.rest();
     is_cut_off_ = executor_.is_busy();
     negotiator_.fail_open([this](const Operation& leader) { return describe(leader); });
@@ -277,12 +322,10 @@ void Progress::break_with(const Error& cause) {
 
 /// Why the operation fails, now that the world is broken.
 Error Progress::describe(const Operation& leader) const {
-    if (!is_left_by_peer_ || leader.name == nullptr) {
+    if (!left_by_) {
         return *broken_;
     }
-    return {broken_->code, broken_->message + " while '" + leader.name->text +
-                               "' waited for it; if the ranks have different numbers of batches, "
-                               "see drop_last and hvd.join()"};
+    return {broken_->code, broken_->message + describe_need(leader, *left_by_)};
 }
 
 void Progress::fail(std::span<Operation* const> leaders) {
@@ -307,15 +350,18 @@ void Progress::run_until(const Done& done, Deadline deadline) {
         } else if (!spinner.pause()) {
             channel_->about_to_sleep(true);
             if (!step(Urgency::background) && !done()) {
-                const auto until = next_look();
-                const bool is_first =
-                    until.end() < deadline.end().value_or(Deadline::Clock::time_point::max());
-                (void)reactor_->wait(until.is_never() || !is_first ? deadline : until);
+                const auto look = next_look();
+                (void)reactor_->wait(look.is_before(deadline) ? look : deadline);
             }
             channel_->awake();
             reactor_->dispatch();
         }
     }
+}
+
+/// Whether a peer is gone and the log, read to its end, has no entry by which it left.
+bool Progress::has_lost_peer() {
+    return channel_->peer_failure() && !step(Urgency::background) && channel_->peer_failure();
 }
 
 void Progress::leave(Deadline deadline) {
@@ -326,18 +372,19 @@ void Progress::leave(Deadline deadline) {
             // What is in the log before this rank's own entry is executed, by all ranks alike.
             // After a peer's end there may be nobody who would append that entry.
             channel_->announce_leave();
-            run_until(
-                [&] {
-                    return broken_ || negotiator_.left_rank() ||
-                           channel_->peer_failure().has_value();
-                },
-                deadline);
+            run_until([&] { return broken_ || negotiator_.left_rank() || has_lost_peer(); },
+                      negotiator_.coordinates() ? deadline.part(kPartForOthers) : deadline);
         }
         has_proposed = negotiator_.is_proposing();
         negotiator_.fail_open([](const Operation&) { return shut_down_error(); });
-        // A slow peer must still read what was decided, even if this rank has all its results.
-        run_until([&] { return broken_ || (!executor_.is_busy() && !channel_->has_unsent()); },
-                  deadline);
+        // A slow peer must still read what was decided, even if this rank has all its results, or
+        // has none because another one has left.
+        run_until(
+            [&] {
+                (void)channel_->flush();
+                return (broken_ && !left_by_) || (!executor_.is_busy() && !channel_->has_unsent());
+            },
+            deadline);
         channel_->leave(!executor_.is_busy() && !is_cut_off_ && !has_proposed);
     });
     break_with(shut_down_error());

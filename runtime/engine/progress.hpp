@@ -98,6 +98,10 @@ private:
     [[nodiscard]] bool look_for_stalls(bool expects);
     [[nodiscard]] bool look_for_failures();
     [[nodiscard]] bool end_after_departure(const std::optional<Channel::PeerFailure>& failure);
+    [[nodiscard]] bool has_lost_peer();
+    [[nodiscard]] bool abort_unfinished();
+    [[nodiscard]] Error departure_of(int rank) const;
+    void report_departure(int rank);
     void lose(const Channel::PeerFailure& failure);
     void report_loss();
     void break_with(const Error& cause);
@@ -120,13 +124,14 @@ private:
 
     std::vector<Operation*> taken_;  // leaders on their way to the negotiator
     std::vector<Operation*> ready_;  // scratch
-    std::optional<Deadline::Clock::time_point> gather_until_;  // what is taken waits for company
-    bool has_departed_ = false;  // a peer left in order: nothing new will be agreed
+    std::optional<Deadline::Clock::time_point> gather_until_;     // what is taken waits for company
     std::optional<Deadline::Clock::time_point> departure_limit_;  // for what runs
+    std::optional<Deadline::Clock::time_point> unfinished_limit_;  // for what runs in ended sets
     std::optional<Channel::PeerFailure> lost_;  // a peer that is gone, until somebody misses it
     std::optional<Error> broken_;
-    bool is_cut_off_ = false;       // broken while a collective was in flight
-    bool is_left_by_peer_ = false;  // broken because a peer has shut down
+    bool is_cut_off_ = false;      // broken while a collective was in flight
+    std::optional<int> left_by_;   // broken because this peer has shut down
+    std::optional<int> reported_;  // the peer whose departure was reported last
     bool is_leaving_ = false;
 };
 

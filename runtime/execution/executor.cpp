@@ -153,10 +153,9 @@ void Executor::count_waits(Lane& lane, std::span<Operation* const> leaders) {
 bool Executor::step() {
     bool has_moved = false;
     bool has_idle = false;
-    for (std::size_t index = 0; index < active_.size(); ++index) {
-        Lane& lane = *active_[index];
-        has_moved = step(lane) || has_moved;
-        has_idle = has_idle || lane.is_idle();
+    for (Lane* lane : active_) {
+        has_moved = step(*lane) || has_moved;
+        has_idle = has_idle || lane->is_idle();
     }
     if (has_idle) {
         retire_idle();
@@ -187,13 +186,10 @@ bool Executor::poll(Lane& lane) {
         auto& running = lane.running[index];
         const auto progress = running.work->poll();
         if (!progress) {
-            broken_ = broken_.value_or(progress.error());
             auto failed = std::move(running);
             lane.running.erase(lane.running.begin() + static_cast<std::ptrdiff_t>(index));
             failed.work.reset();
-            if (!failed.is_enqueued) {
-                fail_batch(tickets_, failed.operations, *broken_);
-            }
+            on_failure(lane, failed.is_enqueued ? Batch() : failed.operations, progress.error());
             return true;
         }
         if (*progress == coll::Work::Progress::done && index == 0) {
@@ -242,8 +238,7 @@ void Executor::start_next(Lane& lane) {
     auto batch = std::move(lane.queue.front());
     lane.queue.pop_front();
     if (!started) {
-        broken_ = broken_.value_or(std::move(started).error());
-        fail_batch(tickets_, batch, *broken_);
+        on_failure(lane, batch, started.error());
         return;
     }
     started->operations = std::move(batch);
@@ -328,47 +323,53 @@ void Executor::note_time(std::chrono::steady_clock::time_point now) {
 
 void Executor::list_in_flight(std::vector<Waiting>& list) const {
     for (const Lane* lane : active_) {
-        for (const auto& running : lane->running) {
-            const auto& set = lane->set->set;
-            for (const Operation* operation : running.operations) {
-                if (operation->name != nullptr) {
-                    list.push_back({.stage = Waiting::Stage::flight,
-                                    .process_set = set.id,
-                                    .name = operation->name->text,
-                                    .waiting = {set.rank_at(set.place)},
-                                    .missing = {},
-                                    .since = running.since});
-                }
-            }
-        }
+        lane->list_in_flight(list);
     }
 }
 
 // ---- ends ---------------------------------------------------------------------------------------
 
-void Executor::abort(const Error& cause) {
-    broken_ = broken_.value_or(cause);
-    for (auto& [id, lane] : lanes_) {
-        for (const auto& communicator : lane->communicators) {
-            if (communicator) {
-                communicator->abort(cause);
-            }
-        }
+void Executor::end(int process_set, const Error& cause) {
+    if (const auto found = lanes_.find(process_set); found != lanes_.end()) {
+        found->second->end = cause;
     }
-    for (auto& [id, lane] : lanes_) {
-        for (auto& running : std::exchange(lane->running, {})) {
-            // An aborted Work ends at its next poll, when no peer can touch the buffers any more.
-            (void)running.work->poll();
-            running.work.reset();
-            if (!running.is_enqueued) {
-                fail_batch(tickets_, running.operations, cause);
-            }
-        }
-        for (const auto& batch : std::exchange(lane->queue, {})) {
-            fail_batch(tickets_, batch, cause);
+}
+
+bool Executor::is_ending() const noexcept {
+    return std::ranges::any_of(active_, [](const Lane* lane) { return lane->end.has_value(); });
+}
+
+void Executor::abort_ending() {
+    for (Lane* lane : active_) {
+        if (lane->end) {
+            lane->abort(*lane->end);
+            lane->fail_all(tickets_, *lane->end);
         }
     }
     retire_idle();
+}
+
+void Executor::abort(const Error& cause) {
+    broken_ = broken_.value_or(cause);
+    for (auto& [id, lane] : lanes_) {
+        lane->abort(cause);
+    }
+    for (auto& [id, lane] : lanes_) {
+        lane->fail_all(tickets_, cause);
+    }
+    retire_idle();
+}
+
+/// `batch` has failed to start or to end.
+void Executor::on_failure(Lane& lane, const Batch& batch, const Error& error) {
+    if (!lane.end) {
+        broken_ = broken_.value_or(error);
+        fail_batch(tickets_, batch, *broken_);
+        return;
+    }
+    lane.abort(*lane.end);
+    fail_batch(tickets_, batch, *lane.end);
+    lane.fail_all(tickets_, *lane.end);
 }
 
 void Executor::show(Moment moment,

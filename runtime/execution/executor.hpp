@@ -70,6 +70,16 @@ public:
     /// Nothing more of the set comes: what it holds is freed after its last collective.
     void close(int process_set);
 
+    /// A member of the set has left. What was enqueued may finish; if one of the set's collectives
+    /// fails, that fails the rest of this set with `cause`, and no other.
+    void end(int process_set, const Error& cause);
+
+    /// Whether anything of such a set waits to start or is in flight.
+    [[nodiscard]] bool is_ending() const noexcept;
+
+    /// Fails what is left of such sets.
+    void abort_ending();
+
     /// Fails what runs and everything later with `cause`.
     void abort(const Error& cause);
 
@@ -101,6 +111,7 @@ private:
     static void count_waits(Lane& lane, std::span<Operation* const> leaders);
     [[nodiscard]] Result<RunningBatch> start(Lane& lane, const Batch& batch);
     [[nodiscard]] Result<coll::Communicator*> communicator_for(Lane& lane, const coll::Task& task);
+    void on_failure(Lane& lane, const Batch& batch, const Error& error);
     void retire_idle();
     void show(Moment moment,
               std::span<Operation* const> operations,

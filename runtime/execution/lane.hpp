@@ -2,13 +2,17 @@
 #pragma once
 
 #include "collectives/backend.hpp"
+#include "collectives/base/result.hpp"
 #include "runtime/execution/metrics.hpp"
+#include "runtime/negotiation/stall.hpp"
 #include "runtime/tensor/operation.hpp"
+#include "runtime/tensor/ticket_table.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -39,7 +43,8 @@ struct Lane {
     int max_in_flight = 1;     // of the backend that the last task went to
     std::string_view backend;  // its name
     SetMetrics metrics{};
-    bool is_closing = false;  // its set has been removed
+    bool is_closing = false;   // its set has been removed
+    std::optional<Error> end;  // a member has left: why what fails from now on fails
 
     [[nodiscard]] bool is_idle() const noexcept { return queue.empty() && running.empty(); }
 
@@ -47,6 +52,15 @@ struct Lane {
     [[nodiscard]] bool has_room() const noexcept {
         return queue.empty() && running.size() < static_cast<std::size_t>(max_in_flight);
     }
+
+    /// Adds the collectives in flight to `list`.
+    void list_in_flight(std::vector<Waiting>& list) const;
+
+    /// Ends what is in flight: no peer that is gone is waited for any more.
+    void abort(const Error& cause);
+
+    /// Fails all operations, once the lane is aborted.
+    void fail_all(TicketTable& tickets, const Error& cause);
 };
 
 }  // namespace hvd::rt

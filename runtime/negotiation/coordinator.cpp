@@ -39,27 +39,34 @@ bool is_sum(coll::ReduceOp op) {
            op == coll::ReduceOp::adasum;
 }
 
+/// Why the operation cannot go without the ranks that have joined, or nothing.
+std::string reason_to_need_all(const Signature& signature) {
+    if (signature.kind != Kind::collective) {
+        return "process sets cannot change";
+    }
+    if (signature.op == coll::Op::barrier) {
+        return {};
+    }
+    if (signature.op != coll::Op::allreduce) {
+        return std::string(to_string(signature.op)) + " needs a tensor of every rank";
+    }
+    if (signature.prescale != 1 && !is_sum(signature.reduce)) {
+        return std::string(to_string(signature.reduce)) +
+               " with a prescale factor needs a tensor of every rank";
+    }
+    return {};
+}
+
 /// Why what the others announce cannot go without the ranks that have joined.
 std::optional<Error> refusal_while_joined(const Decision& decision) {
     for (const auto& member : decision.members) {
-        const auto& signature = member.signature;
-        std::string why;
-        if (signature.kind != Kind::collective) {
-            why = "process sets cannot change";
-        } else if (signature.op == coll::Op::barrier) {
-            continue;
-        } else if (signature.op != coll::Op::allreduce) {
-            why = std::string(to_string(signature.op)) + " needs a tensor of every rank";
-        } else if (signature.prescale != 1 && !is_sum(signature.reduce)) {
-            why = std::string(to_string(signature.reduce)) +
-                  " with a prescale factor needs a tensor of every rank";
-        } else {
-            continue;
+        const auto why = reason_to_need_all(member.signature);
+        if (!why.empty()) {
+            return Error{Errc::mismatch, "tensor '" + member.name + "': " + why + ", but " +
+                                             describe_ranks(decision.joined) +
+                                             (decision.joined.size() == 1 ? " has" : " have") +
+                                             " joined"};
         }
-        return Error{Errc::mismatch, "tensor '" + member.name + "': " + why + ", but " +
-                                         describe_ranks(decision.joined) +
-                                         (decision.joined.size() == 1 ? " has" : " have") +
-                                         " joined"};
     }
     return std::nullopt;
 }
@@ -84,7 +91,7 @@ Result<std::vector<LogEntry>> Coordinator::announce(int rank,
     const int set_id = announcement.process_set;
     const auto found = sets_.find(set_id);
     if (found == sets_.end()) {
-        return entries;  // removed meanwhile: the rank reads of it
+        return entries;  // removed or ended meanwhile: the rank reads of it
     }
     auto& table = found->second.table;
     if (!is_member(table, rank)) {
@@ -134,6 +141,18 @@ void Coordinator::on_ready(std::span<const CacheId> ids) {
     }
 }
 
+void Coordinator::on_left(int rank) {
+    joined_.clear();  // the join of the world has failed
+    for (auto each = sets_.begin(); each != sets_.end();) {
+        if (is_member(each->second.table, rank)) {
+            retire_all(each->second);
+            each = sets_.erase(each);
+        } else {
+            ++each;
+        }
+    }
+}
+
 std::vector<Waiting> Coordinator::waiting() const {
     std::vector<Waiting> list;
     for (const auto& [id, state] : sets_) {
@@ -153,6 +172,9 @@ bool Coordinator::has_waiting() const {
 // ---- join ---------------------------------------------------------------------------------------
 
 void Coordinator::announce_join(int rank, std::vector<LogEntry>& entries) {
+    if (!sets_.contains(0)) {
+        return;  // the world has ended: the rank reads of it
+    }
     joined_.push_back(rank);
     for (auto& [id, state] : sets_) {
         if (is_member(state.table, rank)) {

@@ -39,6 +39,10 @@ public:
                                                          Announcement announcement,
                                                          Waiting::TimePoint now = {});
 
+    /// Has read in the log that the rank has left, and that some set goes on without it. Every rank
+    /// forgets the sets of which it was a member, and nothing is decided about them any more.
+    void on_left(int rank);
+
     /// Has read in the log that the ids are ready: transient ones end.
     void on_ready(std::span<const CacheId> ids);
 

@@ -248,7 +248,10 @@ HVD_API hvd_status hvd_init(const hvd_init_options* options, hvd_context** conte
 HVD_API hvd_context* hvd_current(void);
 
 /* Leaves the world: what is pending on this rank fails with HVD_ABORTED, and so does what others
- * submit afterwards. Blocks until no peer can touch this rank's memory, at most some seconds. */
+ * submit afterwards in process sets with this rank, the world included. Other sets go on. Blocks
+ * until no peer can touch this rank's memory, at most five seconds. Rank 0, which coordinates all
+ * sets, also blocks while there is one of which no member has left; once its time is over, such
+ * sets end too. */
 HVD_API hvd_status hvd_shutdown(hvd_context* context);
 
 /* Fills `topology`. Works in a forked child too. */

@@ -40,16 +40,6 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-/// How `run` failed.
-Error failure_of(EngineRank& self, std::vector<Request> requests) {
-    try {
-        self.run(std::move(requests));
-    } catch (const Exception& exception) {
-        return exception.error();
-    }
-    throw std::runtime_error("nothing failed");
-}
-
 /// Voluntary context switches of the engine's thread.
 long voluntary_switches() {
     long total = 0;
@@ -104,7 +94,7 @@ TEST_CASE("ranks that disagree are told the tensor, both values and the ranks on
         if (rank == 1) {
             mismatch.change(request);
         }
-        const auto error = failure_of(self, {request});
+        const auto error = self.failure_of({request});
         require(error.code == Errc::mismatch, "code");
         require(error.message == mismatch.message, error.message);
         // The world goes on.
@@ -139,7 +129,7 @@ TEST_CASE("ranks that group tensors in different ways are told, also when they a
         if (rank == 1) {
             changed = {request(0, is_pair ? 1 : 0), request(1, is_pair ? 1 : 0), request(2, 0)};
         }
-        const auto error = failure_of(self, changed);
+        const auto error = self.failure_of(changed);
         require(error.code == Errc::mismatch, error.message);
         require(error.message.find("ranks disagree on its group") != std::string::npos,
                 error.message);
@@ -160,7 +150,7 @@ TEST_CASE("roots that differ are a mismatch") {
         auto request = allreduce("weights", data);
         request.signature.op = Op::broadcast;
         request.signature.root = rank;
-        const auto error = failure_of(*world[static_cast<std::size_t>(rank)], {request});
+        const auto error = world[static_cast<std::size_t>(rank)]->failure_of({request});
         require(error.message ==
                     "tensor 'weights': ranks disagree on the root rank: 0 on rank 0, "
                     "1 on rank 1",
@@ -203,14 +193,14 @@ TEST_CASE(
             (void)::raise(SIGKILL);
         }
         const auto start = Clock::now();
-        const auto pending = failure_of(*self, {allreduce("pending", data)});
+        const auto pending = self->failure_of({allreduce("pending", data)});
         require(Clock::now() - start < std::chrono::seconds(1), "too late");
         require(pending.code == Errc::unavailable, pending.message);
         const auto expected = "rank " + std::to_string(victim.rank) + " (pid " +
                               std::to_string(self->pid_of(victim.rank)) +
                               " on host testhost) has died";
         require(pending.message == expected, pending.message);
-        require(failure_of(*self, {allreduce("later", data)}).message == expected, "later");
+        require(self->failure_of({allreduce("later", data)}).message == expected, "later");
         require(self->lost_peer == victim.rank, "not reported");
         return 0;
     });
@@ -272,7 +262,7 @@ TEST_CASE("a rank that shuts down in order lets finish what was agreed, and noth
             self->engine->stop(Deadline::in(std::chrono::seconds(5)));
             return 0;
         }
-        const auto error = failure_of(*self, {allreduce("more", data)});
+        const auto error = self->failure_of({allreduce("more", data)});
         require(error.code == Errc::aborted, error.message);
         require(error.message.starts_with("rank 2 (pid ") &&
                     error.message.find(" on host testhost) has shut down while 'more' waited") !=
@@ -304,7 +294,7 @@ TEST_CASE("a rank that shuts down with something pending fails it for the others
         }
         ::usleep(300'000);
         const auto start = Clock::now();
-        const auto error = failure_of(*self, {allreduce("x", data)});
+        const auto error = self->failure_of({allreduce("x", data)});
         require(Clock::now() - start < std::chrono::seconds(5), "too late");
         require(error.code == Errc::aborted &&
                     error.message.find("has shut down while 'x' waited") != std::string::npos,

@@ -40,6 +40,15 @@ void EngineRank::run(std::vector<rt::Request> requests) {
     finish(operations);
 }
 
+Error EngineRank::failure_of(std::vector<rt::Request> requests) {
+    try {
+        run(std::move(requests));
+    } catch (const Exception& exception) {
+        return exception.error();
+    }
+    throw std::runtime_error("nothing failed");
+}
+
 void start_engine(EngineRank& self,
                   std::unique_ptr<rt::Channel> channel,
                   const EngineTraits& traits) {

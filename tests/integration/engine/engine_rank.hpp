@@ -46,6 +46,9 @@ struct EngineRank {
     /// longer than 20 s. Releases the tickets.
     void run(std::vector<rt::Request> requests);
 
+    /// How `run` fails, which it must.
+    [[nodiscard]] Error failure_of(std::vector<rt::Request> requests);
+
     /// Waits up to 20 s and releases; throws how it failed.
     void finish(std::span<rt::Operation* const> operations);
 

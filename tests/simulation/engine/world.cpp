@@ -21,7 +21,8 @@ StallLimits stall_limits(const EngineConfig& /*config*/) {
 namespace hvd::sim {
 namespace {
 
-constexpr std::chrono::seconds kStopLimit{5};
+// Rank 0 uses most of it for the sets of others, which are slow here.
+constexpr std::chrono::seconds kStopLimit{100};
 
 const Traits* current_traits = nullptr;
 
@@ -134,13 +135,17 @@ void World::run_rank(int rank) {
             scheduler_.note_change();
         });
     }
-    (void)scheduler_.wait("its callers", [&self] { return self.running_threads == 0; });
+    // A rank in which something has failed leaves though its other threads wait, as a program ends
+    // at an exception: another rank may wait for the next operations of those threads.
+    (void)scheduler_.wait("its callers",
+                          [&self] { return self.running_threads == 0 || self.has_given_up; });
     trace([] { return "stops"; });
     const auto begin = scheduler_.now();
     self.engine->stop(Deadline::in(kStopLimit));
     if (!is_disturbed_ && scheduler_.now() - begin >= kStopLimit) {
         scheduler_.fail("rank " + std::to_string(rank) + ": stopping took all of its limit");
     }
+    (void)scheduler_.wait("its callers", [&self] { return self.running_threads == 0; });
     self.engine.reset();
     self.tickets.reset();
     end_process(rank, false);

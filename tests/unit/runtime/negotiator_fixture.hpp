@@ -22,6 +22,7 @@ namespace hvd::test {
 /// Keeps what a rank says, and says what the test wants.
 class FakeChannel final : public rt::Channel {
 public:
+    std::vector<int> forgiven;
     using Ids = std::vector<std::uint32_t>;
 
     void add_set(const coll::ProcessSet& set) override { added.push_back(set); }
@@ -69,6 +70,8 @@ public:
     void about_to_sleep(bool /*expects*/) override {}
     void awake() override {}
     std::optional<PeerFailure> peer_failure() override { return std::nullopt; }
+    void forgive_departure(int rank) override { forgiven.push_back(rank); }
+    bool has_left_unfinished(int /*rank*/) const override { return false; }
     void announce_leave() override {}
     void leave(bool /*finished*/) override {}
     std::string describe(int rank) const override { return "rank " + std::to_string(rank); }
@@ -107,6 +110,11 @@ public:
             .fusion_bytes = std::nullopt,
             .has_room = [this](const coll::ProcessSet& set) { return !full.contains(set.id); },
             .on_set_removed = [this](int id) { closed.push_back(id); },
+            .on_set_ended =
+                [this](int id, int left) {
+                    ended.push_back({id, left});
+                },
+            .on_missed = [this](int left) { missed.push_back(left); },
             .carries_payloads = true});
     }
     ~NegotiatorFixture() {
@@ -195,6 +203,8 @@ public:
     std::deque<float> values;
     std::set<int> full;  // sets whose lanes have no room
     std::vector<int> closed;
+    std::vector<std::vector<int>> ended;  // a set, and the rank that has left
+    std::vector<int> missed;
     std::optional<rt::Negotiator> negotiator;
 };
 

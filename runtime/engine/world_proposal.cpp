@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/engine/world_proposal.hpp"
+
+#include "runtime/engine/carried.hpp"
+#include "runtime/engine/coarse_clock.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace hvd::rt {
+namespace {
+
+bool is_on_host(const Operation& leader) noexcept {
+    return leader.signature.device == coll::Device::Kind::host;
+}
+
+}  // namespace
+
+WorldProposal::WorldProposal(NegotiationContext& context,
+                             SetNegotiation& world,
+                             bool carries_payloads)
+    : context_(context),
+      world_(world),
+      payload_limit_(carries_payloads ? context.channel.payload_limit() : 0) {}
+
+bool WorldProposal::suits(std::span<Operation* const> leaders) const {
+    return proposed_.empty() && world_.open() == 0 && !world_.has_held() &&
+           std::ranges::all_of(leaders, [&](const Operation* leader) {
+               return leader->process_set == 0 && leader->signature.kind == Kind::collective &&
+                      is_on_host(*leader) && context_.agreements.has(*leader);
+           });
+}
+
+bool WorldProposal::offer(std::span<Operation* const> leaders) {
+    for (Operation* leader : leaders) {
+        if (!prepare_as_agreed(*leader, context_.agreements.of(*leader), world_.set()).empty()) {
+            return false;
+        }
+    }
+    for (Operation* leader : leaders) {
+        leader->is_timed = false;
+    }
+    proposed_.assign(leaders.begin(), leaders.end());
+    proposed_.front()->since = {};  // see note_time
+    std::ranges::sort(proposed_, {},
+                      [](const Operation* leader) { return leader->group->cache_id; });
+    ids_.clear();
+    for (const Operation* leader : proposed_) {
+        ids_.push_back(leader->group->cache_id);
+    }
+    const Operation& first = *proposed_.front();
+    has_payload_ = proposed_.size() == 1 && payload_limit_ != 0 &&
+                   context_.agreements.of(first).carried_bytes <= payload_limit_;
+    if (!context_.channel.propose(
+            ids_, has_payload_ ? payload_of(first, world_.set()) : std::span<const std::byte>())) {
+        proposed_.clear();
+        return false;
+    }
+    world_.set_proposed(proposed_.size());
+    return true;
+}
+
+bool WorldProposal::settle(std::vector<Operation*>& ready) {
+    const auto outcome = context_.channel.proposal();
+    if (outcome == Proposal::waiting) {
+        return false;
+    }
+    world_.set_proposed(0);
+    settled_.swap(proposed_);  // both keep their memory for the next time
+    proposed_.clear();
+    if (outcome == Proposal::accepted) {
+        inputs_ = has_payload_ ? context_.channel.payloads() : inputs_;
+        for (Operation* leader : settled_) {
+            context_.totals.by_bit += member_count(*leader);
+            ready.push_back(leader);
+        }
+    } else {
+        const auto now = coarse_now();
+        for (Operation* leader : settled_) {
+            leader->since = now;
+        }
+        world_.publish(settled_);
+    }
+    return true;
+}
+
+std::vector<Operation*> WorldProposal::take() {
+    return std::exchange(proposed_, {});
+}
+
+void WorldProposal::note_time(Waiting::TimePoint now) {
+    if (!proposed_.empty() && proposed_.front()->since == Waiting::TimePoint{}) {
+        for (Operation* leader : proposed_) {
+            leader->since = now;
+        }
+    }
+}
+
+void WorldProposal::list_waiting(std::vector<Waiting>& list) const {
+    const auto missing =
+        proposed_.empty() ? std::vector<int>{} : context_.channel.missing_in_round();
+    if (missing.empty()) {
+        return;
+    }
+    std::vector<int> waiting;
+    std::ranges::set_difference(world_.set().ranks, missing, std::back_inserter(waiting));
+    for (const Operation* leader : proposed_) {
+        list.push_back({.stage = Waiting::Stage::proposal,
+                        .process_set = 0,
+                        .name = leader->name->text,
+                        .waiting = waiting,
+                        .missing = missing,
+                        .since = leader->since});
+    }
+}
+
+}  // namespace hvd::rt

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/execution/lane.hpp"
+
+#include "runtime/execution/batches.hpp"
+
+#include <utility>
+
+namespace hvd::rt {
+
+void Lane::list_in_flight(std::vector<Waiting>& list) const {
+    for (const auto& each : running) {
+        for (const Operation* operation : each.operations) {
+            if (operation->name != nullptr) {
+                list.push_back({.stage = Waiting::Stage::flight,
+                                .process_set = set->set.id,
+                                .name = operation->name->text,
+                                .waiting = {set->set.rank_at(set->set.place)},
+                                .missing = {},
+                                .since = each.since});
+            }
+        }
+    }
+}
+
+void Lane::abort(const Error& cause) {
+    for (const auto& communicator : communicators) {
+        if (communicator) {
+            communicator->abort(cause);
+        }
+    }
+}
+
+void Lane::fail_all(TicketTable& tickets, const Error& cause) {
+    for (auto& each : std::exchange(running, {})) {
+        // An aborted Work ends at its next poll, when no peer can touch the buffers any more.
+        (void)each.work->poll();
+        each.work.reset();
+        if (!each.is_enqueued) {
+            fail_batch(tickets, each.operations, cause);
+        }
+    }
+    for (const auto& batch : std::exchange(queue, {})) {
+        fail_batch(tickets, batch, cause);
+    }
+}
+
+}  // namespace hvd::rt
