@@ -116,7 +116,9 @@ def test_a_signal_ends_it_and_its_agents(cluster):
     hosts.hosts[1].cut()
 
     with hosts.start("doctor", "-H", "h1:1,h2:1") as job:
-        hosts.head.wait_for(lambda: hosts.head.find("horovodrun"), "the doctor")
+        hosts.head.wait_for(
+            lambda: any(one.reads_signals() for one in hosts.head.find("horovodrun")), "the doctor"
+        )
         job.signal(15)
         ended = job.end()
 

@@ -25,6 +25,12 @@ class Process:
     parent: int
     command: tuple[str, ...]
 
+    def reads_signals(self) -> bool:
+        """Whether it has got so far that it reads SIGTERM from a descriptor, instead of ending."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        blocked = int(status.split("SigBlk:")[1].split()[0], 16)
+        return bool(blocked & 1 << (signal.SIGTERM - 1))
+
 
 def process(pid: int) -> Process | None:
     """None when it is gone, a zombie too."""

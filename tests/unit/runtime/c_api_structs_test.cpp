@@ -35,6 +35,13 @@ private:
     std::vector<std::byte> memory_;
 };
 
+/// Where the last field ends: a compiler need not copy what pads the struct.
+template <class Struct>
+constexpr std::size_t kFieldsEnd = sizeof(Struct);
+template <>
+constexpr std::size_t kFieldsEnd<hvd_topology> =
+    offsetof(hvd_topology, is_homogeneous) + sizeof(hvd_topology::is_homogeneous);
+
 template <class Struct>
 std::vector<std::byte> bytes_of(const Struct& value) {
     const auto* const first = reinterpret_cast<const std::byte*>(&value);
@@ -68,7 +75,7 @@ TEMPLATE_TEST_CASE("a struct of every size since its first version is read, the 
         const auto bytes = bytes_of(*ours);
         const auto known = known_bytes<TestType>(size);
         REQUIRE(known <= size);
-        for (std::size_t index = sizeof(std::size_t); index < sizeof(TestType); ++index) {
+        for (std::size_t index = sizeof(std::size_t); index < kFieldsEnd<TestType>; ++index) {
             REQUIRE(bytes[index] == (index < known ? kSet : std::byte{0}));
         }
     }
