@@ -107,7 +107,7 @@ TEST_CASE("small allgathers, broadcasts and barriers are right whether or not th
     const auto socket = hvd::test::unique_socket_name();
     const auto ends = hvd::test::run_ranks(kRanks, [&](int rank) {
         const auto self = join_world(rank, kRanks, socket);
-        for (const std::size_t bytes : {0, 1, 40, 41, 63, 64, 65}) {
+        for (const std::size_t bytes : {0U, 1U, 40U, 41U, 63U, 64U, 65U}) {
             Request request;
             request.name = "allgather " + std::to_string(bytes);
             const auto rows = bytes / (static_cast<std::size_t>(rank) + 1);
