@@ -5,7 +5,7 @@
 #                               too); where HEAD is that merge base, those of the last commit
 #   scripts/tidy.sh --all       the whole tree
 #   scripts/tidy.sh FILE...     these files
-# A header is checked through the sources that include it.
+# A header is checked through one source that includes it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,14 +22,20 @@ sources() {
         sed -n "s|^$PWD/||p" | grep -v '^build/' | sort -u
 }
 
-# Names on standard input; the sources among them, and those that include the headers among them.
+# Names on standard input; the sources among them and, for each header among them, one source that
+# includes it: its own, else the first.
 affected() {
     local name
     while IFS= read -r name; do
         case $name in
         *.cpp | *.c) echo "$name" ;;
-        runtime/include/*) grep -rlF "${name#runtime/include/}" --include='*.cpp' apps runtime tests ;;
-        *.hpp | *.h) grep -rlF "#include \"$name\"" --include='*.cpp' apps launcher runtime collectives tests ;;
+        *.hpp | *.h)
+            {
+                [[ ! -f ${name%.*}.cpp ]] || echo "${name%.*}.cpp"
+                grep -rlF "#include \"$name\"" --include='*.cpp' apps launcher runtime collectives tests |
+                    sort
+            } | head -n 1
+            ;;
         esac || true
     done | sort -u | comm -12 - <(sources)
 }
