@@ -247,6 +247,35 @@ def a_rank_outside_trains_alone() -> None:
         optimizer.zero_grad()
 
 
+OPERATIONS = {"allreduce", "allgather", "broadcast", "barrier", "alltoall", "reducescatter"}
+
+
+@case
+def metrics_count_by_process_set_and_operation() -> None:
+    with added([hvd.size() - 1]) as [last]:
+        number = last.process_set_id
+        before = hvd.metrics()
+        hvd.grouped_allreduce([torch.ones(5), torch.ones(7)], op=hvd.Sum)
+        hvd.allgather(torch.ones(3, dtype=torch.float64))
+        if last.included():
+            hvd.alltoall(torch.ones(4), process_set=last)
+        after = hvd.metrics()
+
+        def rises(operation: str, field: str, number: int = 0) -> int:
+            earlier = before.get(number, {}).get(operation, {}).get(field, 0)
+            return after[number][operation][field] - earlier
+
+        assert (rises("allreduce", "operations"), rises("allreduce", "bytes")) == (2, 48), after
+        assert rises("allreduce", "collectives") == 1, after
+        assert rises("allreduce", "timed") == 1 and rises("allreduce", "wire_ns") > 0, after
+        assert after[0]["allreduce"]["largest"] >= 48, after
+        assert (rises("allgather", "operations"), rises("allgather", "bytes")) == (1, 24), after
+        assert ("alltoall" in after.get(number, {})) == last.included(), after
+        assert not last.included() or rises("alltoall", "bytes", number) == 16, after
+        assert all(set(one) <= OPERATIONS for one in after.values()), after
+    assert number == 0 or number not in hvd.metrics()
+
+
 if __name__ == "__main__":
     hvd.init(process_sets="dynamic")
     hvd_size = hvd.size()
