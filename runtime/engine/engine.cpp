@@ -257,7 +257,7 @@ Counters Engine::counters() const {
             .caller_progress = caller_progress_.load(std::memory_order_relaxed)};
 }
 
-std::vector<MetricsRow> Engine::metrics() {
+Metrics Engine::metrics() {
     if (is_inside()) {
         return progress_.metrics();
     }

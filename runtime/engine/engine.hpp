@@ -107,7 +107,7 @@ public:
     [[nodiscard]] Counters counters() const;
 
     /// By process set and operation, in that order.
-    [[nodiscard]] std::vector<MetricsRow> metrics();
+    [[nodiscard]] Metrics metrics();
 
     /// Writes a timeline from now on, and no longer. Errors: unavailable, where the file cannot be
     /// made; invalid_argument from a callback, and where there is one, or none to stop.

@@ -60,6 +60,7 @@ def test_structs_match_the_header(root: Path) -> None:
         "hvd_request": library.Request,
         "hvd_counters": library.Counters,
         "hvd_metrics": library.Metrics,
+        "hvd_arrivals": library.Arrivals,
     }
     types = {
         "size_t": ctypes.c_size_t,

@@ -155,6 +155,22 @@ void check_places(World& world, std::size_t all) {
             "what is behind it");
 }
 
+/// Whether any waits were measured is open.
+void check_arrivals(World& world) {
+    std::size_t count = 0;
+    require_status(HVD_OK, hvd_arrivals_of(world.context(), nullptr, 0, &count), "arrivals");
+    std::vector<hvd_arrivals> rows(count + 1);
+    rows.front().struct_size = sizeof(hvd_arrivals);
+    require_status(HVD_OK, hvd_arrivals_of(world.context(), rows.data(), count + 1, &count),
+                   "rows of arrivals");
+    require(count < rows.size(), "as many as before");
+    for (const auto& row : std::span(rows).first(count)) {
+        require(row.rank >= 0 && row.rank < world.size() && row.times > 0, "a row of arrivals");
+    }
+    require_status(HVD_INVALID_ARGUMENT, hvd_arrivals_of(world.context(), nullptr, 1, &count),
+                   "no place for arrivals");
+}
+
 /// The figures of two operations in the world, and of one in a set of this rank alone.
 void metrics() {
     InitOptions options;
@@ -185,6 +201,7 @@ void metrics() {
     require(std::ranges::is_sorted(
                 rows, {}, [](const auto& row) { return std::pair(row.process_set, row.op); }),
             "their order");
+    check_arrivals(world);
     check_figures(row_of(rows, 0, HVD_ALLREDUCE), 3, 6 * sizeof(float));
     check_figures(row_of(rows, 0, HVD_BARRIER), 1, 0);
     if (is_member) {

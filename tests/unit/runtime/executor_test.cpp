@@ -66,8 +66,7 @@ TEST_CASE("an operation whose inputs are there completes at once, without the ba
     CHECK_FALSE(rank.executor->is_busy());
     CHECK(rank.executor->totals().collectives.value() == 1);
     CHECK(rank.executor->totals().bytes.value() == 8);
-    std::vector<hvd::rt::MetricsRow> rows;
-    rank.executor->list_metrics(rows);
+    const auto rows = rank.executor->metrics().operations;
     REQUIRE(rows.size() == 1);
     CHECK(rows.front().metrics.operations == 1);
     CHECK(rows.front().metrics.largest == 8);

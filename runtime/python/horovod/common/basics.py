@@ -7,19 +7,28 @@ import atexit
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import CDLL, Structure, byref, c_size_t, c_void_p, sizeof
-from typing import Any
+from typing import Any, TypeVar
 
 from horovod.common import mpi
 from horovod.common import process_sets as sets
 from horovod.common.crash_report import crash_report
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.held_back import held_back
-from horovod.common.library import Counters, InitOptions, Metrics, Topology, library
+from horovod.common.library import (
+    Arrivals,
+    Counters,
+    InitOptions,
+    Metrics,
+    Topology,
+    library,
+)
 from horovod.common.names import unnamed
 from horovod.common.operations import NOT_INITIALIZED, check, context, remember
 from horovod.common.versions import tell_versions
+
+R = TypeVar("R", bound=Structure)
 
 # The integers that scripts of the original may have stored; `reduce_op` gives the library's.
 Average = 0
@@ -69,15 +78,16 @@ def _figures(struct: Structure, *keys: str) -> dict[str, int]:
     return {name: int(getattr(struct, name)) for name in names}
 
 
-def _metrics_rows() -> list[Metrics]:
-    rows = (Metrics * 0)()
+def _rows(list_rows: Callable[..., int], kind: type[R]) -> list[R]:
+    """What a function of the library that fills rows of `kind` gives."""
+    rows = (kind * 0)()
     while True:  # another thread may run a new operation between two calls
         count = c_size_t()
-        check(library.hvd_metrics_of(context(), rows, len(rows), byref(count)))
+        check(list_rows(context(), rows, len(rows), byref(count)))
         if count.value <= len(rows):
             return list(rows)[: count.value]
-        rows = (Metrics * count.value)()
-        rows[0].struct_size = sizeof(Metrics)
+        rows = (kind * count.value)()
+        rows[0].struct_size = sizeof(kind)
 
 
 def _load_packaged_nccl() -> None:
@@ -271,17 +281,23 @@ class HorovodBasics:
         check(library.hvd_counters_of(context(), byref(counters)))
         return _figures(counters)
 
-    def metrics(self) -> dict[int, dict[str, dict[str, int]]]:
+    def metrics(self) -> dict[int, dict[str, dict[str, Any]]]:
         """What this rank has done of each operation in each process set, since init.
 
         `hvd.metrics()[0]["allreduce"]["wire_ns"]`: by the set's id, the operation's name (such as
-        "allreduce") and a field of hvd_metrics in hvd.h, where their meaning is told. Operations
-        that this rank has not run in a set are left out.
+        "allreduce") and a field of hvd_metrics in hvd.h, where their meaning is told. "arrivals"
+        are the ranks that the others have waited for, each with hvd_arrivals' "times" that it came
+        last and the "wait_ns" that this rank waited then. Operations that this rank has not run in
+        a set are left out.
         """
-        found: dict[int, dict[str, dict[str, int]]] = {}
-        for row in _metrics_rows():
-            figures = _figures(row, "process_set", "op")
+        found: dict[int, dict[str, dict[str, Any]]] = {}
+        for row in _rows(library.hvd_metrics_of, Metrics):
+            figures: dict[str, Any] = _figures(row, "process_set", "op")
+            figures["arrivals"] = {}
             found.setdefault(row.process_set, {})[_OPERATIONS[row.op]] = figures
+        for row in _rows(library.hvd_arrivals_of, Arrivals):
+            figures = found.get(row.process_set, {}).get(_OPERATIONS[row.op], {"arrivals": {}})
+            figures["arrivals"][row.rank] = {"times": row.times, "wait_ns": row.wait_ns}
         return found
 
     def _get_process_set_ids_and_ranks(self) -> dict[int, list[int]]:

@@ -117,6 +117,18 @@ class Metrics(ctypes.Structure):
     )
 
 
+class Arrivals(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("process_set", c_int32),
+        ("op", c_int32),
+        ("rank", c_int32),
+        ("reserved", c_int32),
+        ("times", c_uint64),
+        ("wait_ns", c_uint64),
+    )
+
+
 TENSOR_BYTES = ctypes.sizeof(Tensor)
 REQUEST_BYTES = ctypes.sizeof(Request)
 
@@ -165,6 +177,7 @@ _FUNCTIONS = (
     ("hvd_timeline_stop", c_int32, (c_void_p,)),
     ("hvd_counters_of", c_int32, (c_void_p, POINTER(Counters))),
     ("hvd_metrics_of", c_int32, (c_void_p, POINTER(Metrics), c_size_t, POINTER(c_size_t))),
+    ("hvd_arrivals_of", c_int32, (c_void_p, POINTER(Arrivals), c_size_t, POINTER(c_size_t))),
     ("hvd_report", c_int32, (c_int32, c_int32, c_char_p)),
     ("hvd_last_error", c_char_p, ()),
 )

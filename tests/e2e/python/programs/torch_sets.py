@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -274,6 +275,23 @@ def metrics_count_by_process_set_and_operation() -> None:
         assert not last.included() or rises("alltoall", "bytes", number) == 16, after
         assert all(set(one) <= OPERATIONS for one in after.values()), after
     assert number == 0 or number not in hvd.metrics()
+
+
+@case
+def metrics_name_the_rank_that_comes_last() -> None:
+    late = hvd.size() - 1
+    for step in range(4):
+        if hvd.rank() == late:
+            time.sleep(0.05)
+        handle = hvd.allreduce_async(torch.ones(3), op=hvd.Sum, name=f"late.{step % 2}")
+        time.sleep(0.01)  # the engine takes it up: a caller that waits might, and measure nothing
+        hvd.synchronize(handle)
+        hvd.barrier()
+    figures = hvd.metrics()[0]["allreduce"]
+    assert sum(one["times"] for one in figures["arrivals"].values()) <= figures["waits"], figures
+    if hvd.size() > 1 and hvd.rank() != late:
+        arrivals = figures["arrivals"][late]
+        assert arrivals["times"] > 0 and arrivals["wait_ns"] > 0, figures
 
 
 if __name__ == "__main__":
