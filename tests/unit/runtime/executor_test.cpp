@@ -220,6 +220,23 @@ TEST_CASE("the root is given to the backend as a place in the set") {
     CHECK(rank.backend.started.front().task.root == 2);
 }
 
+TEST_CASE("what is in flight names members that have not begun it by their ranks in the world") {
+    ExecutorFixture rank;
+    rank.sets[1].set = {.id = 1, .ranks = {2, 5, 7}, .place = 0, .hosts = {0, 0, 0}};
+    std::vector<float> data{1};
+    auto request = float_request("a", data, 1);
+    rank.executor->enqueue(rank.make({request}), std::nullopt);
+    rank.step();
+    rank.backend.started.front().missing = {1, 2};
+
+    std::vector<hvd::rt::Waiting> waiting;
+    rank.executor->list_in_flight(waiting);
+
+    REQUIRE(waiting.size() == 1);
+    CHECK(waiting.front().waiting == std::vector{2});
+    CHECK(waiting.front().missing == std::vector{5, 7});
+}
+
 TEST_CASE("counts of the operations that move rows are elements, by place") {
     ExecutorFixture rank;
     rank.sets[1].set = {.id = 1, .ranks = {2, 5, 7}, .place = 1, .hosts = {0, 0, 0}};
