@@ -136,6 +136,7 @@ private:
     void drive(ProgressLock::Hold hold, const Done& done, Deadline deadline);
 
     bool force_hand_over_;
+    bool averages_over_contributing_;
     TicketTable& tickets_;
     ProcessSetTable sets_;
     std::mutex timeline_mutex_;

@@ -64,7 +64,8 @@ typedef enum hvd_reduce_op {
     HVD_ADASUM = 5
 } hvd_reduce_op;
 
-/* What HVD_AVERAGE divides by while ranks have joined (HVD_JOIN). */
+/* What HVD_AVERAGE divides by while ranks have joined (HVD_JOIN). HOROVOD_AVERAGE_OVER=contributing
+ * makes the second of the first. */
 typedef enum hvd_average_over {
     HVD_OVER_ALL = 0,         /* the number of ranks of the set */
     HVD_OVER_CONTRIBUTING = 1 /* the number of those that have not joined */
