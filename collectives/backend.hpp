@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace hvd::coll {
 
@@ -32,6 +33,10 @@ public:
 
     /// Once `enqueued`: the device's event that completes with the task. nullptr on the host.
     [[nodiscard]] virtual void* event() const noexcept { return nullptr; }
+
+    /// While `pending`: the places of members that have not begun the task, ascending, as far as
+    /// this rank can tell. Empty: it cannot, or there are none.
+    [[nodiscard]] virtual std::vector<int> missing() const { return {}; }
 
 protected:
     Work() = default;

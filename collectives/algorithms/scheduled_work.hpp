@@ -5,6 +5,7 @@
 #include "collectives/transport/endpoint.hpp"
 
 #include <utility>
+#include <vector>
 
 namespace hvd::coll {
 
@@ -25,6 +26,7 @@ public:
                 if (!is_step_over) {
                     return Progress::pending;
                 }
+                has_ended_step_ = true;
             }
             in_step_ = schedule_.advance(at_);
             is_over_ = !in_step_;
@@ -35,10 +37,19 @@ public:
         return Progress::done;
     }
 
+    /// A member that is late in a later step may itself wait for another one.
+    [[nodiscard]] std::vector<int> missing() const override {
+        if constexpr (requires { at_.missing(); }) {
+            return in_step_ && !has_ended_step_ ? at_.missing() : std::vector<int>{};
+        }
+        return {};
+    }
+
 private:
     At& at_;
     Schedule schedule_;
     bool in_step_ = false;
+    bool has_ended_step_ = false;
     bool is_over_ = false;
 };
 

@@ -106,6 +106,29 @@ public:
         return true;
     }
 
+    /// The places of the others that have not raised their flag to `value`, ascending.
+    template <class Select>
+    [[nodiscard]] std::vector<int> behind(std::uint64_t value, Select select) const {
+        std::vector<int> places;
+        for (int peer = 0; peer < size_; ++peer) {
+            if (peer != place_ &&
+                select(area(peer)).value.load(std::memory_order_acquire) < value) {
+                places.push_back(peer);
+            }
+        }
+        return places;
+    }
+
+    /// The same of those that have not begun what goes through the gather slots from the sequence
+    /// number `base` on. One that is there may not fill while another drains what was before.
+    [[nodiscard]] std::vector<int> missing_in_gather(std::uint64_t base) const {
+        auto places =
+            behind(base, [](RankArea& area) -> const Flag& { return area.gather_drained; });
+        return !places.empty() ? places : behind(base + 1, [](RankArea& area) -> const Flag& {
+            return area.gather_filled;
+        });
+    }
+
     /// Wakes who sleeps, if a flag was raised since the last call. It waits until the flag is out
     /// of this CPU, so it comes after the next useful step rather than at once.
     void notify_if_owed() noexcept {

@@ -9,6 +9,7 @@
 #include "collectives/shm/works.hpp"
 
 #include <cstring>
+#include <vector>
 
 namespace hvd::coll::shm {
 namespace {
@@ -57,6 +58,16 @@ public:
         }
         arena_.notify_if_owed();
         return Progress::done;
+    }
+
+    [[nodiscard]] std::vector<int> missing() const override {
+        std::vector<int> places;
+        for (int place = arrived_; place < arena_.size(); ++place) {
+            if (place != arena_.place() && !has_arrived(place)) {
+                places.push_back(place);
+            }
+        }
+        return places;
     }
 
 private:

@@ -40,6 +40,10 @@ public:
         return drained_ == chunks_ ? Progress::done : Progress::pending;
     }
 
+    [[nodiscard]] std::vector<int> missing() const override {
+        return arena_.missing_in_gather(base_);
+    }
+
 private:
     void append_broadcast(const Segment& segment, int root, std::size_t bytes) {
         if (root == arena_.place()) {

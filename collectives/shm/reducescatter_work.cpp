@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 namespace hvd::coll::shm {
 namespace {
@@ -43,6 +44,11 @@ public:
         arena_.notify_if_owed();
         return reduced_ == chunks_ && have_all_reduced(chunks_) ? Progress::done
                                                                 : Progress::pending;
+    }
+
+    [[nodiscard]] std::vector<int> missing() const override {
+        return arena_.behind(base_ + 1,
+                             [](RankArea& area) -> const Flag& { return area.swap_filled; });
     }
 
 private:

@@ -77,6 +77,10 @@ public:
         return work_->poll();
     }
 
+    [[nodiscard]] std::vector<int> missing() const override {
+        return work_ ? work_->missing() : std::vector<int>{};
+    }
+
 private:
     ShmCommunicator& communicator_;
     Task task_;
@@ -95,6 +99,7 @@ public:
     ~LongWork() override { --communicator_.long_works_; }
 
     [[nodiscard]] Result<Progress> poll() override { return work_->poll(); }
+    [[nodiscard]] std::vector<int> missing() const override { return work_->missing(); }
 
 private:
     ShmCommunicator& communicator_;

@@ -30,6 +30,7 @@ public:
     void recv(int place, std::span<std::byte> bytes);
     void post();
     [[nodiscard]] Result<bool> wait();
+    [[nodiscard]] std::vector<int> missing() const { return arena_.missing_in_gather(base_); }
 
 private:
     /// The bytes that another member sends to this one, and their place in its stream.

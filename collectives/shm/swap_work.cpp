@@ -56,6 +56,11 @@ public:
         return drained_ == chunks_ ? Progress::done : Progress::pending;
     }
 
+    [[nodiscard]] std::vector<int> missing() const override {
+        return arena_.behind(base_ + 1,
+                             [](RankArea& area) -> const Flag& { return area.swap_filled; });
+    }
+
 private:
     /// Does the most useful thing that can be done now. False: nothing can.
     bool step() {

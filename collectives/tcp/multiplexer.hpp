@@ -50,6 +50,12 @@ struct Pair {
     std::deque<Early> early;
     std::size_t taken = 0;  // of the window, and not yet told
     std::optional<Error> failure{};
+
+    /// Whether there are messages of the step, and the other member has not begun it: it has sent
+    /// nothing, or has not asked for the message that it is to take.
+    [[nodiscard]] bool is_untouched() const noexcept {
+        return (has_in && early.empty() && in.left() == in.bytes()) || (has_out && waits_to_send);
+    }
 };
 
 /// Thread: progress lock.

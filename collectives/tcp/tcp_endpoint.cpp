@@ -67,6 +67,17 @@ Result<bool> TcpEndpoint::wait() {
     return false;
 }
 
+std::vector<int> TcpEndpoint::missing() const {
+    std::vector<int> places;
+    for (int place = 0; place < size(); ++place) {
+        const auto* const pair = pairs_[static_cast<std::size_t>(place)];
+        if (pair != nullptr && pair->is_untouched()) {
+            places.push_back(place);
+        }
+    }
+    return places;
+}
+
 void TcpEndpoint::abort(const Error& cause) noexcept {
     cause_ = cause;
     for (auto* pair : pairs_) {

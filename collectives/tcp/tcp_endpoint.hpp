@@ -31,6 +31,7 @@ public:
     void recv(int place, std::span<std::byte> bytes);
     void post();
     [[nodiscard]] Result<bool> wait();
+    [[nodiscard]] std::vector<int> missing() const;
 
     /// Every `wait` fails with the cause.
     void abort(const Error& cause) noexcept;

@@ -21,6 +21,7 @@ namespace hvd::coll {
 ///     post          begins the step
 ///     wait          never blocks: moves the bytes that can be moved now. True when the step is
 ///                   over: all messages out have been taken, all messages in have arrived.
+///     missing       may be left out: the places that are known not to have begun the step
 ///
 /// Errors of `wait` are for good.
 template <class At>

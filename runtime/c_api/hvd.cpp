@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C ABI, but for plans and memory. This file may not contain logic: check the arguments, call
-// the runtime, turn the Result into a status. Nothing may throw out of here.
+// The C ABI, but for plans, memory, process sets and figures. This file may not contain logic:
+// check the arguments, call the runtime, turn the Result into a status. Nothing may throw out of
+// here.
 #include "runtime/include/hvd/hvd.h"
 
 #include "collectives/base/result.hpp"
@@ -58,22 +59,6 @@ Result<Context::InitOptions> read_options(const hvd_init_options* options) {
     }
     init.process_sets = std::move(sets);
     return init;
-}
-
-hvd_metrics metrics_of(const hvd::rt::MetricsRow& row) {
-    hvd_metrics filled{};
-    filled.process_set = row.process_set;
-    filled.op = static_cast<int32_t>(row.op);  // the enumerators are the same
-    filled.operations = row.metrics.operations;
-    filled.bytes = row.metrics.bytes;
-    filled.collectives = row.metrics.collectives;
-    filled.largest = row.metrics.largest;
-    filled.waits = row.metrics.waits;
-    filled.wait_ns = static_cast<uint64_t>(row.metrics.wait.count());
-    filled.timed = row.metrics.timed;
-    filled.copy_ns = static_cast<uint64_t>(row.metrics.copy.count());
-    filled.wire_ns = static_cast<uint64_t>(row.metrics.wire.count());
-    return filled;
 }
 
 }  // namespace
@@ -284,48 +269,6 @@ hvd_status hvd_release(hvd_context* context, hvd_ticket ticket) {
         HVD_TRY(auto* const tickets, mine->tickets());
         HVD_TRY(auto* const operation, tickets->find(ticket));
         return status_of(tickets->release(*operation));
-    });
-}
-
-hvd_status hvd_counters_of(hvd_context* context, hvd_counters* counters) {
-    return guarded([&]() -> Result<hvd_status> {
-        HVD_TRY(auto* const mine, checked(context));
-        HVD_TRY(auto world, mine->use());
-        if (counters == nullptr) {
-            return invalid("no counters to fill");
-        }
-        const auto known = world->engine().counters();
-        hvd_counters filled{};
-        filled.submitted = known.submitted;
-        filled.completed = known.completed;
-        filled.agreed_by_name = known.agreed_by_name;
-        filled.agreed_by_bit = known.agreed_by_bit;
-        filled.names_bytes = known.names_bytes;
-        filled.collectives = known.collectives;
-        filled.collective_bytes = known.collective_bytes;
-        filled.engine_wakeups = known.engine_wakeups;
-        filled.caller_progress = known.caller_progress;
-        return status_of(hvd::rt::abi::write(filled, counters));
-    });
-}
-
-hvd_status hvd_metrics_of(hvd_context* context, hvd_metrics* rows, size_t capacity, size_t* count) {
-    return guarded([&]() -> Result<hvd_status> {
-        if (count == nullptr || (rows == nullptr && capacity != 0)) {
-            return invalid("hvd_metrics_of: no place for the rows or their number");
-        }
-        HVD_TRY(auto* const mine, checked(context));
-        HVD_TRY(auto world, mine->use());
-        const auto known = world->engine().metrics();
-        const auto size = capacity == 0 ? sizeof(hvd_metrics) : rows->struct_size;
-        for (size_t index = 0; index < std::min(capacity, known.size()); ++index) {
-            auto* const row =
-                reinterpret_cast<hvd_metrics*>(reinterpret_cast<std::byte*>(rows) + index * size);
-            row->struct_size = size;
-            HVD_TRY_STATUS(hvd::rt::abi::write(metrics_of(known[index]), row));
-        }
-        *count = known.size();
-        return HVD_OK;
     });
 }
 

@@ -66,6 +66,13 @@ struct Layout<hvd_metrics> {
 };
 
 template <>
+struct Layout<hvd_arrivals> {
+    static constexpr std::string_view kName = "hvd_arrivals";
+    static constexpr std::size_t kFirst = 40;
+    static constexpr std::array<std::size_t, 0> kLater{};
+};
+
+template <>
 struct Layout<hvd_counters> {
     static constexpr std::string_view kName = "hvd_counters";
     static constexpr std::size_t kFirst = 80;

@@ -37,6 +37,7 @@ struct Invalidated {
 struct Ready {
     std::vector<std::uint32_t> ids;
     bool of_world = false;  // the set is the world
+    int last_rank = -1;     // that has set its ready bits last; -1: not known
 };
 /// The rank leaves the world: of the sets that it is in, nothing that follows is executed.
 struct Left {
@@ -95,6 +96,10 @@ public:
     /// While a proposal of this rank waits: the ranks that have published nothing in its round,
     /// ascending.
     [[nodiscard]] virtual std::vector<int> missing_in_round() const { return {}; }
+
+    /// Once a proposal during which this rank has slept is accepted, until the next one: a rank
+    /// that had published nothing when it last fell asleep; -1: not known.
+    [[nodiscard]] virtual int awaited_in_round() const noexcept { return -1; }
 
     /// Publishes that this rank does not propose in this round, unless it has published something.
     /// A rank owes it while something of the world is open, and while it has joined.

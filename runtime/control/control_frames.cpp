@@ -55,6 +55,7 @@ struct BodyWriter {
     void operator()(const frame::Ready& message) const {
         to.number(message.number);
         write_flag(to, message.of_world);
+        to.number(message.last_rank);
         write_ids(to, message.ids);
     }
     void operator()(const frame::Left& message) const {
@@ -111,6 +112,7 @@ frame::Ready read_body(ByteReader& reader) {
     frame::Ready message;
     message.number = reader.number<std::uint64_t>();
     message.of_world = reader.boolean();
+    message.last_rank = reader.number<std::int32_t>();
     message.ids = read_ids(reader);
     return message;
 }

@@ -49,6 +49,7 @@ struct Invalidated {
 struct Ready {
     std::uint64_t number = 0;
     bool of_world = false;
+    std::int32_t last_rank = -1;  // that has set its ready bits last
     std::vector<std::uint32_t> ids;
     friend bool operator==(const Ready&, const Ready&) = default;
 };

@@ -197,7 +197,8 @@ std::optional<ChannelEvent> ShmChannel::event_of(const LogWord& word) {
     if (word.more) {
         return std::nullopt;
     }
-    return event::Ready{.ids = std::exchange(ready_, {}), .of_world = word.of_world};
+    return event::Ready{
+        .ids = std::exchange(ready_, {}), .of_world = word.of_world, .last_rank = word.writer};
 }
 
 // ---- messages -----------------------------------------------------------------------------------

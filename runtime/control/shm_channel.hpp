@@ -52,6 +52,7 @@ public:
         return rounds_.payloads();
     }
     [[nodiscard]] std::vector<int> missing_in_round() const override { return rounds_.missing(); }
+    [[nodiscard]] int awaited_in_round() const noexcept override { return rounds_.awaited(); }
     void refuse_round() override;
     void next_round() override;
     [[nodiscard]] Result<std::optional<ChannelEvent>> poll() override;

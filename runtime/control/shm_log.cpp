@@ -7,10 +7,15 @@
 namespace hvd::rt {
 namespace {
 
-/// The upper half of an entry: how often the ring had been filled, plus one, so that an entry of
-/// the last lap is not taken for a new one.
+// The upper half of an entry: the rank that has appended it, and the lap.
+constexpr int kLapShift = 32;
+constexpr int kWriterShift = 34;
+constexpr std::uint64_t kLapMask = std::uint64_t{3} << kLapShift;
+
+/// Tells an entry from that of the last lap at its place, and from none. No other entry can be
+/// there: a place is written again only when all ranks have read it.
 std::uint64_t lap_of(std::uint64_t position) noexcept {
-    return (position / kLogEntries + 1) << 32;
+    return (position / kLogEntries % 3 + 1) << kLapShift;
 }
 
 /// Such a rank reads no further.
@@ -59,8 +64,9 @@ bool ShmLog::append(std::span<const std::uint32_t> entries, const coll::ProcessS
         }
     } while (!log_.reserved.compare_exchange_weak(position, position + entries.size(),
                                                   std::memory_order_acq_rel));
+    const auto writer = static_cast<std::uint64_t>(rank_) << kWriterShift;
     for (const auto each : entries) {
-        log_.entries[position % kLogEntries].store(lap_of(position) | each,
+        log_.entries[position % kLogEntries].store(writer | lap_of(position) | each,
                                                    std::memory_order_release);
         ++position;
     }
@@ -113,13 +119,15 @@ std::optional<LogWord> ShmLog::read() {
         (void)own.is_urged.exchange(0, std::memory_order_acq_rel);
     }
     const auto word = entry.load(std::memory_order_acquire);
-    if ((word & ~std::uint64_t{0xffffffff}) != lap_of(position_)) {
+    if ((word & kLapMask) != lap_of(position_)) {
         announce_room();
         return std::nullopt;
     }
     own.read.store(++position_, std::memory_order_release);
     made_room_ = true;
-    return LogWord::from(static_cast<std::uint32_t>(word));
+    auto next = LogWord::from(static_cast<std::uint32_t>(word));
+    next.writer = static_cast<int>(word >> kWriterShift);
+    return next;
 }
 
 void ShmLog::announce_room() noexcept {

@@ -22,6 +22,7 @@ struct LogWord {
     bool more = false;         // the batch, or what was decided together, goes on
     bool of_world = false;     // ready: the ids are the world's
     std::uint32_t number = 0;  // a process set (decision), a cache id, or a rank (left)
+    int writer = 0;            // the rank that has appended it; not in `bits`
 
     [[nodiscard]] std::uint32_t bits() const noexcept {
         return (static_cast<std::uint32_t>(kind) << 30) | (more ? 1U << 29 : 0) |

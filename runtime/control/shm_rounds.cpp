@@ -139,6 +139,17 @@ void ShmRounds::begin_next() noexcept {
     ++round_;
 }
 
+void ShmRounds::about_to_sleep() {
+    if (!is_proposing_) {
+        return;
+    }
+    // Looked at here and not in `outcome`, where each load counts. A rank that comes while others
+    // are missing wakes this one, which sleeps again if it must.
+    const auto absent = missing();
+    awaited_ = absent.empty() ? awaited_ : absent.back();
+    mark_asleep(1);
+}
+
 void ShmRounds::mark_asleep(std::uint32_t asleep) noexcept {
     if (is_proposing_) {
         slot_of(rank_).is_asleep.store(asleep, std::memory_order_relaxed);

@@ -47,10 +47,11 @@ public:
     }
     void refuse();
     [[nodiscard]] std::vector<int> missing() const;
+    [[nodiscard]] int awaited() const noexcept { return awaited_; }
     void begin_next() noexcept;
 
     /// Around a sleep: a proposer is woken by each rank that publishes something in its round.
-    void about_to_sleep() noexcept { mark_asleep(1); }
+    void about_to_sleep();
     void awake() noexcept { mark_asleep(0); }
 
 private:
@@ -67,6 +68,7 @@ private:
     std::uint64_t round_ = 1;
     bool has_published_ = false;     // in this round
     bool is_proposing_ = false;      // and waits for the outcome
+    int awaited_ = -1;               // a rank that was missing when this one slept last
     std::uint64_t proposed_ = 0;     // fingerprint
     std::vector<Payload> payloads_;  // of the round that was accepted last, by rank
     std::vector<const std::byte*> payload_addresses_;

@@ -20,6 +20,10 @@ struct Overloaded : Handlers... {
 template <class... Handlers>
 Overloaded(Handlers...) -> Overloaded<Handlers...>;
 
+event::Ready event_of(frame::Ready ready) {
+    return {.ids = std::move(ready.ids), .of_world = ready.of_world, .last_rank = ready.last_rank};
+}
+
 bool has_fewer_cpus_than(int ranks) noexcept {
     cpu_set_t cpus;
     return sched_getaffinity(0, sizeof cpus, &cpus) != 0 || CPU_COUNT(&cpus) < ranks;
@@ -52,7 +56,7 @@ void TcpChannel::announce(std::vector<std::byte> message) {
 
 bool TcpChannel::set_ready(std::span<const std::uint32_t> ids, const coll::ProcessSet& /*set*/) {
     if (coordinates()) {
-        count(ids, last_read_);
+        count(rank_, ids, last_read_);
     } else {
         connections_.send(0, frame::SetReady{.last = last_read_, .ids = {ids.begin(), ids.end()}});
     }
@@ -144,8 +148,8 @@ void TcpChannel::append_left(int rank) {
     entries_.push_back({number, event::Left{rank}});
 }
 
-/// Ready bits come a set at a time; the ids that they complete are one batch.
-void TcpChannel::count(std::span<const std::uint32_t> ids, std::uint64_t last) {
+/// Ready bits of a rank come a set at a time; the ids that they complete are one batch.
+void TcpChannel::count(int rank, std::span<const std::uint32_t> ids, std::uint64_t last) {
     std::vector<std::uint32_t> ready;
     int set_id = 0;
     for (const auto id : ids) {
@@ -161,16 +165,16 @@ void TcpChannel::count(std::span<const std::uint32_t> ids, std::uint64_t last) {
         }
     }
     if (!ready.empty()) {
-        append_ready(set_id, std::move(ready));
+        append_ready(set_id, rank, std::move(ready));
     }
 }
 
-void TcpChannel::append_ready(int set_id, std::vector<std::uint32_t> ids) {
+void TcpChannel::append_ready(int set_id, int last_rank, std::vector<std::uint32_t> ids) {
     const auto number = ++appended_;
-    frame::Ready ready{.number = number, .of_world = set_id == 0, .ids = std::move(ids)};
+    frame::Ready ready{
+        .number = number, .of_world = set_id == 0, .last_rank = last_rank, .ids = std::move(ids)};
     send_to(sets_.at(set_id), ready);
-    entries_.push_back(
-        {number, event::Ready{.ids = std::move(ready.ids), .of_world = ready.of_world}});
+    entries_.push_back({number, event_of(std::move(ready))});
 }
 
 // ---- frames -------------------------------------------------------------------------------------
@@ -186,7 +190,7 @@ void TcpChannel::on_frame(int peer, frame::Any message) {
             [&](frame::Announce& announce) {
                 announcements_.push_back({.rank = peer, .message = std::move(announce.message)});
             },
-            [&](const frame::SetReady& ready) { count(ready.ids, ready.last); },
+            [&](const frame::SetReady& ready) { count(peer, ready.ids, ready.last); },
             [&](const frame::AnnounceLeave& /*leave*/) { append_left(peer); },
             [&](frame::Decided& decided) {
                 receive(decided.number, event::Decided{.process_set = decided.process_set,
@@ -197,8 +201,8 @@ void TcpChannel::on_frame(int peer, frame::Any message) {
                 receive(invalidated.number, event::Invalidated{invalidated.id});
             },
             [&](frame::Ready& ready) {
-                receive(ready.number,
-                        event::Ready{.ids = std::move(ready.ids), .of_world = ready.of_world});
+                const auto number = ready.number;
+                receive(number, event_of(std::move(ready)));
             },
             [&](const frame::Left& left) { receive(left.number, event::Left{left.rank}); },
             [&](const frame::Goodbye& goodbye) { on_goodbye(peer, goodbye); },

@@ -85,8 +85,8 @@ private:
     void on_goodbye(int peer, const frame::Goodbye& goodbye);
     void on_closed(int peer);
     void append_left(int rank);
-    void count(std::span<const std::uint32_t> ids, std::uint64_t last);
-    void append_ready(int set_id, std::vector<std::uint32_t> ids);
+    void count(int rank, std::span<const std::uint32_t> ids, std::uint64_t last);
+    void append_ready(int set_id, int last_rank, std::vector<std::uint32_t> ids);
     void send_to(const coll::ProcessSet& readers, const frame::Any& message);
     void note_departure(int rank, bool finished);
     [[nodiscard]] bool is_forgiven(const Departure& departure) const;

@@ -141,6 +141,14 @@ Status parse_dynamic_sets(std::string_view text, EngineConfig& config) {
     return ok();
 }
 
+Status parse_average_over(std::string_view text, EngineConfig& config) {
+    if (text != "all" && text != "contributing") {
+        return expected("all or contributing");
+    }
+    config.averages_over_contributing = text == "contributing";
+    return ok();
+}
+
 Status parse_interfaces(std::string_view text, EngineConfig& config) {
     HVD_TRY(config.interfaces, coll::net::parse_interface_filter(text));
     return ok();
@@ -171,6 +179,9 @@ constexpr auto kVariables = std::to_array<ConfigVariable>({
      "as all other sums are; unset: in its own"},
     {"HOROVOD_DYNAMIC_PROCESS_SETS", parse_dynamic_sets,
      "1: process sets may be added and removed after hvd.init()"},
+    {"HOROVOD_AVERAGE_OVER", parse_average_over,
+     "contributing: while ranks have joined, an average is that of the others; all or unset: the "
+     "sum divided by all ranks. The same on all ranks"},
     {"HOROVOD_NETWORK_INTERFACES", parse_interfaces,
      "interfaces that connections between ranks may use: names, patterns, networks (eth0,ib*,"
      "10.0.0.0/8); unset: those that work"},

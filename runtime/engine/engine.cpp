@@ -56,6 +56,7 @@ Plan make_plan(std::vector<Operation*> operations) {
 
 Engine::Engine(Setup setup, TicketTable& tickets)
     : force_hand_over_(setup.force_hand_over),
+      averages_over_contributing_(setup.progress.config.averages_over_contributing),
       tickets_(tickets),
       sets_(std::move(setup.world)),
       progress_(std::move(setup.progress), tickets, sets_, inbox_),
@@ -89,6 +90,11 @@ void Engine::stop(Deadline deadline) {
 Status Engine::admit(Operation& operation) const {
     HVD_TRY(auto* const set, sets_.acquire(operation.process_set));
     operation.set = set;
+    auto& signature = operation.signature;
+    if (averages_over_contributing_ && signature.kind == Kind::collective &&
+        signature.op == coll::Op::allreduce && signature.reduce == coll::ReduceOp::average) {
+        signature.over_contributing = true;
+    }
     return admit_to_set(operation, set->set, sets_.world().set);
 }
 
@@ -257,7 +263,7 @@ Counters Engine::counters() const {
             .caller_progress = caller_progress_.load(std::memory_order_relaxed)};
 }
 
-std::vector<MetricsRow> Engine::metrics() {
+Metrics Engine::metrics() {
     if (is_inside()) {
         return progress_.metrics();
     }

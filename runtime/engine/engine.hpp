@@ -107,7 +107,7 @@ public:
     [[nodiscard]] Counters counters() const;
 
     /// By process set and operation, in that order.
-    [[nodiscard]] std::vector<MetricsRow> metrics();
+    [[nodiscard]] Metrics metrics();
 
     /// Writes a timeline from now on, and no longer. Errors: unavailable, where the file cannot be
     /// made; invalid_argument from a callback, and where there is one, or none to stop.
@@ -136,6 +136,7 @@ private:
     void drive(ProgressLock::Hold hold, const Done& done, Deadline deadline);
 
     bool force_hand_over_;
+    bool averages_over_contributing_;
     TicketTable& tickets_;
     ProcessSetTable sets_;
     std::mutex timeline_mutex_;

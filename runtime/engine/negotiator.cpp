@@ -73,6 +73,7 @@ void Negotiator::submit(std::span<Operation* const> leaders, Urgency urgency) {
     for (Operation* leader : leaders) {
         leader->since = now;
         leader->is_timed = is_timed;
+        leader->last_rank = -1;
         if (leader->set->is_removed.load(std::memory_order_acquire)) {
             fail_group(tickets_, *leader, removed_error(leader->process_set));
         } else if (const auto left = departures_.cause_of(leader->process_set)) {
@@ -237,6 +238,8 @@ void Negotiator::on(const event::Ready& batch, std::vector<Operation*>& ready) {
             continue;
         }
         Operation& leader = *std::exchange(agreement->waiting, nullptr);
+        // Else it was decided just now, and the ranks have allocated their results since.
+        leader.last_rank = leader.last_rank < 0 ? batch.last_rank : leader.last_rank;
         if (agreement->is_transient) {
             (void)context_.agreements.drop(id);
         } else {

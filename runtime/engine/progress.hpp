@@ -80,11 +80,7 @@ public:
 
     [[nodiscard]] coll::Reactor& reactor() noexcept { return *reactor_; }
 
-    [[nodiscard]] std::vector<MetricsRow> metrics() const {
-        std::vector<MetricsRow> rows;
-        executor_.list_metrics(rows);
-        return rows;
-    }
+    [[nodiscard]] Metrics metrics() const { return executor_.metrics(); }
 
     // Thread: any.
     [[nodiscard]] const Negotiator::Totals& agreed() const noexcept { return negotiator_.totals(); }

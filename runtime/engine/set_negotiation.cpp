@@ -171,6 +171,7 @@ Status SetNegotiation::on_collective(const Decision& decision) {
     }
     Operation& leader = *announced;
     withdraw(leader);
+    leader.last_rank = decision.rank;
     context_.totals.by_name += member_count(leader);
     HVD_TRY_STATUS(take_terms(leader, decision, set()));
     if (decision.id != kNoId) {

@@ -40,9 +40,9 @@ bool WorldProposal::offer(std::span<Operation* const> leaders) {
     }
     for (Operation* leader : leaders) {
         leader->is_timed = false;
+        leader->since = {};  // see note_time
     }
     proposed_.assign(leaders.begin(), leaders.end());
-    proposed_.front()->since = {};  // see note_time
     std::ranges::sort(proposed_, {},
                       [](const Operation* leader) { return leader->group->cache_id; });
     ids_.clear();
@@ -71,6 +71,9 @@ bool WorldProposal::settle(std::vector<Operation*>& ready) {
     proposed_.clear();
     if (outcome == Proposal::accepted) {
         inputs_ = has_payload_ ? context_.channel.payloads() : inputs_;
+        if (settled_.front()->since != Waiting::TimePoint{}) {
+            note_wait();
+        }
         for (Operation* leader : settled_) {
             context_.totals.by_bit += member_count(*leader);
             ready.push_back(leader);
@@ -83,6 +86,14 @@ bool WorldProposal::settle(std::vector<Operation*>& ready) {
         world_.publish(settled_);
     }
     return true;
+}
+
+/// The groups that were accepted were waited for asleep.
+void WorldProposal::note_wait() {
+    for (Operation* leader : settled_) {
+        leader->is_timed = true;
+        leader->last_rank = context_.channel.awaited_in_round();
+    }
 }
 
 std::vector<Operation*> WorldProposal::take() {

@@ -48,6 +48,8 @@ public:
     void list_waiting(std::vector<Waiting>& list) const;
 
 private:
+    void note_wait();
+
     NegotiationContext& context_;
     SetNegotiation& world_;
     std::size_t payload_limit_;

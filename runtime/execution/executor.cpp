@@ -13,10 +13,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-OperationMetrics& metrics_of(Lane& lane, coll::Op op) {
-    return lane.metrics.at(static_cast<std::size_t>(op));
-}
-
 }  // namespace
 
 Executor::Executor(Setup setup, TicketTable& tickets)
@@ -116,11 +112,14 @@ void Executor::run(Operation& operation, std::span<const std::byte* const> input
     Lane& lane = lane_of(*operation.set);
     const auto& set = lane.set->set;
     show(Moment::agreed, {&only, 1});
+    if (operation.is_timed) {
+        count_waits(lane, {&only, 1});
+    }
     build_task({&only, 1}, set, task_);
     const auto bytes = coll::input_bytes(task_);
     totals_.collectives += 1;
     totals_.bytes += bytes;
-    auto& metrics = metrics_of(lane, task_.op);
+    auto& metrics = lane.metrics.of(task_.op);
     const bool is_timed = metrics.collectives % kTimedOneIn == 0;
     metrics.count(1, bytes);
     const auto started = is_timed ? Clock::now() : Clock::time_point{};
@@ -143,9 +142,8 @@ void Executor::count_waits(Lane& lane, std::span<Operation* const> leaders) {
     for (const Operation* leader : leaders) {
         if (leader->is_timed && !leader->is_neutral) {
             now = now ? now : std::chrono::steady_clock::now();
-            auto& metrics = metrics_of(lane, leader->signature.op);
-            ++metrics.waits;
-            metrics.wait += *now - leader->since;
+            lane.metrics.count_wait(leader->signature.op, lane.set->set, leader->last_rank,
+                                    *now - leader->since);
         }
     }
 }
@@ -221,7 +219,7 @@ void Executor::finish_first(Lane& lane) {
         unpack(running.workspace, running.operations);
     }
     if (is_timed) {
-        auto& metrics = metrics_of(lane, running.operations.front()->signature.op);
+        auto& metrics = lane.metrics.of(running.operations.front()->signature.op);
         metrics.wire += ended - running.started;
         metrics.copy += running.workspace.empty() ? Clock::duration(0) : Clock::now() - ended;
     }
@@ -271,7 +269,7 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
     const auto bytes = coll::input_bytes(task_);
     totals_.collectives += 1;
     totals_.bytes += bytes;
-    auto& metrics = metrics_of(lane, task_.op);
+    auto& metrics = lane.metrics.of(task_.op);
     const bool is_timed =
         batch.size() > 1 || bytes >= kAlwaysTimedBytes || metrics.collectives % kTimedOneIn == 0;
     metrics.count(batch.size(), bytes);
@@ -297,16 +295,12 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
     return running;
 }
 
-void Executor::list_metrics(std::vector<MetricsRow>& rows) const {
+Metrics Executor::metrics() const {
+    Metrics metrics;
     for (const auto& [id, lane] : lanes_) {
-        for (std::size_t op = 0; op < lane->metrics.size(); ++op) {
-            if (lane->metrics[op].collectives != 0) {
-                rows.push_back({.process_set = id,
-                                .op = static_cast<coll::Op>(op),
-                                .metrics = lane->metrics[op]});
-            }
-        }
+        lane->metrics.list(lane->set->set, metrics);
     }
+    return metrics;
 }
 
 // ---- stalls -------------------------------------------------------------------------------------

@@ -96,8 +96,8 @@ public:
     /// The largest fused message that suits the backend.
     [[nodiscard]] std::size_t usual_fusion_bytes() const;
 
-    /// Of each operation that has been run in a set that exists. Thread: progress lock.
-    void list_metrics(std::vector<MetricsRow>& rows) const;
+    /// Of each operation that has been run in a set that exists.
+    [[nodiscard]] Metrics metrics() const;
 
     [[nodiscard]] const Totals& totals() const noexcept { return totals_; }
 

@@ -3,19 +3,23 @@
 
 #include "runtime/execution/batches.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace hvd::rt {
 
 void Lane::list_in_flight(std::vector<Waiting>& list) const {
     for (const auto& each : running) {
+        auto missing = each.work->missing();
+        std::ranges::transform(missing, missing.begin(),
+                               [&](int place) { return set->set.rank_at(place); });
         for (const Operation* operation : each.operations) {
             if (operation->name != nullptr) {
                 list.push_back({.stage = Waiting::Stage::flight,
                                 .process_set = set->set.id,
                                 .name = operation->name->text,
                                 .waiting = {set->set.rank_at(set->set.place)},
-                                .missing = {},
+                                .missing = missing,
                                 .since = each.since});
             }
         }

@@ -42,7 +42,7 @@ struct Lane {
     std::deque<RunningBatch> running;
     int max_in_flight = 1;     // of the backend that the last task went to
     std::string_view backend;  // its name
-    SetMetrics metrics{};
+    SetMetrics metrics;
     bool is_closing = false;   // its set has been removed
     std::optional<Error> end;  // a member has left: why what fails from now on fails
 

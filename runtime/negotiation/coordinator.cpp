@@ -117,7 +117,7 @@ Result<std::vector<LogEntry>> Coordinator::announce(int rank,
     table.announce(rank, std::move(announcement), now);
     for (const auto& name : names) {
         if (auto group = table.take_if_complete(name, joined_)) {
-            decide(set_id, *std::move(group), entries);
+            decide(set_id, rank, *std::move(group), entries);
             break;
         }
     }
@@ -205,7 +205,7 @@ void Coordinator::decide_waiting(int rank, std::vector<LogEntry>& entries) {
     for (const int id : ids) {
         for (const auto& name : sets_.at(id).table.names()) {
             if (auto group = sets_.at(id).table.take_if_complete(name, joined_)) {
-                decide(id, *std::move(group), entries);
+                decide(id, rank, *std::move(group), entries);
             }
         }
     }
@@ -213,9 +213,14 @@ void Coordinator::decide_waiting(int rank, std::vector<LogEntry>& entries) {
 
 // ---- decisions ----------------------------------------------------------------------------------
 
-void Coordinator::decide(int set_id, AnnouncedGroup group, std::vector<LogEntry>& entries) {
+/// `last`: the rank that the others have waited for.
+void Coordinator::decide(int set_id,
+                         int last,
+                         AnnouncedGroup group,
+                         std::vector<LogEntry>& entries) {
     Decision decision;
     decision.process_set = set_id;
+    decision.rank = last;
     decision.error = find_disagreement(group);
     if (decision.error) {
         for (std::size_t index = 0; index < group.ranks.size(); ++index) {

@@ -74,7 +74,7 @@ private:
 
     void announce_join(int rank, std::vector<LogEntry>& entries);
     void decide_waiting(int rank, std::vector<LogEntry>& entries);
-    void decide(int set_id, AnnouncedGroup group, std::vector<LogEntry>& entries);
+    void decide(int set_id, int last, AnnouncedGroup group, std::vector<LogEntry>& entries);
     void decide_collective(int set_id, Decision& decision, std::vector<LogEntry>& entries);
     void decide_membership(Decision& decision);
     void give_id(int set_id, Decision& decision, std::vector<LogEntry>& entries);

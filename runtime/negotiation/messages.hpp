@@ -56,7 +56,7 @@ struct Decision {
     std::optional<Error> error;                   // the ranks disagree, or one cannot
     std::optional<std::uint64_t> fusion_bytes{};  // the coordinator's: all must fuse alike
     std::vector<int> joined;                      // ranks of the set that contribute nothing
-    int rank = -1;                                // Kind::join: the rank that has joined
+    int rank = -1;            // the last to announce this; Kind::join: the rank that has joined
     bool ends_world = false;  // with an error: `rank`, if any, has been waited for too long
     bool ends_join = false;   // Kind::join: all have, and `rank` was the last
     int set_id = -1;  // Kind::add_process_set: of the new set, or of the equal one that exists

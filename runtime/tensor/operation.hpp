@@ -77,6 +77,7 @@ struct Operation {
     std::uint32_t unfinished = 0;  // of the leader: members that have not been executed
     std::chrono::steady_clock::time_point since{};  // of the leader: when it began to wait
     bool is_timed = false;                          // of the leader: `since` is exact
+    int last_rank = -1;                             // for which it has waited; -1: not known
     std::vector<std::int64_t> first_dims;           // see Decision
     int divisor = 0;                                // of an average; 0: the size of the set
     Error error;                                    // valid if `failed`

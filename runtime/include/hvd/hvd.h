@@ -64,7 +64,8 @@ typedef enum hvd_reduce_op {
     HVD_ADASUM = 5
 } hvd_reduce_op;
 
-/* What HVD_AVERAGE divides by while ranks have joined (HVD_JOIN). */
+/* What HVD_AVERAGE divides by while ranks have joined (HVD_JOIN). HOROVOD_AVERAGE_OVER=contributing
+ * makes the second of the first. */
 typedef enum hvd_average_over {
     HVD_OVER_ALL = 0,         /* the number of ranks of the set */
     HVD_OVER_CONTRIBUTING = 1 /* the number of those that have not joined */
@@ -209,9 +210,9 @@ typedef struct hvd_counters {
 
 /* What this rank has done of one operation in one process set since hvd_init, or since the set was
  * made. Times are nanoseconds. They are measured of every message that is fused or has 64 KiB, and
- * of one in 32 of the others; waits, of operations that the engine took up before a caller blocked
- * for them. The rank that the others wait for is the one whose wait_ns per wait is the smallest,
- * and the difference is by how much it comes last. */
+ * of one in 32 of the others; waits, of requests that the engine took up before a caller blocked
+ * for them, and of those for which a caller of hvd_run slept: from then on, and only where stalls
+ * are looked for. */
 typedef struct hvd_metrics {
     size_t struct_size;
     int32_t process_set;
@@ -226,6 +227,19 @@ typedef struct hvd_metrics {
     uint64_t copy_ns;     /* into the memory of fused messages, and out of it */
     uint64_t wire_ns;     /* in the backend, from start to end */
 } hvd_metrics;
+
+/* How often one rank was the last of a process set to be ready for an operation, and how long this
+ * rank had waited then, among the waits of hvd_metrics. While a caller of hvd_run slept, ranks that
+ * come within 0.1 ms of each other may be taken for one another. */
+typedef struct hvd_arrivals {
+    size_t struct_size;
+    int32_t process_set;
+    int32_t op;       /* hvd_op */
+    int32_t rank;     /* of the world, that was last */
+    int32_t reserved; /* 0 */
+    uint64_t times;   /* requests, a group being one */
+    uint64_t wait_ns; /* from when this rank had them to when all had */
+} hvd_arrivals;
 
 /* "0.29.0". Never NULL. */
 HVD_API const char* hvd_version(void);
@@ -393,6 +407,12 @@ HVD_API hvd_status hvd_metrics_of(hvd_context* context,
                                   hvd_metrics* rows,
                                   size_t capacity,
                                   size_t* count);
+
+/* As hvd_metrics_of; rows by process set, operation and rank. */
+HVD_API hvd_status hvd_arrivals_of(hvd_context* context,
+                                   hvd_arrivals* rows,
+                                   size_t capacity,
+                                   size_t* count);
 
 /* Tells the launcher why this rank is about to fail, before teardown can block, so that the culprit
  * is told apart from its victims; or, by HVD_REPORT_VERSIONS from one rank of each host, what it

@@ -59,6 +59,8 @@ def test_structs_match_the_header(root: Path) -> None:
         "hvd_tensor": library.Tensor,
         "hvd_request": library.Request,
         "hvd_counters": library.Counters,
+        "hvd_metrics": library.Metrics,
+        "hvd_arrivals": library.Arrivals,
     }
     types = {
         "size_t": ctypes.c_size_t,
@@ -136,6 +138,7 @@ def test_without_a_world_every_question_names_init() -> None:
         basics.cross_size,
         basics.is_homogeneous,
         basics.mpi_threads_supported,
+        basics.metrics,
     ):
         with pytest.raises(ValueError, match=r"use hvd\.init\(\)"):
             question()

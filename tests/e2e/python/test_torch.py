@@ -90,6 +90,20 @@ def test_an_uncaught_exception_makes_its_rank_the_culprit(run_ranks: RunRanks, h
     assert "horovodrun: also failed" not in job.stderr, str(job)
 
 
+def test_averages_may_leave_out_ranks_that_have_joined(run_ranks: RunRanks) -> None:
+    over_others = {"HOROVOD_AVERAGE_OVER": "contributing"}
+
+    job = run_ranks(3, "torch_average.py", env=over_others)
+
+    assert job.exit_code == 0, str(job)
+    for rank in range(3):
+        assert "averaged" in job.lines(rank), str(job)
+    job = run_ranks(2, "torch_average.py", "differ", env=over_others)
+    for rank in range(2):
+        (said,) = [line for line in job.lines(rank) if line.startswith("refused:")]
+        assert "differs" in said and "what an average divides by" in said, said
+
+
 def test_an_exit_code_makes_its_rank_the_culprit(run_ranks: RunRanks) -> None:
     job = run_ranks(3, "torch_failure.py", "exit")
 

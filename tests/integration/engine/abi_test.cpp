@@ -100,6 +100,13 @@ TEST_CASE("process sets are fixed where nobody asked for others") {
     CHECK(launch("fixed_process_sets", 2) == "");
 }
 
+TEST_CASE("metrics are listed by process set and operation") {
+    const int ranks = GENERATE(2, 3);
+    CAPTURE(ranks);
+
+    CHECK(launch("metrics", ranks) == "");
+}
+
 TEST_CASE("alltoall, reducescatter, Adasum and join through the C++ API") {
     const int ranks = GENERATE(1, 2, 3);
     CAPTURE(ranks);

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hvd::test {
@@ -102,6 +104,113 @@ void fixed_process_sets() {
     require(count == static_cast<std::size_t>(world.size()) && number == 0, "ranks of the world");
 }
 
+using Rows = std::vector<hvd_metrics>;
+
+/// What hvd_metrics_of gives for so many rows of which the first has this struct_size.
+hvd_status list_metrics(World& world, Rows& rows, std::size_t struct_size, std::size_t& count) {
+    if (!rows.empty()) {
+        rows.front().struct_size = struct_size;
+    }
+    return hvd_metrics_of(world.context(), rows.data(), rows.size(), &count);
+}
+
+const hvd_metrics& row_of(const Rows& rows, std::int32_t set, std::int32_t op) {
+    const auto row = std::ranges::find_if(
+        rows, [&](const auto& each) { return each.process_set == set && each.op == op; });
+    require(row != rows.end(), "no row of an operation");
+    return *row;
+}
+
+void check_figures(const hvd_metrics& row, std::uint64_t operations, std::uint64_t bytes) {
+    require(row.operations == operations && row.bytes == bytes, "operations and bytes of a row");
+    require(row.collectives > 0 && row.collectives <= operations, "messages of a row");
+    require(row.timed > 0 && row.timed <= row.collectives, "measured messages of a row");
+    require(row.largest <= bytes && row.waits <= operations, "largest and waits of a row");
+}
+
+/// Fewer rows than there are, none, and rows of another size than the library's.
+void check_places(World& world, std::size_t all) {
+    std::size_t count = 0;
+    constexpr auto kSize = sizeof(hvd_metrics);
+    Rows rows(1);
+    require_status(HVD_OK, list_metrics(world, rows, kSize, count), "metrics with room for one");
+    require(count == all && rows.front().process_set == 0, "their number, and the first");
+    require_status(HVD_INVALID_ARGUMENT, list_metrics(world, rows, kSize - 1, count),
+                   "a short row");
+    require_status(HVD_INVALID_ARGUMENT, hvd_metrics_of(world.context(), nullptr, 1, &count),
+                   "no place");
+    require_status(HVD_INVALID_ARGUMENT, hvd_metrics_of(world.context(), rows.data(), 1, nullptr),
+                   "no number");
+
+    constexpr std::size_t kLarger = kSize + 16;
+    std::vector<std::byte> memory(kLarger * all);
+    auto* const first = reinterpret_cast<hvd_metrics*>(memory.data());
+    first->struct_size = kLarger;
+    require_status(HVD_OK, hvd_metrics_of(world.context(), first, all, &count), "larger rows");
+    hvd_metrics last{};
+    std::memcpy(&last, memory.data() + (all - 1) * kLarger, kSize);
+    require(last.struct_size == kLarger && last.operations > 0, "the last of them");
+    require(std::ranges::all_of(std::span(memory).last(16),
+                                [](auto each) { return each == std::byte{0}; }),
+            "what is behind it");
+}
+
+/// Whether any waits were measured is open.
+void check_arrivals(World& world) {
+    std::size_t count = 0;
+    require_status(HVD_OK, hvd_arrivals_of(world.context(), nullptr, 0, &count), "arrivals");
+    std::vector<hvd_arrivals> rows(count + 1);
+    rows.front().struct_size = sizeof(hvd_arrivals);
+    require_status(HVD_OK, hvd_arrivals_of(world.context(), rows.data(), count + 1, &count),
+                   "rows of arrivals");
+    require(count < rows.size(), "as many as before");
+    for (const auto& row : std::span(rows).first(count)) {
+        require(row.rank >= 0 && row.rank < world.size() && row.times > 0, "a row of arrivals");
+    }
+    require_status(HVD_INVALID_ARGUMENT, hvd_arrivals_of(world.context(), nullptr, 1, &count),
+                   "no place for arrivals");
+}
+
+/// The figures of two operations in the world, and of one in a set of this rank alone.
+void metrics() {
+    InitOptions options;
+    options.process_sets = {{0}};
+    auto world = hvd::init(options);
+    Rows rows;
+    std::size_t count = 7;
+    require_status(HVD_OK, list_metrics(world, rows, 0, count), "metrics of nothing");
+    require(count == 0, "no operation yet");
+
+    std::vector<float> data(6, 1);
+    const auto sum = [&](ProcessSet set, std::size_t elements) {
+        world.allreduce("sum", std::span(data).first(elements), {.op = ReduceOp::sum}, set);
+    };
+    for (std::size_t elements = 1; elements <= 3; ++elements) {
+        sum({}, elements);
+    }
+    world.barrier("all");
+    const bool is_member = world.rank() == 0;
+    if (is_member) {
+        sum({.id = 1}, 6);
+    }
+
+    require_status(HVD_OK, list_metrics(world, rows, 0, count), "their number");
+    require(count == (is_member ? 3U : 2U), "a row for each set and operation");
+    rows.resize(count);
+    require_status(HVD_OK, list_metrics(world, rows, sizeof(hvd_metrics), count), "metrics");
+    require(std::ranges::is_sorted(
+                rows, {}, [](const auto& row) { return std::pair(row.process_set, row.op); }),
+            "their order");
+    check_arrivals(world);
+    check_figures(row_of(rows, 0, HVD_ALLREDUCE), 3, 6 * sizeof(float));
+    check_figures(row_of(rows, 0, HVD_BARRIER), 1, 0);
+    if (is_member) {
+        check_figures(row_of(rows, 1, HVD_ALLREDUCE), 1, 6 * sizeof(float));
+    }
+    check_places(world, count);
+    world.barrier("no rank has left before");
+}
+
 /// Rank r sends r + 1 times its place in the sequence to each rank, and one element to nobody.
 void alltoall(World& world) {
     const auto size = static_cast<std::size_t>(world.size());
@@ -160,6 +269,7 @@ void operations_by_rank() {
 std::map<std::string, void (*)()> set_cases() {
     return {{"process_sets", process_sets},
             {"fixed_process_sets", fixed_process_sets},
+            {"metrics", metrics},
             {"operations_by_rank", operations_by_rank}};
 }
 

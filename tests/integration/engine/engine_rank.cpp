@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace hvd::test {
@@ -47,6 +48,16 @@ Error EngineRank::failure_of(std::vector<rt::Request> requests) {
         return exception.error();
     }
     throw std::runtime_error("nothing failed");
+}
+
+std::vector<rt::Operation*> announce(EngineRank& self, std::vector<rt::Request> requests) {
+    const auto before = self.engine->counters().names_bytes;
+    auto operations = self.submit(std::move(requests));
+    for (int round = 0; round < 2000 && self.engine->counters().names_bytes == before; ++round) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    require(self.engine->counters().names_bytes > before, "nothing was announced");
+    return operations;
 }
 
 void start_engine(EngineRank& self,

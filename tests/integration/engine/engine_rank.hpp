@@ -74,6 +74,11 @@ void start_engine(EngineRank& self,
     int size,
     const EngineTraits& traits = {});
 
+/// Submits operations of which some have names that are new, and returns once the engine has
+/// published all of them.
+[[nodiscard]] std::vector<rt::Operation*> announce(EngineRank& self,
+                                                   std::vector<rt::Request> requests);
+
 /// The sum, or another reduction, in place.
 [[nodiscard]] rt::Request allreduce(std::string name,
                                     std::span<float> data,

@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <array>
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <iterator>
@@ -25,6 +27,7 @@ using hvd::rt::Name;
 using hvd::rt::Operation;
 using hvd::rt::Timeline;
 using hvd::test::allreduce;
+using hvd::test::announce;
 using hvd::test::EngineRank;
 using hvd::test::thread_world;
 using nlohmann::json;
@@ -71,23 +74,11 @@ void run_all(std::vector<std::unique_ptr<EngineRank>>& world,
 
 /// The figures of a rank that has run allreduces of the world and nothing else.
 hvd::rt::OperationMetrics metrics_of(EngineRank& rank) {
-    const auto rows = rank.engine->metrics();
+    const auto rows = rank.engine->metrics().operations;
     REQUIRE(rows.size() == 1);
     CHECK(rows.front().process_set == 0);
     CHECK(rows.front().op == hvd::coll::Op::allreduce);
     return rows.front().metrics;
-}
-
-/// Submits operations with names of which some are new, and returns once the engine has announced
-/// them.
-std::vector<Operation*> announce(EngineRank& rank, std::vector<hvd::rt::Request> requests) {
-    const auto before = rank.engine->counters().names_bytes;
-    auto operations = rank.submit(std::move(requests));
-    for (int round = 0; round < 2000 && rank.engine->counters().names_bytes == before; ++round) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    REQUIRE(rank.engine->counters().names_bytes > before);
-    return operations;
 }
 
 }  // namespace
@@ -124,7 +115,7 @@ TEST_CASE("the timeline of rank 0 shows how all ranks agree and what the backend
 TEST_CASE("metrics count by operation and set, and tell how long a rank waits for the others") {
     constexpr std::chrono::milliseconds kLate{100};
     auto world = thread_world(2);
-    CHECK(world[0]->engine->metrics().empty());
+    CHECK(world[0]->engine->metrics().operations.empty());
     // Whether these are measured is open: a caller that waits may take them before its engine does.
     run_all(world, {"a", "b"});
     const auto first_before = metrics_of(*world[0]);
@@ -150,6 +141,33 @@ TEST_CASE("metrics count by operation and set, and tell how long a rank waits fo
     CHECK(first.wait - first_before.wait >= kLate);
     CHECK(second.waits - second_before.waits <= 1);
     CHECK(second.wait - second_before.wait <= run_time);
+}
+
+TEST_CASE("a caller that sleeps until others come counts which of them came") {
+    using namespace std::chrono_literals;
+    auto world = thread_world(2, {.stalls = {.warning = 60s}});
+    std::array<float, 2> data{1.0F, 1.0F};
+    const auto run = [&](std::size_t rank) {
+        std::vector<hvd::rt::Request> requests{allreduce("x", {&data.at(rank), 1})};
+        std::vector<Operation*> operations;
+        auto outcome = world[rank]->engine->run(requests, operations, hvd::Deadline::in(20s));
+        hvd::test::require(outcome && *outcome == hvd::rt::Outcome::finished, "it did not end");
+        hvd::test::value_or_throw(world[rank]->tickets.release(*operations.front()));
+    };
+    const auto arrivals = [&](std::size_t rank) { return world[rank]->engine->metrics().arrivals; };
+
+    // Whether rank 0 sleeps in time is up to the kernel.
+    for (int round = 0; round < 100 && (round < 2 || arrivals(0).empty()); ++round) {
+        std::jthread early([&] { run(0); });
+        std::this_thread::sleep_for(20ms);
+        run(1);
+    }
+
+    REQUIRE(arrivals(0).size() == 1);
+    const auto row = arrivals(0).front();
+    CHECK(row.rank == 1);
+    CHECK(row.wait > 0ns);
+    CHECK(row.times <= metrics_of(*world[0]).waits);
 }
 
 TEST_CASE("an engine that ends with a timeline leaves a whole file, also of what has failed") {

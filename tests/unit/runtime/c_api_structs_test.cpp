@@ -64,7 +64,9 @@ TEMPLATE_TEST_CASE("a struct of every size since its first version is read, the 
                    hvd_topology,
                    hvd_tensor,
                    hvd_request,
-                   hvd_counters) {
+                   hvd_counters,
+                   hvd_metrics,
+                   hvd_arrivals) {
     for (std::size_t size = Layout<TestType>::kFirst; size <= sizeof(TestType); ++size) {
         CAPTURE(size);
         Theirs<TestType> theirs(size);
@@ -89,7 +91,9 @@ TEMPLATE_TEST_CASE(
     hvd_topology,
     hvd_tensor,
     hvd_request,
-    hvd_counters) {
+    hvd_counters,
+    hvd_metrics,
+    hvd_arrivals) {
     const auto ours = filled<TestType>(kSet);
     for (std::size_t size = Layout<TestType>::kFirst; size <= sizeof(TestType); ++size) {
         CAPTURE(size);
@@ -114,7 +118,9 @@ TEMPLATE_TEST_CASE("a larger struct is taken up to 4096 bytes if its unknown tai
                    hvd_topology,
                    hvd_tensor,
                    hvd_request,
-                   hvd_counters) {
+                   hvd_counters,
+                   hvd_metrics,
+                   hvd_arrivals) {
     const auto ours = filled<TestType>(kSet);
     for (const std::size_t size : {sizeof(TestType) + 1, sizeof(TestType) + 8, kLargestStruct}) {
         CAPTURE(size);
@@ -141,7 +147,9 @@ TEMPLATE_TEST_CASE("a size that no version has is refused without a look behind 
                    hvd_topology,
                    hvd_tensor,
                    hvd_request,
-                   hvd_counters) {
+                   hvd_counters,
+                   hvd_metrics,
+                   hvd_arrivals) {
     for (const std::size_t size :
          {std::size_t{0}, std::size_t{8}, Layout<TestType>::kFirst - 1, kLargestStruct + 1,
           std::size_t{1} << 40, std::numeric_limits<std::size_t>::max()}) {

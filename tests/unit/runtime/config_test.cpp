@@ -22,6 +22,7 @@ TEST_CASE("every variable sets its field") {
                                      {"HOROVOD_START_TIMEOUT", "7"},
                                      {"HOROVOD_CPU_OPERATIONS", "tcp"},
                                      {"HOROVOD_DETERMINISTIC", "1"},
+                                     {"HOROVOD_AVERAGE_OVER", "contributing"},
                                      {"HOROVOD_NETWORK_INTERFACES", "eth*"},
                                      {"HOROVOD_PORT_RANGE", "5000-5009"}});
 
@@ -34,6 +35,7 @@ TEST_CASE("every variable sets its field") {
                                   .start_timeout = std::chrono::seconds(7),
                                   .cpu_operations = hvd::rt::CpuOperations::tcp,
                                   .is_deterministic = true,
+                                  .averages_over_contributing = true,
                                   .interfaces = {.text = "eth*", .names = {"eth*"}},
                                   .ports = {.first = 5000, .last = 5009}});
 }
@@ -42,6 +44,7 @@ TEST_CASE("unset and empty variables leave the defaults") {
     CHECK(*read_config({}) == EngineConfig{});
     CHECK(*read_config({{"HOROVOD_CYCLE_TIME", ""}}) == EngineConfig{});
     CHECK(*read_config({{"HOROVOD_CPU_OPERATIONS", "gloo"}}) == EngineConfig{});
+    CHECK(*read_config({{"HOROVOD_AVERAGE_OVER", "all"}}) == EngineConfig{});
 }
 
 TEST_CASE("a wrong value is an error that names the variable and the value") {

@@ -20,7 +20,7 @@ const std::vector<frame::Any>& samples() {
                        .more = true,
                        .message = std::vector<std::byte>(2, std::byte{1})},
         frame::Invalidated{.number = 8, .id = 9},
-        frame::Ready{.number = 1ULL << 33, .of_world = true, .ids = {0, 5}},
+        frame::Ready{.number = 1ULL << 33, .of_world = true, .last_rank = 6, .ids = {0, 5}},
         frame::Left{.number = 12, .rank = 3},
         frame::Goodbye{.finished = false, .lost = 2, .why = "rank 2 has died"},
         frame::Gone{.rank = 1, .finished = true},
@@ -84,7 +84,7 @@ TEST_CASE("malformed control frames are errors") {
     CHECK(fails(shorter));
 
     auto list = encode(frame::Ready{.number = 1, .of_world = true, .ids = {1}});
-    list[14] = std::byte{200};  // more ids than there are bytes
+    list[18] = std::byte{200};  // more ids than there are bytes
     CHECK(fails(list));
 }
 

@@ -57,6 +57,7 @@ TEST_CASE("a join decides what has waited for nothing else, after its own entry"
     CHECK(std::get<Decision>(entries[1]).members.front().name == "a");
     CHECK(std::get<Decision>(entries[2]).members.front().name == "b");
     CHECK(std::get<Decision>(entries[1]).joined == std::vector{1});
+    CHECK(std::get<Decision>(entries[1]).rank == 1);  // for which the others have waited
 }
 
 TEST_CASE("the join ends with the last rank, which is named") {

@@ -43,6 +43,14 @@ TEST_CASE("agreed groups get ids of their own") {
     CHECK(id_of(b) == 1);
 }
 
+TEST_CASE("a decision names the rank that announced last") {
+    Coordinator coordinator(3, kRoomy);
+    (void)announce(coordinator, 2, tensor("a"));
+    (void)announce(coordinator, 0, tensor("a"));
+
+    CHECK(decision_of(announce(coordinator, 1, tensor("a"))).rank == 1);
+}
+
 TEST_CASE("a rank that announces a cached group invalidates its id, once") {
     Coordinator coordinator(2, kRoomy);
     (void)agree(coordinator, tensor("a"));

@@ -66,8 +66,7 @@ TEST_CASE("an operation whose inputs are there completes at once, without the ba
     CHECK_FALSE(rank.executor->is_busy());
     CHECK(rank.executor->totals().collectives.value() == 1);
     CHECK(rank.executor->totals().bytes.value() == 8);
-    std::vector<hvd::rt::MetricsRow> rows;
-    rank.executor->list_metrics(rows);
+    const auto rows = rank.executor->metrics().operations;
     REQUIRE(rows.size() == 1);
     CHECK(rows.front().metrics.operations == 1);
     CHECK(rows.front().metrics.largest == 8);
@@ -219,6 +218,23 @@ TEST_CASE("the root is given to the backend as a place in the set") {
     rank.step();
 
     CHECK(rank.backend.started.front().task.root == 2);
+}
+
+TEST_CASE("what is in flight names members that have not begun it by their ranks in the world") {
+    ExecutorFixture rank;
+    rank.sets[1].set = {.id = 1, .ranks = {2, 5, 7}, .place = 0, .hosts = {0, 0, 0}};
+    std::vector<float> data{1};
+    auto request = float_request("a", data, 1);
+    rank.executor->enqueue(rank.make({request}), std::nullopt);
+    rank.step();
+    rank.backend.started.front().missing = {1, 2};
+
+    std::vector<hvd::rt::Waiting> waiting;
+    rank.executor->list_in_flight(waiting);
+
+    REQUIRE(waiting.size() == 1);
+    CHECK(waiting.front().waiting == std::vector{2});
+    CHECK(waiting.front().missing == std::vector{5, 7});
 }
 
 TEST_CASE("counts of the operations that move rows are elements, by place") {

@@ -54,6 +54,7 @@ public:
     }
 
     void* event() const noexcept override { return &collective_.event; }
+    std::vector<int> missing() const override { return collective_.missing; }
 
 private:
     /// Whether nothing is ahead of it in the stream.

@@ -24,7 +24,8 @@ struct FakeCollective {
     int set = 0;
     coll::Task task;
     State state = State::pending;
-    int event = 0;  // its address is the event
+    std::vector<int> missing{};  // places
+    int event = 0;               // its address is the event
     int polls = 0;
     int began = -1;        // when nothing was ahead of it any more, by FakeBackendState::now
     bool is_alive = true;  // its Work exists

@@ -49,6 +49,7 @@ public:
     rt::Proposal proposal() override { return outcome; }
     std::size_t payload_limit() const noexcept override { return limit; }
     std::span<const std::byte* const> payloads() const noexcept override { return received; }
+    int awaited_in_round() const noexcept override { return awaited; }
     void refuse_round() override { ++refusals; }
     void next_round() override { ++rounds; }
     Result<std::optional<rt::ChannelEvent>> poll() override {
@@ -89,6 +90,7 @@ public:
     bool completes_ready = false;
     bool is_in_vain = false;
     rt::Proposal outcome = rt::Proposal::refused;
+    int awaited = -1;
     int refusals = 0;
     int rounds = 0;
     std::deque<rt::ChannelEvent> log;

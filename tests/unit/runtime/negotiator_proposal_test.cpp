@@ -151,6 +151,35 @@ TEST_CASE("ready bits that were the last ones owe no refusal: the round ends at 
     CHECK(rank.channel.refusals == 0);
 }
 
+TEST_CASE(
+    "a wait for a proposal is measured only where the rank has slept, for all that it proposes") {
+    using TimePoint = hvd::rt::Waiting::TimePoint;
+    const TimePoint fell_asleep{std::chrono::seconds(7)};
+    NegotiatorFixture rank;
+    rank.teach("a", 2);
+    rank.teach("b", 1);
+    rank.channel.awaited = 2;
+    const bool has_slept = GENERATE(true, false);
+    const auto operations = rank.make({rank.request("a"), rank.request("b")});
+    for (hvd::rt::Operation* operation : operations) {
+        operation->since = TimePoint{std::chrono::seconds(3)};  // of an earlier use
+    }
+
+    rank.negotiator->submit(operations, Urgency::awaited);
+    if (has_slept) {
+        rank.negotiator->note_time(fell_asleep);
+        rank.negotiator->note_time(fell_asleep + std::chrono::seconds(1));
+    }
+    rank.channel.outcome = Proposal::accepted;
+    CHECK(rank.step().size() == 2);
+
+    for (const auto* operation : operations) {
+        CHECK(operation->is_timed == has_slept);
+        CHECK(operation->since == (has_slept ? fell_asleep : TimePoint{}));
+        CHECK((!has_slept || operation->last_rank == 2));
+    }
+}
+
 TEST_CASE("the input of a small operation travels in its proposal") {
     NegotiatorFixture rank;
     rank.teach("a", 9);

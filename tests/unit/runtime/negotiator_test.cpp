@@ -27,7 +27,9 @@ TEST_CASE("what is new is announced by name, and then known by its id") {
     CHECK(rank.channel.refusals == 1);
     CHECK(rank.negotiator->has_open());
     auto decision = NegotiatorFixture::decision(rank.channel.announced.front(), 5);
+    decision.rank = 2;
     CHECK(rank.read(NegotiatorFixture::decided(decision)) == Operations{&first});
+    CHECK(first.last_rank == 2);
     CHECK(rank.channel.rounds == 1);
     CHECK_FALSE(rank.negotiator->has_open());
     rank.tickets.complete(first);
@@ -35,7 +37,9 @@ TEST_CASE("what is new is announced by name, and then known by its id") {
     auto& second = rank.submit("a");
     CHECK(rank.channel.announced.size() == 1);
     CHECK(rank.channel.ready == std::vector<Ids>{{5}});
-    CHECK(rank.read(event::Ready{.ids = {5}, .of_world = true}) == Operations{&second});
+    CHECK(rank.read(event::Ready{.ids = {5}, .of_world = true, .last_rank = 0}) ==
+          Operations{&second});
+    CHECK(second.last_rank == 0);
     CHECK(rank.negotiator->totals().by_name.value() == 1);
     CHECK(rank.negotiator->totals().by_bit.value() == 1);
 }
@@ -204,12 +208,15 @@ TEST_CASE("a result of open size is allocated when all sizes are known, then set
     decision.awaits_memory = true;
     decision.is_transient = is_transient;
     decision.first_dims = {{2, 1, 3}};
+    decision.rank = 2;
 
     CHECK(rank.read(NegotiatorFixture::decided(decision)).empty());
     CHECK(rank.channel.ready == std::vector<Ids>{{4}});
     CHECK(operation.out != nullptr);
     CHECK(operation.result_shape == hvd::rt::Shape{6});
-    CHECK(rank.read(event::Ready{.ids = {4}, .of_world = true}) == Operations{&operation});
+    CHECK(rank.read(event::Ready{.ids = {4}, .of_world = true, .last_rank = 0}) ==
+          Operations{&operation});
+    CHECK(operation.last_rank == 2);  // rank 0 was only the last to have the memory
     rank.tickets.complete(operation);
 
     // One that is transient has ended with that.

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <thread>
@@ -173,10 +174,11 @@ TEST_CASE("a batch enters whole or not at all") {
     CHECK(world.logs[0].append(batch, kPair));
 }
 
-TEST_CASE("writers on all ranks at once lose nothing, over many laps of the ring") {
+TEST_CASE("writers on all ranks at once lose nothing and are named, over many laps of the ring") {
     Logs world;
     constexpr std::uint32_t kEach = 3 * kLogEntries;
     std::vector<std::vector<std::uint32_t>> seen(3);
+    std::atomic<int> wrong_writers = 0;
     std::vector<std::jthread> threads;
     for (std::uint32_t rank = 0; rank < 3; ++rank) {
         threads.emplace_back([&, rank] {
@@ -189,12 +191,15 @@ TEST_CASE("writers on all ranks at once lose nothing, over many laps of the ring
                 }
                 while (const auto next = log.read()) {
                     seen[rank].push_back(next->number);
+                    wrong_writers +=
+                        next->number >> 20 == static_cast<std::uint32_t>(next->writer) ? 0 : 1;
                 }
             }
         });
     }
     threads.clear();
 
+    CHECK(wrong_writers == 0);
     CHECK(seen[0] == seen[1]);
     CHECK(seen[0] == seen[2]);
     std::vector<std::uint32_t> next(3);

@@ -134,6 +134,22 @@ TEST_CASE("a proposer that sleeps is woken by each rank that publishes in its ro
     CHECK_FALSE(world.memory.was_woken(0));
 }
 
+TEST_CASE("a proposer that sleeps knows for which rank") {
+    Rounds world;
+    CHECK(world.of[1].propose(Ids{3}, {}));
+    world.of[1].about_to_sleep();
+    CHECK(world.of[2].propose(Ids{3}, {}));
+    world.of[1].awake();
+    CHECK(world.of[1].outcome() == Proposal::waiting);
+    world.of[1].about_to_sleep();
+    CHECK(world.of[0].propose(Ids{3}, {}));
+    world.of[1].about_to_sleep();  // which comes too late: nobody is missing
+    world.of[1].awake();
+
+    CHECK(world.of[1].outcome() == Proposal::accepted);
+    CHECK(world.of[1].awaited() == 0);
+}
+
 TEST_CASE("an accepted round gives every rank what each has put in, whenever it looks") {
     // Whole words and not, within the first cache line and beyond it, all and nothing.
     const auto sizes = GENERATE(

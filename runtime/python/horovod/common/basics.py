@@ -7,19 +7,28 @@ import atexit
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
-from ctypes import CDLL, byref, c_void_p, sizeof
-from typing import Any
+from collections.abc import Callable, Sequence
+from ctypes import CDLL, Structure, byref, c_size_t, c_void_p, sizeof
+from typing import Any, TypeVar
 
 from horovod.common import mpi
 from horovod.common import process_sets as sets
 from horovod.common.crash_report import crash_report
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.held_back import held_back
-from horovod.common.library import Counters, InitOptions, Topology, library
+from horovod.common.library import (
+    Arrivals,
+    Counters,
+    InitOptions,
+    Metrics,
+    Topology,
+    library,
+)
 from horovod.common.names import unnamed
 from horovod.common.operations import NOT_INITIALIZED, check, context, remember
 from horovod.common.versions import tell_versions
+
+R = TypeVar("R", bound=Structure)
 
 # The integers that scripts of the original may have stored; `reduce_op` gives the library's.
 Average = 0
@@ -36,6 +45,10 @@ _REDUCE_OPS = {
     Max: library.enum("HVD_MAX"),
     Product: library.enum("HVD_PRODUCT"),
     Adasum: library.enum("HVD_ADASUM"),
+}
+_OPERATIONS = {
+    library.enum(f"HVD_{name.upper()}"): name
+    for name in ("allreduce", "allgather", "broadcast", "barrier", "alltoall", "reducescatter")
 }
 _FEATURE_MPI = library.enum("HVD_FEATURE_MPI")
 _FEATURE_GLOO = library.enum("HVD_FEATURE_GLOO")
@@ -57,6 +70,24 @@ def reduce_op(op: int) -> int:
             f"hvd.Product"
         )
     return known
+
+
+def _figures(struct: Structure, *keys: str) -> dict[str, int]:
+    """The fields of a struct of the library, but its size and `keys`."""
+    names = [field[0] for field in struct._fields_ if field[0] not in ("struct_size", *keys)]
+    return {name: int(getattr(struct, name)) for name in names}
+
+
+def _rows(list_rows: Callable[..., int], kind: type[R]) -> list[R]:
+    """What a function of the library that fills rows of `kind` gives."""
+    rows = (kind * 0)()
+    while True:  # another thread may run a new operation between two calls
+        count = c_size_t()
+        check(list_rows(context(), rows, len(rows), byref(count)))
+        if count.value <= len(rows):
+            return list(rows)[: count.value]
+        rows = (kind * count.value)()
+        rows[0].struct_size = sizeof(kind)
 
 
 def _load_packaged_nccl() -> None:
@@ -248,8 +279,26 @@ class HorovodBasics:
         """What this rank has done since init; the fields of hvd_counters in hvd.h."""
         counters = Counters(struct_size=sizeof(Counters))
         check(library.hvd_counters_of(context(), byref(counters)))
-        names = [field[0] for field in Counters._fields_ if field[0] != "struct_size"]
-        return {name: int(getattr(counters, name)) for name in names}
+        return _figures(counters)
+
+    def metrics(self) -> dict[int, dict[str, dict[str, Any]]]:
+        """What this rank has done of each operation in each process set, since init.
+
+        `hvd.metrics()[0]["allreduce"]["wire_ns"]`: by the set's id, the operation's name (such as
+        "allreduce") and a field of hvd_metrics in hvd.h, where their meaning is told. "arrivals"
+        are the ranks that the others have waited for, each with hvd_arrivals' "times" that it came
+        last and the "wait_ns" that this rank waited then. Operations that this rank has not run in
+        a set are left out.
+        """
+        found: dict[int, dict[str, dict[str, Any]]] = {}
+        for row in _rows(library.hvd_metrics_of, Metrics):
+            figures: dict[str, Any] = _figures(row, "process_set", "op")
+            figures["arrivals"] = {}
+            found.setdefault(row.process_set, {})[_OPERATIONS[row.op]] = figures
+        for row in _rows(library.hvd_arrivals_of, Arrivals):
+            figures = found.get(row.process_set, {}).get(_OPERATIONS[row.op], {"arrivals": {}})
+            figures["arrivals"][row.rank] = {"times": row.times, "wait_ns": row.wait_ns}
+        return found
 
     def _get_process_set_ids_and_ranks(self) -> dict[int, list[int]]:
         return sets.ids_and_ranks()

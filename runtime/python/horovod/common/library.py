@@ -100,6 +100,35 @@ class Counters(ctypes.Structure):
     )
 
 
+class Metrics(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("process_set", c_int32),
+        ("op", c_int32),
+        ("operations", c_uint64),
+        ("bytes", c_uint64),
+        ("collectives", c_uint64),
+        ("largest", c_uint64),
+        ("waits", c_uint64),
+        ("wait_ns", c_uint64),
+        ("timed", c_uint64),
+        ("copy_ns", c_uint64),
+        ("wire_ns", c_uint64),
+    )
+
+
+class Arrivals(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("process_set", c_int32),
+        ("op", c_int32),
+        ("rank", c_int32),
+        ("reserved", c_int32),
+        ("times", c_uint64),
+        ("wait_ns", c_uint64),
+    )
+
+
 TENSOR_BYTES = ctypes.sizeof(Tensor)
 REQUEST_BYTES = ctypes.sizeof(Request)
 
@@ -147,6 +176,8 @@ _FUNCTIONS = (
     ("hvd_timeline_start", c_int32, (c_void_p, c_char_p, c_int32)),
     ("hvd_timeline_stop", c_int32, (c_void_p,)),
     ("hvd_counters_of", c_int32, (c_void_p, POINTER(Counters))),
+    ("hvd_metrics_of", c_int32, (c_void_p, POINTER(Metrics), c_size_t, POINTER(c_size_t))),
+    ("hvd_arrivals_of", c_int32, (c_void_p, POINTER(Arrivals), c_size_t, POINTER(c_size_t))),
     ("hvd_report", c_int32, (c_int32, c_int32, c_char_p)),
     ("hvd_last_error", c_char_p, ()),
 )

@@ -61,6 +61,7 @@ __all__ = [
     "load_model",
     "local_rank",
     "local_size",
+    "metrics",
     "mpi_built",
     "mpi_enabled",
     "mpi_threads_supported",
@@ -87,6 +88,7 @@ is_homogeneous = basics.is_homogeneous
 is_initialized = basics.is_initialized
 local_rank = basics.local_rank
 local_size = basics.local_size
+metrics = basics.metrics
 mpi_built = basics.mpi_built
 mpi_enabled = basics.mpi_enabled
 mpi_threads_supported = basics.mpi_threads_supported

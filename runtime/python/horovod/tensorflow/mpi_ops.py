@@ -56,6 +56,7 @@ __all__ = [
     "local_rank_op",
     "local_size",
     "local_size_op",
+    "metrics",
     "mpi_built",
     "mpi_enabled",
     "mpi_threads_supported",
@@ -79,6 +80,7 @@ shutdown = basics.shutdown
 is_initialized = basics.is_initialized
 start_timeline = basics.start_timeline
 stop_timeline = basics.stop_timeline
+metrics = basics.metrics
 size = basics.size
 local_size = basics.local_size
 cross_size = basics.cross_size

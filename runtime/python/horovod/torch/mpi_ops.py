@@ -36,6 +36,7 @@ shutdown = _basics.shutdown
 is_initialized = _basics.is_initialized
 start_timeline = _basics.start_timeline
 stop_timeline = _basics.stop_timeline
+metrics = _basics.metrics
 size = _basics.size
 local_size = _basics.local_size
 cross_size = _basics.cross_size

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -245,6 +246,52 @@ def a_rank_outside_trains_alone() -> None:
         model(torch.ones(1, 1)).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
+
+
+OPERATIONS = {"allreduce", "allgather", "broadcast", "barrier", "alltoall", "reducescatter"}
+
+
+@case
+def metrics_count_by_process_set_and_operation() -> None:
+    with added([hvd.size() - 1]) as [last]:
+        number = last.process_set_id
+        before = hvd.metrics()
+        hvd.grouped_allreduce([torch.ones(5), torch.ones(7)], op=hvd.Sum)
+        hvd.allgather(torch.ones(3, dtype=torch.float64))
+        if last.included():
+            hvd.alltoall(torch.ones(4), process_set=last)
+        after = hvd.metrics()
+
+        def rises(operation: str, field: str, number: int = 0) -> int:
+            earlier = before.get(number, {}).get(operation, {}).get(field, 0)
+            return after[number][operation][field] - earlier
+
+        assert (rises("allreduce", "operations"), rises("allreduce", "bytes")) == (2, 48), after
+        assert rises("allreduce", "collectives") == 1, after
+        assert rises("allreduce", "timed") == 1 and rises("allreduce", "wire_ns") > 0, after
+        assert after[0]["allreduce"]["largest"] >= 48, after
+        assert (rises("allgather", "operations"), rises("allgather", "bytes")) == (1, 24), after
+        assert ("alltoall" in after.get(number, {})) == last.included(), after
+        assert not last.included() or rises("alltoall", "bytes", number) == 16, after
+        assert all(set(one) <= OPERATIONS for one in after.values()), after
+    assert number == 0 or number not in hvd.metrics()
+
+
+@case
+def metrics_name_the_rank_that_comes_last() -> None:
+    late = hvd.size() - 1
+    for step in range(4):
+        if hvd.rank() == late:
+            time.sleep(0.05)
+        handle = hvd.allreduce_async(torch.ones(3), op=hvd.Sum, name=f"late.{step % 2}")
+        time.sleep(0.01)  # the engine takes it up: a caller that waits might, and measure nothing
+        hvd.synchronize(handle)
+        hvd.barrier()
+    figures = hvd.metrics()[0]["allreduce"]
+    assert sum(one["times"] for one in figures["arrivals"].values()) <= figures["waits"], figures
+    if hvd.size() > 1 and hvd.rank() != late:
+        arrivals = figures["arrivals"][late]
+        assert arrivals["times"] > 0 and arrivals["wait_ns"] > 0, figures
 
 
 if __name__ == "__main__":
