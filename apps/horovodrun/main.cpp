@@ -3,6 +3,7 @@
 #include "launcher/cli/options.hpp"
 #include "launcher/examine.hpp"
 #include "launcher/launch.hpp"
+#include "launcher/merge_timelines.hpp"
 #include "launcher/under_launcher.hpp"
 
 #include <cstdio>
@@ -31,6 +32,10 @@ int run_parsed(const CheckBuild& request, EarlyAgentPtr /*unused*/) {
 
 int run_parsed(const Examine& request, EarlyAgentPtr early_agent) {
     return examine(request, std::move(early_agent));
+}
+
+int run_parsed(const MergeTimelines& request, EarlyAgentPtr /*unused*/) {
+    return merge_timelines(request);
 }
 
 int run_parsed(const JoinRequest& request, EarlyAgentPtr /*unused*/) {
