@@ -57,8 +57,9 @@ int run_program(std::span<char*> argv) {
     const std::vector<std::string> arguments(argv.begin() + 1, argv.end());
     const auto parsed = parse_command_line(arguments, hvd::current_environment());
     if (!parsed) {
-        (void)std::fprintf(stderr, "horovodrun: %s\nTry 'horovodrun --help'.\n",
-                           parsed.error().message.c_str());
+        const bool is_timeline = !arguments.empty() && arguments.front() == kTimeline;
+        (void)std::fprintf(stderr, "horovodrun: %s\nTry 'horovodrun %s--help'.\n",
+                           parsed.error().message.c_str(), is_timeline ? "timeline " : "");
         return kExitUsage;
     }
     return std::visit(

@@ -36,7 +36,7 @@ constexpr const char* kHelp =
     "A program called timeline is started by `horovodrun -- timeline`.\n";
 
 Error wrong(const std::string& message) {
-    return {Errc::invalid_argument, "timeline: " + message + "; see horovodrun timeline --help"};
+    return {Errc::invalid_argument, "timeline: " + message};
 }
 
 }  // namespace
@@ -58,16 +58,21 @@ Result<Parsed> parse_timeline_command(const std::vector<std::string>& arguments)
         if (values.contains("help")) {
             return Parsed(PrintAndExit{kHelp});
         }
-        if (!values.contains("folder")) {
+        const auto folders = values.contains("folder")
+                                 ? values["folder"].as<std::vector<std::string>>()
+                                 : std::vector<std::string>();
+        if (folders.empty() || folders.front().empty()) {
             return wrong("name the folder of --timeline-all");
         }
-        const auto& folders = values["folder"].as<std::vector<std::string>>();
         if (folders.size() != 1) {
             return wrong("there is more than one folder: " + folders[0] + " and " + folders[1]);
         }
         MergeTimelines request{.folder = folders.front()};
         if (values.contains("output")) {
             request.output = values["output"].as<std::string>();
+            if (request.output->empty()) {
+                return wrong("the name behind -o is empty");
+            }
         }
         return Parsed(std::move(request));
     } catch (const po::error& error) {  // this library reports by throwing; nothing above us does

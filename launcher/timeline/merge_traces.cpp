@@ -135,11 +135,6 @@ class EventWriter final {
 public:
     explicit EventWriter(const TakeText& take) : take_(take) {}
 
-    [[nodiscard]] Status begin() {
-        text_ = R"({"displayTimeUnit": "ms", "traceEvents": [)";
-        return ok();
-    }
-
     [[nodiscard]] Status add(const Json& event) {
         text_ += std::exchange(is_first_, false) ? "\n" : ",\n";
         text_ += event.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -162,7 +157,7 @@ private:
 
     const TakeText& take_;
     bool is_first_ = true;
-    std::string text_;
+    std::string text_ = R"({"displayTimeUnit": "ms", "traceEvents": [)";
 };
 
 /// An event of a rank as one of the merged trace.
@@ -234,8 +229,12 @@ Result<std::string> add_events(const TraceStart& start,
     while (true) {
         auto next = reader.next();
         if (!next) {
+            if (next.error().code != Errc::invalid_argument) {
+                return next.error();
+            }
             return "the last events of rank " + std::to_string(start.rank) +
-                   " are missing: " + next.error().message;
+                   " are missing: " + start.file.string() +
+                   " is cut or damaged: " + next.error().message;
         }
         if (!*next) {
             return std::string();
@@ -298,7 +297,6 @@ Result<std::vector<std::string>> merge_traces(const fs::path& folder, const Take
         begin_ns = std::min(begin_ns, alignment.clocks[index].to_common(starts[index].steady_ns));
     }
     EventWriter writer(take);
-    HVD_TRY_STATUS(writer.begin());
     for (std::size_t index = 0; index < starts.size(); ++index) {
         const EventMover mover(starts[index], alignment.clocks[index], begin_ns);
         HVD_TRY(auto sentence, add_events(starts[index], mover, writer));

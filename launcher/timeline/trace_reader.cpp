@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace hvd::launch {
@@ -25,52 +26,70 @@ TraceStart read_start(const std::filesystem::path& file, const Json& event) {
             .wall_ns = about.at("start_time_since_epoch_in_micros").get<std::int64_t>() * kNsInUs};
 }
 
+Error no_trace(const std::filesystem::path& file, const std::string& why) {
+    return {Errc::invalid_argument,
+            file.string() + " is not the trace of a rank: " + why +
+                "; take it out of the folder, which is for what --timeline-all writes"};
+}
+
 }  // namespace
 
 TraceReader::TraceReader(std::filesystem::path file, std::ifstream stream)
     : file_(std::move(file)), stream_(std::move(stream)) {}
 
 Result<TraceReader> TraceReader::open(const std::filesystem::path& file) {
+    std::error_code failure;
+    const bool is_file = std::filesystem::is_regular_file(file, failure);
+    if (failure) {
+        return system_error(file.string(), failure.value());
+    }
+    if (!is_file) {
+        return no_trace(file, "it is no regular file");  // a pipe would be waited for
+    }
     errno = 0;
     std::ifstream stream(file, std::ios::binary);
     if (!stream) {
         return system_error(file.string(), errno);
     }
     TraceReader reader(file, std::move(stream));
-    HVD_TRY(const auto first, reader.next());
-    if (first) {
+    const auto first = reader.next();
+    if (!first) {
+        return first.error().code == Errc::invalid_argument ? no_trace(file, first.error().message)
+                                                            : first.error();
+    }
+    if (*first) {
         try {
-            reader.start_ = read_start(file, *first);
+            reader.start_ = read_start(file, **first);
             return reader;
         } catch (const Json::exception&) {
             // It has not what the first event of a rank's trace has.
         }
     }
-    return Error{Errc::invalid_argument,
-                 file.string() +
-                     " is not the trace of a rank: its first event names no rank, host and clock; "
-                     "take it out of the folder, which is for what --timeline-all writes"};
+    return no_trace(file, "its first event names no rank, host and clock");
 }
 
-Error TraceReader::error_here(const std::string& why) {
+Error TraceReader::error_here(const std::string& what) {
+    if (stream_.bad()) {
+        return system_error(file_.string(), errno);
+    }
+    const bool is_at_end = stream_.eof();
     stream_.clear();
-    return {Errc::invalid_argument, file_.string() +
-                                        " is no JSON array of events from about byte " +
-                                        std::to_string(stream_.tellg()) + " on: " + why};
+    return {Errc::invalid_argument,
+            (is_at_end ? "it ends" : what) + " at about byte " + std::to_string(stream_.tellg())};
 }
 
 Result<std::optional<Json>> TraceReader::next() {
     char mark = 0;
     stream_ >> mark;
     if (!stream_) {
-        return error_here("it ends there");
+        return error_here("it ends");
     }
     if (has_begun_ && mark == ']') {
         return std::optional<Json>();
     }
     const char wanted = has_begun_ ? ',' : '[';
     if (mark != wanted) {
-        return error_here(std::string("there is '") + mark + "' instead of '" + wanted + "'");
+        return error_here(std::string("there is no '") + wanted + "'");
     }
     if (!std::exchange(has_begun_, true) && (stream_ >> std::ws).peek() == ']') {
         return std::optional<Json>();
@@ -79,11 +98,11 @@ Result<std::optional<Json>> TraceReader::next() {
         Json event;
         stream_ >> event;
         if (!event.is_object()) {
-            return error_here("there is something other than an event");
+            return error_here("there is no event");
         }
         return std::optional(std::move(event));
-    } catch (const Json::exception& error) {  // this library reports by throwing
-        return error_here(error.what());
+    } catch (const Json::exception&) {  // this library reports by throwing
+        return error_here("there is no event");
     }
 }
 

@@ -17,20 +17,21 @@ class TraceReader final {
 public:
     using Json = nlohmann::ordered_json;
 
-    /// Reads the first event. Errors: unavailable where the file cannot be read; invalid_argument
-    /// where it is not a trace of --timeline-all.
+    /// Reads the first event. Errors: unavailable where the file cannot be read; invalid_argument,
+    /// with the file's name, where it is not a trace of --timeline-all.
     [[nodiscard]] static Result<TraceReader> open(const std::filesystem::path& file);
 
     [[nodiscard]] const TraceStart& start() const noexcept { return start_; }
 
-    /// The next event, an object; nothing behind the last. Errors: invalid_argument, with the place
-    /// in bytes, where the file is no longer JSON: it was cut, or is being written.
+    /// The next event, an object; nothing behind the last. Errors: unavailable where the file
+    /// cannot be read; invalid_argument, with the place in bytes, where it is no longer a JSON
+    /// array of events: it was cut, or is being written.
     [[nodiscard]] Result<std::optional<Json>> next();
 
 private:
     TraceReader(std::filesystem::path file, std::ifstream stream);
 
-    [[nodiscard]] Error error_here(const std::string& why);
+    [[nodiscard]] Error error_here(const std::string& what);
 
     std::filesystem::path file_;
     std::ifstream stream_;

@@ -100,6 +100,7 @@ def test_ranks_of_hosts_with_different_clocks_are_aligned_by_what_was_measured(h
         if event.get("name") == "process_name"
     }
     assert names == {rank: f"rank {rank} (h{rank // 2 + 1})" for rank in range(4)}
+    assert {event["pid"] for event in trace["traceEvents"]} == set(range(4))
     assert farthest(trace) < CLOSE_US
 
     # Wall clocks, which simulated hosts have in common, where nobody measured.

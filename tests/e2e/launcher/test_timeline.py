@@ -69,8 +69,8 @@ def test_a_rank_without_a_file_is_named_and_the_others_are_merged(launcher, tmp_
     [
         ({}, [], "there is no rank-N.json in "),
         ({}, ["no-such-folder"], "cannot read the folder "),
-        ({"rank-0.json": "no JSON"}, [], "rank-0.json is no JSON array of events"),
-        ({"rank-0.json": "[{}]"}, [], "rank-0.json is not the trace of a rank"),
+        ({"rank-0.json": "no JSON"}, [], "rank-0.json is not the trace of a rank: there is no '['"),
+        ({"rank-0.json": "[{}]"}, [], "its first event names no rank, host and clock; take it out"),
         ({"rank-0.json": trace_of(0), "rank-00.json": trace_of(0)}, [], "rank 0 has two files"),
         (
             {"rank-0.json": trace_of(0), "rank-1.json": trace_of(1, job="k")},

@@ -8,9 +8,12 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
 
@@ -196,7 +199,8 @@ TEST_CASE("a file that ends too early gives the events before, and a warning") {
         REQUIRE(merged.warnings.size() == 1);
         CHECK_THAT(merged.warnings[0],
                    Catch::StartsWith("the last events of rank 1 are missing: ") &&
-                       Catch::Contains("rank-1.json") && Catch::Contains("byte"));
+                       Catch::Contains("rank-1.json is cut or damaged: it ends at about byte " +
+                                       std::to_string(at)));
         CHECK(merged.of(1, "B").size() == 1);
         CHECK(merged.of(1, "E").empty());
         CHECK(merged.of(0, "E").size() == 1);
@@ -221,12 +225,31 @@ TEST_CASE("files that are no traces of ranks are refused by name") {
         (void)folder.write("rank-0.json", text);
         const auto error = refusal(folder.path());
         CHECK(error.code == Errc::invalid_argument);
-        CHECK_THAT(error.message, Catch::Contains("rank-0.json"));
+        CHECK_THAT(error.message, Catch::Contains("rank-0.json is not the trace of a rank: ") &&
+                                      Catch::Contains("take it out of the folder"));
     }
     const TempDir folder;
     write(folder, {.rank = 0, .size = 1}, R"(,{"ph": "B", "ts": "late", "pid": 1})");
     CHECK_THAT(refusal(folder.path()).message,
                Catch::Contains("late") && Catch::Contains("is no trace event"));
+}
+
+TEST_CASE("what is no file, or cannot be read, is said at once") {
+    const TempDir folder;
+    const auto file = folder.path() / "rank-0.json";
+    REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+    const auto pipe = refusal(folder.path());
+    CHECK(pipe.code == Errc::invalid_argument);
+    CHECK_THAT(pipe.message, Catch::Contains("rank-0.json") && Catch::Contains("no regular file"));
+
+    for (const auto& [target, why] : {std::pair("nowhere", "No such file"),
+                                      std::pair("/proc/self/mem", "Input/output error")}) {
+        std::filesystem::remove(file);
+        std::filesystem::create_symlink(target, file);
+        const auto error = refusal(folder.path());
+        CHECK(error.code == Errc::unavailable);
+        CHECK_THAT(error.message, Catch::Contains("rank-0.json") && Catch::Contains(why));
+    }
 }
 
 TEST_CASE("two files of one rank, and files of two jobs, are refused") {

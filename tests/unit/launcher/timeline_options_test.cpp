@@ -59,6 +59,8 @@ TEST_CASE("timeline --help is a page of its own and names the exit codes") {
 
 TEST_CASE("timeline refuses a missing folder, two folders and flags that it does not have") {
     CHECK_THAT(error("timeline"), Catch::Contains("name the folder of --timeline-all"));
+    CHECK_THAT(error("timeline "), Catch::Contains("name the folder of --timeline-all"));
+    CHECK_THAT(error("timeline a -o "), Catch::Contains("-o is empty"));
     CHECK_THAT(error("timeline a b"), Catch::Contains("more than one folder: a and b"));
     CHECK_THAT(error("timeline a -o"), Catch::Contains("timeline: ") && Catch::Contains("output"));
     CHECK_THAT(error("timeline a --outpt b"), Catch::Contains("--outpt"));
