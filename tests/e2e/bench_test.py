@@ -145,5 +145,7 @@ def test_train_measures_plain_pytorch_and_ddp_too(root, tmp_path):
 
     found = figures(root, "train", tmp_path / "train.json", *flags)
 
-    assert set(found["cnn"]["rounds"][0]) == {"paired 1", "ddp 2", "horovod 2"}
+    (figures_of_jobs,) = found["cnn"]["rounds"]
+    assert set(figures_of_jobs) == {"paired 1", "ddp 2", "horovod 2", "timeline 2"}
+    assert figures_of_jobs["timeline 2"]["timeline_bytes_per_step"] > 0
     assert all(ratio > 0 for ratio in found["cnn"]["ratios"].values())
