@@ -2,6 +2,7 @@
 #include "launcher/launch.hpp"
 
 #include "collectives/base/env.hpp"
+#include "launcher/clock_recorder.hpp"
 #include "launcher/doctor/check_build.hpp"
 #include "launcher/host_starters.hpp"
 #include "launcher/hosts/allocation.hpp"
@@ -234,8 +235,12 @@ int run_plan(Supervisor& supervisor, const LaunchPlan& plan, JobReport& report) 
         return fail(report, kExitLauncherFailure, file.error());
     }
     report.write_environments(plan);
+    const auto clocks = ClockRecorder::watch(supervisor, plan);
     auto supervised = supervisor.run(plan);
     file->reset();
+    if (clocks) {
+        clocks->finish([&](const std::string& sentence) { report.say(sentence); });
+    }
     if (!supervised) {
         supervisor.dismiss(kExitUsage);
         return fail(report, kExitUsage, supervised.error());
@@ -332,9 +337,9 @@ int run_on(const std::vector<PlacedHost>& placed,
 
 EarlyAgentPtr make_head_start(std::span<char*> argv) {
     open_missing_descriptors();
-    static constexpr std::array kNoAgentHere{
-        "-h",      "--help",    "-v",         "--version", "-cb",      "--check-build", "-H",
-        "--hosts", "-hostfile", "--hostfile", "--facts",   "--listen", "--join"};
+    static constexpr auto kNoAgentHere = std::to_array<std::string_view>(
+        {"-h", "--help", "-v", "--version", "-cb", "--check-build", "-H", "--hosts", "-hostfile",
+         "--hostfile", "--facts", "--listen", "--join", kTimeline});
     const bool is_wanted = std::ranges::none_of(argv, [](std::string_view argument) {
         return std::ranges::find(kNoAgentHere, argument.substr(0, argument.find('='))) !=
                kNoAgentHere.end();

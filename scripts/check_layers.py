@@ -72,9 +72,10 @@ TABLE: dict[str, set[str]] = {
     | {"launcher/wire", "launcher/net", "launcher/agent", "collectives/transport/tcp"},
     "launcher/doctor": REMOTE | {"launcher/supervise"},
     "launcher/supervise": REMOTE | {"launcher/output"},
+    "launcher/timeline": BASE,
     "launcher": REMOTE
     | {"launcher/agent", "launcher/cli", "launcher/doctor", "launcher/mpi"}
-    | {"launcher/output", "launcher/supervise"},
+    | {"launcher/output", "launcher/supervise", "launcher/timeline"},
     "apps/horovodrun": BASE | {"launcher", "launcher/cli", "launcher/remote"},
     "apps/hvd-agent": BASE | {"launcher/agent", "launcher/wire"},
     "apps/hvd-gpu-probe": BASE,

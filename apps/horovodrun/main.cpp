@@ -3,6 +3,7 @@
 #include "launcher/cli/options.hpp"
 #include "launcher/examine.hpp"
 #include "launcher/launch.hpp"
+#include "launcher/merge_timelines.hpp"
 #include "launcher/under_launcher.hpp"
 
 #include <cstdio>
@@ -33,6 +34,10 @@ int run_parsed(const Examine& request, EarlyAgentPtr early_agent) {
     return examine(request, std::move(early_agent));
 }
 
+int run_parsed(const MergeTimelines& request, EarlyAgentPtr /*unused*/) {
+    return merge_timelines(request);
+}
+
 int run_parsed(const JoinRequest& request, EarlyAgentPtr /*unused*/) {
     return join(request);
 }
@@ -52,8 +57,9 @@ int run_program(std::span<char*> argv) {
     const std::vector<std::string> arguments(argv.begin() + 1, argv.end());
     const auto parsed = parse_command_line(arguments, hvd::current_environment());
     if (!parsed) {
-        (void)std::fprintf(stderr, "horovodrun: %s\nTry 'horovodrun --help'.\n",
-                           parsed.error().message.c_str());
+        const bool is_timeline = !arguments.empty() && arguments.front() == kTimeline;
+        (void)std::fprintf(stderr, "horovodrun: %s\nTry 'horovodrun %s--help'.\n",
+                           parsed.error().message.c_str(), is_timeline ? "timeline " : "");
         return kExitUsage;
     }
     return std::visit(

@@ -35,9 +35,16 @@ public:
         }
     }
 
+    /// Throws Failure where something could not be written.
     void end() {
-        if (speaks_) {
-            json_ << json_text(options_, lines_, ranks_) << std::flush;
+        if (!speaks_) {
+            return;
+        }
+        json_ << json_text(options_, lines_, ranks_);
+        close(csv_, options_.csv);
+        close(json_, options_.json);
+        if (!std::cout.flush()) {
+            throw Failure(HVD_INVALID_ARGUMENT, "cannot write standard output");
         }
     }
 
@@ -48,6 +55,16 @@ private:
             if (!file) {
                 throw Failure(HVD_INVALID_ARGUMENT, "cannot write " + path.string());
             }
+        }
+    }
+
+    static void close(std::ofstream& file, const std::filesystem::path& path) {
+        if (path.empty()) {
+            return;
+        }
+        file.close();
+        if (!file) {
+            throw Failure(HVD_INVALID_ARGUMENT, "cannot write all of " + path.string());
         }
     }
 
@@ -68,22 +85,29 @@ int run(const Options& options) {
                                                 "': expected a rank of the " +
                                                 std::to_string(world.size()) + " there are");
     }
+    const auto sizes = sizes_of(options, world.size());
+    if (sizes.empty()) {
+        throw Failure(HVD_INVALID_ARGUMENT,
+                      "from --minbytes '" + std::to_string(options.min_bytes) +
+                          "' to --maxbytes '" + std::to_string(options.max_bytes) +
+                          "' no size has an element for each share: expected a larger --maxbytes");
+    }
     Output output(options, world);
     std::size_t errors = 0;
     for (const auto mode : {Mode::loop, Mode::touch}) {
         if (options.mode && *options.mode != mode) {
             continue;
         }
-        for (const auto bytes : sizes_of(options, world.size())) {
+        for (const auto bytes : sizes) {
             const auto line = measure(world, options, mode, bytes);
             output.write(line);
             errors += line.errors;
         }
     }
-    output.end();
     if (errors != 0 && world.rank() == 0) {
         std::cerr << "hvd-bench: " << errors << " wrong elements\n";
     }
+    output.end();
     return errors == 0 ? 0 : 1;
 }
 

@@ -56,7 +56,7 @@ Status check_ranks(const LaunchRequest& request) {
 /// The number of ranks is missing: perhaps it stands where it is an argument of the command.
 Error missing_ranks(const std::vector<std::string>& command) {
     constexpr std::array<std::string_view, 3> kNames{"-np", "--np", "--num-proc"};
-    constexpr std::array kDoctors{kDoctor};
+    constexpr std::array kCommands{kDoctor, kTimeline};
     const std::string text = "say how many ranks to start: ";
     const auto late = std::ranges::find_if(command, [&](std::string_view word) {
         return std::ranges::find(kNames, word.substr(0, word.find('='))) != kNames.end();
@@ -66,9 +66,12 @@ Error missing_ranks(const std::vector<std::string>& command) {
                      command.front() + "', which gets it; write it before: horovodrun -np N " +
                      join({command.begin(), late}, " "));
     }
-    const bool is_nearly_doctor =
-        !command.empty() && command.front() != kDoctor && nearest(command.front(), kDoctors);
-    return wrong(text + "-np N" + (is_nearly_doctor ? "; or did you mean horovodrun doctor?" : ""));
+    const bool is_command =
+        !command.empty() && std::ranges::find(kCommands, command.front()) != kCommands.end();
+    const auto meant =
+        command.empty() || is_command ? std::nullopt : nearest(command.front(), kCommands);
+    return wrong(text + "-np N" +
+                 (meant ? "; or did you mean horovodrun " + std::string(*meant) + "?" : ""));
 }
 
 /// "–np", as text editors write "-np": no program is called so.

@@ -72,10 +72,6 @@ inline constexpr std::string_view kRemoteShellVariable = "OMPI_MCA_plm_rsh_agent
 [[nodiscard]] FlagSection later_flags();
 [[nodiscard]] FlagSection doctor_flags();
 
-/// The first word of a command line that examines hosts and starts nothing. A program of that name
-/// is started by `horovodrun -- doctor`.
-inline constexpr std::string_view kDoctor = "doctor";
-
 // What concerns more than one flag at a time. Errors: invalid_argument.
 [[nodiscard]] Status check_job(const Draft& draft);
 [[nodiscard]] Status check_doctor(const Draft& draft);
@@ -134,6 +130,9 @@ inline constexpr std::string_view kDoctor = "doctor";
 
 /// Says of a word (with its value, if that is in it) that it is no flag, and what to write instead.
 [[nodiscard]] Error unknown_flag(const std::vector<FlagSection>& sections, std::string_view word);
+
+/// The words behind kTimeline. Errors: invalid_argument.
+[[nodiscard]] Result<Parsed> parse_timeline_command(const std::vector<std::string>& arguments);
 
 /// The text of --help, at most 80 columns wide.
 [[nodiscard]] std::string help_text(const std::vector<FlagSection>& sections);

@@ -49,6 +49,8 @@ std::string help_text(const std::vector<FlagSection>& sections) {
     std::string text =
         "Usage: horovodrun [flags] command [argument...]\n"
         "       horovodrun -np 4 python3 train.py\n"
+        "       horovodrun doctor [flags] [command]: examine hosts, start no rank\n"
+        "       horovodrun timeline --help: merge the traces of --timeline-all\n"
         "\n"
         "Starts a command several times, on this machine or others, as the ranks of one\n"
         "job; places, watches and ends them. The first word that is no flag begins the\n"

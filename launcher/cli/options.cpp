@@ -320,6 +320,9 @@ Result<std::optional<Parsed>> find_wrapped(Draft& draft,
 
 Result<Parsed> parse_command_line(const std::vector<std::string>& arguments,
                                   const Environment& environment) {
+    if (!arguments.empty() && arguments.front() == kTimeline) {
+        return parse_timeline_command({arguments.begin() + 1, arguments.end()});
+    }
     const auto sections = all_sections();
     const FlagTable table(sections);
     Draft draft;

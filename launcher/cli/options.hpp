@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -145,6 +146,19 @@ struct Examine {
     bool json = false;
 };
 
+/// The first words of command lines that run no job. A program of that name is started by
+/// `horovodrun -- doctor`.
+inline constexpr std::string_view kDoctor = "doctor";
+inline constexpr std::string_view kTimeline = "timeline";
+
+/// The traces of a job should become one (`horovodrun timeline`).
+struct MergeTimelines {
+    std::filesystem::path folder;
+    std::optional<std::filesystem::path> output{};  // unset: standard output
+
+    friend bool operator==(const MergeTimelines&, const MergeTimelines&) = default;
+};
+
 /// The program should be a host of somebody else's job (--join).
 struct JoinRequest {
     EndPoint launcher;
@@ -165,8 +179,14 @@ struct RunLine {
     std::vector<std::string> line;
 };
 
-using Parsed =
-    std::variant<LaunchRequest, PrintAndExit, CheckBuild, Examine, JoinRequest, RunTask, RunLine>;
+using Parsed = std::variant<LaunchRequest,
+                            PrintAndExit,
+                            CheckBuild,
+                            Examine,
+                            MergeTimelines,
+                            JoinRequest,
+                            RunTask,
+                            RunLine>;
 
 /// Reads the command line, and the config file it names. `environment` is horovodrun's own, for
 /// HOROVOD_START_TIMEOUT. Errors: invalid_argument with the flag, the value and the remedy.

@@ -20,7 +20,7 @@ using enum TunableKind;
 constexpr double kMaxInt = std::numeric_limits<int>::max();
 constexpr double kBytesPerMegabyte = 1'048'576;
 constexpr std::string_view kAutotune = "HOROVOD_AUTOTUNE";
-constexpr std::string_view kTimeline = "HOROVOD_TIMELINE";
+constexpr std::string_view kTimelineFile = "HOROVOD_TIMELINE";
 constexpr std::string_view kTimelineAll = "HOROVOD_TIMELINE_ALL";
 
 constexpr std::array kTunables{
@@ -116,7 +116,7 @@ constexpr std::array kTunables{
             .is_idle = true},
 
     Tunable{.flag = "--timeline-filename",
-            .variable = kTimeline,
+            .variable = kTimelineFile,
             .key = "timeline.filename",
             .kind = text,
             .value_name = "FILE",
@@ -126,7 +126,8 @@ constexpr std::array kTunables{
             .key = "timeline.all",
             .kind = text,
             .value_name = "DIR",
-            .help = "each rank writes a Chrome trace, rank-N.json, into this folder of its host"},
+            .help = "each rank writes a Chrome trace, rank-N.json, into this folder of its host; "
+                    "`horovodrun timeline DIR` merges them"},
     Tunable{.flag = "--timeline-mark-cycles",
             .off_flag = "--no-timeline-mark-cycles",
             .variable = "HOROVOD_TIMELINE_MARK_CYCLES",
@@ -254,8 +255,9 @@ std::vector<std::string_view> needed_by(std::string_view variable) {
     if (variable.starts_with(kAutotune) && variable != kAutotune) {
         return {kAutotune};
     }
-    if (variable.starts_with(kTimeline) && variable != kTimeline && variable != kTimelineAll) {
-        return {kTimeline, kTimelineAll};
+    if (variable.starts_with(kTimelineFile) && variable != kTimelineFile &&
+        variable != kTimelineAll) {
+        return {kTimelineFile, kTimelineAll};
     }
     return {};
 }

@@ -5,15 +5,21 @@
 
 namespace hvd::launch {
 
-void ClockOffset::add(const wire::Pong& pong, std::int64_t now_ns) noexcept {
+std::optional<ClockOffset::Sample> ClockOffset::measure(const wire::Pong& pong,
+                                                        std::int64_t now_ns) noexcept {
     const auto there = pong.heard_ns - pong.asked_ns;
     const auto back = now_ns - pong.answered_ns;
     if (there + back < 0) {
-        return;  // no clocks run so
+        return std::nullopt;
     }
-    samples_.at(count_ % kSamples) = {.ahead_ns = (there - back) / 2,
-                                      .round_trip_ns = there + back};
-    ++count_;
+    return Sample{.ahead_ns = (there - back) / 2, .round_trip_ns = there + back};
+}
+
+void ClockOffset::add(const wire::Pong& pong, std::int64_t now_ns) noexcept {
+    if (const auto sample = measure(pong, now_ns)) {
+        samples_.at(count_ % kSamples) = *sample;
+        ++count_;
+    }
 }
 
 std::optional<ClockOffset::Sample> ClockOffset::best() const noexcept {

@@ -17,16 +17,22 @@ class ClockOffset final {
 public:
     static constexpr std::size_t kSamples = 16;
 
-    void add(const wire::Pong& pong, std::int64_t now_ns) noexcept;
-
     [[nodiscard]] std::size_t count() const noexcept { return count_; }
 
-    /// Nothing before the first sample. It is wrong by at most half of `round_trip_ns`.
+    /// It is wrong by at most half of `round_trip_ns`.
     struct Sample {
         std::int64_t ahead_ns = 0;
         std::int64_t round_trip_ns = 0;
         friend bool operator==(const Sample&, const Sample&) = default;
     };
+
+    /// By one answer; nothing for times that no clocks show.
+    [[nodiscard]] static std::optional<Sample> measure(const wire::Pong& pong,
+                                                       std::int64_t now_ns) noexcept;
+
+    void add(const wire::Pong& pong, std::int64_t now_ns) noexcept;
+
+    /// Nothing before the first sample.
     [[nodiscard]] std::optional<Sample> best() const noexcept;
 
     /// A time of that host's clock on ours. An event is not later than the news of it; before the

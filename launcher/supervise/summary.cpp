@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/summary.hpp"
 
-#include "collectives/base/unique_fd.hpp"
-
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -209,14 +207,24 @@ Status SummaryFile::write(const JobResult& result) {
 }
 
 Status SummaryFile::write_text(std::string_view text) {
-    const UniqueFd fd(temporary_.empty() ? ::open(path_.c_str(), kInPlace)
-                                         : ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!fd) {
+    HVD_TRY_STATUS(append(text));
+    return finish();
+}
+
+Status SummaryFile::append(std::string_view text) {
+    if (!fd_) {
+        fd_.reset(temporary_.empty() ? ::open(path_.c_str(), kInPlace)
+                                     : ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
+    }
+    if (!fd_) {
         return cannot_write(flag_, path_, errno);
     }
-    if (const int error = write_to(fd.get(), text); error != 0) {
-        return cannot_write(flag_, path_, error);
-    }
+    const int error = write_to(fd_.get(), text);
+    return error == 0 ? ok() : Status(cannot_write(flag_, path_, error));
+}
+
+Status SummaryFile::finish() {
+    const UniqueFd fd = std::move(fd_);
     if (temporary_.empty()) {
         return ok();
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
+#include "collectives/base/unique_fd.hpp"
 #include "launcher/supervise/job_result.hpp"
 
 #include <filesystem>
@@ -13,8 +14,8 @@
 
 namespace hvd::launch {
 
-/// The file of --summary or --launch-trace. It appears whole or not at all; a job that is killed
-/// leaves what was there before.
+/// A file that a flag names, such as that of --summary. It appears whole or not at all; a job that
+/// is killed leaves what was there before.
 class SummaryFile final {
 public:
     /// Makes a temporary file beside `path`, so that a place that cannot be written is known before
@@ -29,7 +30,8 @@ public:
           mode_(other.mode_),
           path_(std::move(other.path_)),
           target_(std::move(other.target_)),
-          temporary_(std::exchange(other.temporary_, {})) {}
+          temporary_(std::exchange(other.temporary_, {})),
+          fd_(std::move(other.fd_)) {}
     SummaryFile& operator=(SummaryFile&&) = delete;
     SummaryFile(const SummaryFile&) = delete;
     SummaryFile& operator=(const SummaryFile&) = delete;
@@ -37,6 +39,10 @@ public:
 
     [[nodiscard]] Status write(const JobResult& result);
     [[nodiscard]] Status write_text(std::string_view text);
+
+    /// The same in pieces. Without `finish` there is no file.
+    [[nodiscard]] Status append(std::string_view text);
+    [[nodiscard]] Status finish();
 
 private:
     SummaryFile() = default;
@@ -46,6 +52,7 @@ private:
     std::filesystem::path path_;       // as the user wrote it
     std::filesystem::path target_;     // the same behind links
     std::filesystem::path temporary_;  // empty: written in place, such as a pipe
+    UniqueFd fd_;                      // from the first piece on
 };
 
 }  // namespace hvd::launch

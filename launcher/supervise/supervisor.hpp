@@ -104,6 +104,13 @@ public:
     /// of `link`, with `late` when the time is over.
     [[nodiscard]] Status wait_until(const std::function<bool()>& is_done, const std::string& late);
 
+    /// From now on `on_clock` is told how the clock of a host differs from ours each time that its
+    /// agent answers. Called once, before `run`.
+    using OnClock = std::function<void(std::size_t host,
+                                       const ClockOffset::Sample& sample,
+                                       std::chrono::steady_clock::time_point now)>;
+    void watch_clocks(OnClock on_clock) { on_clock_ = std::move(on_clock); }
+
     /// Runs the job to its end. Errors: invalid_argument, before any rank has started.
     [[nodiscard]] Result<Supervised> run(const LaunchPlan& plan);
 
@@ -194,6 +201,7 @@ private:
     int stop_signal_ = 0;
 
     std::optional<Pulse> pulse_;
+    OnClock on_clock_;         // may be empty
     bool is_pausing_ = false;  // Ctrl-Z: the agents are being told
 
     // While linking.

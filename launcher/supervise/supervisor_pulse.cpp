@@ -94,6 +94,10 @@ std::int64_t Supervisor::now_ns() const {
 
 void Supervisor::on(std::size_t host, const wire::Pong& event) {
     pulse_->answered(host, event, io_.now());
+    const auto sample = ClockOffset::measure(event, now_ns());
+    if (on_clock_ && sample) {
+        on_clock_(host, *sample, io_.now());
+    }
 }
 
 }  // namespace hvd::launch

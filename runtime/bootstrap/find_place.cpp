@@ -21,6 +21,7 @@ Result<WorldPlace> place_by_agent(const PlaceSearch& search, Deadline deadline) 
     place.topology = contract.topology;
     place.host = contract.hostname;
     place.host_id = contract.agent_socket;
+    place.job = contract.job_id;
     place.source = describe(coll::Launcher::horovodrun);
     HVD_TRY(place.agent, coll::AgentStore::connect(contract, deadline));
     place.prefix = coll::world_prefix(place.agent->first_world() + search.generation);
@@ -88,6 +89,7 @@ Result<WorldPlace> find_place_by_launcher(PlaceSearch& search, Deadline deadline
                                                     .generation = search.generation,
                                                     .mpi = &mpi},
                                                    deadline));
+    place.job = launch.job;
     search.started_mpi = mpi.take_session();
     return place;
 }

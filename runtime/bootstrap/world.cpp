@@ -133,6 +133,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     std::unique_ptr<World> world(new World);
     world->topology_ = place.topology;
     world->host_ = place.host;
+    world->job_ = place.job;
     world->has_dynamic_sets_ = options.has_dynamic_sets || config.has_dynamic_sets;
     world->mpi_ = std::move(search.started_mpi);
     world->group_ = std::move(transports->group);
@@ -151,7 +152,6 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     }
     world->start_engine({.communicator = std::move(communicator), .order = order}, place.host,
                         config, log, tickets);
-    world->host_ = place.host;
     world->start_configured_timelines(config, log);
 
     log.info("world of " + std::to_string(place.topology.size) + " on " + place.host +
@@ -252,7 +252,7 @@ Status World::write_timeline(const std::string& path, bool mark_cycles) {
     return engine_->start_timeline(
         {.path = path,
          .mark_cycles = mark_cycles,
-         .origin = {.rank = topology_.rank, .size = topology_.size, .host = host_}});
+         .origin = {.rank = topology_.rank, .size = topology_.size, .host = host_, .job = job_}});
 }
 
 Status World::start_timeline(const std::string& path, bool mark_cycles) {

@@ -107,6 +107,7 @@ private:
     coll::Topology topology_;
     std::vector<int> hosts_;
     std::string host_;
+    std::string job_;  // as its launcher names it
     std::unique_ptr<coll::mpi::Session> mpi_;
     bool is_by_mpi_ = false;
     bool has_dynamic_sets_ = false;

@@ -20,6 +20,7 @@ struct WorldPlace {
     coll::Topology topology{};
     std::string host{};      // its name, for messages
     std::string host_id{};   // equal on the ranks of one host, another elsewhere
+    std::string job{};       // as the launcher names it; empty: it has no name
     bool needs_tcp = false;  // the ranks are on several hosts, or the user wants connections
 
     // Where the ranks leave each other values: one of the two, or neither where the kernel of the

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/timeline/timeline.hpp"
 
+#include "collectives/base/steady_clock_id.hpp"
+
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include <pthread.h>
@@ -44,12 +45,6 @@ std::string about(const Signature& signature) {
            shortened(describe(signature.shape)) + "\"}";
 }
 
-std::string boot_id() {
-    std::string id;
-    std::ifstream("/proc/sys/kernel/random/boot_id") >> id;  // empty where there is none
-    return id;
-}
-
 template <class Clock>
 std::chrono::microseconds micros_of(std::chrono::time_point<Clock> time) {
     return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch());
@@ -75,7 +70,7 @@ Timeline::Timeline(Options options, TraceFile file)
       queue_(options_.capacity) {
     options_.origin.wall = micros_of(std::chrono::system_clock::now());
     options_.origin.monotonic = micros_of(start_);
-    options_.origin.boot = boot_id();
+    options_.origin.clock = steady_clock_id();
 }
 
 Timeline::~Timeline() {

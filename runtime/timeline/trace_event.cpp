@@ -136,7 +136,8 @@ void append_json(const TraceOrigin& origin, std::string& out) {
             R"(, "start_monotonic_micros": )" + std::to_string(origin.monotonic.count()) +
             R"(, "rank": )" + std::to_string(origin.rank) + R"(, "size": )" +
             std::to_string(origin.size) + R"(, "host": )" + quote_json(shortened(origin.host)) +
-            R"(, "boot": )" + quote_json(origin.boot));
+            R"(, "job": )" + quote_json(shortened(origin.job)) + R"(, "clock": )" +
+            quote_json(origin.clock));
 }
 
 }  // namespace hvd::rt

@@ -32,8 +32,9 @@ struct TraceOrigin {
     int rank = 0;
     int size = 1;
     std::string host{};
-    std::string boot{};                 // of the host: equal where `monotonic` is the same clock
-    std::chrono::microseconds wall{0};  // since the epoch, when the trace began
+    std::string job{};                       // as its launcher names it; empty: it has no name
+    std::string clock{};                     // equal where `monotonic` is the same clock
+    std::chrono::microseconds wall{0};       // since the epoch, when the trace began
     std::chrono::microseconds monotonic{0};  // likewise, of the host's steady clock
 };
 

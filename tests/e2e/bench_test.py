@@ -100,6 +100,20 @@ def test_what_the_benchmark_does_not_know_is_refused(bench, tmp_path):
     assert (code, error) == (1, f"hvd-bench: cannot write {tmp_path}/none/bench.csv\n")
 
 
+def test_a_file_that_is_not_written_whole_and_an_empty_table_are_failures(bench):
+    def run(*flags: str) -> tuple[int, str]:
+        command = [bench, *flags]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return ended.returncode, ended.stderr
+
+    for flag in ("--csv", "-J"):
+        said = "hvd-bench: cannot write all of /dev/full\n"
+        assert run("-e", "4", "-n", "2", flag, "/dev/full") == (1, said)
+    code, error = run("-d", "double", "-e", "4")
+    assert code == 1
+    assert error.startswith("hvd-bench: from --minbytes '4' to --maxbytes '4' no size has an elem")
+
+
 def figures(root: Path, name: str, result: Path, *flags: object) -> Any:
     """What a benchmark wrote. Its exit code says only whether the goals were met."""
     command = [sys.executable, root / "tests/bench" / name, "--json", result, *flags]
@@ -145,5 +159,7 @@ def test_train_measures_plain_pytorch_and_ddp_too(root, tmp_path):
 
     found = figures(root, "train", tmp_path / "train.json", *flags)
 
-    assert set(found["cnn"]["rounds"][0]) == {"paired 1", "ddp 2", "horovod 2"}
+    (figures_of_jobs,) = found["cnn"]["rounds"]
+    assert set(figures_of_jobs) == {"paired 1", "ddp 2", "horovod 2", "timeline 2"}
+    assert figures_of_jobs["timeline 2"]["timeline_bytes_per_step"] > 0
     assert all(ratio > 0 for ratio in found["cnn"]["ratios"].values())

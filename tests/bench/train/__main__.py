@@ -5,8 +5,9 @@ python3 tests/bench/train --json FILE
 
 All are started by horovodrun, so that they get the same CPUs and threads. Plain PyTorch and horovod
 at 1 rank take turns within one process; horovod and DDP at 2 ranks take turns job by job. Prints
-for each network horovod at 1 rank divided by plain PyTorch, and horovod at 2 ranks divided by DDP
-at 2 ranks: the median of the ratios of all rounds.
+for each network horovod at 1 rank divided by plain PyTorch, horovod at 2 ranks divided by DDP at 2
+ranks, and horovod at 2 ranks with a timeline divided by the same without, which take turns within
+one process: the median of the ratios of all rounds.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ TIMEOUT_S = 600
 
 GOAL_PAIRED = 0.99  # of plain PyTorch's images per second, at 1 rank
 GOAL_DDP = 0.95  # of DDP's, at 2 ranks
+GOAL_TIMELINE = 0.99  # of what there is without a timeline, at 2 ranks
 
 
 def find_horovodrun() -> str | None:
@@ -62,7 +64,12 @@ def measure(args: argparse.Namespace, model: str, ranks: int, engine: str) -> di
 
 
 def compare(args: argparse.Namespace, model: str) -> dict[str, object]:
-    jobs = {"paired 1": (1, "paired"), "ddp 2": (2, "ddp"), "horovod 2": (2, "horovod")}
+    jobs = {
+        "paired 1": (1, "paired"),
+        "ddp 2": (2, "ddp"),
+        "horovod 2": (2, "horovod"),
+        "timeline 2": (2, "timeline"),
+    }
     rounds = [
         {name: measure(args, model, *job) for name, job in jobs.items()} for _ in range(args.rounds)
     ]
@@ -76,14 +83,20 @@ def compare(args: argparse.Namespace, model: str) -> dict[str, object]:
     for job in ("ddp 2", "horovod 2"):
         rate, cpu_us = median(job, "images_per_second"), median(job, "cpu_us_per_image")
         print(f"  {job:10} {rate:10.1f} {cpu_us:10.1f}")
+    written, cpu_ratio = (
+        median("timeline 2", name) for name in ("timeline_bytes_per_step", "cpu_ratio")
+    )
+    print(f"  timeline: {written:.0f} bytes for a step; CPU time without / with {cpu_ratio:.3f}")
     ratios = {
         "horovod 1 / plain 1": median("paired 1", "ratio"),
         "horovod 2 / ddp 2": statistics.median(
             figures["horovod 2"]["images_per_second"] / figures["ddp 2"]["images_per_second"]
             for figures in rounds
         ),
+        "timeline 2 / without": median("timeline 2", "ratio"),
     }
-    for (label, ratio), goal in zip(ratios.items(), (GOAL_PAIRED, GOAL_DDP), strict=True):
+    goals = (GOAL_PAIRED, GOAL_DDP, GOAL_TIMELINE)
+    for (label, ratio), goal in zip(ratios.items(), goals, strict=True):
         print(f"  {label:20} {ratio:.3f}  (goal: at least {goal})", flush=True)
     return {"rounds": rounds, "ratios": ratios}
 

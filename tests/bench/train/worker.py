@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of the training benchmark: `worker.py paired|horovod|ddp MODEL BATCH SECONDS`."""
+"""One rank of the training benchmark: `worker.py ENGINE MODEL BATCH SECONDS`.
+
+ENGINE is paired, timeline, horovod or ddp.
+"""
 
 from __future__ import annotations
 
 import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch import distributed, nn
@@ -16,6 +21,7 @@ import horovod.torch as hvd
 
 WARMUP_STEPS = 3
 TURN_SECONDS = 0.1
+TIMELINE_TURN_SECONDS = 0.5  # many writes of the timeline, which come every 50 ms
 
 
 def block(inputs: int, outputs: int, stride: int) -> nn.Module:
@@ -145,6 +151,43 @@ def run_paired(model_name: str, batch_size: int, seconds: float) -> None:
     print(f"ratio {statistics.median(ratios):.4f}", flush=True)
 
 
+def run_timeline(model_name: str, batch_size: int, seconds: float) -> None:
+    """All ranks train together, rank 0 by turns with and without a timeline; it prints. Starting
+    and stopping, which a training does once, and the step after them are left out."""
+    step = make_step("horovod", model_name, batch_size)
+    seconds_of(step, WARMUP_STEPS)
+    step_seconds = slowest(seconds_of(step, 2) / 2, "horovod")
+    turn = max(1, int(TIMELINE_TURN_SECONDS / step_seconds))
+    rounds = max(3, int(2 * seconds / (2 * turn * step_seconds)))
+    ratios: dict[str, list[float]] = {"ratio": [], "cpu_ratio": []}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "timeline.json"
+        written = 0
+
+        def take_turn(has_timeline: bool) -> tuple[float, float]:
+            nonlocal written
+            if has_timeline:
+                hvd.start_timeline(str(file), mark_cycles=False)
+            step()
+            cpu_begin = time.process_time()
+            taken = seconds_of(step, turn)
+            cpu_taken = time.process_time() - cpu_begin
+            if has_timeline:
+                hvd.stop_timeline()
+                written += file.stat().st_size if hvd.rank() == 0 else 0
+            return taken, cpu_taken
+
+        for round_number in range(rounds):
+            order = (False, True) if round_number % 2 else (True, False)
+            taken = {has_timeline: take_turn(has_timeline) for has_timeline in order}
+            for name, without, having in zip(ratios, taken[False], taken[True], strict=True):
+                ratios[name].append(without / having)
+    if hvd.rank() == 0:
+        print(f"timeline_bytes_per_step {written / (rounds * turn):.0f}")
+        for name, found in ratios.items():
+            print(f"{name} {statistics.median(found):.4f}", flush=True)
+
+
 def main() -> None:
     engine, model_name, batch_size, seconds = sys.argv[1:]
     if engine == "ddp":
@@ -153,6 +196,8 @@ def main() -> None:
         hvd.init()
     if engine == "paired":
         run_paired(model_name, int(batch_size), float(seconds))
+    elif engine == "timeline":
+        run_timeline(model_name, int(batch_size), float(seconds))
     else:
         run_together(engine, model_name, int(batch_size), float(seconds))
     if engine == "ddp":

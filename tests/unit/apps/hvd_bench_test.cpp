@@ -92,6 +92,15 @@ TEST_CASE("the JSON text has the lines under names") {
               "\"busbw\": 0.8000, \"errors\": 3}\n ]}\n");
 }
 
+TEST_CASE("without a check no line says that there were no errors") {
+    const Line line{.mode = Mode::loop, .bytes = 4, .time_us = 1};
+    const hvd::bench::Options options{.checks = false};
+    CHECK_THAT(hvd::bench::table_line(options, line, 2), Catch::EndsWith("     -\n"));
+    CHECK_THAT(hvd::bench::csv_line(options, line, 2), Catch::EndsWith("0.0040,\n"));
+    CHECK_THAT(hvd::bench::json_text(options, {&line, 1}, 2),
+               Catch::Contains("\"errors\": null}\n"));
+}
+
 TEST_CASE("sizes grow by the factor or by the step, as whole elements and equal shares") {
     using Sizes = std::vector<std::size_t>;
     hvd::bench::Options options{.min_bytes = 4, .max_bytes = 64};

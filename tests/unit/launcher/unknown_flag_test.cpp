@@ -102,8 +102,10 @@ TEST_CASE("a dash that only looks like one is named") {
     }
 }
 
-TEST_CASE("a command that is nearly called doctor is asked about") {
+TEST_CASE("a command that is nearly called doctor or timeline is asked about") {
     CHECK(error("docter -H a:1") ==
           "say how many ranks to start: -np N; or did you mean horovodrun doctor?");
+    CHECK(error("timelin traces") ==
+          "say how many ranks to start: -np N; or did you mean horovodrun timeline?");
     CHECK(request("-np 1 docter").command == Words{"docter"});
 }
