@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -99,6 +100,19 @@ def sets_come_and_go() -> None:
     for one in (first, second):
         assert hvd.remove_process_set(one)
     assert hvd.remove_process_set(hvd.global_process_set) is False
+
+
+@case
+def sets_wait_for_a_rank_that_is_late() -> None:
+    """Later than a blocked rank looks for signals, which is twice a second."""
+    late = hvd.rank() == hvd.size() - 1
+    if hvd.size() == 1:
+        return
+    time.sleep(1.2 * late)
+    made = hvd.add_process_set([0])
+    assert made.ranks == [0]
+    time.sleep(1.2 * late)
+    assert hvd.remove_process_set(made)
 
 
 @case
