@@ -3,7 +3,6 @@
 
 #include "collectives/base/env.hpp"
 #include "collectives/launch_contract/launch_env.hpp"
-#include "runtime/engine/membership.hpp"
 
 #include <utility>
 
@@ -52,7 +51,7 @@ Context::Context() {
 Status Context::add_sets(World& world, const InitOptions& options) {
     const auto deadline = Deadline::in(options.timeout.value_or(kSetsLimit));
     for (const auto& ranks : options.process_sets) {
-        HVD_TRY(const auto added, add_process_set(world.engine(), tickets_, ranks, deadline));
+        HVD_TRY(const auto added, world.membership().add(ranks, deadline));
         if (!added.is_new) {
             return Error{Errc::invalid_argument,
                          "hvd_init: two process sets with the same ranks, or "

@@ -217,6 +217,7 @@ void World::start_engine(MpiParts mpi,
                              }},
             .world = std::move(all)},
         tickets);
+    membership_ = std::make_unique<Membership>(*engine_, tickets);
 }
 
 Result<std::optional<coll::mpi::Communicator>> World::use_mpi(std::optional<MpiWorld> mpi,

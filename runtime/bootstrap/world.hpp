@@ -15,6 +15,7 @@
 #include "collectives/transport/shm/local_group.hpp"
 #include "collectives/transport/tcp/mesh.hpp"
 #include "runtime/engine/engine.hpp"
+#include "runtime/engine/membership.hpp"
 
 #include <memory>
 #include <string>
@@ -52,6 +53,7 @@ public:
 
     [[nodiscard]] const coll::Topology& topology() const noexcept { return topology_; }
     [[nodiscard]] Engine& engine() noexcept { return *engine_; }
+    [[nodiscard]] Membership& membership() noexcept { return *membership_; }
     /// Whether process sets may change after the start.
     [[nodiscard]] bool has_dynamic_sets() const noexcept { return has_dynamic_sets_; }
 
@@ -116,6 +118,7 @@ private:
     std::unique_ptr<coll::LocalGroup> group_;     // of the ranks of this host
     std::unique_ptr<coll::net::Mesh> mesh_;       // of all ranks, over several hosts
     std::unique_ptr<Engine> engine_;              // uses all of the above
+    std::unique_ptr<Membership> membership_;
 };
 
 }  // namespace hvd::rt

@@ -5,7 +5,6 @@
 #include "runtime/bootstrap/context.hpp"
 #include "runtime/c_api/convert.hpp"
 #include "runtime/c_api/guarded.hpp"
-#include "runtime/engine/membership.hpp"
 #include "runtime/include/hvd/hvd.h"
 
 #include <algorithm>
@@ -56,9 +55,7 @@ hvd_status hvd_process_set_add(hvd_context* context,
         HVD_TRY(auto world, mine->use());
         HVD_TRY_STATUS(check_dynamic(*world.operator->()));
         HVD_TRY(const auto ranks, hvd::rt::read_process_set(members));
-        HVD_TRY(auto* const tickets, mine->tickets());
-        HVD_TRY(const auto added, hvd::rt::add_process_set(world->engine(), *tickets, ranks,
-                                                           deadline_in(timeout_ms)));
+        HVD_TRY(const auto added, world->membership().add(ranks, deadline_in(timeout_ms)));
         *id = added.id;
         if (!added.is_new) {
             return invalid("a process set with these ranks exists already: set " +
@@ -74,9 +71,7 @@ hvd_status hvd_process_set_remove(hvd_context* context, int32_t id, int64_t time
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
         HVD_TRY_STATUS(check_dynamic(*world.operator->()));
-        HVD_TRY(auto* const tickets, mine->tickets());
-        return status_of(
-            hvd::rt::remove_process_set(world->engine(), *tickets, id, deadline_in(timeout_ms)));
+        return status_of(world->membership().remove(id, deadline_in(timeout_ms)));
     });
 }
 

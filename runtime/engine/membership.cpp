@@ -1,76 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/engine/membership.hpp"
 
-#include <string>
+#include <span>
 #include <utility>
 
 namespace hvd::rt {
-namespace {
 
-/// An operation of membership that has been run.
-struct Ran {
-    Result<Outcome> outcome;
-    int root = -1;  // what its signature holds at the end
-};
-
-Result<Ran> run(Engine& engine, TicketTable& tickets, Request request, Deadline deadline) {
-    request.has_out = true;  // nothing to allocate
-    std::vector<Operation*> operations;
-    auto outcome = engine.run({&request, 1}, operations, deadline);
-    if (operations.empty()) {
-        return std::move(outcome).error();
-    }
-    const bool has_ended = !outcome || *outcome == Outcome::finished;
-    const int root = has_ended ? operations.front()->signature.root : -1;
-    HVD_TRY_STATUS(tickets.release(*operations.front()));  // one that is pending ends by itself
-    return Ran{.outcome = std::move(outcome), .root = root};
+Membership::~Membership() {
+    forget_pending();
 }
 
-}  // namespace
-
-Result<AddedSet> add_process_set(Engine& engine,
-                                 TicketTable& tickets,
-                                 const std::vector<int>& ranks,
-                                 Deadline deadline) {
-    const auto size = engine.process_sets().world().set.size();
-    Request request;
-    request.name = "process_set.add";
-    request.signature.kind = Kind::add_process_set;
+Result<AddedSet> Membership::add(const std::vector<int>& ranks, Deadline deadline) {
+    const auto size = engine_.process_sets().world().set.size();
+    Signature wanted;
+    wanted.kind = Kind::add_process_set;
+    wanted.root = -1;
     for (const int rank : ranks) {
         if (rank < 0 || rank >= size) {
             return Error{
                 Errc::invalid_argument,
                 "rank " + std::to_string(rank) + " is not in a world of " + std::to_string(size)};
         }
-        request.signature.splits.push_back(rank);
+        wanted.splits.push_back(rank);
     }
-    if (const auto known = engine.process_sets().find_equal(request.signature.splits)) {
-        return AddedSet{.id = *known, .is_new = false};
+    Lock lock(mutex_, std::defer_lock);
+    HVD_TRY(const auto turn, take_turn(lock, wanted, deadline));
+    if (turn == Turn::of_another) {
+        return AddedSet{.outcome = Outcome::in_progress};
     }
-    request.signature.root = -1;
-    HVD_TRY(auto ran, run(engine, tickets, std::move(request), deadline));
-    if (!ran.outcome && ran.root < 0) {
-        return std::move(ran.outcome).error();
+    if (turn == Turn::of_new) {
+        if (const auto known = engine_.process_sets().find_equal(wanted.splits)) {
+            return AddedSet{.id = *known, .is_new = false};
+        }
+        HVD_TRY_STATUS(begin("process_set.add", std::move(wanted)));
     }
-    const bool is_new = ran.outcome.has_value();
-    return AddedSet{
-        .id = ran.root, .is_new = is_new, .outcome = is_new ? *ran.outcome : Outcome::finished};
+    const auto outcome = engine_.wait(*pending_, deadline);
+    if (outcome && *outcome == Outcome::in_progress) {
+        return AddedSet{.outcome = Outcome::in_progress};
+    }
+    const int id = pending_->signature.root;
+    forget_pending();
+    if (!outcome && id < 0) {
+        return outcome.error();
+    }
+    return AddedSet{.id = id, .is_new = outcome.has_value()};
 }
 
-Result<Outcome> remove_process_set(Engine& engine,
-                                   TicketTable& tickets,
-                                   int id,
-                                   Deadline deadline) {
+Result<Outcome> Membership::remove(int id, Deadline deadline) {
     if (id == 0) {
         return Error{Errc::invalid_argument, "process set 0 is the world, which stays"};
     }
-    HVD_TRY_STATUS(engine.process_sets().ranks(id));
+    Signature wanted;
+    wanted.kind = Kind::remove_process_set;
+    wanted.root = id;
+    Lock lock(mutex_, std::defer_lock);
+    HVD_TRY(const auto turn, take_turn(lock, wanted, deadline));
+    if (turn == Turn::of_another) {
+        return Outcome::in_progress;
+    }
+    if (turn == Turn::of_new) {
+        HVD_TRY_STATUS(engine_.process_sets().ranks(id));
+        HVD_TRY_STATUS(begin("process_set.remove", std::move(wanted)));
+    }
+    auto outcome = engine_.wait(*pending_, deadline);
+    if (!outcome || *outcome == Outcome::finished) {
+        forget_pending();
+    }
+    return outcome;
+}
+
+Result<Membership::Turn> Membership::take_turn(Lock& lock,
+                                               const Signature& wanted,
+                                               Deadline deadline) {
+    if (const auto end = deadline.end(); !end) {
+        lock.lock();
+    } else if (!lock.try_lock_until(*end)) {
+        return Turn::of_another;
+    }
+    if (pending_ == nullptr) {
+        return Turn::of_new;
+    }
+    if (wanted_ == wanted) {
+        return Turn::of_the_same;
+    }
+    // How it ends is of no concern here: its caller has given it up.
+    const auto outcome = engine_.wait(*pending_, deadline);
+    if (outcome && *outcome == Outcome::in_progress) {
+        return Turn::of_another;
+    }
+    forget_pending();
+    return Turn::of_new;
+}
+
+Status Membership::begin(std::string name, Signature wanted) {
     Request request;
-    request.name = "process_set.remove";
-    request.signature.kind = Kind::remove_process_set;
-    request.signature.root = id;
-    HVD_TRY(auto ran, run(engine, tickets, std::move(request), deadline));
-    return std::move(ran.outcome);
+    request.name = std::move(name);
+    request.signature = wanted;
+    request.has_out = true;  // nothing to allocate
+    HVD_TRY(const auto operations, engine_.submit({&request, 1}));
+    pending_ = operations.front();
+    wanted_ = std::move(wanted);
+    return ok();
+}
+
+/// One that has not ended ends by itself.
+void Membership::forget_pending() {
+    if (auto* const change = std::exchange(pending_, nullptr)) {
+        (void)tickets_.release(*change);
+    }
 }
 
 }  // namespace hvd::rt

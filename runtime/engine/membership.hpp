@@ -5,6 +5,8 @@
 
 #include "runtime/engine/engine.hpp"
 
+#include <mutex>
+#include <string>
 #include <vector>
 
 namespace hvd::rt {
@@ -16,19 +18,46 @@ struct AddedSet {
     Outcome outcome = Outcome::finished;
 };
 
-/// Adds the set of `ranks` of the world. Every rank calls it, with the same ranks in the same order
-/// of calls. Errors: invalid_argument for ranks that are none of the world; mismatch where the
-/// ranks disagree.
-[[nodiscard]] Result<AddedSet> add_process_set(Engine& engine,
-                                               TicketTable& tickets,
-                                               const std::vector<int>& ranks,
-                                               Deadline deadline);
+/// Changes the process sets of a world. Every rank makes the same calls in the same order. A rank
+/// makes one change at a time: the call of another thread waits for its turn.
+///
+/// Thread: any.
+class Membership {
+public:
+    /// The referenced objects outlive this one.
+    Membership(Engine& engine, TicketTable& tickets) noexcept
+        : engine_(engine), tickets_(tickets) {}
+    Membership(const Membership&) = delete;
+    Membership& operator=(const Membership&) = delete;
+    ~Membership();
 
-/// Removes a set. Every rank calls it, with the same id. Errors: invalid_argument for an id that no
-/// set has, and for the world's; mismatch.
-[[nodiscard]] Result<Outcome> remove_process_set(Engine& engine,
-                                                 TicketTable& tickets,
-                                                 int id,
-                                                 Deadline deadline);
+    /// Adds the set of `ranks` of the world. In progress: the deadline has passed; the addition
+    /// stays pending, and the same call waits for it again. Errors: invalid_argument for ranks that
+    /// are none of the world; mismatch where the ranks disagree.
+    [[nodiscard]] Result<AddedSet> add(const std::vector<int>& ranks, Deadline deadline);
+
+    /// Removes a set; in progress as for `add`. Errors: invalid_argument for an id that no set has,
+    /// and for the world's; mismatch.
+    [[nodiscard]] Result<Outcome> remove(int id, Deadline deadline);
+
+private:
+    /// The state of a call after it has waited for its turn.
+    enum class Turn {
+        of_another,   // still, and the deadline has passed
+        of_new,       // the caller's, which is to begin its change
+        of_the_same,  // the caller's, whose change an earlier call has begun
+    };
+    using Lock = std::unique_lock<std::timed_mutex>;
+
+    [[nodiscard]] Result<Turn> take_turn(Lock& lock, const Signature& wanted, Deadline deadline);
+    [[nodiscard]] Status begin(std::string name, Signature wanted);
+    void forget_pending();
+
+    Engine& engine_;
+    TicketTable& tickets_;
+    std::timed_mutex mutex_;
+    Operation* pending_ = nullptr;  // guarded by mutex_; nothing or the change that was begun last
+    Signature wanted_;              // guarded by mutex_; what `pending_` was begun with
+};
 
 }  // namespace hvd::rt

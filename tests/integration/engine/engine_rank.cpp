@@ -3,7 +3,6 @@
 
 #include "collectives/selector/selector.hpp"
 #include "runtime/control/shm_channel.hpp"
-#include "runtime/engine/membership.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -101,6 +100,7 @@ void start_engine(EngineRank& self,
             .world = coll::world_of(topology),
             .force_hand_over = traits.force_hand_over},
         self.tickets);
+    self.membership = std::make_unique<rt::Membership>(*self.engine, self.tickets);
 }  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the engine owns the reactor
 
 rt::Request allreduce(std::string name, std::span<float> data, coll::ReduceOp op) {
@@ -115,15 +115,13 @@ rt::Request allreduce(std::string name, std::span<float> data, coll::ReduceOp op
 }
 
 int add_set(EngineRank& self, const std::vector<int>& ranks) {
-    const auto added = value_or_throw(
-        rt::add_process_set(*self.engine, self.tickets, ranks, Deadline::in(kLimit)));
+    const auto added = value_or_throw(self.membership->add(ranks, Deadline::in(kLimit)));
     require(added.is_new && added.outcome == rt::Outcome::finished, "the set was not added");
     return added.id;
 }
 
 void remove_set(EngineRank& self, int id) {
-    const auto outcome = value_or_throw(
-        rt::remove_process_set(*self.engine, self.tickets, id, Deadline::in(kLimit)));
+    const auto outcome = value_or_throw(self.membership->remove(id, Deadline::in(kLimit)));
     require(outcome == rt::Outcome::finished, "the set was not removed");
 }
 

@@ -4,6 +4,7 @@
 #include "collectives/transport/shm/local_group.hpp"
 #include "collectives/transport/tcp/mesh.hpp"
 #include "runtime/engine/engine.hpp"
+#include "runtime/engine/membership.hpp"
 
 #include <chrono>
 #include <memory>
@@ -32,6 +33,7 @@ struct EngineRank {
     std::unique_ptr<coll::LocalGroup> group;  // where ranks share memory
     std::unique_ptr<coll::net::Mesh> mesh;    // where they are connected
     std::unique_ptr<rt::Engine> engine;
+    std::unique_ptr<rt::Membership> membership;
     int lost_peer = -1;  // what the engine reported
     std::mutex mutex;
     std::vector<std::string> stalls;  // guarded by mutex; what the engine told

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 using hvd::Errc;
 using hvd::Exception;
 using hvd::rt::Operation;
+using hvd::rt::Outcome;
 using hvd::rt::Request;
 using hvd::test::add_set;
 using hvd::test::allreduce;
@@ -27,6 +29,7 @@ using hvd::test::remove_set;
 using hvd::test::require;
 using hvd::test::run_ranks;
 using hvd::test::unique_socket_name;
+using hvd::test::value_or_throw;
 
 namespace {
 
@@ -48,6 +51,60 @@ hvd::Error failure_of(EngineRank& self, std::vector<Operation*> operations) {
 }
 
 }  // namespace
+
+TEST_CASE("a change that a call has given up goes on with the next call") {
+    const auto socket = unique_socket_name();
+
+    const auto ends = run_ranks(2, [&](int rank) {
+        const auto self = join_world(rank, 2, socket);
+        const auto soon = [] { return hvd::Deadline::in(std::chrono::milliseconds(10)); };
+        const auto wait_for_rank_1 = [&] { ::usleep(rank == 1 ? 200'000 : 0); };
+        int given_up = 0;
+
+        wait_for_rank_1();
+        auto added = value_or_throw(self->membership->add({0}, soon()));
+        while (added.outcome == Outcome::in_progress) {
+            ++given_up;
+            added = value_or_throw(self->membership->add({0}, soon()));
+        }
+        require(added.is_new, "the set was there before");
+
+        wait_for_rank_1();
+        auto removed = value_or_throw(self->membership->remove(added.id, soon()));
+        while (removed == Outcome::in_progress) {
+            ++given_up;
+            removed = value_or_throw(self->membership->remove(added.id, soon()));
+        }
+        require(self->engine->process_sets().ids() == std::vector{0}, "the set is still there");
+        require(rank == 1 || given_up > 1, "no call has been given up");
+        return 0;
+    });
+
+    CHECK(failures(ends) == "");
+}
+
+TEST_CASE("a change waits for one that was begun before it") {
+    const auto socket = unique_socket_name();
+
+    const auto ends = run_ranks(2, [&](int rank) {
+        const auto self = join_world(rank, 2, socket);
+        const auto soon = hvd::Deadline::in(std::chrono::milliseconds(10));
+        if (rank == 0) {
+            const auto first = value_or_throw(self->membership->add({0}, soon));
+            require(first.outcome == Outcome::in_progress, "rank 1 was early");
+            const auto second = value_or_throw(self->membership->add({1}, soon));
+            require(second.outcome == Outcome::in_progress, "the second was first");
+        } else {
+            ::usleep(200'000);
+            require(add_set(*self, {0}) == 1, "the first has another id");
+        }
+        require(add_set(*self, {1}) == 2, "the second has another id");
+        require(self->engine->process_sets().ids() == std::vector{0, 1, 2}, "the sets");
+        return 0;
+    });
+
+    CHECK(failures(ends) == "");
+}
 
 TEST_CASE("a set may be removed with operations pending, and made again") {
     const auto socket = unique_socket_name();

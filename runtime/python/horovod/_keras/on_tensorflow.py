@@ -87,22 +87,17 @@ def gradients_of(loss: Any, variables: Any, grad_loss: Any, tape: Any) -> tuple[
     return list(tape.gradient(loss, sources, grad_loss)), own
 
 
-def _evaluated(tensor: Any) -> Any:
-    """The value in eager code, else the tensor."""
-    return tensor.numpy() if tf.executing_eagerly() else tensor
+def allreduce(value: Any, **arguments: Any) -> tf.Tensor:
+    return collectives.allreduce(tf.convert_to_tensor(value), **arguments)
 
 
-def allreduce(value: Any, **arguments: Any) -> Any:
-    return _evaluated(collectives.allreduce(tf.convert_to_tensor(value), **arguments))
+def allgather(value: Any, name: str | None) -> tf.Tensor:
+    return mpi_ops.allgather(tf.convert_to_tensor(value), name=name)
 
 
-def allgather(value: Any, name: str | None) -> Any:
-    return _evaluated(mpi_ops.allgather(tf.convert_to_tensor(value), name=name))
+def broadcast(value: Any, root_rank: int, name: str | None) -> tf.Tensor:
+    return mpi_ops.broadcast(tf.convert_to_tensor(value), root_rank, name=name)
 
 
-def broadcast(value: Any, root_rank: int, name: str | None) -> Any:
-    return _evaluated(mpi_ops.broadcast(tf.convert_to_tensor(value), root_rank, name=name))
-
-
-def reducescatter(value: Any, name: str | None, op: int) -> Any:
-    return _evaluated(collectives.reducescatter(tf.convert_to_tensor(value), name=name, op=op))
+def reducescatter(value: Any, name: str | None, op: int) -> tf.Tensor:
+    return collectives.reducescatter(tf.convert_to_tensor(value), name=name, op=op)

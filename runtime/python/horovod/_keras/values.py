@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives on plain values (numbers, arrays), for Keras programs and callbacks."""
+"""Collectives on plain values (numbers, arrays), for Keras programs and callbacks. What they return
+is a tensor on TensorFlow, as in the original, and an array on PyTorch."""
 
 from __future__ import annotations
 
@@ -53,5 +54,5 @@ def average_numbers(values: dict[str, float], name: str) -> dict[str, float]:
     """The averages of numbers that every rank has under the same keys, in one operation."""
     keys = sorted(values)
     own = np.array([values[key] for key in keys], dtype=np.float64)
-    averaged = allreduce(own, name=name)
+    averaged = np.asarray(allreduce(own, name=name))
     return {key: float(averaged[place]) for place, key in enumerate(keys)}

@@ -101,13 +101,13 @@ _known: dict[int, list[ProcessSet]] = {}  # of this world, by id
 
 def process_set_id(process_set: ProcessSet) -> int:
     """The id to submit with. Raises ValueError for a set that belongs to no world."""
-    known = process_set.process_set_id
-    if known is None:
+    number = process_set.process_set_id
+    if number is None or (number != 0 and number not in _known):
         raise ValueError(
             f"{process_set} belongs to no world: pass it to hvd.init(process_sets=[...]) or to "
             f"hvd.add_process_set()"
         )
-    return known
+    return number
 
 
 class Requested:
@@ -277,12 +277,11 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes a set. All ranks call it. False where there is nothing to remove."""
+    """Removes a set. All ranks call it. False where there is nothing to remove; the global process
+    set cannot be removed."""
     number = process_set.process_set_id
-    if number is None:
+    if number is None or number == 0:
         return False
-    if number == 0:
-        raise ValueError("the global process set cannot be removed")
     world = operations.context()
     status = _wait_for_all(
         lambda: library.hvd_process_set_remove(world, number, operations.SIGNAL_CHECK_MS)

@@ -150,9 +150,10 @@ def alltoall(tensor: tf.Tensor, splits: tf.Tensor, call: Call) -> tuple[tf.Tenso
 
 
 def join(call: Call) -> tf.Tensor:
-    """The rank that joined last. What the same graph does afterwards waits for it."""
+    """The rank that joined last. What the same function does afterwards waits for it. In the graph
+    of a session nothing does: each run takes what it needs, and would join again."""
     last = lib.horovod_join(_live(), **_attributes(call, "HorovodJoin", []))
-    if not tf.executing_eagerly():
+    if tf.inside_function():
         tf.compat.v1.get_default_graph().get_collection_ref(_LIVE)[:] = [last]
     return last
 

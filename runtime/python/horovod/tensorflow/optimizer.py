@@ -136,6 +136,7 @@ def DistributedOptimizer(
             optimizer, _DistributedV1Optimizer, _reducer=reducer, _agg_helper=helper
         )
     wrapped._use_locking = wrapped._use_locking or use_locking
+    wrapped._optimizer = optimizer  # under the name that the original has
     return wrapped
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from cases import case, raises
 from keras_support import (
     BATCH,
+    backend,
     check_same_everywhere,
     data_of,
     fit,
@@ -135,14 +136,20 @@ def values_are_reduced() -> None:
     size, rank = hvd.size(), hvd.rank()
     assert float(hvd.allreduce(float(rank))) == (size - 1) / 2
     assert int(hvd.allreduce(rank, op=hvd.Sum)) == size * (size - 1) // 2
-    assert hvd.allgather([rank]).tolist() == list(range(size))
-    assert hvd.broadcast(np.array([rank, 7]), size - 1).tolist() == [size - 1, 7]
+    assert np.asarray(hvd.allgather([rank])).tolist() == list(range(size))
+    root = hvd.broadcast(np.array([rank, 7]), size - 1)
+    assert np.asarray(root).tolist() == [size - 1, 7]
+    # On TensorFlow a value stays a tensor, as in the original; on PyTorch it is an array.
+    is_tensor = [hasattr(one, "numpy") for one in (root, hvd.allreduce(1.0), hvd.allgather([1.0]))]
+    assert is_tensor == [backend == "tensorflow"] * 3
 
 
 @case
 def values_are_reduced_and_scattered() -> None:
     rows = np.arange(2 * hvd.size(), dtype=np.float32)
     own = slice(2 * hvd.rank(), 2 * hvd.rank() + 2)
-    assert hvd.reducescatter(rows).tolist() == rows[own].tolist()
+    averaged = hvd.reducescatter(rows)
+    assert np.asarray(averaged).tolist() == rows[own].tolist()
+    assert hasattr(averaged, "numpy") == (backend == "tensorflow")
     summed = hvd.reducescatter(rows, op=hvd.Sum)
     assert np.asarray(summed).tolist() == (rows * hvd.size())[own].tolist()

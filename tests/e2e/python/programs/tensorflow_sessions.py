@@ -142,6 +142,28 @@ def a_tensorflow_1_optimizer_averages() -> None:
 
 
 @case
+def a_wrapped_tensorflow_1_optimizer_keeps_the_one_it_wraps() -> None:
+    with session():
+        plain = v1.train.GradientDescentOptimizer(1.0)
+        assert hvd.DistributedOptimizer(plain)._optimizer is plain
+
+
+@case
+def each_run_of_a_session_joins_once() -> None:
+    """What is run after a join, in a run of its own, does not run that join again."""
+    size, rank = hvd.size(), hvd.rank()
+    with session() as made:
+        for first in range(2 * (size > 1)):
+            for step in range(2):
+                if rank != first:
+                    own = tf.constant([step + 1.0])
+                    total = hvd.allreduce(own, op=hvd.Sum, name=f"step{first}{step}")
+                    assert made.run(total) == (step + 1.0) * (size - 1)
+            made.run(hvd.join())
+        assert made.run(hvd.allreduce(tf.constant(1.0), op=hvd.Sum, name="together")) == size
+
+
+@case
 def a_tensorflow_1_optimizer_sums_several_passes() -> None:
     size, rank = hvd.size(), hvd.rank()
     for average in (False, True):

@@ -146,7 +146,10 @@ def who_is_no_member_gets_an_error_at_once() -> None:
                 tf.errors.InvalidArgumentError,
                 lambda one=one: hvd.allreduce(tf.constant(1.0), process_set=one, name="outside"),
             )
-    raises(ValueError, lambda: hvd.allreduce(tf.constant(1.0), process_set=hvd.ProcessSet([0])))
+    unknown = hvd.ProcessSet([0])
+    raises(ValueError, lambda: hvd.allreduce(tf.constant(1.0), process_set=unknown))
+    unknown.process_set_id = 99
+    raises(ValueError, lambda: hvd.allreduce(tf.constant(1.0), process_set=unknown))
 
 
 if __name__ == "__main__":

@@ -99,7 +99,20 @@ def sets_come_and_go() -> None:
     assert again is first and first.included() == (hvd.rank() == 0)
     for one in (first, second):
         assert hvd.remove_process_set(one)
-    raises(ValueError, lambda: hvd.remove_process_set(hvd.global_process_set))
+    assert hvd.remove_process_set(hvd.global_process_set) is False
+
+
+@case
+def sets_wait_for_a_rank_that_is_late() -> None:
+    """Later than a blocked rank looks for signals, which is twice a second."""
+    late = hvd.rank() == hvd.size() - 1
+    if hvd.size() == 1:
+        return
+    time.sleep(1.2 * late)
+    made = hvd.add_process_set([0])
+    assert made.ranks == [0]
+    time.sleep(1.2 * late)
+    assert hvd.remove_process_set(made)
 
 
 @case
