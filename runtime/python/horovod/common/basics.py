@@ -17,7 +17,7 @@ from horovod.common.crash_report import crash_report
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.held_back import held_back
 from horovod.common.library import Counters, InitOptions, Topology, library
-from horovod.common.names import unnamed
+from horovod.common.names import names_in_use, unnamed
 from horovod.common.operations import NOT_INITIALIZED, check, context, remember
 from horovod.common.versions import tell_versions
 
@@ -155,6 +155,7 @@ class HorovodBasics:
         if current is not None:
             check(library.hvd_shutdown(current))
             held_back.fail_all(HorovodInternalError("this rank has shut down"))
+            names_in_use.clear()
         sets.global_process_set.ranks = None
         sets.unbind_all()
 

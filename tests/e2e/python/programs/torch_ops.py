@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
+import time
 from pathlib import Path
 
 import torch
@@ -313,6 +314,26 @@ def a_pending_name_is_a_value_error() -> None:
         assert "twice" in message, message
     hvd.barrier()
     hvd.synchronize(handle or hvd.allreduce_async(torch.ones(1), name="twice"))
+
+
+@case
+def a_name_is_taken_until_the_program_waits() -> None:
+    """Also where the operation has ended long ago: ranks that are faster get the same error."""
+    handle = hvd.allreduce_async(torch.ones(1), name="taken")
+    hvd.allreduce_async(torch.ones(1), name="free")
+    time.sleep(0.05)
+    for call in (hvd.allreduce_async, hvd.allreduce):
+        message = raises(ValueError, lambda call=call: call(torch.ones(1), name="taken"))
+        assert "'allreduce.taken'" in message, message
+    while not hvd.poll(handle):
+        time.sleep(0.001)
+    handle = hvd.allreduce_async(torch.ones(1), name="taken")  # the first was never synchronized
+    hvd.synchronize(handle)
+    hvd.synchronize(hvd.allreduce_async(torch.ones(1), name="free"))
+    hvd.allreduce_async(torch.ones(1), name="taken")
+    hvd.shutdown()
+    hvd.init()
+    hvd.synchronize(hvd.allreduce_async(torch.ones(1), name="taken"))
 
 
 @case
