@@ -182,6 +182,29 @@ def sparse_gradients_are_combined() -> None:
 
 
 @case
+def sparse_gradients_that_travel_as_dense_ones_are_sparse_again() -> None:
+    torch.manual_seed(6)
+    embedding = nn.Embedding(10, 3, sparse=True)
+    single = copy.deepcopy(embedding)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SparseAdam(list(embedding.parameters()), lr=0.1), sparse_as_dense=True
+    )
+    plain = torch.optim.SparseAdam(list(single.parameters()), lr=0.1)
+    for step in range(3):
+        words = [torch.tensor([r, r + 1, step]) for r in range(hvd.size())]
+        used = words if step < 2 else words[:1]  # rank 0 alone has words in the last step
+        optimizer.zero_grad()
+        plain.zero_grad()
+        if hvd.rank() < len(used):
+            embedding(words[hvd.rank()]).square().sum().backward()
+        (single(torch.cat(used)).square().sum() / hvd.size()).backward()
+        optimizer.step()
+        plain.step()
+        assert embedding.weight.grad.layout == torch.sparse_coo
+    near(embedding.weight, single.weight)
+
+
+@case
 def sparse_gradients_are_compressed() -> None:
     embedding = nn.Embedding(4, 2, sparse=True)
     optimizer = hvd.DistributedOptimizer(
