@@ -238,7 +238,8 @@ class HorovodBasics:
         return library.hvd_feature_value(_FEATURE_ROCM) != 0
 
     def start_timeline(self, file_path: str, mark_cycles: bool = False) -> None:
-        """Writes what this rank does to a file of Chrome's trace viewer, until stop_timeline."""
+        """Writes what rank 0 does and sees to a file of Chrome's trace viewer, until stop_timeline.
+        Another file takes the place of the one that is being written."""
         path = os.fspath(file_path)
         check(library.hvd_timeline_start(context(), path.encode(), int(mark_cycles)))
 

@@ -277,6 +277,22 @@ def a_timeline_starts_and_stops() -> None:
 
 
 @case
+def a_timeline_may_be_started_and_stopped_twice() -> None:
+    """As in the original: an error of rank 0, which alone writes, would leave the others alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = Path(folder) / "first.json", Path(folder) / "second.json"
+        for file in (first, first, second):
+            hvd.start_timeline(str(file))
+            hvd.barrier()  # until rank 0 has started it sees what the others announce in the first
+            hvd.allreduce(torch.ones(3), name=f"in.{file.stem}")
+        for _ in range(2):
+            hvd.stop_timeline()
+        if hvd.rank() == 0:
+            assert "in.first" in first.read_text() and "in.second" not in first.read_text()
+            assert "in.second" in second.read_text() and "in.first" not in second.read_text()
+
+
+@case
 def a_root_that_is_no_rank_is_a_value_error() -> None:
     raises(ValueError, lambda: hvd.broadcast(torch.ones(1), hvd.size()))
 
