@@ -278,12 +278,15 @@ Status Engine::start_timeline(Timeline::Options options) {
         return Error{Errc::invalid_argument, "a callback must not start a timeline"};
     }
     const std::lock_guard lock(timeline_mutex_);
-    if (timeline_) {
-        return Error{Errc::invalid_argument, "a timeline is being written: stop it first"};
+    if (timeline_ && timeline_->path() == options.path) {
+        return ok();
     }
-    HVD_TRY(timeline_, Timeline::start(std::move(options)));
-    const auto hold = lock_.take();
-    tickets_.set_observer(timeline_.get());
+    HVD_TRY(auto next, Timeline::start(std::move(options)));
+    {
+        const auto hold = lock_.take();
+        tickets_.set_observer(next.get());
+    }
+    timeline_ = std::move(next);  // the one before it writes its last events here
     return ok();
 }
 
@@ -292,9 +295,6 @@ Status Engine::stop_timeline() {
         return Error{Errc::invalid_argument, "a callback must not stop a timeline"};
     }
     const std::lock_guard lock(timeline_mutex_);
-    if (!timeline_) {
-        return Error{Errc::invalid_argument, "no timeline is being written"};
-    }
     {
         const auto hold = lock_.take();
         tickets_.set_observer(nullptr);

@@ -109,8 +109,9 @@ public:
     /// By process set and operation, in that order.
     [[nodiscard]] Metrics metrics();
 
-    /// Writes a timeline from now on, and no longer. Errors: unavailable, where the file cannot be
-    /// made; invalid_argument from a callback, and where there is one, or none to stop.
+    /// Writes a timeline from now on, and no longer. One to another file takes the place of the one
+    /// that is being written; one to the same file changes nothing, nor does a stop without one.
+    /// Errors: unavailable, where the file cannot be made; invalid_argument from a callback.
     [[nodiscard]] Status start_timeline(Timeline::Options options);
     [[nodiscard]] Status stop_timeline();
 

@@ -45,6 +45,9 @@ public:
     Timeline(const Timeline&) = delete;
     Timeline& operator=(const Timeline&) = delete;
 
+    /// As it was given. Thread: any.
+    [[nodiscard]] const std::string& path() const noexcept { return options_.path; }
+
     void on(Moment moment,
             std::span<Operation* const> operations,
             std::string_view backend) override;

@@ -392,9 +392,11 @@ HVD_API hvd_status hvd_process_set_ranks(hvd_context* context,
                                          size_t capacity,
                                          size_t* count);
 
-/* Writes what this rank does to the file `path`, which is replaced, as JSON of Chrome's trace
+/* Writes what rank 0 does and sees to the file `path`, which is replaced, as JSON of Chrome's trace
  * viewer and Perfetto, until hvd_timeline_stop. `mark_cycles` is 1 to mark the engine's cycles too.
- * Errors: HVD_INVALID_ARGUMENT (the file cannot be written, or a timeline is being written). */
+ * Only rank 0 writes. A timeline to another file ends the one that is being written; the same file
+ * again changes nothing, nor does a stop without a timeline. Errors: HVD_INVALID_ARGUMENT (no path,
+ * or from a callback), HVD_UNAVAILABLE (the file cannot be made). */
 HVD_API hvd_status hvd_timeline_start(hvd_context* context, const char* path, int32_t mark_cycles);
 HVD_API hvd_status hvd_timeline_stop(hvd_context* context);
 

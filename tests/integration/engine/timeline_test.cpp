@@ -90,12 +90,12 @@ TEST_CASE("the timeline of rank 0 shows how all ranks agree and what the backend
     run_all(world, {"before"});
     auto& engine = *world[0]->engine;
     REQUIRE(engine.start_timeline({.path = path, .mark_cycles = true}));
-    CHECK_FALSE(engine.start_timeline({.path = path}));
+    REQUIRE(engine.start_timeline({.path = path}));  // it is being written already
 
     run_all(world, {"a", "b"});
     run_all(world, {"a", "b"});
     REQUIRE(engine.stop_timeline());
-    CHECK_FALSE(engine.stop_timeline());
+    REQUIRE(engine.stop_timeline());  // there is none
     run_all(world, {"after"});
 
     const auto counts = activities(read(path));
@@ -110,6 +110,25 @@ TEST_CASE("the timeline of rank 0 shows how all ranks agree and what the backend
     CHECK(counts.at("").at("CYCLE_START") >= 2);
     CHECK_FALSE(counts.contains("before"));
     CHECK_FALSE(counts.contains("after"));
+}
+
+TEST_CASE("a timeline to another file takes the place of the one before it") {
+    const hvd::test::TempDir folder;
+    const auto first = (folder.path() / "first.json").string();
+    const auto second = (folder.path() / "second.json").string();
+    auto world = thread_world(2);
+    auto& engine = *world[0]->engine;
+    REQUIRE(engine.start_timeline({.path = first}));
+    run_all(world, {"a"});
+    REQUIRE(engine.start_timeline({.path = second}));
+    CHECK(activities(read(first)).contains("a"));
+    run_all(world, {"b"});
+    REQUIRE(engine.stop_timeline());
+
+    CHECK_FALSE(activities(read(first)).contains("b"));
+    const auto counts = activities(read(second));
+    CHECK(counts.at("b").at("ALLREDUCE") == 1);
+    CHECK_FALSE(counts.contains("a"));
 }
 
 TEST_CASE("metrics count by operation and set, and tell how long a rank waits for the others") {

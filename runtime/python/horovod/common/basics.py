@@ -24,7 +24,7 @@ from horovod.common.library import (
     Topology,
     library,
 )
-from horovod.common.names import unnamed
+from horovod.common.names import names_in_use, unnamed
 from horovod.common.operations import NOT_INITIALIZED, check, context, remember
 from horovod.common.versions import tell_versions
 
@@ -186,6 +186,7 @@ class HorovodBasics:
         if current is not None:
             check(library.hvd_shutdown(current))
             held_back.fail_all(HorovodInternalError("this rank has shut down"))
+            names_in_use.clear()
         sets.global_process_set.ranks = None
         sets.unbind_all()
 
@@ -268,7 +269,8 @@ class HorovodBasics:
         return library.hvd_feature_value(_FEATURE_ROCM) != 0
 
     def start_timeline(self, file_path: str, mark_cycles: bool = False) -> None:
-        """Writes what this rank does to a file of Chrome's trace viewer, until stop_timeline."""
+        """Writes what rank 0 does and sees to a file of Chrome's trace viewer, until stop_timeline.
+        Another file takes the place of the one that is being written."""
         path = os.fspath(file_path)
         check(library.hvd_timeline_start(context(), path.encode(), int(mark_cycles)))
 

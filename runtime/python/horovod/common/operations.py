@@ -16,7 +16,7 @@ from horovod.common.exceptions import HorovodInternalError
 from horovod.common.held_back import Held, held_back
 from horovod.common.held_back import has_ended as held_back_has_ended
 from horovod.common.library import REQUEST_BYTES, TENSOR_BYTES, Request, Tensor, library
-from horovod.common.names import unnamed
+from horovod.common.names import names_in_use, unnamed
 
 T = TypeVar("T")
 
@@ -154,6 +154,7 @@ def wait(ticket: int) -> Exception | None:
     What a signal handler raises passes through; the operation then still uses its memory.
     """
     world = _Process.handle
+    names_in_use.clear()
     while True:
         if held_back.queues and not poll(ticket):
             held_back.submit_ready(world)

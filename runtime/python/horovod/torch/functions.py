@@ -82,14 +82,25 @@ def loading_in_place(optimizer: torch.optim.Optimizer) -> Iterator[None]:
         old.update(new)
 
 
+def _fill_gradients(optimizer: torch.optim.Optimizer) -> None:
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.requires_grad and parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+
+
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
 ) -> None:
     """Overwrites an optimizer's options and state with those of the root.
 
     Works for every optimizer that `state_dict` and `load_state_dict` work for, also one that has
-    not stepped yet on some ranks. `model` is accepted for old scripts and not needed.
+    not stepped yet on some ranks. Where it has no state, parameters without a gradient get zeros,
+    which programs of the original find there; SparseAdam takes no dense gradients, and gets none.
+    `model` is accepted for old scripts and not needed.
     """
+    if not optimizer.state and not isinstance(optimizer, torch.optim.SparseAdam):
+        _fill_gradients(optimizer)
     is_root = basics.rank() == root_rank
     tensors: list[torch.Tensor] = []
 

@@ -59,6 +59,7 @@ class GradientSlot:
         self._version = 0  # of the gradient that was loaded: how often it had been written to
         self._dtype: torch.dtype | None = None
         self._empty: torch.Tensor | None = None  # a sparse gradient of nothing
+        self._sparse_dim: int | None = None  # of gradients that are sparse, but travel as dense
         self._strides = _dense_strides(parameter)
         self._tensor = operations.make_tensor(0, parameter.shape, 0, self._strides)
         self.request: Request = operations.make_request(
@@ -80,14 +81,17 @@ class GradientSlot:
         if gradient is None:
             # Another rank may have computed it, and waits for ours: zeros change no sum.
             gradient = self._zeros()
+        elif gradient.layout == torch.strided:
+            self._sparse_dim = None
+        if gradient.requires_grad:  # of a backward that can be differentiated again
+            gradient = gradient.detach()
+        self._version = gradient._version
         if gradient.layout != torch.strided:
             if not self._reduction.sparse_as_dense:
                 self._start_sparse(gradient)
                 return False
-            gradient = self.parameter.grad = gradient.to_dense()
-        if gradient.requires_grad:  # of a backward that can be differentiated again
-            gradient = gradient.detach()
-        self._version = gradient._version
+            self._sparse_dim = gradient.sparse_dim()
+            gradient = gradient.to_dense()
         travelling, self._context = self._reduction.compression.compress(gradient)
         if travelling.dtype is not self._dtype or not travelling.is_cpu:
             check_supported(travelling, f"gradient of {self._name}")
@@ -150,7 +154,9 @@ class GradientSlot:
             return True
         is_as_loaded = gradient._version == self._version
         result = self._reduction.compression.decompress(self._travelling, self._context)
-        if result.data_ptr() != gradient.data_ptr():
+        if self._sparse_dim is not None:
+            self.parameter.grad = result.to_sparse(self._sparse_dim)
+        elif result.data_ptr() != gradient.data_ptr():
             gradient.copy_(result)
         return is_as_loaded
 

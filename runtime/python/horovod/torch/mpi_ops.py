@@ -334,7 +334,8 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 def join(device: int = -1) -> int:
     """For a rank that has no more batches: takes part in the allreduces of the others with zeros
     (or what changes nothing of their op) until all ranks have joined. Returns the rank that joined
-    last. `device` is the GPU whose operations it joins, or -1 for the CPU."""
+    last. `device` is the GPU whose operations it joins, or -1 for the CPU; where PyTorch sees no
+    GPU, all operations are the CPU's, and every number is taken, such as `hvd.local_rank()`."""
     _check_device(device)
     return operations.join()
 
@@ -342,8 +343,8 @@ def join(device: int = -1) -> int:
 def _check_device(device: int) -> None:
     if not isinstance(device, int) or isinstance(device, bool):
         raise TypeError(f"join: device is {device!r}; use the number of a GPU, or -1 for the CPU")
-    if device >= torch.cuda.device_count() or device < -1:
+    gpus = torch.cuda.device_count()
+    if device < -1 or 0 < gpus <= device:
         raise ValueError(
-            f"join: device is {device}, but PyTorch sees {torch.cuda.device_count()} GPUs; use -1 "
-            f"for the CPU"
+            f"join: device is {device}, but PyTorch sees {gpus} GPUs; use -1 for the CPU"
         )

@@ -18,7 +18,7 @@ import torch
 from horovod.common import operations
 from horovod.common.held_back import Held, held_back
 from horovod.common.library import Request, Tensor, library
-from horovod.common.names import unnamed
+from horovod.common.names import names_in_use, unnamed
 from horovod.common.process_sets import ProcessSet, global_process_set, process_set_id
 
 DTYPES: dict[torch.dtype, int] = {
@@ -135,6 +135,7 @@ class Call:
         "behind",
         "error",
         "name",
+        "names",
         "requests",
         "settings",
         "sources",
@@ -150,6 +151,8 @@ class Call:
         self.sources = [tensor.detach().contiguous() for tensor in batch.tensors]
         self.targets = _targets(self.sources, settings)  # empty: the library allocates the results
         self.name = _name_of(batch, settings)
+        process_set = process_set_id(settings.process_set)
+        self.names = [(process_set, self.name + part) for part in batch.parts]
         self.requests = self._make_requests()
         self.tickets: list[int] = []
         self.error: Exception | None = None  # of the submission, where it was held back
@@ -157,13 +160,11 @@ class Call:
 
     def _make_requests(self) -> list[Request]:
         batch, settings, targets = self.batch, self.settings, self.targets
-        process_set = process_set_id(settings.process_set)
         requests = []
         for index, source in enumerate(self.sources):
             target = describe(targets[index]) if targets else None
-            request = operations.make_request(
-                self.name + batch.parts[index], settings.op, describe(source), target
-            )
+            process_set, name = self.names[index]
+            request = operations.make_request(name, settings.op, describe(source), target)
             request.reduce_op = settings.reduce_op
             request.root = settings.root
             request.prescale = settings.prescale
@@ -264,7 +265,10 @@ _unnamed_calls: dict[tuple[str, int], Call] = {}  # the last of each name and pr
 
 def start(batch: Batch, settings: Settings) -> int:
     """Submits the tensors and returns one handle for all."""
-    return _start(batch, settings, operations.submit)
+    handle = _start(batch, settings, operations.submit)
+    if batch.name is not None:
+        names_in_use.add(_calls[handle].names)
+    return handle
 
 
 def run(batch: Batch, settings: Settings) -> list[torch.Tensor]:
@@ -276,6 +280,8 @@ def _start(
     batch: Batch, settings: Settings, submit: Callable[[Sequence[Request]], list[int]]
 ) -> int:
     call = Call(batch, settings)
+    if batch.name is not None:
+        names_in_use.check(call.names)
     handle = next(_handles)
     # Before submitting: after a Ctrl-C in the middle the memory may be in use, and stays here.
     _calls[handle] = call
@@ -317,7 +323,10 @@ def poll(handle: int) -> bool:
     if call is None:
         raise ValueError(f"Handle {handle} was not created or has been cleared.")
     operations.submit_held_back()
-    return operations.has_ended(call)
+    has_ended = operations.has_ended(call)
+    if has_ended:
+        names_in_use.remove(call.names)
+    return has_ended
 
 
 def synchronize(handle: int) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
+import time
 from pathlib import Path
 
 import torch
@@ -276,6 +277,22 @@ def a_timeline_starts_and_stops() -> None:
 
 
 @case
+def a_timeline_may_be_started_and_stopped_twice() -> None:
+    """As in the original: an error of rank 0, which alone writes, would leave the others alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = Path(folder) / "first.json", Path(folder) / "second.json"
+        for file in (first, first, second):
+            hvd.start_timeline(str(file))
+            hvd.barrier()  # until rank 0 has started it sees what the others announce in the first
+            hvd.allreduce(torch.ones(3), name=f"in.{file.stem}")
+        for _ in range(2):
+            hvd.stop_timeline()
+        if hvd.rank() == 0:
+            assert "in.first" in first.read_text() and "in.second" not in first.read_text()
+            assert "in.second" in second.read_text() and "in.first" not in second.read_text()
+
+
+@case
 def a_root_that_is_no_rank_is_a_value_error() -> None:
     raises(ValueError, lambda: hvd.broadcast(torch.ones(1), hvd.size()))
 
@@ -313,6 +330,26 @@ def a_pending_name_is_a_value_error() -> None:
         assert "twice" in message, message
     hvd.barrier()
     hvd.synchronize(handle or hvd.allreduce_async(torch.ones(1), name="twice"))
+
+
+@case
+def a_name_is_taken_until_the_program_waits() -> None:
+    """Also where the operation has ended long ago: ranks that are faster get the same error."""
+    handle = hvd.allreduce_async(torch.ones(1), name="taken")
+    hvd.allreduce_async(torch.ones(1), name="free")
+    time.sleep(0.05)
+    for call in (hvd.allreduce_async, hvd.allreduce):
+        message = raises(ValueError, lambda call=call: call(torch.ones(1), name="taken"))
+        assert "'allreduce.taken'" in message, message
+    while not hvd.poll(handle):
+        time.sleep(0.001)
+    handle = hvd.allreduce_async(torch.ones(1), name="taken")  # the first was never synchronized
+    hvd.synchronize(handle)
+    hvd.synchronize(hvd.allreduce_async(torch.ones(1), name="free"))
+    hvd.allreduce_async(torch.ones(1), name="taken")
+    hvd.shutdown()
+    hvd.init()
+    hvd.synchronize(hvd.allreduce_async(torch.ones(1), name="taken"))
 
 
 @case

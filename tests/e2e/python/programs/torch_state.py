@@ -182,6 +182,29 @@ def sparse_gradients_are_combined() -> None:
 
 
 @case
+def sparse_gradients_that_travel_as_dense_ones_are_sparse_again() -> None:
+    torch.manual_seed(6)
+    embedding = nn.Embedding(10, 3, sparse=True)
+    single = copy.deepcopy(embedding)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SparseAdam(list(embedding.parameters()), lr=0.1), sparse_as_dense=True
+    )
+    plain = torch.optim.SparseAdam(list(single.parameters()), lr=0.1)
+    for step in range(3):
+        words = [torch.tensor([r, r + 1, step]) for r in range(hvd.size())]
+        used = words if step < 2 else words[:1]  # rank 0 alone has words in the last step
+        optimizer.zero_grad()
+        plain.zero_grad()
+        if hvd.rank() < len(used):
+            embedding(words[hvd.rank()]).square().sum().backward()
+        (single(torch.cat(used)).square().sum() / hvd.size()).backward()
+        optimizer.step()
+        plain.step()
+        assert embedding.weight.grad.layout == torch.sparse_coo
+    near(embedding.weight, single.weight)
+
+
+@case
 def sparse_gradients_are_compressed() -> None:
     embedding = nn.Embedding(4, 2, sparse=True)
     optimizer = hvd.DistributedOptimizer(
@@ -288,6 +311,52 @@ def states_with_frozen_parameters_are_broadcast() -> None:
             hvd.broadcast_optimizer_state(optimizer, root_rank=0)
             states = set(hvd.allgather_object(str(optimizer.state_dict())))
             assert len(states) == 1, (kind, steps, states)
+
+
+@case
+def states_of_ranks_that_have_not_stepped_are_broadcast_with_entries_that_are_none() -> None:
+    root = hvd.size() - 1
+    for kind, options in (
+        (torch.optim.SGD, {}),
+        (torch.optim.SGD, {"momentum": 0.9}),
+        (torch.optim.Adam, {"amsgrad": True}),
+        (torch.optim.LBFGS, {"history_size": 2}),
+    ):
+        torch.manual_seed(9)
+        model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+        model[0].weight.requires_grad_(False)
+        optimizer = kind(model.parameters(), lr=0.1, **options)
+        if hvd.rank() == root:
+            for _ in range(2):
+                model(torch.ones(1, 2)).square().sum().backward()
+                optimizer.step(lambda model=model: model(torch.ones(1, 2)).square().sum())
+            if not optimizer.state:  # PyTorch once left this where there is no momentum
+                optimizer.state[model[1].weight]["momentum_buffer"] = None
+        hvd.broadcast_optimizer_state(optimizer, root_rank=root)
+        states = set(hvd.allgather_object(str(optimizer.state_dict())))
+        assert len(states) == 1, (kind, options, states)
+        assert optimizer.state, (kind, options)
+        if kind is not torch.optim.SGD or options:
+            assert "tensor" in states.pop(), (kind, options)
+        else:
+            assert "None" in states.pop()
+        optimizer.zero_grad()
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step(lambda: 0.0)
+
+
+@case
+def an_optimizer_that_has_no_state_has_gradients_after_its_broadcast() -> None:
+    """Zeros, as the original leaves them; those that are there stay."""
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    model[0].weight.requires_grad_(False)
+    model[1].bias.grad = torch.ones(2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)
+    before = [one.detach().clone() for one in model.parameters()]
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert all(map(torch.equal, before, model.parameters()))
+    gradients = [one.grad if one.grad is None else one.grad.sum() for one in model.parameters()]
+    assert gradients == [None, 0.0, 0.0, 2.0], gradients
 
 
 class Data(torch.utils.data.Dataset):
