@@ -39,8 +39,8 @@ private:
 template <class Struct>
 constexpr std::size_t kFieldsEnd = sizeof(Struct);
 template <>
-constexpr std::size_t kFieldsEnd<hvd_topology> =
-    offsetof(hvd_topology, is_homogeneous) + sizeof(hvd_topology::is_homogeneous);
+constexpr std::size_t kFieldsEnd<hvd_topology> = offsetof(hvd_topology, is_homogeneous) +
+                                                 sizeof(hvd_topology::is_homogeneous);
 
 template <class Struct>
 std::vector<std::byte> bytes_of(const Struct& value) {
