@@ -48,12 +48,9 @@ hvd_arrivals row_of(const hvd::rt::ArrivalsRow& row) {
     return filled;
 }
 
-/// Writes those of the known rows for which the caller has room, and how many are known.
+/// Writes those of the known rows for which the caller has room.
 template <class Known, class Struct>
-Result<hvd_status> write_rows(const std::vector<Known>& known,
-                              Struct* rows,
-                              size_t capacity,
-                              size_t& count) {
+hvd::Status write_rows(const std::vector<Known>& known, Struct* rows, size_t capacity) {
     const auto size = capacity == 0 ? sizeof(Struct) : rows->struct_size;
     for (size_t index = 0; index < std::min(capacity, known.size()); ++index) {
         auto* const row =
@@ -61,8 +58,7 @@ Result<hvd_status> write_rows(const std::vector<Known>& known,
         row->struct_size = size;
         HVD_TRY_STATUS(hvd::rt::abi::write(row_of(known[index]), row));
     }
-    count = known.size();
-    return HVD_OK;
+    return hvd::ok();
 }
 
 /// Runs a function for rows: `pick` takes its rows of all figures.
@@ -79,7 +75,10 @@ hvd_status list_rows(const char* function,
         }
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
-        return write_rows(pick(world->engine().metrics()), rows, capacity, *count);
+        const auto known = pick(world->engine().metrics());
+        HVD_TRY_STATUS(write_rows(known, rows, capacity));
+        *count = known.size();
+        return HVD_OK;
     });
 }
 
