@@ -14,7 +14,6 @@
 
 using hvd::Deadline;
 using hvd::Errc;
-using hvd::Exception;
 using hvd::rt::Operation;
 using hvd::test::add_set;
 using hvd::test::allreduce;

@@ -33,7 +33,7 @@ public:
         announced.push_back(*std::move(announcement));
     }
     bool set_ready(std::span<const std::uint32_t> ids, const coll::ProcessSet& set) override {
-        ready.push_back({ids.begin(), ids.end()});
+        ready.emplace_back(ids.begin(), ids.end());
         ready_sets.push_back(set.id);
         return completes_ready;
     }
@@ -42,7 +42,7 @@ public:
             return false;
         }
         payloads_proposed.emplace_back(payload.begin(), payload.end());
-        proposed.push_back({ids.begin(), ids.end()});
+        proposed.emplace_back(ids.begin(), ids.end());
         outcome = rt::Proposal::waiting;
         return true;
     }
