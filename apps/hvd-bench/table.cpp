@@ -106,7 +106,7 @@ std::string json_text(const Options& options, std::span<const Line> lines, int r
         const auto bandwidth = bandwidth_of(options, line, ranks);
         text += separator + ("  {\"bytes\": " + std::to_string(line.bytes)) +
                 ", \"mode\": " + quoted(to_string(line.mode)) +
-                formatted(", \"time_us\": %.3f, \"algbw\": %.4f, \"busbw\": %.4f, ", line.time_us,
+                formatted(R"(, "time_us": %.3f, "algbw": %.4f, "busbw": %.4f, )", line.time_us,
                           bandwidth.algorithm, bandwidth.bus) +
                 "\"errors\": " + errors_of(options, line, "null") + "}";
         separator = ",\n";

@@ -27,7 +27,7 @@ public:
 
     protected:
         Owner() = default;
-        virtual ~Owner() = default;
+        ~Owner() = default;
         Owner(const Owner&) = default;
         Owner& operator=(const Owner&) = default;
     };

@@ -59,12 +59,18 @@ Result<bool> TcpEndpoint::wait() {
     if (left_ == 0) {
         return true;
     }
+    HVD_TRY_STATUS(check_unfinished());
+    return false;
+}
+
+/// Errors: those of a connection that this step still needs.
+Status TcpEndpoint::check_unfinished() const {
     for (const auto* pair : pairs_) {
         if (pair != nullptr && (pair->has_in || pair->has_out)) {
             HVD_TRY_STATUS(multiplexer_.check(*pair));
         }
     }
-    return false;
+    return ok();
 }
 
 std::vector<int> TcpEndpoint::missing() const {

@@ -37,6 +37,8 @@ public:
     void abort(const Error& cause) noexcept;
 
 private:
+    [[nodiscard]] Status check_unfinished() const;
+
     Multiplexer& multiplexer_;
     SetKey key_;
     int place_;
