@@ -29,7 +29,7 @@ Numbers result_at(int place, Task task, const std::vector<Numbers>& inputs, Numb
     for (auto& segment : task.segments) {
         segment.in = in;
         segment.out = to;
-        in += segment.count * sizeof(std::int32_t);
+        in = in == nullptr ? in : in + segment.count * sizeof(std::int32_t);
         std::size_t elements = segment.count;
         if (task.op == Op::reducescatter) {
             elements = segment.counts[static_cast<std::size_t>(place)];
