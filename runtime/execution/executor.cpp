@@ -22,6 +22,9 @@ Executor::~Executor() {
     for (auto& [id, lane] : lanes_) {
         ProcessSetTable::release(*lane->set);
     }
+    for (auto& lane : closing_) {
+        ProcessSetTable::release(*lane->set);
+    }
 }
 
 // ---- lanes --------------------------------------------------------------------------------------
@@ -53,10 +56,12 @@ void Executor::close(int process_set) {
     if (found == lanes_.end()) {
         return;
     }
-    found->second->is_closing = true;
-    if (found->second->is_idle()) {
-        ProcessSetTable::release(*found->second->set);
-        lanes_.erase(found);
+    auto lane = std::move(found->second);
+    lanes_.erase(found);
+    if (lane->is_idle()) {
+        ProcessSetTable::release(*lane->set);
+    } else {
+        closing_.push_back(std::move(lane));
     }
 }
 
@@ -68,8 +73,11 @@ void Executor::retire_idle() {
             continue;
         }
         active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
-        if (lane.is_closing) {
-            close(lane.set->set.id);
+        const auto closing =
+            std::ranges::find(closing_, &lane, [](const auto& each) { return each.get(); });
+        if (closing != closing_.end()) {
+            ProcessSetTable::release(*lane.set);
+            closing_.erase(closing);
         }
     }
 }
@@ -345,12 +353,16 @@ void Executor::abort_ending() {
 
 void Executor::abort(const Error& cause) {
     broken_ = broken_.value_or(cause);
-    for (auto& [id, lane] : lanes_) {
-        lane->abort(cause);
-    }
-    for (auto& [id, lane] : lanes_) {
-        lane->fail_all(tickets_, cause);
-    }
+    const auto for_each_lane = [&](const auto& action) {
+        for (const auto& [id, lane] : lanes_) {
+            action(*lane);
+        }
+        for (const auto& lane : closing_) {
+            action(*lane);
+        }
+    };
+    for_each_lane([&](Lane& lane) { lane.abort(cause); });
+    for_each_lane([&](Lane& lane) { lane.fail_all(tickets_, cause); });
     retire_idle();
 }
 

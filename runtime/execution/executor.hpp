@@ -120,6 +120,7 @@ private:
     Setup setup_;
     TicketTable& tickets_;
     std::map<int, std::unique_ptr<Lane>> lanes_;  // by process set
+    std::vector<std::unique_ptr<Lane>> closing_;  // of sets that were removed; not idle
     std::vector<Lane*> active_;                   // those that are not idle
     coll::Task task_;                             // scratch
     std::vector<const std::byte*> inputs_;        // scratch

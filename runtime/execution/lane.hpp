@@ -43,7 +43,6 @@ struct Lane {
     int max_in_flight = 1;     // of the backend that the last task went to
     std::string_view backend;  // its name
     SetMetrics metrics;
-    bool is_closing = false;   // its set has been removed
     std::optional<Error> end;  // a member has left: why what fails from now on fails
 
     [[nodiscard]] bool is_idle() const noexcept { return queue.empty() && running.empty(); }

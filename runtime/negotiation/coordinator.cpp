@@ -277,6 +277,7 @@ void Coordinator::decide_membership(Decision& decision) {
         }
         retire_all(found->second);
         sets_.erase(found);
+        set_ids_.give_back(signature.root);
         decision.set_id = signature.root;
         return;
     }
@@ -294,7 +295,7 @@ void Coordinator::decide_membership(Decision& decision) {
             return;
         }
     }
-    decision.set_id = next_set_++;
+    decision.set_id = set_ids_.take();
     sets_.emplace(decision.set_id, SetState(std::move(ranks)));
 }
 

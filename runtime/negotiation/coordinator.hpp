@@ -3,6 +3,7 @@
 
 #include "runtime/negotiation/id_pool.hpp"
 #include "runtime/negotiation/readiness.hpp"
+#include "runtime/negotiation/set_ids.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -87,8 +88,8 @@ private:
     std::size_t ranks_;
     IdPool pool_;
     std::map<int, SetState> sets_;  // by id
-    int next_set_ = 1;              // ids are never used twice
-    std::vector<int> joined_;       // in the order in which they have
+    SetIds set_ids_;
+    std::vector<int> joined_;  // in the order in which they have
     std::unordered_map<CacheId, Transient> transient_;
     std::unordered_set<CacheId> awaiting_;  // memory of some rank, and have not been ready
 };

@@ -98,6 +98,7 @@ const coll::ProcessSet& ProcessSetTable::add(int id, std::span<const std::int64_
     auto entry = std::make_unique<ProcessSetEntry>();
     entry->set = make_process_set(id, ranks, world_->set);
     const std::lock_guard lock(mutex_);
+    entry->set.incarnation = removals_;
     free_unused();
     return entries_.insert_or_assign(id, std::move(entry)).first->second->set;
 }
@@ -109,6 +110,7 @@ void ProcessSetTable::remove(int id) {
         found->second->is_removed.store(true, std::memory_order_release);
         removed_.push_back(std::move(found->second));
         entries_.erase(found);
+        ++removals_;
     }
     free_unused();
 }

@@ -57,7 +57,8 @@ public:
     /// The ranks of a set, ascending. Errors: as acquire.
     [[nodiscard]] Result<std::vector<int>> ranks(int id) const;
 
-    /// `ranks` are those of the world, in any order.
+    /// `ranks` are those of the world, in any order. Every rank adds and removes the same sets in
+    /// the same order.
     const coll::ProcessSet& add(int id, std::span<const std::int64_t> ranks);
     void remove(int id);
 
@@ -67,6 +68,7 @@ private:
     mutable std::mutex mutex_;
     std::map<int, std::unique_ptr<ProcessSetEntry>> entries_;  // guarded by mutex_
     std::vector<std::unique_ptr<ProcessSetEntry>> removed_;    // guarded by mutex_; still in use
+    std::uint32_t removals_ = 0;                               // guarded by mutex_
     ProcessSetEntry* world_;
 };
 

@@ -150,7 +150,7 @@ TensorId Fabric::id_of(int rank, const std::byte* in, int process_set) const {
 Fabric::Collective& Fabric::start(const coll::ProcessSet& set,
                                   std::size_t number,
                                   std::unique_ptr<Start> start) {
-    auto& collective = collectives_[{set.id, number}];
+    auto& collective = collectives_[{set.id, set.incarnation, number}];
     if (collective.starts.empty()) {
         collective.starts.resize(set.ranks.size());
         collective.missing = set.size();

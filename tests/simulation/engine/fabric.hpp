@@ -9,10 +9,12 @@
 #include "tests/simulation/engine/system.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace hvd::sim {
@@ -65,8 +67,9 @@ private:
     };
 
     FabricTraits traits_;
-    std::map<std::pair<int, std::size_t>, Collective> collectives_;  // by set and number
-    std::map<std::pair<int, const std::byte*>, Named> named_;        // by rank and input
+    /// By set, incarnation and number.
+    std::map<std::tuple<int, std::uint32_t, std::size_t>, Collective> collectives_;
+    std::map<std::pair<int, const std::byte*>, Named> named_;  // by rank and input
 };
 
 /// One rank's way to it.

@@ -147,7 +147,21 @@ TEST_CASE("a removed set is gone for whoever announces something of it later") {
     CHECK(coordinator.waiting().empty());
     CHECK(decision_of(agree(coordinator, removal(id), kWorld)).error);
     CHECK(decision_of(agree(coordinator, removal(0), kWorld)).error);
-    CHECK(add_set(coordinator, {0, 1}, kWorld) != id);
+}
+
+TEST_CASE("ids of removed sets are given again, in the order of the removals") {
+    Coordinator coordinator(3, kRoomy);
+    REQUIRE(add_set(coordinator, {0}, kWorld) == 1);
+    REQUIRE(add_set(coordinator, {1}, kWorld) == 2);
+    REQUIRE(add_set(coordinator, {2}, kWorld) == 3);
+    (void)announce(coordinator, 1, tensor("a", 4, 2));
+    (void)agree(coordinator, removal(2), kWorld);
+    (void)agree(coordinator, removal(1), kWorld);
+
+    CHECK(add_set(coordinator, {0, 1}, kWorld) == 2);
+    CHECK(add_set(coordinator, {1, 2}, kWorld) == 1);
+    CHECK(add_set(coordinator, {0, 2}, kWorld) == 4);
+    CHECK(announce(coordinator, 0, tensor("a", 4, 2)).empty());  // nothing of the old set is left
 }
 
 TEST_CASE("the ids of a removed set are free again, after their quarantine") {

@@ -396,3 +396,26 @@ TEST_CASE("a lane that is closed frees its communicator after its last collectiv
     CHECK(rank.executor->has_room(1));
     rank.executor->close(1);  // nothing more to do
 }
+
+TEST_CASE("a lane that is closing leaves its id to a new set") {
+    ExecutorFixture rank;
+    auto& old = rank.enqueue("old", 1);
+    rank.step();
+    rank.executor->close(1);
+    REQUIRE(rank.executor->is_busy());
+
+    CHECK(rank.executor->has_room(1));
+    rank.sets[2].set.id = 1;
+    auto& young = rank.enqueue("young", 2);
+    rank.step();
+    CHECK(rank.backend.opened == std::vector{1, 1});
+    rank.backend.polls_until_done = 1;
+    rank.step();
+    rank.step();
+
+    CHECK(rank.is_done(old));
+    CHECK(rank.is_done(young));
+    CHECK(rank.backend.closed == std::vector{1});
+    CHECK(rank.sets[1].users == 0);
+    CHECK(rank.sets[2].users == 1);  // the lane of the new set
+}

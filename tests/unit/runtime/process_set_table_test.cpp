@@ -78,6 +78,21 @@ TEST_CASE("a removed set stays where it is while an operation holds it") {
     (void)table.add(3, Ranks{0});  // frees it: under sanitizers nothing leaks
 }
 
+TEST_CASE("a set differs from an earlier one with its id") {
+    ProcessSetTable table(kWorld);
+    const auto first = table.add(1, Ranks{0, 3});
+    const auto beside = table.add(2, Ranks{1, 3});
+    CHECK(table.find(1)->set.incarnation == table.find(2)->set.incarnation);
+
+    table.remove(2);
+    table.remove(1);
+    const auto second = table.add(1, Ranks{0, 3});
+
+    CHECK(second.id == first.id);
+    CHECK(second.incarnation != first.incarnation);
+    CHECK(table.add(2, Ranks{1, 3}).incarnation != beside.incarnation);
+}
+
 TEST_CASE("the world cannot be removed") {
     ProcessSetTable table(kWorld);
 
