@@ -15,8 +15,8 @@ from horovod._keras.loading import load_model
 from horovod._keras.values import Compression, allgather, broadcast, reducescatter
 from horovod._keras.values import allreduce as _allreduce
 from horovod._keras.wrapping import PartialDistributedOptimizer
-from horovod.common import objects
-from horovod.common.basics import Adasum, Average, Max, Min, Product, Sum, basics
+from horovod.common import objects, world
+from horovod.common.basics import Average
 from horovod.common.process_sets import (
     ProcessSet,
     add_process_set,
@@ -24,19 +24,14 @@ from horovod.common.process_sets import (
     process_set_id,
     remove_process_set,
 )
+from horovod.common.world import *  # noqa: F403
 from horovod.keras import callbacks, elastic
 
 __all__ = [
-    "Adasum",
-    "Average",
     "Compression",
     "DistributedOptimizer",
-    "Max",
-    "Min",
     "PartialDistributedOptimizer",
     "ProcessSet",
-    "Product",
-    "Sum",
     "add_process_set",
     "allgather",
     "allgather_object",
@@ -46,59 +41,14 @@ __all__ = [
     "broadcast_object",
     "broadcast_variables",
     "callbacks",
-    "ccl_built",
-    "cross_rank",
-    "cross_size",
-    "cuda_built",
-    "ddl_built",
     "elastic",
     "global_process_set",
-    "gloo_built",
-    "gloo_enabled",
-    "init",
-    "is_homogeneous",
-    "is_initialized",
     "load_model",
-    "local_rank",
-    "local_size",
-    "metrics",
-    "mpi_built",
-    "mpi_enabled",
-    "mpi_threads_supported",
-    "nccl_built",
-    "rank",
     "reducescatter",
     "remove_process_set",
-    "rocm_built",
-    "shutdown",
-    "size",
-    "start_timeline",
-    "stop_timeline",
 ]
+__all__ += world.__all__
 
-ccl_built = basics.ccl_built
-cross_rank = basics.cross_rank
-cross_size = basics.cross_size
-cuda_built = basics.cuda_built
-ddl_built = basics.ddl_built
-gloo_built = basics.gloo_built
-gloo_enabled = basics.gloo_enabled
-init = basics.init
-is_homogeneous = basics.is_homogeneous
-is_initialized = basics.is_initialized
-local_rank = basics.local_rank
-local_size = basics.local_size
-metrics = basics.metrics
-mpi_built = basics.mpi_built
-mpi_enabled = basics.mpi_enabled
-mpi_threads_supported = basics.mpi_threads_supported
-nccl_built = basics.nccl_built
-rank = basics.rank
-rocm_built = basics.rocm_built
-shutdown = basics.shutdown
-size = basics.size
-start_timeline = basics.start_timeline
-stop_timeline = basics.stop_timeline
 broadcast_global_variables = framework().broadcast_global_variables
 broadcast_variables = framework().broadcast_variables
 

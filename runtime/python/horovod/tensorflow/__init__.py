@@ -20,6 +20,7 @@ if tuple(int(part) for part in tf.__version__.split(".")[:2]) < (2, 16):
         f"horovod.tensorflow needs TensorFlow 2.16 or later; this is {tf.__version__}"
     )
 
+from horovod.common import world
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import (
     ProcessSet,
@@ -34,6 +35,7 @@ from horovod.common.util import (
     num_rank_is_power_2,
     split_list,
 )
+from horovod.common.world import *  # noqa: F403
 from horovod.tensorflow import elastic, mpi_ops, util
 from horovod.tensorflow.collectives import (
     allreduce,
@@ -55,66 +57,31 @@ from horovod.tensorflow.gradient_tape import (
     PartialDistributedGradientTape,
 )
 from horovod.tensorflow.mpi_ops import (
-    Adasum,
-    Average,
-    Max,
-    Min,
-    Product,
-    Sum,
     allgather,
     alltoall,
     broadcast,
     broadcast_,
-    ccl_built,
-    cross_rank,
-    cross_size,
-    cuda_built,
-    ddl_built,
-    gloo_built,
-    gloo_enabled,
     grouped_allgather,
     handle_average_backwards_compatibility,
-    init,
-    is_homogeneous,
-    is_initialized,
     join,
-    local_rank,
     local_rank_op,
-    local_size,
     local_size_op,
-    metrics,
-    mpi_built,
-    mpi_enabled,
-    mpi_threads_supported,
-    nccl_built,
     process_set_included_op,
-    rank,
     rank_op,
-    rocm_built,
-    shutdown,
-    size,
     size_op,
-    start_timeline,
-    stop_timeline,
 )
 from horovod.tensorflow.optimizer import DistributedOptimizer
 from horovod.tensorflow.util import _executing_eagerly
 
 __all__ = [
-    "Adasum",
-    "Average",
     "BroadcastGlobalVariablesHook",
     "Compression",
     "DistributedGradientTape",
     "DistributedOptimizer",
     "HorovodInternalError",
-    "Max",
-    "Min",
     "PartialDistributedGradientTape",
     "ProcessSet",
-    "Product",
-    "Sum",
-    "SyncBatchNormalization",
+    "SyncBatchNormalization",  # noqa: F405  (of __getattr__)
     "_executing_eagerly",
     "add_process_set",
     "allgather",
@@ -127,51 +94,29 @@ __all__ = [
     "broadcast_object",
     "broadcast_object_fn",
     "broadcast_variables",
-    "ccl_built",
     "check_extension",
-    "cross_rank",
-    "cross_size",
-    "cuda_built",
-    "ddl_built",
     "elastic",
     "extension_available",
     "global_process_set",
-    "gloo_built",
-    "gloo_enabled",
     "gpu_available",
     "grouped_allgather",
     "grouped_allreduce",
     "grouped_reducescatter",
     "handle_average_backwards_compatibility",
-    "init",
-    "is_homogeneous",
-    "is_initialized",
     "join",
-    "local_rank",
     "local_rank_op",
-    "local_size",
     "local_size_op",
-    "metrics",
-    "mpi_built",
-    "mpi_enabled",
     "mpi_ops",
-    "mpi_threads_supported",
-    "nccl_built",
     "num_rank_is_power_2",
     "process_set_included_op",
-    "rank",
     "rank_op",
     "reducescatter",
     "remove_process_set",
-    "rocm_built",
-    "shutdown",
-    "size",
     "size_op",
     "split_list",
-    "start_timeline",
-    "stop_timeline",
     "util",
 ]
+__all__ += world.__all__
 
 
 def __getattr__(name: str) -> Any:

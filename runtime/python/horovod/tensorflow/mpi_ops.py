@@ -11,93 +11,52 @@ from typing import Any
 
 import tensorflow as tf
 
-from horovod.common.basics import (
-    Adasum,
-    Average,
-    Max,
-    Min,
-    Product,
-    Sum,
-    basics,
-    reduce_op,
-)
+from horovod.common import world
+from horovod.common.basics import Sum, basics, reduce_op
 from horovod.common.process_sets import ProcessSet, global_process_set, process_set_id
 from horovod.common.util import get_average_backwards_compatibility_fun
+from horovod.common.world import *  # noqa: F403
 from horovod.tensorflow import autodiff as _autodiff  # noqa: F401  (registers the gradients)
 from horovod.tensorflow import ops
 from horovod.tensorflow.ops import Call
 from horovod.tensorflow.util import as_it_is, native_variable
 
 __all__ = [
-    "Adasum",
-    "Average",
-    "Max",
-    "Min",
-    "Product",
-    "Sum",
     "allgather",
     "alltoall",
     "broadcast",
     "broadcast_",
-    "ccl_built",
-    "cross_rank",
-    "cross_size",
-    "cuda_built",
-    "ddl_built",
-    "gloo_built",
-    "gloo_enabled",
     "grouped_allgather",
     "handle_average_backwards_compatibility",
-    "init",
-    "is_homogeneous",
-    "is_initialized",
     "join",
-    "local_rank",
     "local_rank_op",
-    "local_size",
     "local_size_op",
-    "metrics",
-    "mpi_built",
-    "mpi_enabled",
-    "mpi_threads_supported",
-    "nccl_built",
     "process_set_included_op",
-    "rank",
     "rank_op",
-    "rocm_built",
-    "shutdown",
-    "size",
     "size_op",
-    "start_timeline",
-    "stop_timeline",
 ]
+__all__ += world.__all__
 
 _basics = basics
 handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(basics)
 
-init = basics.init
-shutdown = basics.shutdown
-is_initialized = basics.is_initialized
-start_timeline = basics.start_timeline
-stop_timeline = basics.stop_timeline
-metrics = basics.metrics
-size = basics.size
-local_size = basics.local_size
-cross_size = basics.cross_size
-rank = basics.rank
-local_rank = basics.local_rank
-cross_rank = basics.cross_rank
-is_homogeneous = basics.is_homogeneous
-mpi_threads_supported = basics.mpi_threads_supported
-mpi_enabled = basics.mpi_enabled
-mpi_built = basics.mpi_built
-gloo_enabled = basics.gloo_enabled
-gloo_built = basics.gloo_built
-nccl_built = basics.nccl_built
-ddl_built = basics.ddl_built
-ccl_built = basics.ccl_built
-cuda_built = basics.cuda_built
-rocm_built = basics.rocm_built
+
+def _reduction(
+    name: str | None,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    ignore_name_scope: bool,
+    process_set: ProcessSet,
+) -> Call:
+    return Call(
+        name=name,
+        reduce_op=reduce_op(op),
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        ignore_name_scope=ignore_name_scope,
+        process_set_id=process_set_id(process_set),
+    )
 
 
 @as_it_is
@@ -111,14 +70,7 @@ def _allreduce(
     process_set: ProcessSet = global_process_set,
 ) -> tf.Tensor:
     """The tensor reduced over the ranks. Differentiable; `name` is the same on all ranks."""
-    call = Call(
-        name=name,
-        reduce_op=reduce_op(op),
-        prescale_factor=prescale_factor,
-        postscale_factor=postscale_factor,
-        ignore_name_scope=ignore_name_scope,
-        process_set_id=process_set_id(process_set),
-    )
+    call = _reduction(name, op, prescale_factor, postscale_factor, ignore_name_scope, process_set)
     return ops.allreduce(tf.convert_to_tensor(tensor), call)
 
 
@@ -133,14 +85,7 @@ def _grouped_allreduce(
     process_set: ProcessSet = global_process_set,
 ) -> list[tf.Tensor]:
     """As _allreduce for several tensors that travel and complete as a unit."""
-    call = Call(
-        name=name,
-        reduce_op=reduce_op(op),
-        prescale_factor=prescale_factor,
-        postscale_factor=postscale_factor,
-        ignore_name_scope=ignore_name_scope,
-        process_set_id=process_set_id(process_set),
-    )
+    call = _reduction(name, op, prescale_factor, postscale_factor, ignore_name_scope, process_set)
     return ops.grouped_allreduce([tf.convert_to_tensor(one) for one in tensors], call)
 
 
@@ -253,14 +198,7 @@ def _reducescatter(
     postscale_factor: float = 1.0,
 ) -> tf.Tensor:
     """This rank's rows of the tensor reduced over the ranks. Differentiable."""
-    call = Call(
-        name=name,
-        reduce_op=reduce_op(op),
-        prescale_factor=prescale_factor,
-        postscale_factor=postscale_factor,
-        ignore_name_scope=ignore_name_scope,
-        process_set_id=process_set_id(process_set),
-    )
+    call = _reduction(name, op, prescale_factor, postscale_factor, ignore_name_scope, process_set)
     return ops.reducescatter(tf.convert_to_tensor(tensor), call)
 
 
@@ -275,14 +213,7 @@ def _grouped_reducescatter(
     postscale_factor: float = 1.0,
 ) -> list[tf.Tensor]:
     """As _reducescatter for several tensors that complete as a unit."""
-    call = Call(
-        name=name,
-        reduce_op=reduce_op(op),
-        prescale_factor=prescale_factor,
-        postscale_factor=postscale_factor,
-        ignore_name_scope=ignore_name_scope,
-        process_set_id=process_set_id(process_set),
-    )
+    call = _reduction(name, op, prescale_factor, postscale_factor, ignore_name_scope, process_set)
     return ops.grouped_reducescatter([tf.convert_to_tensor(one) for one in tensors], call)
 
 

@@ -16,6 +16,7 @@ from horovod.common import process_sets as sets
 from horovod.common.basics import basics, reduce_op
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.world import *  # noqa: F403
 from horovod.torch.compression import Compression, Compressor
 from horovod.torch.gradients import Wanted
 from horovod.torch.row_exchange import (
@@ -31,36 +32,6 @@ from horovod.torch.submission import Place, Settings, group, one, poll, run, sta
 
 _basics = basics
 
-init = _basics.init
-shutdown = _basics.shutdown
-is_initialized = _basics.is_initialized
-start_timeline = _basics.start_timeline
-stop_timeline = _basics.stop_timeline
-metrics = _basics.metrics
-size = _basics.size
-local_size = _basics.local_size
-cross_size = _basics.cross_size
-rank = _basics.rank
-local_rank = _basics.local_rank
-cross_rank = _basics.cross_rank
-is_homogeneous = _basics.is_homogeneous
-mpi_threads_supported = _basics.mpi_threads_supported
-mpi_enabled = _basics.mpi_enabled
-mpi_built = _basics.mpi_built
-gloo_enabled = _basics.gloo_enabled
-gloo_built = _basics.gloo_built
-nccl_built = _basics.nccl_built
-ddl_built = _basics.ddl_built
-ccl_built = _basics.ccl_built
-cuda_built = _basics.cuda_built
-rocm_built = _basics.rocm_built
-
-Average = _basics.Average
-Sum = _basics.Sum
-Adasum = _basics.Adasum
-Min = _basics.Min
-Max = _basics.Max
-Product = _basics.Product
 
 handle_average_backwards_compatibility = util.get_average_backwards_compatibility_fun(_basics)
 

@@ -13,63 +13,29 @@ from horovod._keras import wrapping
 from horovod._keras.loading import load_model
 from horovod._keras.values import Compression, allgather, allreduce, broadcast, reducescatter
 from horovod._keras.wrapping import PartialDistributedOptimizer
+from horovod.common import world
+from horovod.common.basics import Average
 from horovod.common.process_sets import (
     ProcessSet,
     add_process_set,
     global_process_set,
     remove_process_set,
 )
+from horovod.common.world import *  # noqa: F403
 from horovod.tensorflow.functions import (
     allgather_object,
     broadcast_global_variables,
     broadcast_object,
     broadcast_variables,
 )
-from horovod.tensorflow.mpi_ops import (
-    Adasum,
-    Average,
-    Max,
-    Min,
-    Product,
-    Sum,
-    ccl_built,
-    cross_rank,
-    cross_size,
-    cuda_built,
-    ddl_built,
-    gloo_built,
-    gloo_enabled,
-    init,
-    is_homogeneous,
-    is_initialized,
-    local_rank,
-    local_size,
-    metrics,
-    mpi_built,
-    mpi_enabled,
-    mpi_threads_supported,
-    nccl_built,
-    rank,
-    rocm_built,
-    shutdown,
-    size,
-    start_timeline,
-    stop_timeline,
-)
 
 from . import callbacks, elastic
 
 __all__ = [
-    "Adasum",
-    "Average",
     "Compression",
     "DistributedOptimizer",
-    "Max",
-    "Min",
     "PartialDistributedOptimizer",
     "ProcessSet",
-    "Product",
-    "Sum",
     "add_process_set",
     "allgather",
     "allgather_object",
@@ -79,35 +45,13 @@ __all__ = [
     "broadcast_object",
     "broadcast_variables",
     "callbacks",
-    "ccl_built",
-    "cross_rank",
-    "cross_size",
-    "cuda_built",
-    "ddl_built",
     "elastic",
     "global_process_set",
-    "gloo_built",
-    "gloo_enabled",
-    "init",
-    "is_homogeneous",
-    "is_initialized",
     "load_model",
-    "local_rank",
-    "local_size",
-    "metrics",
-    "mpi_built",
-    "mpi_enabled",
-    "mpi_threads_supported",
-    "nccl_built",
-    "rank",
     "reducescatter",
     "remove_process_set",
-    "rocm_built",
-    "shutdown",
-    "size",
-    "start_timeline",
-    "stop_timeline",
 ]
+__all__ += world.__all__
 
 
 def DistributedOptimizer(
