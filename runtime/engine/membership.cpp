@@ -6,6 +6,27 @@
 
 namespace hvd::rt {
 
+void Membership::TimedMutex::lock() {
+    std::unique_lock lock(mutex_);
+    unlocked_.wait(lock, [this] { return !is_locked_; });
+    is_locked_ = true;
+}
+
+bool Membership::TimedMutex::try_lock_until(Deadline::Clock::time_point end) {
+    std::unique_lock lock(mutex_);
+    if (!unlocked_.wait_until(lock, end, [this] { return !is_locked_; })) {
+        return false;
+    }
+    is_locked_ = true;
+    return true;
+}
+
+void Membership::TimedMutex::unlock() {
+    const std::lock_guard lock(mutex_);
+    is_locked_ = false;
+    unlocked_.notify_one();
+}
+
 Membership::~Membership() {
     forget_pending();
 }
