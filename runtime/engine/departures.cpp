@@ -34,22 +34,13 @@ std::optional<int> Departures::cause_of(int set) const {
     return found == ended_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void Departures::fail(TicketTable& tickets, Operation& leader, int rank) const {
-    fail_group(tickets, leader, error_for(leader, rank));
-}
-
-Error Departures::error_for(const Operation& leader, int rank) const {
+Error Departures::miss(const Operation& leader, int rank) const {
     if (rank == own_rank_) {
         return shut_down_error();
     }
+    on_missed_(rank);
     return {Errc::aborted,
             channel_.describe(rank) + " has shut down" + describe_need(leader, rank)};
-}
-
-void Departures::note_missed(int rank) const {
-    if (rank != own_rank_) {
-        on_missed_(rank);
-    }
 }
 
 bool Departures::has_live_set() const {

@@ -22,8 +22,8 @@ namespace hvd::rt {
 /// so that all ranks end the same sets.
 class Departures {
 public:
-    /// The referenced objects outlive this one. `on_missed` is called with the rank when operations
-    /// have failed because it left; not for this rank.
+    /// The referenced objects outlive this one. `on_missed` is called with the rank before an
+    /// operation fails because it left; not for this rank.
     Departures(const ProcessSetTable& sets,
                const Channel& channel,
                std::function<void(int rank)> on_missed);
@@ -42,10 +42,8 @@ public:
     /// The rank whose departure has ended the set, or nothing.
     [[nodiscard]] std::optional<int> cause_of(int set) const;
 
-    /// Fails the group, by its leader, because the rank has left; `note_missed` follows.
-    void fail(TicketTable& tickets, Operation& leader, int rank) const;
-    [[nodiscard]] Error error_for(const Operation& leader, int rank) const;
-    void note_missed(int rank) const;
+    /// Why the group, by its leader, is about to fail: the rank has left.
+    [[nodiscard]] Error miss(const Operation& leader, int rank) const;
 
     [[nodiscard]] int own_rank() const noexcept { return own_rank_; }
 

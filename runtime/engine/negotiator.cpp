@@ -77,8 +77,7 @@ void Negotiator::submit(std::span<Operation* const> leaders, Urgency urgency) {
         if (leader->set->is_removed.load(std::memory_order_acquire)) {
             fail_group(tickets_, *leader, removed_error(leader->process_set));
         } else if (const auto left = departures_.cause_of(leader->process_set)) {
-            departures_.fail(tickets_, *leader, *left);
-            departures_.note_missed(*left);
+            fail_group(tickets_, *leader, departures_.miss(*leader, *left));
         } else if (join_.is_open()) {
             join_.hold(*leader);
         } else if (leader->signature.kind == Kind::join) {
@@ -325,11 +324,7 @@ void Negotiator::on_left(int rank) {
         left_rank_ = rank;
         return;
     }
-    bool is_missed = false;
-    const auto describe = [&](const Operation& leader) {
-        is_missed = true;
-        return departures_.error_for(leader, rank);
-    };
+    const auto describe = [&](const Operation& leader) { return departures_.miss(leader, rank); };
     for (Operation* leader : proposal_.take()) {
         fail_group(tickets_, *leader, describe(*leader));
     }
@@ -343,9 +338,6 @@ void Negotiator::on_left(int rank) {
     }
     if (coordinator_) {
         coordinator_->on_left(rank);
-    }
-    if (is_missed) {
-        departures_.note_missed(rank);
     }
     // The departure of the rank that coordinates ends the other sets too.
     if (rank != kCoordinator) {

@@ -51,7 +51,7 @@ public:
         std::function<bool(const coll::ProcessSet&)> has_room;    // in the lane of the set
         std::function<void(int id)> on_set_removed = [](int) {};  // nothing new of it is executed
         std::function<void(int id, int rank)> on_set_ended = [](int, int) {};  // the rank has left
-        /// An operation has failed because the rank has left.
+        /// An operation is about to fail because the rank has left.
         std::function<void(int rank)> on_missed = [](int) {};
         bool carries_payloads = false;  // proposals of small operations carry their inputs
     };

@@ -70,7 +70,9 @@ TEST_CASE("each rank knows how often another one came last, and how long it has 
     int set = 0;
     CHECK(run_thread_ranks(3, [&](int rank) {
               const int made = add_set(*world[static_cast<std::size_t>(rank)], {1, 2});
-              set = rank == 0 ? made : set;
+              if (rank == 0) {
+                  set = made;
+              }
               return 0;
           }) == "");
     REQUIRE(set != 0);
