@@ -40,8 +40,8 @@ Result<WorldKey> share_world_key(Store& store,
 }
 
 WorldKey derive_key(const WorldKey& key, std::string_view purpose) {
-    static_assert(kWorldKeyBytes == crypto_auth_hmacsha256_BYTES &&
-                  kWorldKeyBytes == crypto_auth_hmacsha256_KEYBYTES);
+    static_assert(kWorldKeyBytes == crypto_auth_hmacsha256_BYTES);
+    static_assert(kWorldKeyBytes == crypto_auth_hmacsha256_KEYBYTES);
     WorldKey derived{};
     (void)crypto_auth_hmacsha256(reinterpret_cast<unsigned char*>(derived.data()),
                                  reinterpret_cast<const unsigned char*>(purpose.data()),

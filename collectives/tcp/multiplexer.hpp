@@ -64,7 +64,7 @@ public:
     /// `mesh` outlives it; its data connections are this object's alone.
     /// Throws Exception when the process is out of descriptors.
     explicit Multiplexer(net::Mesh& mesh);
-    ~Multiplexer();
+    virtual ~Multiplexer();
     Multiplexer(const Multiplexer&) = delete;
     Multiplexer& operator=(const Multiplexer&) = delete;
 

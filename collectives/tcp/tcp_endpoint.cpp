@@ -66,9 +66,8 @@ Result<bool> TcpEndpoint::wait() {
 /// Errors: those of a connection that this step still needs.
 Status TcpEndpoint::check_unfinished() const {
     for (const auto* pair : pairs_) {
-        if (pair != nullptr && (pair->has_in || pair->has_out)) {
-            HVD_TRY_STATUS(multiplexer_.check(*pair));
-        }
+        const bool is_unfinished = pair != nullptr && (pair->has_in || pair->has_out);
+        HVD_TRY_STATUS(is_unfinished ? multiplexer_.check(*pair) : ok());
     }
     return ok();
 }

@@ -54,7 +54,7 @@ void Connector::start_attempts(Clock::time_point now) {
 }
 
 /// All addresses of the round before have failed.
-void Connector::begin_round(Target& target, Clock::time_point now) {
+void Connector::begin_round(Target& target, Clock::time_point now) const {
     if (!target.is_silent && --target.rounds == 0) {
         target.is_over = true;
         handlers_.on_refused(

@@ -79,7 +79,7 @@ private:
 
     void start_attempts(Clock::time_point now);
     void start_attempt(std::size_t index);
-    void begin_round(Target& target, Clock::time_point now);
+    void begin_round(Target& target, Clock::time_point now) const;
     void on_event(Attempt& attempt);
     void fail(Attempt& attempt, const Error& why);
     static void note_failure(Target& target, const ListenAddress& endpoint, const Error& why);

@@ -21,25 +21,24 @@ std::string RouteFinder::key_of(int leader) const {
 }
 
 Status RouteFinder::find(Store& store, Deadline deadline) {
-    if (is_leader()) {
-        auto probed = probe_hosts();
-        const bool is_alone = std::ranges::count(world_.leaders, world_.rank) == 1;
-        if (!is_alone) {
-            // The others wait for it, also where there is nothing to tell.
-            HVD_TRY_STATUS(
-                store.put(key_of(world_.rank),
-                          encode(Routes{.routes = routes_,
-                                        .failure = probed ? "" : probed.error().message})));
-        }
-        HVD_TRY_STATUS(std::move(probed));
-    } else {
-        HVD_TRY_STATUS(read_from_leader(store, deadline));
-    }
+    HVD_TRY_STATUS(is_leader() ? find_for_others(store) : read_from_leader(store, deadline));
     // No rank connects to the other addresses any more.
     connections_.maker().acceptor().keep_listeners([this](const ListenAddress& endpoint) {
         return std::ranges::find(routes_, endpoint.at.ip, &Route::here) != routes_.end();
     });
     return ok();
+}
+
+Status RouteFinder::find_for_others(Store& store) {
+    auto probed = probe_hosts();
+    const bool is_alone = std::ranges::count(world_.leaders, world_.rank) == 1;
+    if (!is_alone) {
+        // The others wait for it, also where there is nothing to tell.
+        HVD_TRY_STATUS(store.put(
+            key_of(world_.rank),
+            encode(Routes{.routes = routes_, .failure = probed ? "" : probed.error().message})));
+    }
+    return probed;
 }
 
 Status RouteFinder::probe_hosts() {

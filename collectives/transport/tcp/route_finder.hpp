@@ -44,6 +44,7 @@ public:
 private:
     [[nodiscard]] int own_leader() const;
     [[nodiscard]] const RankRecord& record(int rank) const;
+    [[nodiscard]] Status find_for_others(Store& store);
     [[nodiscard]] Status probe_hosts();
     [[nodiscard]] Status read_from_leader(Store& store, Deadline deadline);
     [[nodiscard]] const Route* route_to(int rank) const;
