@@ -84,7 +84,7 @@ private:
     Context();
     ~Context() = default;
 
-    [[nodiscard]] Status add_sets(World& world, const InitOptions& options);
+    [[nodiscard]] static Status add_sets(World& world, const InitOptions& options);
 
     TicketTable tickets_;
     std::mutex mutex_;              // one init or shutdown at a time

@@ -10,7 +10,7 @@ void LocalChannel::announce(std::vector<std::byte> message) {
 }
 
 bool LocalChannel::set_ready(std::span<const std::uint32_t> ids, const coll::ProcessSet& set) {
-    events_.push_back(event::Ready{.ids = {ids.begin(), ids.end()}, .of_world = set.id == 0});
+    events_.emplace_back(event::Ready{.ids = {ids.begin(), ids.end()}, .of_world = set.id == 0});
     return true;
 }
 
@@ -51,13 +51,13 @@ void LocalChannel::append_decision(const coll::ProcessSet& set,
                                    std::uint32_t /*id*/,
                                    bool more) {
     if (set.is_member()) {
-        events_.push_back(
+        events_.emplace_back(
             event::Decided{.process_set = set.id, .message = std::move(message), .more = more});
     }
 }
 
 void LocalChannel::append_invalidation(const coll::ProcessSet& /*set*/, std::uint32_t id) {
-    events_.push_back(event::Invalidated{id});
+    events_.emplace_back(event::Invalidated{id});
 }
 
 std::optional<Channel::PeerFailure> LocalChannel::peer_failure() {
@@ -71,7 +71,7 @@ bool LocalChannel::has_left_unfinished(int /*rank*/) const {
 }
 
 void LocalChannel::announce_leave() {
-    events_.push_back(event::Left{0});
+    events_.emplace_back(event::Left{0});
 }
 
 std::string LocalChannel::describe(int rank) const {

@@ -4,8 +4,7 @@
 #include "collectives/base/deadline.hpp"
 
 #include <chrono>
-
-#include <time.h>
+#include <ctime>
 
 namespace hvd::rt {
 

@@ -88,6 +88,7 @@ std::vector<ReadinessTable::Key> ReadinessTable::connected_with(const Row& row) 
         }
     };
     add(row);
+    // NOLINTNEXTLINE(modernize-loop-convert): `add` appends to what is walked
     for (std::size_t index = 0; index < keys.size(); ++index) {
         for (const auto& member : entries_.at(keys[index]).announcement.members) {
             add(rows_.at(member.name));

@@ -35,7 +35,7 @@ struct Parts {
     std::unique_ptr<coll::net::Mesh> mesh;
     std::unique_ptr<coll::Backend> backend;
 
-    [[nodiscard]] coll::Reactor& reactor() { return mesh ? mesh->reactor() : *own_reactor; }
+    [[nodiscard]] coll::Reactor& reactor() const { return mesh ? mesh->reactor() : *own_reactor; }
 };
 
 /// A backend under test, with the world sizes it serves.

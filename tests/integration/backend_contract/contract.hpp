@@ -40,7 +40,7 @@ public:
     /// have different ids.
     SetRank(const ContractRank& self,
             int id,
-            std::vector<int> ranks,
+            const std::vector<int>& ranks,
             std::uint32_t incarnation = 0);
 
     [[nodiscard]] ContractRank& operator*() noexcept { return rank_; }

@@ -36,7 +36,7 @@ std::atomic<std::uint64_t>& ContractRank::shared(std::size_t index) const {
 
 SetRank::SetRank(const ContractRank& self,
                  int id,
-                 std::vector<int> ranks,
+                 const std::vector<int>& ranks,
                  std::uint32_t incarnation)
     : communicator_(self.backend.open(set_of(self, id, ranks, incarnation))),
       rank_{self.backend,

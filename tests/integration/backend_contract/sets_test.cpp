@@ -70,7 +70,7 @@ class Sum {
 public:
     Sum(ContractRank& member, std::size_t count, int seed)
         : data_(count, static_cast<float>(member.rank + seed)),
-          expected_(static_cast<float>(member.size * (member.size - 1) / 2 + member.size * seed)) {
+          expected_(static_cast<float>(member.size * (member.size - 1 + 2 * seed)) / 2) {
         auto* const bytes = reinterpret_cast<std::byte*>(data_.data());
         work_ = start_task(member, {.op = Op::allreduce,
                                     .segments = {{.in = bytes, .out = bytes, .count = count}}});

@@ -85,7 +85,7 @@ TEST_CASE("each rank knows how often another one came last, and how long it has 
     run_late(world, set, 0, {2, 1});
 
     const auto after = row_of(*world[0], 0, 2);
-    CHECK(after.times - before.times == 2 * kRounds);
+    CHECK(after.times - before.times == std::uint64_t{2} * kRounds);
     CHECK(after.wait - before.wait >= 2 * kRounds * kLate);
     for (const std::size_t rank : {0U, 1U, 2U}) {
         CAPTURE(rank);

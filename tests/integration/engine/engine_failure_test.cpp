@@ -20,14 +20,12 @@
 
 using hvd::Deadline;
 using hvd::Errc;
-using hvd::Error;
 using hvd::Exception;
 using hvd::coll::DataType;
 using hvd::coll::Op;
 using hvd::coll::ReduceOp;
 using hvd::rt::Request;
 using hvd::test::allreduce;
-using hvd::test::EngineRank;
 using hvd::test::failures;
 using hvd::test::Gate;
 using hvd::test::join_world;

@@ -11,9 +11,7 @@
 #include <thread>
 #include <vector>
 
-using hvd::Errc;
 using hvd::Exception;
-using hvd::coll::DataType;
 using hvd::coll::Op;
 using hvd::coll::ReduceOp;
 using hvd::rt::Request;

@@ -191,7 +191,7 @@ TEST_CASE("sets that come and go leave no memory, no descriptor and no id behind
                     self->run({allreduce_of(id, "x", data)});
                 }
             }
-            require(data.back() == (rank == 0 ? 2 : 3), "the sum of a pair");
+            require(data.back() == (rank == 0 ? 2.F : 3.F), "the sum of a pair");
             remove_set(*self, other);
             remove_set(*self, set);
             require(self->engine->process_sets().ids() == std::vector{0}, "a set is left");

@@ -10,16 +10,12 @@
 #include <thread>
 #include <vector>
 
-using hvd::Deadline;
-using hvd::Errc;
 using hvd::Exception;
 using hvd::rt::Operation;
-using hvd::rt::Outcome;
 using hvd::rt::Request;
 using hvd::test::allreduce;
 using hvd::test::EngineRank;
 using hvd::test::thread_world;
-using hvd::test::value_or_throw;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 

@@ -23,7 +23,7 @@ namespace hvd::coll {
 namespace {
 
 using namespace std::chrono_literals;
-using namespace agent_message;
+using namespace agent_message;  // NOLINT(google-build-using-namespace)
 
 constexpr auto kLimit = 10s;
 

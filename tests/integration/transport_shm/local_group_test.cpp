@@ -57,7 +57,7 @@ TEST_CASE("ranks of one host get the same memory, pids, wake-ups and pidfds") {
 }
 
 TEST_CASE("a rank is notified only while it sleeps, and once") {
-    const std::size_t segments[] = {8};
+    const std::array<std::size_t, 1> segments{8};
     const auto groups = LocalGroup::among_threads(2, segments);
     REQUIRE(groups.has_value());
     auto& sleeper = *groups->at(0);
@@ -199,7 +199,7 @@ private:
     void tell() const {
         std::this_thread::sleep_for(50ms);
         const std::uint64_t one = 1;
-        (void)!::write(wakeup_.get(), &one, sizeof one);
+        (void)(::write(wakeup_.get(), &one, sizeof one) < 0);
     }
 
     UniqueFd wakeup_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -264,7 +264,7 @@ TEST_CASE("the last packet is not lost when the other end closes behind it") {
 }
 
 TEST_CASE("a forked child has no shared memory, and its exit harms nobody") {
-    const std::size_t segments[] = {4096};
+    const std::array<std::size_t, 1> segments{4096};
     const auto groups = LocalGroup::among_threads(1, segments);
     REQUIRE(groups.has_value());
     const auto memory = groups->front()->segment(0);
@@ -272,8 +272,8 @@ TEST_CASE("a forked child has no shared memory, and its exit harms nobody") {
     const pid_t child = ::fork();
     if (child == 0) {
         // Readable memory would be written to the pipe; memory that is not there is EFAULT.
-        int ends[2] = {};
-        const bool is_there = ::pipe(ends) == 0 && ::write(ends[1], memory.data(), 1) == 1;
+        std::array<int, 2> ends{};
+        const bool is_there = ::pipe(ends.data()) == 0 && ::write(ends[1], memory.data(), 1) == 1;
         ::_exit(is_there ? 1 : 0);
     }
     int status = 0;

@@ -10,6 +10,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -132,10 +133,10 @@ TEST_CASE("ranks that talk to their neighbours only are connected with no others
         tcp::Multiplexer multiplexer(mesh);
         tcp::TcpEndpoint endpoint(multiplexer, world_of({.rank = rank, .size = kSize}));
         // A sum that goes around, to both sides at once.
-        std::byte passed[2]{std::byte(rank), std::byte(rank)};
+        std::array<std::byte, 2> passed{std::byte(rank), std::byte(rank)};
         int sum = rank;
         for (int step = 1; step < kSize; ++step) {
-            std::byte got[2]{};
+            std::array<std::byte, 2> got{};
             endpoint.send(next, {&passed[0], 1});
             endpoint.send(previous, {&passed[1], 1});
             endpoint.recv(previous, {&got[0], 1});
@@ -145,7 +146,7 @@ TEST_CASE("ranks that talk to their neighbours only are connected with no others
             require(got[0] == std::byte((rank + kSize - step) % kSize), "another rank's byte");
             require(got[1] == std::byte((rank + step) % kSize), "another rank's byte");
             sum += std::to_integer<int>(got[0]);
-            std::ranges::copy(got, passed);
+            passed = got;
         }
         require(sum == kSize * (kSize - 1) / 2, "sum");
         for (int peer = 0; peer < kSize; ++peer) {

@@ -21,7 +21,7 @@ public:
     /// From 0 to `count` - 1.
     std::uint64_t below(std::uint64_t count) noexcept { return next() % count; }
     int between(int low, int high) noexcept {
-        return low + static_cast<int>(below(static_cast<std::uint64_t>(high - low + 1)));
+        return low + static_cast<int>(below(static_cast<std::uint64_t>(high - low) + 1));
     }
     /// True in one of `count` cases.
     bool one_in(std::uint64_t count) noexcept { return below(count) == 0; }

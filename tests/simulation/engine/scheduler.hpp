@@ -23,11 +23,13 @@ namespace hvd::sim {
 
 /// Virtual time.
 struct Clock {
+    // NOLINTBEGIN(readability-identifier-naming): a clock of std::chrono has these names
     using duration = std::chrono::nanoseconds;
     using rep = duration::rep;
     using period = duration::period;
     using time_point = std::chrono::time_point<Clock>;
     static constexpr bool is_steady = true;
+    // NOLINTEND(readability-identifier-naming)
 
     [[nodiscard]] static time_point now() noexcept;
 };
@@ -155,7 +157,7 @@ private:
     [[nodiscard]] std::string describe_stuck() const;
     void print_trace(const std::string& text) const;
 
-    static inline Scheduler* current_ = nullptr;
+    static inline Scheduler* current_ = nullptr;  // NOLINT(readability-identifier-naming)
 
     Random random_;
     Habits habits_;

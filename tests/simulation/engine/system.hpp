@@ -125,7 +125,7 @@ public:
 
 private:
     static constexpr int kFirst = 1'000'000;  // the real ones stay below
-    static inline Files* current_ = nullptr;
+    static inline Files* current_ = nullptr;  // NOLINT(readability-identifier-naming)
 
     Delays delays_;
     std::vector<std::shared_ptr<File>> files_;
@@ -170,6 +170,7 @@ public:
         return *this;
     }
     Thread(const Thread&) = delete;
+    Thread& operator=(const Thread&) = delete;
     ~Thread();
 
     [[nodiscard]] bool joinable() const noexcept;

@@ -8,7 +8,7 @@
 namespace hvd::coll {
 namespace {
 
-using namespace agent_message;
+using namespace agent_message;  // NOLINT(google-build-using-namespace)
 
 std::vector<std::byte> bytes_of(std::string_view text) {
     const auto* first = reinterpret_cast<const std::byte*>(text.data());

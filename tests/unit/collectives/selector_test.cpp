@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <array>
 #include <utility>
 
 namespace hvd::coll {
@@ -51,7 +52,7 @@ TEST_CASE("a world of one runs on self and needs no shared memory") {
 
 TEST_CASE("ranks of one host run on shared memory") {
     const Topology topology{.rank = 1, .size = 2, .local_rank = 1, .local_size = 2};
-    const std::size_t segments[] = {0, local_segment_bytes(topology)};
+    const std::array<std::size_t, 2> segments{0, local_segment_bytes(topology)};
     const auto groups = LocalGroup::among_threads(2, segments);
     REQUIRE(groups.has_value());
 

@@ -21,6 +21,7 @@ public:
     SharedAtomic(T value) noexcept : value_(value) {}  // NOLINT(google-explicit-constructor)
     SharedAtomic(const SharedAtomic&) = delete;
     SharedAtomic& operator=(const SharedAtomic&) = delete;
+    ~SharedAtomic() = default;
 
     [[nodiscard]] T load(std::memory_order /*order*/ = std::memory_order_seq_cst) const noexcept {
         auto& scheduler = touch();
