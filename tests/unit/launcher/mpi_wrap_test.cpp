@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <string>
 
-using namespace hvd::launch;
+using namespace hvd::launch;  // NOLINT(google-build-using-namespace)
 
 namespace {
 

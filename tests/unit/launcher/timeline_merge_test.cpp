@@ -192,7 +192,7 @@ TEST_CASE("a file that ends too early gives the events before, and a warning") {
     const TempDir folder;
     write(folder, {.rank = 0});
     const auto whole = text_of({.rank = 1});
-    const auto cut = whole.find("{\"ph\": \"E\"");
+    const auto cut = whole.find(R"({"ph": "E")");
     for (const auto at : {cut + 7, cut - 1, cut - 2}) {  // in an object, behind a comma, before it
         (void)folder.write("rank-1.json", whole.substr(0, at));
         const auto merged = merge(folder);

@@ -11,7 +11,7 @@ namespace hvd::rt {
 namespace {
 
 const std::vector<frame::Any>& samples() {
-    static const std::vector<frame::Any> kSamples{
+    static const std::vector<frame::Any> all{
         frame::Announce{std::vector<std::byte>(3, std::byte{7})},
         frame::SetReady{.last = 1ULL << 40, .ids = {1, 2, 70'000}},
         frame::AnnounceLeave{},
@@ -26,7 +26,7 @@ const std::vector<frame::Any>& samples() {
         frame::Gone{.rank = 1, .finished = true},
         frame::Lost{.rank = 5, .why = "rank 5 has died"},
     };
-    return kSamples;
+    return all;
 }
 
 }  // namespace

@@ -12,7 +12,6 @@ using hvd::coll::DataType;
 using hvd::coll::Op;
 using hvd::rt::Operation;
 using hvd::test::ExecutorFixture;
-using hvd::test::FakeBackendState;
 using hvd::test::float_request;
 using State = hvd::test::FakeCollective::State;
 

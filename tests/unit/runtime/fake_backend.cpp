@@ -20,6 +20,8 @@ class FakeWork final : public coll::Work {
 public:
     FakeWork(FakeBackendState& backend, FakeCollective& collective, std::optional<Error>& cause)
         : backend_(backend), collective_(collective), cause_(cause) {}
+    FakeWork(const FakeWork&) = delete;
+    FakeWork& operator=(const FakeWork&) = delete;
     ~FakeWork() override { collective_.is_alive = false; }
 
     Result<Progress> poll() override {
@@ -73,6 +75,8 @@ class FakeCommunicator final : public coll::Communicator {
 public:
     FakeCommunicator(FakeBackendState& backend, int set)
         : Communicator("fake"), backend_(backend), set_(set), workspace_(backend.workspace_bytes) {}
+    FakeCommunicator(const FakeCommunicator&) = delete;
+    FakeCommunicator& operator=(const FakeCommunicator&) = delete;
     ~FakeCommunicator() override { backend_.closed.push_back(set_); }
 
     bool gathers(const coll::Task& /*task*/) const noexcept override { return backend_.gathers; }

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -104,8 +105,8 @@ TEST_CASE("a rank that has joined takes part with what changes nothing") {
     REQUIRE(ready.size() == 1);
     auto& neutral = *ready.front();
     CHECK(neutral.is_neutral);
-    float values[3] = {};
-    std::memcpy(values, neutral.in, sizeof values);
+    std::array<float, 3> values{};
+    std::memcpy(values.data(), neutral.in, sizeof values);
     CHECK(values[0] == 1);
     CHECK(values[2] == 1);
     CHECK(neutral.divisor == 0);

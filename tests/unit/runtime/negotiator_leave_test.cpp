@@ -10,7 +10,6 @@
 
 using hvd::Errc;
 using hvd::rt::Kind;
-using hvd::rt::Proposal;
 using hvd::test::FakeChannel;
 using hvd::test::has_failed;
 using hvd::test::NegotiatorFixture;

@@ -10,7 +10,6 @@ using hvd::Errc;
 using hvd::Error;
 using hvd::coll::Op;
 using hvd::rt::Decision;
-using hvd::rt::kNoId;
 using hvd::test::FakeChannel;
 using hvd::test::has_failed;
 using hvd::test::NegotiatorFixture;

@@ -11,7 +11,6 @@
 #include <vector>
 
 using hvd::Errc;
-using hvd::rt::Announcement;
 using hvd::rt::Coordinator;
 using hvd::rt::Decision;
 using hvd::test::agree;

@@ -36,7 +36,7 @@ ExternalLaunch task(Launcher launcher, int rank = 0) {
             .job = "job"};
 }
 
-Member member(int rank, int local_rank, int local_size, std::string node) {
+Member member(int rank, int local_rank, int local_size, const std::string& node) {
     return {.rank = rank,
             .size = 5,
             .local_rank = local_rank,

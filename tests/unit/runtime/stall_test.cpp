@@ -11,7 +11,6 @@
 #include <vector>
 
 using hvd::rt::Announcement;
-using hvd::rt::CacheLimits;
 using hvd::rt::Coordinator;
 using hvd::rt::Decision;
 using hvd::rt::Invalidation;

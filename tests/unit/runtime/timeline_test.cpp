@@ -49,7 +49,9 @@ struct Tensor {
     Operation operation;
 };
 
-void pass(Timeline& timeline, std::vector<Operation*> operations, std::vector<Moment> moments) {
+void pass(Timeline& timeline,
+          const std::vector<Operation*>& operations,
+          const std::vector<Moment>& moments) {
     for (const auto moment : moments) {
         timeline.on(moment, operations, moment == Moment::started ? "shm" : "");
     }
@@ -105,7 +107,7 @@ TEST_CASE("a trace file is JSON wherever its lines end") {
     std::size_t count = 0;
     for (const std::size_t length : {1U, 4070U, 4080U, 4083U, 4084U, 2000U, 2039U, 3U}) {
         for (std::size_t more = 0; more < 12; ++more) {
-            const std::string line = "{\"a\": \"" + std::string(length, 'x') + "\"}";
+            const std::string line = R"({"a": ")" + std::string(length, 'x') + "\"}";
             if (line.size() > TraceFile::kMostElement) {
                 CHECK_FALSE(file->append(line));
             } else {
@@ -159,7 +161,7 @@ TEST_CASE("a trace file is JSON, and goes on, where the disk was full for a whil
             (void)::getrlimit(RLIMIT_FSIZE, &limit);
             limit.rlim_cur = most;
             (void)::setrlimit(RLIMIT_FSIZE, &limit);
-            const std::string line = "{\"a\": \"" + std::string(700, 'x') + "\"}";
+            const std::string line = R"({"a": ")" + std::string(700, 'x') + "\"}";
             int count = 0;
             while (count < 100 && file->append(line)) {
                 ++count;
