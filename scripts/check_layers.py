@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that every #include goes forward. TABLE is the architecture; CMake's links repeat it.
+"""Checks that every #include goes forward. TABLE is the architecture; CMake's links repeat it, and
+for the launcher launcher/README.md.
 
 usage: check_layers.py [ROOT]      exit code 0 clean, 1 violations (file:line: reason), 2 bad table
 """
@@ -10,18 +11,26 @@ import pathlib
 import re
 import sys
 
-# What a folder may include besides itself. A row stands for the files of that folder and of those
-# below it that have no row of their own; a top-level folder's row stands for its own files only.
-# Tests may include anything and are not in the table.
+# What the files of a folder may include besides their own folder. Every folder with sources, at
+# every depth, has a row. Tests may include anything and are not in the table.
 BASE = {"collectives/base"}
 SEAMS = BASE | {"collectives"}
 CONTRACT = BASE | {"collectives", "collectives/launch_contract"}
 STORE = CONTRACT | {"collectives/rendezvous"}
 SHM = STORE | {"collectives/transport/shm"}
 TCP = STORE | {"collectives/transport/tcp"}
-BACKEND = SEAMS | {"collectives/algorithms", "collectives/reduce", "collectives/transport"}
-PLAN = CONTRACT | {"launcher/hosts", "launcher/plan"}
-REMOTE = PLAN | {"launcher/wire", "launcher/net", "launcher/remote"}
+BACKEND = SEAMS | {
+    "collectives/algorithms",
+    "collectives/reduce",
+    "collectives/transport",
+}
+LAUNCH = BASE | {"collectives/launch_contract"}
+TCP_BASE = BASE | {"collectives/transport/tcp"}
+
+
+def launcher(folders: str) -> set[str]:
+    return {f"launcher/{folder}" for folder in folders.split()}
+
 
 TABLE: dict[str, set[str]] = {
     "collectives/base": set(),
@@ -37,11 +46,14 @@ TABLE: dict[str, set[str]] = {
     "collectives/self": BACKEND,
     "collectives/shm": BACKEND | {"collectives/transport/shm"},
     "collectives/mpi": BACKEND | {"collectives/launch_contract"},
+    "collectives/mpi/plugin": {"collectives/mpi"},
     "collectives/tcp": BACKEND | {"collectives/transport/tcp"},
+    "collectives/cuda": SEAMS | {"collectives/reduce"},
+    "collectives/nccl": SEAMS | {"collectives/cuda"},
     "collectives/selector": BACKEND
     | {"collectives/transport/shm", "collectives/transport/tcp"}
     | {"collectives/mpi", "collectives/self", "collectives/shm", "collectives/tcp"},
-    "runtime/include": set(),
+    "runtime/include/hvd": set(),
     "runtime/tensor": SEAMS,
     "runtime/negotiation": SEAMS | {"runtime/tensor"},
     "runtime/fusion": SEAMS,
@@ -50,7 +62,7 @@ TABLE: dict[str, set[str]] = {
     "runtime/execution": SEAMS
     | {"collectives/reduce", "runtime/tensor", "runtime/negotiation"}
     | {"runtime/fusion", "runtime/timeline"},
-    "runtime/engine": SEAMS
+    "runtime/engine": CONTRACT
     | {"collectives/transport/tcp", "runtime/tensor", "runtime/negotiation"}
     | {"runtime/control", "runtime/fusion", "runtime/execution", "runtime/timeline"},
     "runtime/bootstrap": SHM
@@ -58,28 +70,53 @@ TABLE: dict[str, set[str]] = {
     | {"collectives/rendezvous/tcp", "collectives/mpi", "collectives/selector"}
     | {"runtime/control", "runtime/engine", "runtime/tensor"},
     "runtime/c_api": SEAMS
-    | {"runtime/include", "runtime/tensor", "runtime/engine", "runtime/bootstrap"},
-    "runtime/tensorflow": {"runtime/include"},
-    "launcher/hosts": CONTRACT,
+    | {"runtime/include/hvd", "runtime/tensor", "runtime/engine", "runtime/bootstrap"},
+    "runtime/tensorflow": {"runtime/include/hvd"},
+    "launcher/model": BASE,
+    "launcher/hosts": LAUNCH | launcher("model"),
     "launcher/net": BASE,
-    "launcher/output": BASE,
-    "launcher/cli": BASE | {"collectives/transport/tcp", "launcher/hosts", "launcher/output"},
-    "launcher/plan": CONTRACT | {"launcher/hosts"},
-    "launcher/mpi": PLAN,
-    "launcher/wire": PLAN,
-    "launcher/agent": PLAN | {"launcher/wire", "collectives/transport/tcp"},
-    "launcher/remote": PLAN
-    | {"launcher/wire", "launcher/net", "launcher/agent", "collectives/transport/tcp"},
-    "launcher/doctor": REMOTE | {"launcher/supervise"},
-    "launcher/supervise": REMOTE | {"launcher/output"},
-    "launcher/timeline": BASE,
-    "launcher": REMOTE
-    | {"launcher/agent", "launcher/cli", "launcher/doctor", "launcher/mpi"}
-    | {"launcher/output", "launcher/supervise", "launcher/timeline"},
-    "apps/horovodrun": BASE | {"launcher", "launcher/cli", "launcher/remote"},
-    "apps/hvd-agent": BASE | {"launcher/agent", "launcher/wire"},
+    "launcher/output": BASE | launcher("model"),
+    "launcher/timeline": BASE | launcher("model output"),
+    "launcher/cli": LAUNCH | TCP_BASE | launcher("model hosts"),
+    "launcher/plan": CONTRACT | launcher("model hosts"),
+    "launcher/wire": LAUNCH | launcher("model"),
+    "launcher/agent/processes": LAUNCH,
+    "launcher/agent/io": LAUNCH | launcher("wire agent/processes"),
+    "launcher/agent/ranks": BASE | launcher("model agent/processes agent/io"),
+    "launcher/agent/external": LAUNCH
+    | launcher("model hosts plan wire agent/processes agent/io agent/ranks"),
+    "launcher/agent/probe": TCP_BASE | launcher("model wire agent/processes agent/io"),
+    "launcher/agent/lifecycle": TCP_BASE
+    | launcher("hosts wire")
+    | launcher("agent/processes agent/io agent/ranks agent/external agent/probe"),
+    "launcher/remote": BASE | launcher("model hosts net output plan"),
+    "launcher/remote/local": BASE | launcher("net remote"),
+    "launcher/remote/bootstrap": BASE | launcher("net wire remote"),
+    "launcher/remote/command": BASE | launcher("model hosts net remote remote/bootstrap"),
+    "launcher/remote/ssh": BASE | launcher("model net wire remote remote/bootstrap remote/command"),
+    "launcher/remote/join": TCP_BASE
+    | launcher("model net output plan wire agent/lifecycle remote remote/ssh"),
+    "launcher/remote/slurm": BASE
+    | launcher("model hosts net output wire")
+    | launcher("remote remote/bootstrap remote/command remote/join"),
+    "launcher/remote/gather": BASE
+    | launcher("model hosts net output remote remote/join remote/slurm"),
+    "launcher/fleet": BASE | launcher("model net remote wire"),
+    "launcher/supervise": LAUNCH | launcher("model net output plan wire remote fleet"),
+    "launcher/mpi": LAUNCH | launcher("model net output plan remote remote/command supervise"),
+    "launcher/report": BASE | launcher("model net output plan remote fleet mpi supervise timeline"),
+    "launcher/doctor": LAUNCH
+    | launcher("model hosts net output plan wire fleet")
+    | launcher("remote remote/gather remote/slurm"),
+    "launcher/external": LAUNCH
+    | launcher("model plan mpi agent/external agent/probe agent/processes"),
+    "launcher": launcher("model net plan wire remote remote/gather fleet mpi supervise report"),
+    "apps/horovodrun": BASE
+    | launcher("model cli output remote/join doctor external timeline")
+    | {"launcher"},
+    "apps/hvd-agent": launcher("wire agent/external agent/lifecycle"),
     "apps/hvd-gpu-probe": BASE,
-    "apps/hvd-bench": SEAMS | {"collectives/selector", "runtime/include"},
+    "apps/hvd-bench": SEAMS | {"runtime/include/hvd"},
 }
 
 TOP_FOLDERS = sorted({layer.split("/")[0] for layer in TABLE})
@@ -87,18 +124,13 @@ SOURCES = {".hpp", ".cpp", ".cuh", ".cu", ".h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
-def layer_of(path: str) -> str:
-    """The nearest folder above the file that has a row; without one, the folder itself."""
-    folders = path.split("/")[:-1]
-    for depth in range(len(folders), 1, -1):
-        if (layer := "/".join(folders[:depth])) in TABLE:
-            return layer
-    return "/".join(folders)
+def folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def complaint(source: str, bracket: str, target: str) -> str | None:
     """Why the file `source` may not include `target`, or None."""
-    layer = layer_of(source)
+    layer = folder_of(source)
     if target.startswith("hvd/"):  # the public headers, included as users do
         target = "runtime/include/" + target
     elif target.split("/")[0] not in TOP_FOLDERS:
@@ -107,7 +139,7 @@ def complaint(source: str, bracket: str, target: str) -> str | None:
         return None
     elif bracket == "<":
         return f'<{target}> is first-party: write "{target}"'
-    wanted = layer_of(target)
+    wanted = folder_of(target)
     if wanted != layer and wanted not in TABLE[layer]:
         return f"{layer} may not use {wanted} (#include {target})"
     return None
@@ -136,8 +168,10 @@ def check_files(root: pathlib.Path) -> tuple[int, list[str]]:
                 continue
             files += 1
             name = path.relative_to(root).as_posix()
-            if layer_of(name) not in TABLE:
-                problems.append(f"{name}:1: {layer_of(name)} has no row in scripts/check_layers.py")
+            if folder_of(name) not in TABLE:
+                problems.append(
+                    f"{name}:1: {folder_of(name)} has no row in scripts/check_layers.py"
+                )
                 continue
             for number, line in enumerate(path.read_text().splitlines(), start=1):
                 if match := INCLUDE.match(line):

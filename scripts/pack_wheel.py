@@ -82,7 +82,7 @@ def main(argv: list[str]) -> int:
     # where auditwheel follows their RUNPATH.
     data = root / f"{name}.data/data"
     without_python = shutil.ignore_patterns("python*")
-    for part in ("bin", "include", "lib", "libexec"):
+    for part in ("bin", "include", "lib", "libexec", "share"):
         shutil.copytree(prefix / part, data / part, ignore=without_python)
 
     info = root / f"{name}.dist-info"

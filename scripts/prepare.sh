@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Set-up that quickstart.sh and test.sh share: system packages, .venv with the frameworks, a release
-# build, and its installation into .venv. Each step is skipped when its inputs have not changed.
+# Set-up that quickstart.sh and test.sh share: system packages, .venv with the frameworks and what
+# building for GPUs needs, a release build, and its installation into .venv. Each step is skipped when its inputs have not changed.
 #   scripts/prepare.sh [TARGET]    TARGET of the build: product (the default) or all, with the tests
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,10 +31,25 @@ else
     say ".venv made in $(seconds "$begin")"
 fi
 
+# Headers of CUDA and NCCL and the compiler of kernels, each with its own exact version.
+gpu_stamp=.venv/gpu/horovod-setup.sha256
+wanted=$(sha256sum <scripts/requirements_gpu.txt)
+if [[ -f $gpu_stamp && $(<"$gpu_stamp") == "$wanted" ]]; then
+    say ".venv/gpu is up to date"
+else
+    begin=$SECONDS
+    rm -rf .venv/gpu
+    .venv/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
+        --target .venv/gpu -r scripts/requirements_gpu.txt
+    echo "$wanted" >"$gpu_stamp"
+    say ".venv/gpu made in $(seconds "$begin")"
+fi
+
 begin=$SECONDS
 say "building build/release ($target)"
-# ninja configures again by itself when a CMake file changes; presets it does not know.
-if [[ ! -f build/release/build.ninja || CMakePresets.json -nt build/release/build.ninja ]]; then
+# ninja configures again by itself when a CMake file changes; presets and packages it does not know.
+ninja=build/release/build.ninja
+if [[ ! -f $ninja || CMakePresets.json -nt $ninja || $gpu_stamp -nt $ninja ]]; then
     cmake --preset release -DPython3_EXECUTABLE="$PWD/.venv/bin/python"
 fi
 cmake --build build/release --target "$target"

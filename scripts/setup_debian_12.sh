@@ -7,16 +7,18 @@ set -euo pipefail
 packages=(
     # Compilers and tools.
     build-essential ccache cmake ninja-build pkg-config git
-    clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev lld llvm-14
+    clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev llvm-14
     # Libraries, all but the shared-memory ones linked statically or used by their headers.
     libboost1.81-dev libboost-program-options1.81-dev libfmt-dev libhwy-dev libspdlog-dev
     libsodium-dev libssh2-1-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev
+    # The man page from the user manual.
+    lowdown
     # The MPI backend's headers, and the launchers that tests and benchmarks compare with.
     libmpich-dev libopenmpi-dev mpich openmpi-bin pdsh
     # Tests and examples.
     catch2 dataset-fashion-mnist munge procps shellcheck util-linux
     # Simulated hosts for tests, and login shells that they may have.
-    fish iproute2 nftables openssh-client openssh-server tcsh
+    fish iproute2 nftables openssh-client openssh-server tcsh zsh
     # A Slurm on them, which nothing starts outside of tests.
     slurm-client slurmctld slurmd
     # Python front ends; frameworks come into .venv with pip.

@@ -14,15 +14,31 @@ rm -rf "$results"
 mkdir -p "$results"
 export PATH="$PWD/.venv/bin:$PATH"
 
-# Their verdicts come from the result files, where a crash of the runner shows as a missing file.
+# run_pytest NAME ARGUMENTS...: its verdict comes from the result file NAME.xml, where a crash shows as a missing file.
+run_pytest() {
+    local name=$1
+    shift
+    timeout 2400 python -m pytest "$@" --junitxml="$results/$name.xml" </dev/null ||
+        echo "test: $name ended with $?"
+}
+
 echo "test: ctest"
 ctest --test-dir build/release -j 2 -LE bench --output-on-failure --no-tests=error \
     --test-output-size-passed 65536 --output-junit "$results/ctest.xml" </dev/null ||
     echo "test: ctest ended with $?"
-echo "test: pytest"
-timeout 2400 python -m pytest tests/e2e --junitxml="$results/pytest.xml" </dev/null ||
-    echo "test: pytest ended with $?"
+
+# The front ends compute, the others mostly wait. With job control, since without it bash has what
+# runs in the background ignore SIGINT, which these tests send.
+echo "test: pytest of the installed programs, and beside them of the Python front ends"
+set -m
+run_pytest python tests/e2e/python &>"$results/python.log" &
+python_tests=$!
+trap 'kill -- -$python_tests' EXIT
+run_pytest programs tests/e2e --ignore=tests/e2e/python
+wait "$python_tests"
+trap - EXIT
+cat "$results/python.log"
 
 require=()
 [[ ${CI-} != true ]] || require=(--require-all)
-exec scripts/count_tests.py "${require[@]}" "$results/ctest.xml" "$results/pytest.xml"
+exec scripts/count_tests.py "${require[@]}" "$results"/{ctest,programs,python}.xml

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/agent/agent.hpp"
-#include "launcher/agent/guard.hpp"
-#include "launcher/agent/join.hpp"
-#include "launcher/agent/own_folder.hpp"
-#include "launcher/agent/shim.hpp"
+#include "launcher/agent/external/shim.hpp"
+#include "launcher/agent/lifecycle/agent.hpp"
+#include "launcher/agent/lifecycle/guard.hpp"
+#include "launcher/agent/lifecycle/join.hpp"
+#include "launcher/agent/lifecycle/private_folder.hpp"
 #include "launcher/wire/build_id.hpp"
 
 #include <algorithm>
@@ -28,9 +28,9 @@ void print(std::FILE* stream, std::string_view text) {
 }
 
 int join(const std::vector<std::string_view>& arguments) {
-    const auto order = hvd::launch::agent::parse_join_order(arguments);
+    const auto order = hvd::launch::agent::parse_join_options(arguments);
     if (!order) {
-        hvd::launch::agent::complain(order.error().message);
+        hvd::launch::agent::print_error(order.error().message);
         return kUsage;
     }
     return hvd::launch::agent::run_joined_agent(*order);
@@ -38,7 +38,7 @@ int join(const std::vector<std::string_view>& arguments) {
 
 /// The bootstrap names the folders that it found this program in, and trusts no others.
 bool is_trusted(std::span<char*> folders) {
-    return std::ranges::all_of(folders, hvd::launch::agent::is_own_folder);
+    return std::ranges::all_of(folders, hvd::launch::agent::is_private_folder);
 }
 
 /// Whether what the bootstrap found is the agent of this build: its folder is named after it. What

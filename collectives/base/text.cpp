@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include <string.h>
+
 namespace hvd {
 namespace {
 
@@ -219,6 +221,11 @@ std::optional<std::vector<int>> parse_ranges(std::string_view text) {
     // Not ranges::unique: clang 14 cannot use libstdc++'s ranges::subrange.
     values.erase(std::unique(values.begin(), values.end()), values.end());
     return values;
+}
+
+std::string signal_name(int number) {
+    const auto* name = ::sigabbrev_np(number);
+    return name == nullptr ? "number " + std::to_string(number) : "SIG" + std::string(name);
 }
 
 }  // namespace hvd

@@ -64,4 +64,7 @@ requires std::integral<T> || std::floating_point<T>
 /// The inverse of format_ranges, for non-negative numbers; sorted, each once. Nothing if malformed.
 [[nodiscard]] std::optional<std::vector<int>> parse_ranges(std::string_view text);
 
+/// "SIGSEGV".
+[[nodiscard]] std::string signal_name(int number);
+
 }  // namespace hvd

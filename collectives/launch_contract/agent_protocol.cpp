@@ -8,10 +8,6 @@
 
 namespace hvd::coll {
 
-constexpr ReportKind last_of(ReportKind) {
-    return ReportKind::versions;
-}
-
 namespace agent_message {
 
 void fields(auto& io, Is<Hello> auto& hello) {

@@ -41,6 +41,10 @@ enum class ReportKind : std::uint8_t {
     versions,   // no failure: what it runs on, in lines "NAME VERSION"
 };
 
+constexpr ReportKind last_of(ReportKind /*unused*/) {
+    return ReportKind::versions;
+}
+
 namespace agent_message {
 
 struct Hello {

@@ -20,4 +20,15 @@ Result<std::string> chosen_launcher(const Environment& environment) {
     return word;
 }
 
+Result<int> read_number(const Environment& environment, std::string_view name, int least) {
+    const auto text = find(environment, name);
+    const auto number = text ? parse_number<int>(*text) : std::nullopt;
+    if (!number || *number < least) {
+        return Error{Errc::invalid_argument, std::string(name) +
+                                                 (text ? "='" + *text + "'" : " is missing, it") +
+                                                 " must be a number from " + std::to_string(least)};
+    }
+    return *number;
+}
+
 }  // namespace hvd::coll

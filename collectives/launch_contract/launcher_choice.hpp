@@ -20,4 +20,9 @@ inline constexpr std::array<std::string_view, 8> kLauncherNames{
 /// The name that the user gives, or "". Errors: invalid_argument for any other one.
 [[nodiscard]] Result<std::string> chosen_launcher(const Environment& environment);
 
+/// The number in a launcher's variable. Errors: invalid_argument, also where it is not set.
+[[nodiscard]] Result<int> read_number(const Environment& environment,
+                                      std::string_view name,
+                                      int least);
+
 }  // namespace hvd::coll

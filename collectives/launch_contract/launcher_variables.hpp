@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The variables of each launcher, from the innermost to the outermost. For external_launch.
+// The variables of each launcher, from the innermost to the outermost: each of them keeps the
+// variables of those around it.
 #pragma once
 
 #include "collectives/launch_contract/external_launch.hpp"
@@ -17,6 +18,7 @@ using Names = std::array<std::string_view, 3>;
 struct LauncherVariables {
     Launcher launcher;
     std::string_view word;  // for HOROVOD_LAUNCHER
+    std::string_view name;  // for people
     Names signs;            // any of them: this launcher has started us, or an outer one
     Names rank;
     Names size;
@@ -25,11 +27,15 @@ struct LauncherVariables {
     Names node;
     Names job;  // all that are set, together
     bool is_mpi = false;
+    std::string_view nodes{};           // how many hosts there are
+    std::string_view tasks_of_nodes{};  // of each host: "2(x3),1"
+    int least_size = 1;                 // a smaller world is that of an interactive shell
 };
 
 inline constexpr auto kLauncherVariables = std::to_array<LauncherVariables>({
     {.launcher = Launcher::ompi,
      .word = "ompi",
+     .name = "mpirun",
      .signs = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
      .rank = {"OMPI_COMM_WORLD_RANK"},
      .size = {"OMPI_COMM_WORLD_SIZE"},
@@ -40,6 +46,7 @@ inline constexpr auto kLauncherVariables = std::to_array<LauncherVariables>({
      .is_mpi = true},
     {.launcher = Launcher::pmix,  // without Open MPI's variables: prun, and other schedulers
      .word = "pmix",
+     .name = "PMIx",
      .signs = {"PMIX_RANK"},
      .rank = {"PMIX_RANK"},
      .size = {},  // see PmixStore
@@ -50,6 +57,7 @@ inline constexpr auto kLauncherVariables = std::to_array<LauncherVariables>({
      .is_mpi = true},
     {.launcher = Launcher::pmi,
      .word = "pmi",
+     .name = "mpiexec",
      .signs = {"PMI_RANK", "PMI_SIZE"},
      .rank = {"PMI_RANK"},
      .size = {"PMI_SIZE"},
@@ -60,24 +68,29 @@ inline constexpr auto kLauncherVariables = std::to_array<LauncherVariables>({
      .is_mpi = true},
     {.launcher = Launcher::torchrun,
      .word = "torchrun",
+     .name = "torchrun",
      .signs = {"TORCHELASTIC_RUN_ID"},
      .rank = {"RANK"},
      .size = {"WORLD_SIZE"},
      .local_rank = {"LOCAL_RANK"},
      .local_size = {"LOCAL_WORLD_SIZE"},
      .node = {"GROUP_RANK"},
-     .job = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT"}},
+     .job = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT"},
+     .nodes = "GROUP_WORLD_SIZE"},
     {.launcher = Launcher::flux,
      .word = "flux",
+     .name = "flux run",
      .signs = {"FLUX_TASK_RANK"},
      .rank = {"FLUX_TASK_RANK"},
      .size = {"FLUX_JOB_SIZE"},
      .local_rank = {"FLUX_TASK_LOCAL_ID"},
      .local_size = {},  // see read_local_size
      .node = {},
-     .job = {"FLUX_JOB_ID"}},
+     .job = {"FLUX_JOB_ID"},
+     .least_size = 2},
     {.launcher = Launcher::jsrun,
      .word = "jsrun",
+     .name = "jsrun",
      .signs = {"JSM_NAMESPACE_RANK"},
      .rank = {"JSM_NAMESPACE_RANK"},
      .size = {"JSM_NAMESPACE_SIZE"},
@@ -85,16 +98,21 @@ inline constexpr auto kLauncherVariables = std::to_array<LauncherVariables>({
      .local_size = {"JSM_NAMESPACE_LOCAL_SIZE"},
      .node = {},
      .job = {"LSB_JOBID", "JSM_NAMESPACE"},
-     .is_mpi = true},
+     .is_mpi = true,
+     .least_size = 2},
     {.launcher = Launcher::slurm,
      .word = "slurm",
+     .name = "srun",
      .signs = {"SLURM_STEP_ID"},  // without a step the others mean an allocation
      .rank = {"SLURM_PROCID"},
      .size = {"SLURM_STEP_NUM_TASKS"},
      .local_rank = {"SLURM_LOCALID"},
      .local_size = {},  // see read_local_size
      .node = {"SLURM_NODEID"},
-     .job = {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+     .job = {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     .nodes = "SLURM_STEP_NUM_NODES",
+     .tasks_of_nodes = "SLURM_STEP_TASKS_PER_NODE",
+     .least_size = 2},
 });
 
 }  // namespace hvd::coll

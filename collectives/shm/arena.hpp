@@ -53,6 +53,8 @@ struct alignas(4096) RankArea {
     Flag swap_reduced;
     Flag gather_filled;
     Flag gather_drained;
+    Flag reads_peers;                                      // see DirectReads
+    alignas(2 * kLineBytes) std::uint64_t process_number;  // see RemoteProcess
     alignas(4096) std::array<std::array<std::byte, kSmallBytes>, kSmallSlots> small;
     std::array<Chunk, kChunkSlots> swap;
     std::array<Chunk, kChunkSlots> gather;

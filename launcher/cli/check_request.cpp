@@ -3,7 +3,9 @@
 // Whether what the flags say together makes a job, or something for the doctor.
 #include "collectives/base/text.hpp"
 #include "collectives/base/unique_fd.hpp"
-#include "launcher/cli/flag.hpp"
+#include "launcher/cli/draft.hpp"
+#include "launcher/cli/values.hpp"
+#include "launcher/hosts/host_spec.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,17 +21,13 @@
 namespace hvd::launch {
 namespace {
 
-Error wrong(std::string message) {
-    return {Errc::invalid_argument, std::move(message)};
-}
-
 /// How many ranks there will be, where that is known before any host was asked.
 std::optional<int> known_size(const LaunchRequest& request) {
-    if (request.processes || request.hosts.empty()) {
+    if (request.processes || request.hosts.list.empty()) {
         return request.processes;
     }
     int size = 0;
-    for (const auto& host : request.hosts) {
+    for (const auto& host : request.hosts.list) {
         if (!host.slots) {
             return std::nullopt;
         }
@@ -44,11 +42,12 @@ Status check_ranks(const LaunchRequest& request) {
         return ok();
     }
     const auto beyond = " but the ranks are 0 to " + std::to_string(*size - 1);
-    if (request.show && request.show->back() >= *size) {
-        return wrong("--show names rank " + std::to_string(request.show->back()) + "," + beyond);
+    if (request.output.show && request.output.show->back() >= *size) {
+        return wrong("--show names rank " + std::to_string(request.output.show->back()) + "," +
+                     beyond);
     }
-    if (request.stdin_rank.value_or(0) >= *size) {
-        return wrong("--stdin names rank " + std::to_string(*request.stdin_rank) + "," + beyond);
+    if (request.input.rank.value_or(0) >= *size) {
+        return wrong("--stdin names rank " + std::to_string(*request.input.rank) + "," + beyond);
     }
     return ok();
 }
@@ -102,12 +101,12 @@ Status check_dash(std::string_view word) {
 }  // namespace
 
 Status check_remote_shell(const LaunchRequest& request) {
-    const auto& remote = request.remote;
-    if (remote.shell.empty() || is_ssh_command(remote.shell)) {
+    const auto& remote = request.ssh;
+    if (remote.remote_shell.empty() || is_ssh(remote.remote_shell.front())) {
         return ok();
     }
     const auto refuse = [&](const std::string& what) {
-        return wrong(what + " is for SSH, but '" + remote.shell +
+        return wrong(what + " is for SSH, but '" + join(remote.remote_shell, " ") +
                      "' reaches the hosts, which is told a host's name and nothing more; leave it "
                      "out, or put what that program needs into --remote-shell");
     };
@@ -117,7 +116,7 @@ Status check_remote_shell(const LaunchRequest& request) {
     if (remote.identity) {
         return refuse("-i " + remote.identity->string());
     }
-    for (const auto& host : request.hosts) {
+    for (const auto& host : request.hosts.list) {
         if (host.port) {
             return refuse("the port " + std::to_string(*host.port) + " of host " + host.name);
         }
@@ -126,10 +125,10 @@ Status check_remote_shell(const LaunchRequest& request) {
 }
 
 Status check_identity(const LaunchRequest& request) {
-    if (!request.remote.identity) {
+    if (!request.ssh.identity) {
         return ok();
     }
-    const auto& path = *request.remote.identity;
+    const auto& path = *request.ssh.identity;
     const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     int reason = file ? 0 : errno;
     std::error_code unknown;
@@ -144,6 +143,26 @@ Status check_identity(const LaunchRequest& request) {
                  "has, or leave -i out for the keys of ~/.ssh/config");
 }
 
+Status check_ports(Draft& draft) {
+    auto& request = draft.request;
+    const auto text = variable_of_ranks(draft, kPortRange);
+    if (!text || trim(*text).empty()) {
+        return ok();
+    }
+    auto span = port_span(*text);
+    if (!span) {
+        return std::move(span).error().context(std::string(kPortRange) + "=" + *text);
+    }
+    request.hosts.ports = *span;
+    if (request.hosts.listen && request.hosts.listen->port != 0 &&
+        (request.hosts.listen->port < span->first || request.hosts.listen->port > span->last)) {
+        const auto port = std::to_string(request.hosts.listen->port);
+        return wrong("--listen " + request.hosts.listen->host + ":" + port + ": port " + port +
+                     " is not in --port-range " + *text + "; take one of these, or 0 for any");
+    }
+    return ok();
+}
+
 Status check_job(const Draft& draft) {
     const auto& request = draft.request;
     if (!request.command.empty()) {
@@ -154,25 +173,26 @@ Status check_job(const Draft& draft) {
             "--json is about what `horovodrun doctor` finds; write doctor first, or "
             "--output-format json with --dry-run, or --summary FILE");
     }
-    if (draft.output_format_given && !request.dry_run) {
+    if (draft.output_format_given && !request.dry_run.is_wanted) {
         return wrong("--output-format is about the plan that --dry-run prints; add --dry-run");
     }
-    if (request.facts_file && !request.dry_run) {
+    if (request.dry_run.facts_file && !request.dry_run.is_wanted) {
         return wrong("--facts plans without starting anything; add --dry-run");
     }
-    if (request.dry_run && request.summary) {
+    if (request.dry_run.is_wanted && request.report.summary) {
         return wrong(
             "--summary tells how a job ended, and --dry-run starts none; leave one of them out");
     }
-    if (request.dry_run && request.output_filename) {
+    if (request.dry_run.is_wanted && request.output.folder) {
         return wrong(
             "--output-filename takes what ranks print, and --dry-run starts none; leave one of "
             "them out");
     }
-    if (!request.processes && request.hosts.empty() && !request.facts_file && !request.join_hosts) {
+    if (!request.processes && request.hosts.list.empty() && !request.dry_run.facts_file &&
+        !request.hosts.join_count) {
         return missing_ranks(request.command);
     }
-    if (request.prefix && request.prefix_timestamp) {
+    if (draft.prefix && draft.prefix_timestamp) {
         return wrong("-prefix-timestamp and --prefix: write {time} into the prefix instead");
     }
     HVD_TRY_STATUS(check_ranks(request));
@@ -186,20 +206,20 @@ Status check_job(const Draft& draft) {
 
 Status check_doctor(const Draft& draft) {
     const auto& request = draft.request;
-    if (request.listen) {
+    if (request.hosts.listen) {
         return wrong(
             "the doctor goes to the hosts; leave out --listen, or see what joins with "
             "--dry-run");
     }
-    if (request.dry_run || request.facts_file || draft.output_format_given) {
+    if (request.dry_run.is_wanted || request.dry_run.facts_file || draft.output_format_given) {
         return wrong(
             "doctor starts no rank and prints no plan; leave --dry-run, --output-format and "
             "--facts out");
     }
-    const std::array idle{std::pair("--summary", request.summary.has_value()),
-                          std::pair("--output-filename", request.output_filename.has_value()),
-                          std::pair("--launch-trace", request.launch_trace.has_value()),
-                          std::pair("--timeout", request.timeout.has_value())};
+    const std::array idle{std::pair("--summary", request.report.summary.has_value()),
+                          std::pair("--output-filename", request.output.folder.has_value()),
+                          std::pair("--launch-trace", request.report.launch_trace.has_value()),
+                          std::pair("--timeout", request.limits.timeout.has_value())};
     for (const auto& [flag, is_given] : idle) {
         if (is_given) {
             return wrong(std::string(flag) +
@@ -207,17 +227,6 @@ Status check_doctor(const Draft& draft) {
         }
     }
     return check_ranks(request);
-}
-
-FlagSection doctor_flags() {
-    return {"Doctor (horovodrun doctor [flags] [command]: examine hosts, start no rank)",
-            {{{"--json"},
-              "",
-              "print what the doctor found as JSON",
-              [](Draft& draft, std::string_view) {
-                  draft.json = true;
-                  return ok();
-              }}}};
 }
 
 }  // namespace hvd::launch

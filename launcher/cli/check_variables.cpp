@@ -4,7 +4,7 @@
 // every rank is refused before any rank starts.
 #include "collectives/base/text.hpp"
 #include "collectives/transport/tcp/address.hpp"
-#include "launcher/cli/flag.hpp"
+#include "launcher/cli/draft.hpp"
 #include "launcher/cli/values.hpp"
 
 #include <string>
@@ -41,8 +41,8 @@ Status check(const Draft& draft, std::string_view name, const Checker& checker) 
 }  // namespace
 
 std::optional<std::string> variable_of_ranks(const Draft& draft, std::string_view name) {
-    for (const auto* place :
-         {&draft.request.env_set, &draft.request.tunables, &draft.environment}) {
+    for (const auto* place : {&draft.request.environment.set, &draft.request.environment.tunables,
+                              &draft.environment}) {
         if (auto value = find(*place, name)) {
             return value;
         }
@@ -51,12 +51,14 @@ std::optional<std::string> variable_of_ranks(const Draft& draft, std::string_vie
 }
 
 Status check_variables(const Draft& draft) {
-    for (const auto& tunable : tunables()) {
-        if (tunable.is_idle) {
+    for (const auto* setting : settings()) {
+        if (has_no_effect(*setting)) {
             continue;
         }
-        const auto checker = [&](std::string_view value) { return check_exported(tunable, value); };
-        HVD_TRY_STATUS(check(draft, tunable.variable, checker));
+        const auto checker = [&](std::string_view value) {
+            return check_exported(*setting, value);
+        };
+        HVD_TRY_STATUS(check(draft, setting->setting.variable, checker));
     }
     HVD_TRY_STATUS(check(draft, kNetworkInterfaces, check_interfaces));
     HVD_TRY_STATUS(check(draft, "HOROVOD_DETERMINISTIC", check_deterministic));

@@ -55,13 +55,16 @@ private:
         if (section.empty()) {
             names.push_back(kController);
         }
-        for (const auto& tunable : tunables()) {
-            const auto dot = tunable.key.find('.');
-            const auto parent = tunable.key.substr(0, dot);
+        for (const auto* setting : settings()) {
+            const auto dot = setting->setting.key.find('.');
+            const auto parent = setting->setting.key.substr(0, dot);
+            if (parent.empty()) {
+                continue;
+            }
             if (section.empty() && std::ranges::find(names, parent) == names.end()) {
                 names.push_back(parent);
             } else if (section == parent) {
-                names.push_back(tunable.key.substr(dot + 1));
+                names.push_back(setting->setting.key.substr(dot + 1));
             }
         }
         return names;
@@ -112,37 +115,37 @@ private:
             return error(section, "'" + name + "' must have keys: " + list(names_in(name)));
         }
         HVD_TRY_STATUS(check_keys(section, name));
-        for (const auto& tunable : tunables()) {
-            const auto dot = tunable.key.find('.');
-            if (tunable.key.substr(0, dot) != name) {
+        for (const auto* setting : settings()) {
+            const auto dot = setting->setting.key.find('.');
+            if (setting->setting.key.substr(0, dot) != name) {
                 continue;
             }
-            const auto node = section[std::string(tunable.key.substr(dot + 1))];
-            HVD_TRY_STATUS(read_value(tunable, node));
+            const auto node = section[std::string(setting->setting.key.substr(dot + 1))];
+            HVD_TRY_STATUS(read_value(*setting, node));
         }
         return ok();
     }
 
-    Status read_value(const Tunable& tunable, const YAML::Node& node) {
+    Status read_value(const Flag& setting, const YAML::Node& node) {
         if (!node.IsDefined() || node.IsNull()) {
             return ok();
         }
-        const auto key = "'" + std::string(tunable.key) + "' ";
+        const auto key = "'" + std::string(setting.setting.key) + "' ";
         std::string text;
-        if (tunable.kind == TunableKind::cpus && node.IsSequence()) {
+        if (setting.setting.kind == Kind::cpus && node.IsSequence()) {
             HVD_TRY(text, join_sequence(key, node));
         } else if (!node.IsScalar()) {
             return error(node, key + "must be a single value");
-        } else if (tunable.kind == TunableKind::boolean) {
+        } else if (setting.setting.kind == Kind::on || setting.setting.kind == Kind::off) {
             HVD_TRY(text, boolean(key, node));
         } else {
             text = node.Scalar();
         }
-        auto value = export_value(tunable, text);
+        auto value = export_value(setting, text);
         if (!value) {
             return error(node, key + value.error().message);
         }
-        const auto [entry, is_new] = config_.tunables.emplace(tunable.variable, *value);
+        const auto [entry, is_new] = config_.settings.emplace(setting.setting.variable, *value);
         if (!is_new && entry->second != *value) {
             return error(node, key + "contradicts another key of its section");
         }

@@ -1,140 +1,153 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flags as data: what --help prints and what the command line may say come from one list.
+// The table of all flags. The parser, --help, the manual's chapter, the keys of the config file,
+// guesses at misspelt flags and the shells' completions are made from it.
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "launcher/cli/options.hpp"
-#include "launcher/cli/tunables.hpp"
 
-#include <filesystem>
-#include <functional>
-#include <optional>
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace hvd::launch {
 
-/// What has been read so far; options.cpp completes it.
-struct Draft {
-    LaunchRequest request;
-    Environment environment;  // horovodrun's own
-    std::optional<std::string> hosts;
-    std::optional<std::filesystem::path> hostfile;
-    std::optional<std::filesystem::path> config_file;
-    std::optional<std::chrono::milliseconds> start_timeout;
-    TunableValues tunables;  // from flags
-    bool is_native = false;  // --gloo, whatever the config file says
-    bool is_mpi = false;     // --mpi
-    bool output_format_given = false;
-    bool gpus_per_rank_given = false;
-    bool is_doctor = false;  // the first word was kDoctor
-    bool json = false;
-    JoinRequest join;  // --join and its flags
-    bool is_joining = false;
+struct Draft;
+
+/// Where a flag has a meaning, as bits.
+enum Place : std::uint8_t {
+    kInJob = 1,     // horovodrun [flags] command
+    kInDoctor = 2,  // horovodrun doctor
+    kInJoin = 4,    // horovodrun --join
+    kInTask = 8,    // in a task of another launcher
 };
+
+/// The value of a setting: a flag that sets a variable of the ranks.
+enum class Kind : std::uint8_t {
+    whole,      // a whole number
+    real,       // a decimal number
+    megabytes,  // a decimal number of MiB; the variable has bytes
+    on,         // no value: the variable becomes 1
+    off,        // no value: the variable becomes 0
+    text,       // a file name
+    cpus,       // a comma list of CPU numbers
+    log_level,  // TRACE to FATAL
+    choice,     // one of the words in Flag::value
+};
+
+/// How a flag that has no `apply` sets a variable of the ranks.
+struct Setting {
+    std::string_view variable{};
+    std::string_view key{};  // section and name in the config file: "params.cycle_time_ms"
+    Kind kind = Kind::on;
+    double high = std::numeric_limits<int>::max();  // the highest number; the lowest is 0
+};
+
+/// Properties that few flags have.
+struct Details {
+    std::string_view brief{};     // a line for the first page of --help; empty: not on that page
+    std::string_view standard{};  // the default
+    std::uint8_t places = kInJob | kInDoctor;
+};
+
+using Apply = Status (*)(Draft&, std::string_view);
 
 /// One flag under all its names.
 struct Flag {
-    std::vector<std::string_view> names;  // with their dashes, as --help shows them
-    std::string_view value_name;          // empty: takes no value
-    std::string help;                     // empty: works, but --help does not show it
+    std::string_view spelling{};              // "-p, --ssh-port PORT", as --help shows it
+    std::array<std::string_view, 3> names{};  // with their dashes
+    std::string_view value{};                 // the name of its value; empty: it takes none
+    std::string_view help{};                  // empty: accepted, but listed nowhere
+    Details details{};
+
     /// Takes the value. Its Error says what is wrong with it; the caller adds flag and value.
-    std::function<Status(Draft&, std::string_view)> apply;
+    /// nullptr: the flag is a setting.
+    Apply apply = nullptr;
+    Setting setting{};
 };
 
-struct FlagSection {
+/// A row of the table.
+constexpr Flag flag(std::string_view spelling,
+                    std::string_view help,
+                    Apply apply,
+                    Details details = {}) {
+    Flag made{.spelling = spelling, .help = help, .details = details, .apply = apply};
+    for (auto& name : made.names) {
+        if (!spelling.starts_with('-')) {
+            break;
+        }
+        name = spelling.substr(0, spelling.find_first_of(", "));
+        spelling.remove_prefix(name.size());
+        spelling.remove_prefix(std::min(spelling.size(), spelling.find_first_not_of(", ")));
+    }
+    made.value = spelling;
+    return made;
+}
+
+/// A row of a setting.
+constexpr Flag setting(std::string_view spelling,
+                       std::string_view help,
+                       const Setting& setting,
+                       Details details = {}) {
+    auto made = flag(spelling, help, nullptr, details);
+    made.setting = setting;
+    return made;
+}
+
+struct FlagGroup {
     std::string_view title;
-    std::vector<Flag> flags;
+    std::span<const Flag> flags;
 };
 
-// Variables of the runtime that flags set directly; the runtime reads them where it connects.
-inline constexpr std::string_view kNetworkInterfaces = "HOROVOD_NETWORK_INTERFACES";
-inline constexpr std::string_view kPortRange = "HOROVOD_PORT_RANGE";
-inline constexpr std::string_view kStartTimeout = "HOROVOD_START_TIMEOUT";
+// Parts of the table, for flags.cpp.
+[[nodiscard]] std::span<const FlagGroup> job_flags() noexcept;
+[[nodiscard]] std::span<const FlagGroup> host_flags() noexcept;
+[[nodiscard]] std::span<const FlagGroup> rank_flags() noexcept;
+[[nodiscard]] std::span<const FlagGroup> limit_flags() noexcept;
+[[nodiscard]] std::span<const FlagGroup> setting_flags() noexcept;
 
-/// Where Open MPI has what replaces its ssh.
-inline constexpr std::string_view kRemoteShellVariable = "OMPI_MCA_plm_rsh_agent";
+/// All groups in the order of --help.
+[[nodiscard]] const std::vector<FlagGroup>& flag_groups();
 
-// The sections of --help, in its order.
-[[nodiscard]] FlagSection job_flags();
-[[nodiscard]] FlagSection host_flags();
-[[nodiscard]] FlagSection placement_flags();
-[[nodiscard]] FlagSection environment_flags();
-[[nodiscard]] FlagSection output_flags();
-[[nodiscard]] FlagSection time_flags();
-[[nodiscard]] FlagSection remote_flags();
-[[nodiscard]] FlagSection join_flags();
-[[nodiscard]] FlagSection failure_flags();
-[[nodiscard]] std::vector<FlagSection> tunable_flags();
-[[nodiscard]] FlagSection mpi_flags();
-[[nodiscard]] FlagSection later_flags();
-[[nodiscard]] FlagSection doctor_flags();
+/// The flag of a word of the command line, with its value or without. A one-character name has one
+/// dash, a longer one has one or two. nullptr: there is none.
+[[nodiscard]] const Flag* find_flag(std::string_view word);
 
-// What concerns more than one flag at a time. Errors: invalid_argument.
-[[nodiscard]] Status check_job(const Draft& draft);
-[[nodiscard]] Status check_doctor(const Draft& draft);
+/// "--np=4" → "--np".
+[[nodiscard]] std::string_view without_value(std::string_view word) noexcept;
 
-/// Refuses ports and keys for SSH where another program reaches the hosts.
-[[nodiscard]] Status check_remote_shell(const LaunchRequest& request);
+/// "--hostfile" and "-hostfile" → "hostfile".
+[[nodiscard]] std::string_view bare_name(std::string_view name) noexcept;
 
-/// Whether the key that -i names can be read: without it ssh would go on with others.
-[[nodiscard]] Status check_identity(const LaunchRequest& request);
+/// Whether the original has the flag and this version accepts it without effect.
+[[nodiscard]] bool has_no_effect(const Flag& flag) noexcept;
 
-/// Which task of another launcher the command should become: nothing where a job of our own is
-/// asked for. Errors: invalid_argument, also for a job inside of a world of several.
-[[nodiscard]] Result<std::optional<Task>> find_own_task(const Draft& draft);
+/// Whether the flag is about elastic jobs, which are refused.
+[[nodiscard]] bool is_elastic(const Flag& flag) noexcept;
 
-/// What the flags (as they were typed) may be for one task of another launcher, and in front of an
-/// mpirun. Errors: invalid_argument for those that would do nothing.
-[[nodiscard]] Status check_task(const Task& task, const std::vector<std::string>& spellings);
-[[nodiscard]] Status check_line(std::string_view program,
-                                const std::vector<std::string>& spellings);
+/// Whether it is a setting of the runtime.
+[[nodiscard]] constexpr bool is_setting(const Flag& flag) noexcept {
+    return flag.apply == nullptr;
+}
 
-/// Refuses two of --gloo, --mpi and --jsrun.
-[[nodiscard]] Status check_controllers(const Draft& draft);
+/// An error about `word`, which looks like a flag and is none: with the flag that may be meant.
+[[nodiscard]] Error unknown_flag(std::string_view word);
 
-/// For --jsrun: takes the LSF job that we run in as jsrun's allocation, and `hosts` (those that the
-/// user wrote) as a part of it, each with its slots there where it has none; none of them stands
-/// for all. Errors: invalid_argument, outside of such a job, without jsrun in PATH, and for a host
-/// or a number of slots that the job does not have.
-[[nodiscard]] Status take_jsrun_allocation(Draft& draft, std::vector<Host>& hosts);
+// Texts. `columns` is the width of the terminal.
+[[nodiscard]] std::string short_help(std::size_t columns);
+[[nodiscard]] std::string full_help(std::size_t columns);
+[[nodiscard]] std::string doctor_help(std::size_t columns);
 
-/// Completes what --mpi and --jsrun need. mpirun has the output of what it starts, so not all of
-/// our flags can be obeyed. Errors: invalid_argument.
-[[nodiscard]] Status check_mpi(Draft& draft);
+/// The chapter about flags of the manual (Markdown).
+[[nodiscard]] std::string manual_chapter();
 
-/// A variable as the ranks will find it: of --env, else of another flag or the config file, else
-/// our own.
-[[nodiscard]] std::optional<std::string> variable_of_ranks(const Draft& draft,
-                                                           std::string_view name);
-
-/// Refuses what the runtime would refuse, wherever it is set.
-[[nodiscard]] Status check_variables(const Draft& draft);
-
-/// Takes the hosts of -H and the host file, else of the batch job that we run in with what else
-/// that says: its end, the shell that reaches its hosts. Errors: invalid_argument, also for more
-/// ranks than it has tasks.
-[[nodiscard]] Status read_hosts(Draft& draft);
-
-/// Reads the ports that the ranks will find in HOROVOD_PORT_RANGE, from wherever it is set, and
-/// checks the one of --listen against them.
-[[nodiscard]] Status check_ports(Draft& draft);
-
-/// Completes what --listen was told, and checks what the flags of that section need of each other.
-[[nodiscard]] Status check_join(Draft& draft);
-
-/// The same with --join, beside which few flags (as they were typed) have a meaning.
-[[nodiscard]] Status check_joining(Draft& draft, const std::vector<std::string>& spellings);
-
-/// Says of a word (with its value, if that is in it) that it is no flag, and what to write instead.
-[[nodiscard]] Error unknown_flag(const std::vector<FlagSection>& sections, std::string_view word);
-
-/// The words behind kTimeline. Errors: invalid_argument.
-[[nodiscard]] Result<Parsed> parse_timeline_command(const std::vector<std::string>& arguments);
-
-/// The text of --help, at most 80 columns wide.
-[[nodiscard]] std::string help_text(const std::vector<FlagSection>& sections);
+/// For the shells' completion scripts: a line for each listed name, with a summary and the name of
+/// its value, separated by tabs.
+[[nodiscard]] std::string completion_table();
 
 }  // namespace hvd::launch

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --jsrun: the LSF job whose hosts jsrun reaches.
-#include "launcher/cli/flag.hpp"
+#include "launcher/cli/draft.hpp"
+#include "launcher/cli/values.hpp"
 #include "launcher/hosts/allocation.hpp"
 #include "launcher/hosts/search_path.hpp"
 
@@ -11,10 +12,6 @@
 
 namespace hvd::launch {
 namespace {
-
-Error wrong(std::string message) {
-    return {Errc::invalid_argument, std::move(message)};
-}
 
 /// "a:42,b:42".
 std::string describe(const std::vector<Host>& hosts) {
@@ -68,8 +65,8 @@ Status take_jsrun_allocation(Draft& draft, std::vector<Host>& hosts) {
     for (auto& host : hosts) {
         HVD_TRY_STATUS(check_host(host, *job));
     }
-    if (!hosts.empty() && draft.request.remote.shell.empty()) {
-        draft.request.remote.shell = "blaunch";
+    if (!hosts.empty() && draft.request.ssh.remote_shell.empty()) {
+        draft.request.ssh.remote_shell = {"blaunch"};
     }
     draft.request.mpi.allocation = std::move(job->hosts);
     return ok();

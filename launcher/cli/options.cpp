@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/cli/options.hpp"
 
-#include "collectives/base/assert.hpp"
 #include "collectives/base/text.hpp"
 #include "launcher/cli/config_file.hpp"
+#include "launcher/cli/draft.hpp"
 #include "launcher/cli/flag.hpp"
 #include "launcher/cli/values.hpp"
+#include "launcher/hosts/task.hpp"
 
 #include <boost/program_options.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
-#include <set>
-#include <unordered_map>
 #include <utility>
 
 namespace hvd::launch {
@@ -33,130 +33,95 @@ constexpr int kStyle =
 /// ("ssh : rsh") is meant for mpirun.
 constexpr std::string_view kKubeflowShell = "/etc/mpi/kubexec.sh";
 
-Error wrong(std::string message) {
-    return {Errc::invalid_argument, std::move(message)};
-}
-
-Status nothing(Draft& /*draft*/, std::string_view /*value*/) {
-    return ok();
-}
-
-std::vector<FlagSection> all_sections() {
-    std::vector<FlagSection> sections;
-    for (auto* const make : {job_flags, host_flags, remote_flags, join_flags, placement_flags,
-                             environment_flags, output_flags, time_flags, failure_flags}) {
-        sections.push_back(make());
-    }
-    for (auto& section : tunable_flags()) {
-        sections.push_back(std::move(section));
-    }
-    sections.push_back(doctor_flags());
-    sections.push_back(mpi_flags());
-    sections.push_back(later_flags());
-    sections.push_back({"About",
-                        {{{"-h", "--help"}, "", "print this text", nothing},
-                         {{"-v", "--version"}, "", "print the version alone", nothing},
-                         {{"-cb", "--check-build"},
-                          "",
-                          "print which frameworks, controllers and operations are there, the "
-                          "frameworks of the Python beside horovodrun in a virtual environment, "
-                          "else of the one in PATH; with --verbose also where they are",
-                          nothing}}});
-    return sections;
-}
-
-/// "--np=4" → "--np".
-std::string_view without_value(std::string_view token) {
-    return token.substr(0, token.find('='));
-}
-
-/// "--hostfile" and "-hostfile" → "hostfile": one name to the parser.
-std::string_view bare_name(std::string_view name) {
-    return name.substr(name.find_first_not_of('-'));
-}
-
-/// Finds a flag by its name.
-class FlagTable {
-public:
-    /// `sections` outlive it.
-    explicit FlagTable(const std::vector<FlagSection>& sections) : sections_(sections) {
-        for (const auto& section : sections) {
-            for (const auto& flag : section.flags) {
-                for (const auto name : flag.names) {
-                    by_name_.emplace(bare_name(name), &flag);
-                }
-            }
-        }
-    }
-
-    /// By the name without dashes. nullptr: there is none.
-    [[nodiscard]] const Flag* find(std::string_view bare_name) const {
-        const auto entry = by_name_.find(bare_name);
-        return entry == by_name_.end() ? nullptr : entry->second;
-    }
-
-    /// By a word of the command line. One letter has one dash, a longer name has one or two.
-    [[nodiscard]] const Flag* find_word(std::string_view word) const {
-        const bool has_two_dashes = word.starts_with("--");
-        const auto name = without_value(word).substr(has_two_dashes ? 2 : 1);
-        return has_two_dashes && name.size() == 1 ? nullptr : find(name);
-    }
-
-    [[nodiscard]] Error refuse(std::string_view word) const {
-        return unknown_flag(sections_, word);
-    }
-
-private:
-    const std::vector<FlagSection>& sections_;
-    std::unordered_map<std::string_view, const Flag*> by_name_;
+/// One flag as it was typed.
+struct Given {
+    const Flag* flag;
+    std::string spelling;
+    std::string value;
 };
 
 /// The command line in its two parts.
 struct Words {
-    std::vector<std::string> flags;      // with their values
-    std::vector<std::string> spellings;  // of each flag, as it was typed
+    std::vector<Given> flags;
     std::vector<std::string> command;
 };
 
-Error missing_value(std::string_view spelled, const Flag& flag) {
-    return wrong(std::string(spelled) + ": its value is missing; write " + std::string(spelled) +
-                 " " + std::string(flag.value_name));
+/// All names are long ones to Boost.Program_options, also the one-character ones: as short names it
+/// would not take them with a value after '='.
+po::options_description declare_flags() {
+    po::options_description declared;
+    for (const auto& group : flag_groups()) {
+        for (const auto& flag : group.flags) {
+            for (const auto& name : flag.names) {
+                const std::string bare(bare_name(name));
+                if (bare.empty() || std::ranges::find(flag.names, bare, bare_name) != &name) {
+                    continue;  // -hostfile and --hostfile are one
+                }
+                if (flag.value.empty()) {
+                    declared.add_options()(bare.c_str(), "");
+                } else {
+                    declared.add_options()(bare.c_str(), po::value<std::string>(), "");
+                }
+            }
+        }
+    }
+    return declared;
 }
 
-/// The first word that is neither a flag nor the value of one starts the user's command, and so
-/// does "--". From there on nothing is ours, even when it looks like one of our flags.
-Result<Words> split_words(const FlagTable& table, const std::vector<std::string>& arguments) {
+Error bad_value(std::string_view word) {
+    const std::string spelled(without_value(word));
+    const auto* const flag = find_flag(word);
+    if (flag == nullptr) {
+        return unknown_flag(word);
+    }
+    return wrong(flag->value.empty() ? spelled + " takes no value, but got " +
+                                           std::string(word.substr(spelled.size()))
+                                     : spelled + ": its value is missing; write " + spelled + " " +
+                                           std::string(flag->value));
+}
+
+/// The first word that is neither a flag nor the value of one begins the user's command, and so
+/// does "--". horovodrun reads nothing after it, even where it looks like a flag.
+Result<Words> read_words(const std::vector<std::string>& arguments) {
+    std::size_t place = 0;  // of the word that is parsed
+    // Is also called for each value, alone.
+    const auto stop_at_command = [&](std::vector<std::string>& rest) {
+        place = arguments.size() - rest.size();
+        if (rest.size() > 1 &&
+            (rest[0].size() < 2 || !rest[0].starts_with('-') || rest[0] == "--")) {
+            rest.clear();
+        }
+        return std::vector<po::option>();
+    };
+    std::vector<po::option> options;
+    try {
+        options = po::command_line_parser(arguments)
+                      .options(declare_flags())
+                      .style(kStyle)
+                      .extra_style_parser(stop_at_command)
+                      .allow_unregistered()
+                      .run()
+                      .options;
+    } catch (const po::error&) {  // this library reports by throwing; nothing above us does
+        return bad_value(arguments[place]);
+    }
+
     Words words;
     auto next = arguments.begin();
-    while (next != arguments.end() && next->starts_with('-') && *next != "--") {
-        const auto spelled = without_value(*next);
-        const bool has_value = spelled.size() != next->size();
-        const auto* flag = table.find_word(*next);
+    for (const auto& option : options) {
+        if (option.string_key.empty()) {
+            break;  // the only word of a command
+        }
+        const auto* const flag = find_flag(*next);
         if (flag == nullptr) {
-            return table.refuse(*next);
+            return unknown_flag(*next);
         }
-        if (has_value && flag->value_name.empty()) {
-            return wrong(std::string(spelled) + " takes no value, but got " +
-                         next->substr(spelled.size()));
+        if (option.original_tokens.size() == 2 && find_flag(*(next + 1)) != nullptr) {
+            return bad_value(*next);
         }
-        if (has_value && spelled.size() + 1 == next->size()) {
-            return missing_value(spelled, *flag);
-        }
-        words.spellings.emplace_back(spelled);
-        if (has_value && spelled.size() == 2) {  // of one letter, after which '=' is a value's
-            words.flags.emplace_back(spelled);
-            words.flags.push_back(next++->substr(spelled.size() + 1));
-            continue;
-        }
-        words.flags.push_back(*next++);
-        if (has_value || flag->value_name.empty()) {
-            continue;
-        }
-        if (next == arguments.end() ||
-            (next->starts_with('-') && table.find_word(*next) != nullptr)) {
-            return missing_value(spelled, *flag);
-        }
-        words.flags.push_back(*next++);
+        words.flags.push_back({flag, std::string(without_value(*next)),
+                               option.value.empty() ? "" : option.value.front()});
+        next += static_cast<std::ptrdiff_t>(option.original_tokens.size());
     }
     if (next != arguments.end() && *next == "--") {
         ++next;
@@ -165,62 +130,12 @@ Result<Words> split_words(const FlagTable& table, const std::vector<std::string>
     return words;
 }
 
-/// To Boost.Program_options, which gives a short name to the first long one of its flag.
-void declare(const Flag& flag, po::options_description& declared) {
-    std::string short_name;
-    std::set<std::string> long_names;
-    for (const auto name : flag.names) {
-        const std::string bare(bare_name(name));
-        if (bare.size() == 1) {
-            short_name = "," + bare;
-        } else {
-            long_names.insert(bare);
-        }
-    }
-    for (const auto& name : long_names) {
-        const auto declaration = name + std::exchange(short_name, {});
-        if (flag.value_name.empty()) {
-            declared.add_options()(declaration.c_str(), "");
-        } else {
-            declared.add_options()(declaration.c_str(), po::value<std::string>(), "");
-        }
-    }
-}
-
-/// Only the flags that occur: to declare all of them takes longer than the rest of the parsing.
-po::options_description declare_used(const FlagTable& table, const Words& words) {
-    std::set<const Flag*> used;
-    for (const auto& spelled : words.spellings) {
-        used.insert(table.find_word(spelled));
-    }
-    po::options_description declared;
-    for (const auto* flag : used) {
-        declare(*flag, declared);
-    }
-    return declared;
-}
-
-Result<std::vector<po::option>> parse_flags(const FlagTable& table, const Words& words) {
-    try {
-        const auto declared = declare_used(table, words);
-        auto parsed = po::command_line_parser(words.flags).options(declared).style(kStyle).run();
-        HVD_ASSERT(parsed.options.size() == words.spellings.size(), "each flag is read once");
-        return std::move(parsed.options);
-    } catch (const po::error& error) {  // this library reports by throwing; nothing above us does
-        return wrong(error.what());
-    }
-}
-
-Status apply(const po::option& option,
-             const std::string& spelling,
-             const Flag& flag,
-             Draft& draft) {
-    const std::string value = option.value.empty() ? "" : option.value.front();
-    if (auto status = flag.apply(draft, value); !status) {
-        const auto subject = spelling + (flag.value_name.empty() ? "" : " " + value);
-        return std::move(status).error().context(subject);
-    }
-    return ok();
+Status apply(const Given& given, Draft& draft) {
+    const auto& flag = *given.flag;
+    auto status = is_setting(flag) ? add_setting(draft.settings, flag, given.value)
+                                   : flag.apply(draft, given.value);
+    const auto subject = given.spelling + (flag.value.empty() ? "" : " " + given.value);
+    return status ? ok() : std::move(status).error().context(subject);
 }
 
 /// Handshakes of many hosts share this machine's CPUs, or wait for their turn.
@@ -246,13 +161,13 @@ Status read_start_timeout(Draft& draft) {
         limit = std::chrono::seconds(*value);
     }
     if (limit.count() != 0) {  // 0 counts as unset, as in the original
-        draft.request.start_timeout = limit;
+        draft.request.limits.start_timeout = limit;
         draft.join.patience = limit;
-    } else if (draft.request.listen) {
-        draft.request.start_timeout = draft.join.patience;  // somebody has to type elsewhere
+    } else if (draft.request.hosts.listen) {
+        draft.request.limits.start_timeout = draft.join.patience;  // somebody has to type elsewhere
     } else {
-        draft.request.start_timeout =
-            default_start_timeout(draft.request.hosts.size(), draft.request.remote.concurrency);
+        draft.request.limits.start_timeout =
+            default_start_timeout(draft.request.hosts.list.size(), draft.request.ssh.concurrency);
     }
     return ok();
 }
@@ -261,21 +176,21 @@ Status read_start_timeout(Draft& draft) {
 Status read_config(Draft& draft) {
     ConfigFile config;
     if (draft.config_file) {
-        HVD_TRY(config, read_config_file(*draft.config_file));
+        HVD_TRY(config, found(read_config_file(*draft.config_file)));
     }
     draft.request.mpi.is_wanted |= config.wants_mpi && !draft.is_native;
-    auto exported = export_tunables(draft.tunables, config.tunables, draft.environment);
-    draft.request.tunables.merge(exported.variables);
+    auto exported = export_settings(draft.settings, config.settings, draft.environment);
+    draft.request.environment.tunables.merge(exported.variables);
     if (!exported.note.empty()) {
-        draft.request.notes.push_back(std::move(exported.note));
+        draft.request.report.notes.push_back(std::move(exported.note));
     }
-    return check_variables(draft);
+    return found(check_variables(draft));
 }
 
 void note_idle_env_pass(Draft& draft) {
-    if (draft.request.hosts.empty() && !draft.request.listen && !draft.request.env_pass.empty() &&
-        !draft.request.env_clean) {
-        draft.request.notes.emplace_back(
+    if (draft.request.hosts.list.empty() && !draft.request.hosts.listen &&
+        !draft.request.environment.pass.empty() && !draft.request.environment.is_clean) {
+        draft.request.report.notes.emplace_back(
             "--env-pass has no effect here without --env-clean: every variable is passed on");
     }
 }
@@ -284,8 +199,8 @@ void note_idle_env_pass(Draft& draft) {
 Status finish(Draft& draft) {
     HVD_TRY_STATUS(check_controllers(draft));
     if (const auto agent = find(draft.environment, kRemoteShellVariable);
-        agent == kKubeflowShell && draft.request.remote.shell.empty()) {
-        draft.request.remote.shell = *agent;
+        agent == kKubeflowShell && draft.request.ssh.remote_shell.empty()) {
+        draft.request.ssh.remote_shell = {*agent};
     }
     HVD_TRY_STATUS(read_config(draft));  // says whether there will be an mpirun
     HVD_TRY_STATUS(read_hosts(draft));
@@ -296,11 +211,13 @@ Status finish(Draft& draft) {
     HVD_TRY_STATUS(check_join(draft));
     HVD_TRY_STATUS(check_ports(draft));
     HVD_TRY_STATUS(check_mpi(draft));
+    draft.request.output.prefix =
+        draft.prefix.value_or(draft.prefix_timestamp ? LinePrefix::stamped() : LinePrefix());
     return draft.is_doctor ? check_doctor(draft) : check_job(draft);
 }
 
 /// The task of another launcher that the command should become, or the line of an mpirun that it
-/// is; nothing for a job of our own.
+/// is; nothing for a job of horovodrun's own.
 Result<std::optional<Parsed>> find_wrapped(Draft& draft,
                                            const std::vector<std::string>& spellings) {
     HVD_TRY(const auto task, find_own_task(draft));
@@ -316,48 +233,61 @@ Result<std::optional<Parsed>> find_wrapped(Draft& draft,
     return std::optional<Parsed>();
 }
 
+bool is_given(const Words& words, std::string_view name) {
+    return std::ranges::find(words.flags, find_flag(name), &Given::flag) != words.flags.end();
+}
+
+/// The page of --help or --version, which win over all other flags.
+std::optional<std::string> find_page(const Words& words, bool is_doctor, std::size_t columns) {
+    if (is_given(words, "--help")) {
+        const auto topic = words.command.empty() ? std::string() : words.command.front();
+        if (is_doctor || topic == kDoctor) {
+            return doctor_help(columns);
+        }
+        return topic == "all"          ? full_help(columns)
+               : topic == "markdown"   ? manual_chapter()
+               : topic == "completion" ? completion_table()
+                                       : short_help(columns);
+    }
+    if (is_given(words, "--version") && !is_given(words, "--check-build")) {
+        return HVD_VERSION "\n";
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 Result<Parsed> parse_command_line(const std::vector<std::string>& arguments,
-                                  const Environment& environment) {
+                                  const Environment& environment,
+                                  std::size_t columns) {
     if (!arguments.empty() && arguments.front() == kTimeline) {
         return parse_timeline_command({arguments.begin() + 1, arguments.end()});
     }
-    const auto sections = all_sections();
-    const FlagTable table(sections);
-    Draft draft;
+    Draft draft{.environment = environment};
     draft.is_doctor = !arguments.empty() && arguments.front() == kDoctor;
     HVD_TRY(auto words,
-            split_words(table, {arguments.begin() + (draft.is_doctor ? 1 : 0), arguments.end()}));
-    HVD_TRY(const auto options, parse_flags(table, words));
-
-    bool check_build = false;
-    for (const auto& option : options) {
-        if (option.string_key == "help") {
-            return Parsed(PrintAndExit{help_text(sections)});
-        }
-        if (option.string_key == "version") {
-            return Parsed(PrintAndExit{HVD_VERSION "\n"});
-        }
-        check_build = check_build || table.find(option.string_key) == table.find("check-build");
+            read_words({arguments.begin() + (draft.is_doctor ? 1 : 0), arguments.end()}));
+    if (auto page = find_page(words, draft.is_doctor, columns)) {
+        return Parsed(PrintAndExit{*std::move(page)});
     }
-    draft.environment = environment;
     draft.request.command = std::move(words.command);
-    for (std::size_t index = 0; index < options.size(); ++index) {
-        const auto& option = options[index];
-        HVD_TRY_STATUS(
-            apply(option, words.spellings[index], *table.find(option.string_key), draft));
+    for (const auto& given : words.flags) {
+        HVD_TRY_STATUS(apply(given, draft));
     }
-    if (check_build) {
-        return Parsed(CheckBuild{.verbose = draft.request.verbose});
+    if (draft.is_check_build) {
+        return Parsed(
+            CheckBuild{.verbose = draft.request.report.is_verbose || is_given(words, "-v"),
+                       .json = draft.json});
     }
+    std::vector<std::string> spellings;
+    std::ranges::transform(words.flags, std::back_inserter(spellings), &Given::spelling);
     if (draft.is_joining) {
-        HVD_TRY_STATUS(check_joining(draft, words.spellings));
+        HVD_TRY_STATUS(check_joining(draft, spellings));
         HVD_TRY_STATUS(read_start_timeout(draft));
         return Parsed(std::move(draft.join));
     }
     if (!draft.is_doctor && !draft.request.command.empty()) {
-        HVD_TRY(auto wrapped, find_wrapped(draft, words.spellings));
+        HVD_TRY(auto wrapped, find_wrapped(draft, spellings));
         if (wrapped) {
             return *std::move(wrapped);
         }

@@ -2,8 +2,10 @@
 //
 // The hosts of a request: from flags, a file, or the batch job that we run in.
 #include "collectives/base/text.hpp"
-#include "launcher/cli/flag.hpp"
+#include "launcher/cli/draft.hpp"
+#include "launcher/cli/values.hpp"
 #include "launcher/hosts/allocation.hpp"
+#include "launcher/hosts/host_spec.hpp"
 #include "launcher/hosts/hostfile.hpp"
 #include "launcher/hosts/slurm_variables.hpp"
 
@@ -15,17 +17,13 @@
 namespace hvd::launch {
 namespace {
 
-Error wrong(std::string message) {
-    return {Errc::invalid_argument, std::move(message)};
-}
-
 /// Whether srun can start the agents: not where the user said how hosts are reached, nor where
 /// there is no srun.
 bool is_for_srun(const Draft& draft, const Allocation& allocation) {
     const auto& request = draft.request;
     return allocation.scheduler == Scheduler::slurm && !allocation.id.empty() &&
-           request.remote.shell.empty() && !request.listen && !request.facts_file &&
-           has_srun(draft.environment);
+           request.ssh.remote_shell.empty() && !request.hosts.listen &&
+           !request.dry_run.facts_file && has_srun(draft.environment);
 }
 
 /// Refuses more ranks than the batch system gave tasks, before anything is started.
@@ -144,10 +142,10 @@ Status take_slurm_job(Draft& draft, const Allocation& allocation) {
                      "); say with --gpus-per-rank how many each rank gets");
     }
     if (gpus.size() == 1 && !draft.gpus_per_rank_given) {
-        draft.request.gpus_per_rank = *gpus.begin();
-        draft.request.may_lack_gpus = true;
+        draft.request.binding.gpus_per_rank = *gpus.begin();
+        draft.request.binding.may_lack_gpus = true;
     }
-    draft.request.slurm_job = std::move(job);
+    draft.request.hosts.slurm_job = std::move(job);
     return ok();
 }
 
@@ -160,22 +158,22 @@ Status take_allocation(Draft& draft, HostList& list) {
     HVD_TRY_STATUS(check_allocation(draft.request, list, *allocation));
     if (const auto end = find(draft.environment, "SLURM_JOB_END_TIME");
         end && allocation->scheduler == Scheduler::slurm) {
-        draft.request.end_time = parse_number<std::int64_t>(*end);
+        draft.request.limits.allocation_end = parse_number<std::int64_t>(*end);
     }
     if (is_for_srun(draft, *allocation)) {
         HVD_TRY_STATUS(take_slurm_job(draft, *allocation));
     }
-    draft.request.slots_are_cpus = allocation->scheduler == Scheduler::lsf;
+    draft.request.hosts.slots_are_cpus = allocation->scheduler == Scheduler::lsf;
     list.hosts = std::move(allocation->hosts);
-    if (draft.request.verbose) {
-        draft.request.notes.push_back("the hosts are those of " + allocation->name);
+    if (draft.request.report.is_verbose) {
+        draft.request.report.notes.push_back("the hosts are those of " + allocation->name);
     }
-    auto& shell = draft.request.remote.shell;
+    auto& shell = draft.request.ssh.remote_shell;
     if (shell.empty() && allocation->scheduler == Scheduler::lsf) {
-        shell = "blaunch";
+        shell = {"blaunch"};
     }
     if (shell.empty() && allocation->scheduler == Scheduler::sge) {
-        shell = "qrsh -inherit";
+        shell = {"qrsh", "-inherit"};
     }
     return ok();
 }
@@ -198,22 +196,23 @@ Status read_hosts(Draft& draft) {
                 "leave "
                 "hosts out, such as -H ^node3");
         }
-        if (*draft.hostfile == "-" && (draft.request.stdin_all || draft.request.stdin_rank)) {
+        if (*draft.hostfile == "-" &&
+            (draft.request.input.is_for_all || draft.request.input.rank)) {
             return wrong(
                 "-hostfile - and --stdin both read standard input; give the hosts in a file");
         }
-        HVD_TRY(list.hosts, read_hostfile(*draft.hostfile));
+        HVD_TRY(list.hosts, found(read_hostfile(*draft.hostfile)));
     }
     if (draft.request.mpi.is_jsrun) {
         HVD_TRY_STATUS(take_jsrun_allocation(draft, list.hosts));
     }
-    if (list.hosts.empty() && !draft.request.join_hosts) {
+    if (list.hosts.empty() && !draft.request.hosts.join_count) {
         HVD_TRY_STATUS(take_allocation(draft, list));
     }
     if (auto excluded = exclude_hosts(list.hosts, list.excluded); !excluded) {
         return std::move(excluded).error().context("-H " + *draft.hosts);
     }
-    draft.request.hosts = std::move(list.hosts);
+    draft.request.hosts.list = std::move(list.hosts);
     return ok();
 }
 

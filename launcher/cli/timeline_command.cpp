@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The command line of `horovodrun timeline`.
-#include "launcher/cli/flag.hpp"
+#include "launcher/cli/draft.hpp"
 
 #include <boost/program_options.hpp>
 
@@ -35,7 +35,7 @@ constexpr const char* kHelp =
     "is no trace; 125 a file cannot be read or written; 141 standard output closed.\n"
     "A program called timeline is started by `horovodrun -- timeline`.\n";
 
-Error wrong(const std::string& message) {
+Error refuse(const std::string& message) {
     return {Errc::invalid_argument, "timeline: " + message};
 }
 
@@ -62,21 +62,21 @@ Result<Parsed> parse_timeline_command(const std::vector<std::string>& arguments)
                                  ? values["folder"].as<std::vector<std::string>>()
                                  : std::vector<std::string>();
         if (folders.empty() || folders.front().empty()) {
-            return wrong("name the folder of --timeline-all");
+            return refuse("name the folder of --timeline-all");
         }
         if (folders.size() != 1) {
-            return wrong("there is more than one folder: " + folders[0] + " and " + folders[1]);
+            return refuse("there is more than one folder: " + folders[0] + " and " + folders[1]);
         }
         MergeTimelines request{.folder = folders.front()};
         if (values.contains("output")) {
             request.output = values["output"].as<std::string>();
             if (request.output->empty()) {
-                return wrong("the name behind -o is empty");
+                return refuse("the name behind -o is empty");
             }
         }
         return Parsed(std::move(request));
     } catch (const po::error& error) {  // this library reports by throwing; nothing above us does
-        return wrong(error.what());
+        return refuse(error.what());
     }
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is said about a word that looks like a flag and is none of ours.
+// The error about a word that looks like a flag of horovodrun and is none.
 #include "collectives/base/text.hpp"
 #include "launcher/cli/flag.hpp"
+#include "launcher/cli/values.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +15,7 @@ namespace hvd::launch {
 namespace {
 
 /// A flag of another launcher, and what to do here instead.
-struct Foreign {
+struct OtherFlag {
     std::string_view name;  // without dashes, '_' as '-'
     std::string_view advice;
 };
@@ -26,36 +27,31 @@ constexpr std::string_view kOrder =
     "ranks fill the hosts in their order, --bind-to and --gpu-bind give them CPUs and GPUs; leave "
     "it out, or let mpirun see to that: --mpi --binding-args";
 
-constexpr std::array kForeign{
-    Foreign{"x", "write --env NAME[=VALUE]"},
-    Foreign{"genv", "write --env NAME=VALUE"},
-    Foreign{"machinefile", "write -hostfile FILE"},
-    Foreign{"N", kSlots},
-    Foreign{"ppn", kSlots},
-    Foreign{"npernode", kSlots},
-    Foreign{"nproc-per-node", kSlots},
-    Foreign{"ntasks-per-node", kSlots},
-    Foreign{"nnodes", "the hosts are those of -H node1:4,node2:4 or -hostfile FILE"},
-    Foreign{"oversubscribe", kNeedless},
-    Foreign{"allow-run-as-root", kNeedless},
-    Foreign{"map-by", kOrder},
-    Foreign{"rank-by", kOrder},
-    Foreign{"mca", "MCA parameters are for Open MPI: --mpi --mpi-args='--mca NAME VALUE'"},
+constexpr std::array kOtherFlags{
+    OtherFlag{"x", "write --env NAME[=VALUE]"},
+    OtherFlag{"genv", "write --env NAME=VALUE"},
+    OtherFlag{"machinefile", "write -hostfile FILE"},
+    OtherFlag{"N", kSlots},
+    OtherFlag{"ppn", kSlots},
+    OtherFlag{"npernode", kSlots},
+    OtherFlag{"nproc-per-node", kSlots},
+    OtherFlag{"ntasks-per-node", kSlots},
+    OtherFlag{"nnodes", "the hosts are those of -H node1:4,node2:4 or -hostfile FILE"},
+    OtherFlag{"allow-run-as-root", kNeedless},
+    OtherFlag{"map-by", kOrder},
+    OtherFlag{"rank-by", kOrder},
+    OtherFlag{"mca", "MCA parameters are for Open MPI: --mpi --mpi-args='--mca NAME VALUE'"},
 };
 
-std::string_view bare(std::string_view spelled) {
-    return spelled.substr(std::min(spelled.find_first_not_of('-'), spelled.size()));
-}
-
 bool is_negation(std::string_view name) {
-    return bare(name).starts_with("no-");
+    return bare_name(name).starts_with("no-");
 }
 
-std::optional<std::string> advise_foreign(std::string_view spelled) {
-    std::string name(bare(spelled));
+std::optional<std::string> advise_other(std::string_view spelled) {
+    std::string name(bare_name(spelled));
     std::ranges::replace(name, '_', '-');
-    const auto* const known = std::ranges::find(kForeign, name, &Foreign::name);
-    return known == kForeign.end() ? std::nullopt : std::optional(std::string(known->advice));
+    const auto* const known = std::ranges::find(kOtherFlags, name, &OtherFlag::name);
+    return known == kOtherFlags.end() ? std::nullopt : std::optional(std::string(known->advice));
 }
 
 /// "-p22" → "-p 22".
@@ -72,20 +68,19 @@ std::optional<std::string> advise_space(std::string_view word) {
     return std::nullopt;
 }
 
-/// The flags of --help of which `spelled` is a beginning, each by one name.
-std::vector<std::string> completions(const std::vector<FlagSection>& sections,
-                                     std::string_view spelled) {
+/// The flags of which `spelled` is a beginning, each by one name.
+std::vector<std::string> completions(std::string_view spelled) {
     constexpr std::size_t kLeastLetters = 3;  // fewer begin half of all names
     std::vector<std::string> found;
-    if (bare(spelled).size() < kLeastLetters) {
+    if (bare_name(spelled).size() < kLeastLetters) {
         return found;
     }
-    for (const auto& section : sections) {
-        for (const auto& flag : section.flags) {
-            const auto name = std::ranges::find_if(flag.names, [&](std::string_view each) {
-                return bare(each).starts_with(bare(spelled));
+    for (const auto& group : flag_groups()) {
+        for (const auto& flag : group.flags) {
+            const auto* const name = std::ranges::find_if(flag.names, [&](std::string_view each) {
+                return bare_name(each).starts_with(bare_name(spelled));
             });
-            if (name != flag.names.end() && !flag.help.empty()) {
+            if (name != flag.names.end() && (is_setting(flag) || !flag.help.empty())) {
                 found.emplace_back(*name);
             }
         }
@@ -93,52 +88,48 @@ std::vector<std::string> completions(const std::vector<FlagSection>& sections,
     return found;
 }
 
-/// What `spelled` may have been meant to be: never a flag that says the opposite.
-std::optional<std::string_view> nearest_flag(const std::vector<FlagSection>& sections,
-                                             std::string_view spelled) {
-    const auto is_alike = [&](std::string_view each) {
-        return is_negation(each) == is_negation(spelled);
-    };
+/// The flag that `spelled` may have been meant to be: never one that says the opposite.
+std::optional<std::string_view> nearest_flag(std::string_view spelled) {
     std::vector<std::string_view> spellings;
-    for (const auto& section : sections) {
-        for (const auto& flag : section.flags) {
-            std::ranges::copy_if(flag.names, std::back_inserter(spellings), is_alike);
+    for (const auto& group : flag_groups()) {
+        for (const auto& flag : group.flags) {
+            std::ranges::copy_if(
+                flag.names, std::back_inserter(spellings), [&](std::string_view each) {
+                    return !each.empty() && is_negation(each) == is_negation(spelled);
+                });
         }
     }
     std::vector<std::string_view> names;
-    std::ranges::transform(spellings, std::back_inserter(names), bare);
-    const auto name = nearest(bare(spelled), names);
+    std::ranges::transform(spellings, std::back_inserter(names), bare_name);
+    const auto name = nearest(bare_name(spelled), names);
     if (!name) {
         return std::nullopt;
     }
-    return *std::ranges::find(spellings, *name, bare);
+    return *std::ranges::find(spellings, *name, bare_name);
 }
 
-std::string advise(const std::vector<FlagSection>& sections,
-                   std::string_view word,
-                   std::string_view spelled) {
+std::string advise(std::string_view word, std::string_view spelled) {
     constexpr std::size_t kMost = 6;
-    if (const auto advice = advise_foreign(spelled)) {
+    if (const auto advice = advise_other(spelled)) {
         return *advice;
     }
     if (const auto advice = advise_space(word)) {
         return *advice;
     }
-    if (const auto names = completions(sections, spelled); !names.empty()) {
+    if (const auto names = completions(spelled); !names.empty()) {
         return "did you mean " + std::string(names.size() > 1 ? "one of " : "") +
                join_first(names, kMost) + "?";
     }
-    const auto guess = nearest_flag(sections, spelled);
+    const auto guess = nearest_flag(spelled);
     return guess ? "did you mean " + std::string(*guess) + "?"
-                 : "'horovodrun --help' lists the flags";
+                 : "'horovodrun --help all' lists the flags";
 }
 
 }  // namespace
 
-Error unknown_flag(const std::vector<FlagSection>& sections, std::string_view word) {
-    const auto spelled = word.substr(0, word.find('='));
-    return {Errc::invalid_argument,
-            "unknown flag '" + std::string(spelled) + "'; " + advise(sections, word, spelled)};
+Error unknown_flag(std::string_view word) {
+    const auto spelled = without_value(word);
+    return wrong("unknown flag '" + std::string(spelled) + "'; " + advise(word, spelled));
 }
 
 }  // namespace hvd::launch

@@ -6,11 +6,14 @@
 #include "collectives/base/text.hpp"
 #include "collectives/launch_contract/mpi_plugins.hpp"
 #include "launcher/doctor/python_packages.hpp"
+#include "launcher/output/say.hpp"
 
 #include <chrono>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+
+#include <nlohmann/json.hpp>
 
 namespace hvd::launch {
 namespace {
@@ -116,6 +119,25 @@ std::string print_build(const BuildFacts& facts, bool verbose) {
            list("Available Tensor Operations", facts.operations);
 }
 
+std::string print_build_json(const BuildFacts& facts) {
+    using Json = nlohmann::ordered_json;
+    const auto list_items = [](const std::vector<BuildFacts::Item>& items) {
+        auto list = Json::array();
+        for (const auto& item : items) {
+            list.push_back(
+                {{"name", item.name}, {"available", item.is_there}, {"note", item.note}});
+        }
+        return list;
+    };
+    return Json{{"version", 1},
+                {"horovod_version", facts.version},
+                {"frameworks", list_items(facts.frameworks)},
+                {"controllers", list_items(facts.controllers)},
+                {"operations", list_items(facts.operations)}}
+               .dump(2) +
+           "\n";
+}
+
 BuildFacts find_build(const Environment& environment, const std::filesystem::path& program) {
     const auto python =
         find_python_packages(environment, own_python_folder(program),
@@ -132,6 +154,13 @@ BuildFacts find_build(const Environment& environment, const std::filesystem::pat
                        {"CCL", false, "not supported"},
                        mpi,
                        gloo}};
+}
+
+int check_build(const CheckBuild& request) {
+    std::error_code unknown;
+    const auto program = std::filesystem::read_symlink("/proc/self/exe", unknown);
+    const auto facts = find_build(current_environment(), program);
+    return print_page(request.json ? print_build_json(facts) : print_build(facts, request.verbose));
 }
 
 }  // namespace hvd::launch

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collectives/base/env.hpp"
+#include "launcher/model/requests.hpp"
 
 #include <filesystem>
 #include <string>
@@ -28,10 +29,16 @@ struct BuildFacts {
 /// notes come first, after an empty line.
 [[nodiscard]] std::string print_build(const BuildFacts& facts, bool verbose);
 
+/// The same as JSON, always with the notes.
+[[nodiscard]] std::string print_build_json(const BuildFacts& facts);
+
 /// Looks for frameworks and NCCL in the Python of the virtual environment that `program` (the path
 /// of horovodrun) lies in, else in that of PATH, without importing any framework and within 30 s;
 /// and for the plugins of MPI in the installation of `program`.
 [[nodiscard]] BuildFacts find_build(const Environment& environment,
                                     const std::filesystem::path& program);
+
+/// Prints what was built and what was found (--check-build). Returns the exit code.
+[[nodiscard]] int check_build(const CheckBuild& request);
 
 }  // namespace hvd::launch

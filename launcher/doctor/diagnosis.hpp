@@ -3,8 +3,8 @@
 // What `horovodrun doctor` found out, as values, and how it is printed. Pure.
 #pragma once
 
-#include "launcher/plan/process_spec.hpp"
-#include "launcher/supervise/wall_clock.hpp"
+#include "launcher/fleet/wall_clock.hpp"
+#include "launcher/model/launch_plan.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/doctor/examination.hpp"
 
-#include "collectives/base/wall_clock.hpp"
+#include "launcher/fleet/questions.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -11,11 +13,9 @@ namespace hvd::launch {
 namespace {
 
 constexpr auto kAnswerLimit = std::chrono::seconds(10);
-constexpr auto kAgentPatience = std::chrono::seconds(5);
 
 /// The agents end by themselves when this machine vanishes.
-constexpr auto kPulse = std::chrono::seconds(5);
-constexpr std::int64_t kLeaseMs = 30'000;
+constexpr auto kLease = std::chrono::seconds(30);
 
 }  // namespace
 
@@ -24,16 +24,17 @@ Examination::Examination(IoThread& io,
                          std::string build_id,
                          std::chrono::steady_clock::time_point began_at)
     : io_(io),
-      build_id_(std::move(build_id)),
       began_at_(began_at),
-      agents_(
-          {.on_message = [this](std::size_t host,
-                                wire::FromAgent message) { on_message(host, std::move(message)); },
-           .on_end = [this](std::size_t host) { on_agent_end(host); },
-           .on_heard = [](std::size_t /*host*/) {}}),
-      signals_(io, signals, [this](int number) { on_signal(number); }),
-      limit_(io),
-      pulse_(io) {}
+      fleet_(io, std::move(build_id), kLease),
+      signals_(io, signals, [this](int number) { on_signal(number); }) {
+    fleet_.listen(
+        {.on_message = [this](std::size_t host,
+                              wire::FromAgent message) { on_message(host, std::move(message)); },
+         .on_end = [this](const AgentEnd& end) { on_end(end); },
+         .on_answer = [this](std::size_t host) { on_answer(host); }});
+}
+
+// ---- events ----
 
 void Examination::on_signal(int number) {
     if (is_stop_request(number)) {
@@ -42,207 +43,119 @@ void Examination::on_signal(int number) {
     }
 }
 
-// ---- linking ----
-
-void Examination::link(Starter& starter,
-                       const std::vector<Host>& hosts,
-                       std::chrono::milliseconds start_timeout) {
-    patients_.resize(hosts.size());
-    for (std::size_t index = 0; index < hosts.size(); ++index) {
-        diagnosis_.hosts.push_back({.host = hosts[index].name});
-        patients_[index].is_awaited = true;
-    }
-    agents_.start(io_, starter, hosts);
-    wait(start_timeout);
-    for (std::size_t host = 0; host < hosts.size(); ++host) {
-        if (patients_[host].is_awaited && stop_signal_ == 0) {
-            const auto known = agents_.progress(host);
-            give_up(host, "no word within --start-timeout" +
-                              (known.empty() ? "; look whether it is up, or allow more time"
-                                             : ": " + known));
-        }
-    }
-    keep_alive();
-}
-
-/// Until every answer is there, or time is over.
-void Examination::wait(std::chrono::milliseconds limit) {
-    if (stop_signal_ != 0 || std::ranges::none_of(patients_, &Patient::is_awaited)) {
-        return;
-    }
-    limit_.set(io_.in(limit), [this] { io_.stop(); });
-    io_.run();
-    limit_.cancel();
-}
-
-void Examination::end_wait_if_done() {
-    if (std::ranges::none_of(patients_, &Patient::is_awaited) &&
-        (!schedule_ || schedule_->is_over())) {
-        io_.stop();
+void Examination::on_message(std::size_t host, wire::FromAgent message) {
+    if (auto* note = std::get_if<wire::Note>(&message)) {
+        diagnosis_.hosts[host].warnings.push_back(std::move(note->text));
+    } else if (measurement_ != nullptr) {
+        measurement_->on_message(host, std::move(message));
     }
 }
 
-void Examination::answered(std::size_t host) {
-    patients_[host].is_awaited = false;
-    end_wait_if_done();
+void Examination::on_end(const AgentEnd& end) {
+    auto& health = diagnosis_.hosts[end.host];
+    const bool has_linked = health.seconds_to_link > 0;
+    health.problems.push_back(has_linked ? "lost: " + end.why : with_remedy(health.host, end.why));
+    if (measurement_ != nullptr) {
+        measurement_->on_end(end.host);
+    }
+}
+
+/// The first answer is what the agent tells of its host.
+void Examination::on_answer(std::size_t host) {
+    auto& seconds = diagnosis_.hosts[host].seconds_to_link;
+    if (seconds == 0) {
+        seconds = std::chrono::duration<double>(io_.now() - began_at_).count();
+    }
 }
 
 void Examination::give_up(std::size_t host, const std::string& why) {
-    auto& patient = patients_[host];
-    patient.is_awaited = false;
-    patient.is_lost = true;
-    diagnosis_.hosts[host].problems.push_back(why);
-    agents_.abandon(host, {Errc::timed_out, why});
-}
-
-void Examination::keep_alive() {
-    for (const auto host : reached()) {
-        agents_.send(host, wire::Ping{.asked_ns = 0, .lease_ms = kLeaseMs});
+    if (stop_signal_ != 0 || fleet_.has_ended(host)) {
+        return;
     }
-    pulse_.set(io_.in(kPulse), [this] { keep_alive(); });
+    diagnosis_.hosts[host].problems.push_back(why);
+    fleet_.abandon(host, {Errc::timed_out, why});
 }
 
 std::vector<std::size_t> Examination::reached() const {
     std::vector<std::size_t> hosts;
-    for (std::size_t host = 0; host < patients_.size(); ++host) {
-        if (diagnosis_.hosts[host].facts && !patients_[host].is_lost) {
+    for (std::size_t host = 0; host < fleet_.size(); ++host) {
+        if (diagnosis_.hosts[host].facts && !fleet_.has_ended(host)) {
             hosts.push_back(host);
         }
     }
     return hosts;
 }
 
-void Examination::dismiss() {
-    is_dismissed_ = true;
-    pulse_.cancel();
-    agents_.close();
-    if (!agents_.all_ended()) {
-        limit_.set(io_.in(kAgentPatience), [this] { io_.stop(); });
-        io_.run();
-        limit_.cancel();
-    }
-}
-
-// ---- what the agents say ----
-
-void Examination::on_message(std::size_t host, wire::FromAgent message) {
-    if (!is_dismissed_ && !patients_[host].is_lost) {
-        std::visit([&](auto& event) { on(host, event); }, message);
-    }
-}
-
-void Examination::on_agent_end(std::size_t host) {
-    if (is_dismissed_) {
-        if (agents_.all_ended()) {
-            io_.stop();
-        }
-        return;
-    }
-    auto& patient = patients_[host];
-    if (std::exchange(patient.is_lost, true)) {
-        return;
-    }
-    auto& health = diagnosis_.hosts[host];
-    const auto& error = agents_.end_of(host);
-    const auto words = error ? error->message : std::string("its agent ended without a word");
-    health.problems.push_back(health.facts ? "lost: " + words : with_remedy(health.host, words));
-    if (schedule_) {
-        for (std::size_t pair = 0; pair < pair_is_open_.size(); ++pair) {
-            const auto& [a, b] = schedule_->pair(pair);
-            if (pair_is_open_[pair] && (link_hosts_[a] == host || link_hosts_[b] == host)) {
-                end_pair(pair, health.host + " was lost");
-            }
-        }
-        begin_pairs();
-    }
-    answered(host);
-}
-
-void Examination::on(std::size_t host, const wire::Hello& hello) {
-    if (hello.version != wire::kProtocolVersion || hello.build_id != build_id_) {
-        agents_.refuse(host, {Errc::mismatch, "the agent is of build '" + hello.build_id +
-                                                  "', horovodrun of build '" + build_id_ +
-                                                  "'; install both from one build"});
-    }
-}
-
-void Examination::on(std::size_t host, const wire::Facts& facts) {
-    auto& health = diagnosis_.hosts[host];
-    health.facts = facts.facts;
-    health.seconds_to_link = std::chrono::duration<double>(io_.now() - began_at_).count();
-    if (!facts.facts.gpu_note.empty()) {
-        health.warnings.push_back(facts.facts.gpu_note);
-    }
-    answered(host);
-}
-
-void Examination::on(std::size_t host, wire::Note& note) {
-    diagnosis_.hosts[host].warnings.push_back(std::move(note.text));
-}
-
 // ---- questions ----
 
-std::vector<std::size_t> Examination::find_machines() {
-    std::vector<std::string> marks(patients_.size());  // of the hosts before
-    for (const auto host : reached()) {
-        agents_.send(
-            host, wire::Seek{
-                      .marks = {marks.begin(), marks.begin() + static_cast<std::ptrdiff_t>(host)}});
-        marks[host] = diagnosis_.hosts[host].facts->mark;
-        patients_[host].is_awaited = true;
+void Examination::link(Starter& starter,
+                       const std::vector<Host>& hosts,
+                       std::chrono::milliseconds start_timeout) {
+    std::ranges::transform(hosts, std::back_inserter(diagnosis_.hosts),
+                           [](const Host& host) { return HostHealth{.host = host.name}; });
+    auto facts = fleet_.link(starter, hosts, {.deadline = io_.in(start_timeout)});
+    for (std::size_t host = 0; host < hosts.size(); ++host) {
+        auto& health = diagnosis_.hosts[host];
+        health.facts = std::move(facts[host]);
+        if (!health.facts) {
+            const auto known = fleet_.progress(host);
+            give_up(host, "no word within --start-timeout" +
+                              (known.empty() ? "; look whether it is up, or allow more time"
+                                             : ": " + known));
+        } else if (!health.facts->gpu_note.empty()) {
+            health.warnings.push_back(health.facts->gpu_note);
+        }
     }
-    wait(kAnswerLimit);
-    std::vector<std::size_t> machines;
-    for (std::size_t host = 0; host < patients_.size(); ++host) {
-        if (patients_[host].is_awaited && stop_signal_ == 0) {
+}
+
+std::vector<std::size_t> Examination::find_machines() {
+    std::vector<std::optional<HostFacts>> facts(fleet_.size());
+    for (const auto host : reached()) {
+        facts[host] = diagnosis_.hosts[host].facts;
+    }
+    auto machines = launch::find_machines(fleet_, facts, {.deadline = io_.in(kAnswerLimit)});
+    for (std::size_t host = 0; host < facts.size(); ++host) {
+        if (facts[host] && !machines.has_answered[host]) {
             give_up(host, "its agent does not answer within 10 s");
         }
-        const auto twin = std::ranges::find_first_of(marks, patients_[host].found);
-        const auto first = std::min(static_cast<std::size_t>(twin - marks.begin()), host);
-        machines.push_back(first);
-        if (first != host) {
+        if (const auto first = machines.first[host]; first != host) {
             diagnosis_.hosts[host].same_as = diagnosis_.hosts[first].host;
         }
     }
-    return machines;
-}
-
-void Examination::on(std::size_t host, wire::Found& found) {
-    std::erase(found.marks, std::string());
-    patients_[host].found = std::move(found.marks);
-    answered(host);
+    return std::move(machines.first);
 }
 
 void Examination::check(const LaunchPlan& plan, const std::vector<std::size_t>& hosts) {
+    std::vector<Frame> checks(fleet_.size());
     for (std::size_t index = 0; index < hosts.size(); ++index) {
-        auto& patient = patients_[hosts[index]];
-        patient.is_awaited = true;
-        patient.asked_wall_ns = wall_clock_ns();
-        agents_.send(
-            hosts[index],
-            wire::Check{
-                .job = plan.job, .plan = plan.hosts[index], .np = plan.np, .is_examination = true});
+        checks[hosts[index]] = wire::encode(wire::Check{
+            .job = plan.job, .plan = plan.hosts[index], .np = plan.np, .is_examination = true});
     }
-    wait(kAnswerLimit);
+    const auto answers = check_hosts(fleet_, std::move(checks), {.deadline = io_.in(kAnswerLimit)});
     for (const auto host : hosts) {
-        if (patients_[host].is_awaited && stop_signal_ == 0) {
+        const auto& answer = answers[host];
+        auto& health = diagnosis_.hosts[host];
+        if (!answer) {
             give_up(host, "its agent does not answer within 10 s; a file system may hang there");
+            continue;
+        }
+        for (const auto& problem : answer->problems) {
+            health.problems.push_back(problem.text);
+        }
+        health.clock = answer->clock;
+        if (answer->clock) {
+            if (auto warning = warn_of_clock(*answer->clock); !warning.empty()) {
+                health.warnings.push_back(std::move(warning));
+            }
         }
     }
 }
 
-void Examination::on(std::size_t host, wire::Checked& checked) {
-    auto& health = diagnosis_.hosts[host];
-    for (auto& problem : checked.problems) {
-        health.problems.push_back(std::move(problem.text));
-    }
-    if (!agents_.is_on_this_machine(host)) {
-        health.clock = read_clock(patients_[host].asked_wall_ns, checked.wall_ns, wall_clock_ns());
-        if (auto warning = warn_of_clock(*health.clock); !warning.empty()) {
-            health.warnings.push_back(std::move(warning));
-        }
-    }
-    answered(host);
+void Examination::measure(const std::vector<std::size_t>& hosts, const LinkOptions& options) {
+    LinkMeasurement measurement(io_, fleet_, diagnosis_, hosts, options);
+    measurement_ = &measurement;
+    measurement.run();
+    measurement_ = nullptr;
 }
 
 }  // namespace hvd::launch

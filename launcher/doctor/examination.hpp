@@ -1,34 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What the doctor asks the agents. Unlike a job's supervisor it goes on where a host fails: all
-// that is wrong is to be found at once.
 #pragma once
 
 #include "launcher/doctor/diagnosis.hpp"
-#include "launcher/doctor/link_pairs.hpp"
+#include "launcher/doctor/link_measurement.hpp"
+#include "launcher/fleet/agent_fleet.hpp"
+#include "launcher/model/launch_plan.hpp"
 #include "launcher/net/io_thread.hpp"
-#include "launcher/net/timer.hpp"
-#include "launcher/plan/process_spec.hpp"
-#include "launcher/remote/starter.hpp"
-#include "launcher/supervise/agents.hpp"
-#include "launcher/supervise/signals.hpp"
+#include "launcher/net/signals.hpp"
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace hvd::launch {
 
-/// What the user allows for the data between hosts.
-struct LinkWishes {
-    std::string interfaces{};  // HOROVOD_NETWORK_INTERFACES
-    std::string ports{};       // HOROVOD_PORT_RANGE
-};
-
-/// Thread: the caller of its methods is the io thread.
+/// Asks a fleet of agents what keeps ranks from running on their hosts, and writes the answers into
+/// a Diagnosis. Unlike the start of a job it goes on where a host fails: all that is wrong is to be
+/// found at once. Thread: io.
 class Examination final {
 public:
     /// The time to reach a host counts from `began_at`.
@@ -47,14 +36,14 @@ public:
     [[nodiscard]] std::vector<std::size_t> find_machines();
 
     /// Asks each agent whether the ranks of its host could run; where `plan` has none, about the
-    /// rest.
+    /// rest. The hosts of the plan are `hosts`.
     void check(const LaunchPlan& plan, const std::vector<std::size_t>& hosts);
 
     /// Measures the links between these hosts.
-    void measure(const std::vector<std::size_t>& hosts, const LinkWishes& wishes);
+    void measure(const std::vector<std::size_t>& hosts, const LinkOptions& options);
 
     /// Ends the agents and waits for that.
-    void dismiss();
+    void dismiss() { fleet_.dismiss(0); }
 
     [[nodiscard]] Diagnosis& diagnosis() noexcept { return diagnosis_; }
 
@@ -65,58 +54,19 @@ public:
     [[nodiscard]] int stop_signal() const noexcept { return stop_signal_; }
 
 private:
-    /// What is known of a host besides its diagnosis.
-    struct Patient {
-        std::chrono::steady_clock::time_point linked_at{};
-        std::int64_t asked_wall_ns = 0;
-        bool is_awaited = false;  // an answer of it
-        bool is_lost = false;
-        std::vector<std::string> found{};  // marks
-    };
-
     void on_signal(int number);
     void on_message(std::size_t host, wire::FromAgent message);
-    void on_agent_end(std::size_t host);
-    void on(std::size_t host, const wire::Hello& hello);
-    void on(std::size_t host, const wire::Facts& facts);
-    void on(std::size_t host, wire::Found& found);
-    void on(std::size_t host, wire::Checked& checked);
-    void on(std::size_t host, wire::Note& note);
-    void on(std::size_t host, wire::LinkOpen& link);
-    void on(std::size_t host, wire::LinkMeasured& link);
-    template <class Other>
-    void on(std::size_t /*host*/, const Other& /*message*/) {}  // of a job
-
-    void wait(std::chrono::milliseconds limit);
-    void end_wait_if_done();
-    void answered(std::size_t host);
+    void on_end(const AgentEnd& end);
+    void on_answer(std::size_t host);
     void give_up(std::size_t host, const std::string& why);
-    void keep_alive();
-    void begin_pairs();
-    void end_pair(std::size_t pair, const std::string& problem);
-    void expect_progress();
-    void fail_stalled_pairs();
-    [[nodiscard]] bool is_under_way(std::uint32_t pair) const;
 
     IoThread& io_;
-    std::string build_id_;
     std::chrono::steady_clock::time_point began_at_;
-    Agents agents_;
+    AgentFleet fleet_;
     SignalSource signals_;
     int stop_signal_ = 0;
-    bool is_dismissed_ = false;
     Diagnosis diagnosis_;
-    std::vector<Patient> patients_;
-
-    // While links are measured.
-    LinkWishes wishes_;
-    std::optional<PairSchedule> schedule_;
-    std::vector<std::size_t> link_hosts_;          // what the pairs number
-    std::vector<bool> pair_is_open_;               // by pair: it is under way
-    std::vector<std::vector<std::byte>> secrets_;  // by pair
-
-    Timer limit_;
-    Timer pulse_;
+    LinkMeasurement* measurement_ = nullptr;  // while links are measured
 };
 
 }  // namespace hvd::launch

@@ -6,7 +6,7 @@
 #include "collectives/base/result.hpp"
 #include "collectives/base/text.hpp"
 #include "collectives/base/unique_fd.hpp"
-#include "launcher/plan/command.hpp"
+#include "launcher/hosts/search_path.hpp"
 
 #include <array>
 #include <cerrno>

@@ -4,6 +4,7 @@
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
 #include "launcher/hosts/host_ranges.hpp"
+#include "launcher/hosts/host_spec.hpp"
 #include "launcher/hosts/hostfile.hpp"
 
 #include <algorithm>
@@ -211,10 +212,27 @@ Hosts kubernetes_hosts(const Environment& environment) {
     return wrong(kHostfileVariables.front(), "", "it is not set");
 }
 
+/// MPIs read these variables anywhere. In a pod, or with the folder that the mpi-operator mounts,
+/// they are the operator's.
+bool is_in_pod(const Environment& environment) {
+    return std::ranges::any_of(kHostfileVariables, [&](std::string_view variable) {
+        const auto file = find(environment, variable);
+        return file && (file->starts_with("/etc/mpi/") ||
+                        find(environment, "KUBERNETES_SERVICE_HOST").has_value());
+    });
+}
+
+template <const auto& kVariables>
+bool has_any(const Environment& environment) {
+    return std::ranges::any_of(kVariables, [&](std::string_view variable) {
+        return find(environment, variable).has_value();
+    });
+}
+
 /// One kind of batch system: what shows that we are in it, and how it names a job.
 struct Kind {
     Scheduler scheduler;
-    std::span<const char* const> marks;  // any of these variables
+    bool (*is_here)(const Environment&);
     std::string_view title;
     std::string_view id;  // the variable with the number of the job
     Hosts (*read)(const Environment&);
@@ -226,12 +244,11 @@ constexpr std::array kPbsMarks{"PBS_NODEFILE"};
 constexpr std::array kSgeMarks{"PE_HOSTFILE"};
 
 constexpr std::array kKinds{
-    Kind{Scheduler::slurm, kSlurmMarks, "Slurm job", "SLURM_JOB_ID", &slurm_hosts},
-    Kind{Scheduler::lsf, kLsfMarks, "LSF job", "LSB_JOBID", &lsf_hosts},
-    Kind{Scheduler::pbs, kPbsMarks, "PBS job", "PBS_JOBID", &pbs_hosts},
-    Kind{Scheduler::sge, kSgeMarks, "Grid Engine job", "JOB_ID", &sge_hosts},
-    Kind{Scheduler::kubernetes, kHostfileVariables, "Kubernetes pod", "HOSTNAME",
-         &kubernetes_hosts}};
+    Kind{Scheduler::slurm, &has_any<kSlurmMarks>, "Slurm job", "SLURM_JOB_ID", &slurm_hosts},
+    Kind{Scheduler::lsf, &has_any<kLsfMarks>, "LSF job", "LSB_JOBID", &lsf_hosts},
+    Kind{Scheduler::pbs, &has_any<kPbsMarks>, "PBS job", "PBS_JOBID", &pbs_hosts},
+    Kind{Scheduler::sge, &has_any<kSgeMarks>, "Grid Engine job", "JOB_ID", &sge_hosts},
+    Kind{Scheduler::kubernetes, &is_in_pod, "Kubernetes pod", "HOSTNAME", &kubernetes_hosts}};
 
 }  // namespace
 
@@ -254,17 +271,9 @@ Result<std::vector<std::vector<Host>>> slurm_components(const Environment& envir
     return components;
 }
 
-bool is_in_allocation() {
-    return std::ranges::any_of(kKinds, [](const Kind& kind) {
-        return std::ranges::any_of(kind.marks,
-                                   [](const char* name) { return read_env(name).has_value(); });
-    });
-}
-
 Result<std::optional<Allocation>> find_allocation(const Environment& environment) {
-    const auto is_set = [&](std::string_view name) { return find(environment, name).has_value(); };
-    const auto* const kind = std::ranges::find_if(
-        kKinds, [&](const Kind& each) { return std::ranges::any_of(each.marks, is_set); });
+    const auto* const kind =
+        std::ranges::find_if(kKinds, [&](const Kind& each) { return each.is_here(environment); });
     if (kind == kKinds.end()) {
         return std::optional<Allocation>{};
     }

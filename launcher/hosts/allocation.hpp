@@ -3,7 +3,7 @@
 
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
-#include "launcher/hosts/host_spec.hpp"
+#include "launcher/model/host.hpp"
 
 #include <optional>
 #include <string>
@@ -34,7 +34,8 @@ struct Allocation {
 ///     PBS          PBS_NODEFILE: a line for each slot
 ///     Grid Engine  PE_HOSTFILE: "host slots queue processors"
 ///     Kubernetes   OMPI_MCA_orte_default_hostfile, I_MPI_HYDRA_HOST_FILE or HYDRA_HOST_FILE, as
-///                  the mpi-operator sets them in its launcher
+///                  the mpi-operator sets them in its launcher: to a file below /etc/mpi, in a pod
+///                  (KUBERNETES_SERVICE_HOST). Elsewhere they are settings of an MPI alone
 ///
 /// Errors: invalid_argument with the variable, its value and the remedy.
 [[nodiscard]] Result<std::optional<Allocation>> find_allocation(const Environment& environment);
@@ -43,8 +44,5 @@ struct Allocation {
 /// one. Errors: as of find_allocation.
 [[nodiscard]] Result<std::vector<std::vector<Host>>> slurm_components(
     const Environment& environment);
-
-/// Whether it would find one, or an error, in this process's own environment; reads no file.
-[[nodiscard]] bool is_in_allocation();
 
 }  // namespace hvd::launch

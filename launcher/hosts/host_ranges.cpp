@@ -2,7 +2,7 @@
 #include "launcher/hosts/host_ranges.hpp"
 
 #include "collectives/base/text.hpp"
-#include "launcher/hosts/host_spec.hpp"
+#include "launcher/model/host.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -276,9 +276,7 @@ Result<std::vector<Host>> parse_hosts(std::string_view text) {
     return std::move(list.hosts);
 }
 
-bool is_ssh_command(std::string_view command) {
-    command = trim(command);
-    const auto program = command.substr(0, command.find(' '));
+bool is_ssh(std::string_view program) {
     return program.substr(program.rfind('/') + 1) == "ssh";
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
+#include "launcher/model/host.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -12,26 +13,6 @@
 #include <vector>
 
 namespace hvd::launch {
-
-inline constexpr int kMaxSlots = 65'536;  // of one host; more is a typing error
-
-/// A place for ranks, as the user wrote it.
-struct Host {
-    std::string name;                   // IPv6 literals keep their brackets: "[fe80::1]"
-    std::optional<int> slots{};         // unset: as many as the host turns out to have
-    std::optional<std::string> user{};  // unset: what ~/.ssh/config says, or our own
-    std::optional<int> port{};          // unset: what ~/.ssh/config says, or 22
-
-    friend bool operator==(const Host&, const Host&) = default;
-};
-
-/// Ports that may be listened on, both ends counted.
-struct PortSpan {
-    int first = 0;
-    int last = 0;
-
-    friend bool operator==(const PortSpan&, const PortSpan&) = default;
-};
 
 /// A list as it was written: the hosts in their order, and the names behind a '^'.
 struct HostList {
@@ -75,8 +56,8 @@ private:
 [[nodiscard]] Status exclude_hosts(std::vector<Host>& hosts,
                                    const std::vector<std::string>& excluded);
 
-/// Whether the program of a command line is called ssh, and so takes the flags of ssh.
-[[nodiscard]] bool is_ssh_command(std::string_view command);
+/// Whether a program is called ssh, and so takes the flags of ssh.
+[[nodiscard]] bool is_ssh(std::string_view program);
 
 /// Gives the slots of hosts that turned out to be one machine to the first of them; the others keep
 /// none. `machines[i]` is the first host that is the machine of host i. Errors: both names, where

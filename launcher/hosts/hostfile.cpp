@@ -3,6 +3,7 @@
 
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
+#include "launcher/hosts/host_spec.hpp"
 
 #include <algorithm>
 #include <array>

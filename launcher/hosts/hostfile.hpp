@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "launcher/hosts/host_spec.hpp"
+#include "launcher/model/host.hpp"
 
 #include <filesystem>
 #include <string_view>

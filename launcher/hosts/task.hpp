@@ -3,24 +3,12 @@
 
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
+#include "launcher/model/task.hpp"
 
 #include <optional>
 #include <string_view>
 
 namespace hvd::launch {
-
-/// Which process of which world another launcher made this one.
-struct Task {
-    std::string_view launcher;  // for people: "mpirun"
-    int rank = 0;
-    int size = 1;         // 0: only its PMIx server tells
-    int local_rank = -1;  // -1: it does not say
-    int local_size = 0;   // 0: it does not say
-    int cross_rank = -1;  // -1: it does not say enough to tell
-    int cross_size = 0;
-
-    friend bool operator==(const Task&, const Task&) = default;
-};
 
 /// Reads the variables of Open MPI, PMIx, PMI, torchrun, Flux, jsrun and Slurm; the innermost
 /// launcher counts, or the one that HOROVOD_LAUNCHER names, or none. Nothing where none of them has

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "launcher/hosts/host_spec.hpp"
+#include "launcher/model/host.hpp"
 
 #include <string>
 #include <string_view>
@@ -27,14 +27,6 @@ struct ThisMachine {
 
 /// Whether a name, an IPv4 address or an IPv6 address in brackets means `machine`.
 [[nodiscard]] bool is_this_machine(std::string_view name, const ThisMachine& machine);
-
-/// A host, and whether it is the machine we run on.
-struct PlacedHost {
-    Host host;
-    bool is_here = false;
-
-    friend bool operator==(const PlacedHost&, const PlacedHost&) = default;
-};
 
 /// Tells which hosts are this machine; those are one, under the name that was written first, with
 /// their slots summed. A host written with a user or a port is reached as such, even here. An empty

@@ -5,9 +5,9 @@
 
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
+#include "launcher/model/launch_request.hpp"
 #include "launcher/mpi/flavor.hpp"
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,24 +35,19 @@ struct ResourceHost {
 /// Which ranks read standard input.
 enum class Input : std::uint8_t { none, one, all };
 
-struct LineRequest {
+/// What a line is made of: the user's options, and what the plan makes of the job.
+struct Job {
     Kind kind = Kind::open_mpi_4;
-    std::string program = "mpirun";
-    std::vector<HostRanks> hosts;        // in the order of their ranks, none with 0
-    bool is_oversubscribed = false;      // some host has more ranks than slots
-    std::vector<std::string> variables;  // names whose values every rank gets
-    std::optional<int> ssh_port;
-    std::string ssh_identity;               // a file; empty: what ssh takes by itself
-    std::vector<std::string> interfaces;    // names and networks, for MPI's own connections
-    std::vector<std::string> binding_args;  // instead of no binding
-    std::vector<std::string> mpi_args;      // after our own
-    bool is_tcp = false;                    // --tcp
+    MpiOptions options{};
+    SshOptions ssh{};                      // of mpirun's own ssh
+    std::vector<HostRanks> hosts{};        // in the order of their ranks, none with 0
+    bool is_oversubscribed = false;        // some host has more ranks than slots
+    std::vector<std::string> variables{};  // names whose values every rank gets
     Input input = Input::none;
     int input_rank = 0;
     std::vector<ResourceHost> resources{};  // jsrun only: a host's for each of `hosts`
-    int allocated_hosts = 0;                // jsrun only
     std::string resource_file{};            // jsrun only: where it may read one
-    std::vector<std::string> command;       // what each rank runs, its shim first
+    std::vector<std::string> command{};     // what each rank runs, its shim first
 };
 
 struct Line {
@@ -65,6 +60,6 @@ struct Line {
 
 /// No value of a variable is in it, and no fabric is turned off. Errors: invalid_argument, when
 /// this MPI cannot be told what was asked.
-[[nodiscard]] Result<Line> make_line(const LineRequest& request);
+[[nodiscard]] Result<Line> make_line(const Job& job);
 
 }  // namespace hvd::launch::mpi

@@ -17,8 +17,8 @@ void add(Words& line, const Words& words) {
 }
 
 /// jsrun fills resource sets in the order of the allocation's hosts.
-bool is_even(const LineRequest& request) {
-    const auto& hosts = request.resources;
+bool is_even(const Job& job) {
+    const auto& hosts = job.resources;
     for (std::size_t index = 0; index < hosts.size(); ++index) {
         if (hosts[index].number != static_cast<int>(index) + 1 ||
             hosts[index].slots != hosts.front().slots ||
@@ -27,13 +27,13 @@ bool is_even(const LineRequest& request) {
             return false;
         }
     }
-    return static_cast<int>(hosts.size()) == request.allocated_hosts;
+    return hosts.size() == job.options.allocation.size();
 }
 
 /// A set for each host; the shim binds.
-Words resource_sets(const LineRequest& request) {
-    const auto& host = request.resources.front();
-    Words words{"--nrs",          std::to_string(request.resources.size()),
+Words resource_sets(const Job& job) {
+    const auto& host = job.resources.front();
+    Words words{"--nrs",          std::to_string(job.resources.size()),
                 "--rs_per_host",  "1",
                 "--tasks_per_rs", std::to_string(host.rank_cpus.size()),
                 "--cpu_per_rs",   std::to_string(host.slots)};
@@ -58,6 +58,7 @@ std::string list(const std::vector<int>& numbers) {
 /// pinned to, and it is the shim that pins.
 std::vector<int> logical(const std::vector<int>& cpus, const std::vector<int>& usable) {
     std::vector<int> places;
+    places.reserve(cpus.size());
     for (const int cpu : cpus) {
         places.push_back(static_cast<int>(std::ranges::lower_bound(usable, cpu) - usable.begin()));
     }
@@ -66,7 +67,7 @@ std::vector<int> logical(const std::vector<int>& cpus, const std::vector<int>& u
 
 /// What ranks of a host share, all its GPUs and the CPUs of those that are not pinned, is in
 /// several sets. Nodes refuse physical numbers at places; a number too many is no reason to fail.
-std::string resource_file(const LineRequest& request) {
+std::string resource_file(const Job& job) {
     std::string text =
         "cpu_index_using: logical\n"
         "skip_missing_cpu: warn\n"
@@ -77,7 +78,7 @@ std::string resource_file(const LineRequest& request) {
         "oversubscribe_gpu: allow\n"
         "oversubscribe_mem: allow\n";
     int rank = 0;
-    for (const auto& host : request.resources) {
+    for (const auto& host : job.resources) {
         const auto gpus = host.gpus.empty() ? std::string() : "; gpu: {" + list(host.gpus) + "}";
         for (const auto& cpus : host.rank_cpus) {
             text += "rank: " + std::to_string(rank++) + ": { host: " + std::to_string(host.number) +
@@ -97,38 +98,38 @@ bool has_smpiargs(const Words& words) {
 /// jsrun preloads Spectrum MPI's CUDA hooks, with which a program that uses CUDA without that MPI,
 /// as ranks of ours do, ends: "CUDA Hook Library: Failed to find symbol mem_find_dreg_entries".
 /// jsrun takes the option once, so the user's stands in the place of ours.
-Words smpiargs(const LineRequest& request) {
-    if (has_smpiargs(request.mpi_args) || has_smpiargs(request.binding_args)) {
+Words smpiargs(const Job& job) {
+    if (has_smpiargs(job.options.args) || has_smpiargs(job.options.binding_args)) {
         return {};
     }
-    return {std::string("--smpiargs=-disable_gpu_hooks") + (request.is_tcp ? " -tcp" : "")};
+    return {std::string("--smpiargs=-disable_gpu_hooks") + (job.options.is_tcp ? " -tcp" : "")};
 }
 
 }  // namespace
 
-Result<Line> jsrun_line(const LineRequest& request) {
-    if (request.input == Input::all || (request.input == Input::one && request.input_rank != 0)) {
+Result<Line> jsrun_line(const Job& job) {
+    if (job.input == Input::all || (job.input == Input::one && job.input_rank != 0)) {
         return Error{Errc::invalid_argument,
                      "jsrun cannot give standard input to another rank than 0; use --stdin 0, or "
                      "leave --jsrun out"};
     }
-    Line result{.argv = {request.program}, .env = {}};
+    Line result{.argv = {job.options.program}, .env = {}};
     auto& line = result.argv;
-    if (!request.binding_args.empty()) {
-        add(line, request.binding_args);
-    } else if (is_even(request)) {
-        add(line, resource_sets(request));
+    if (!job.options.binding_args.empty()) {
+        add(line, job.options.binding_args);
+    } else if (is_even(job)) {
+        add(line, resource_sets(job));
     } else {
-        add(line, {"--erf_input", request.resource_file});
-        result.resource_text = resource_file(request);
+        add(line, {"--erf_input", job.resource_file});
+        result.resource_text = resource_file(job);
     }
     add(line, {"--stdio_mode", "prepended"});
-    add(line, smpiargs(request));
-    for (const auto& name : request.variables) {
+    add(line, smpiargs(job));
+    for (const auto& name : job.variables) {
         add(line, {"-E", name});
     }
-    add(line, request.mpi_args);
-    add(line, request.command);
+    add(line, job.options.args);
+    add(line, job.command);
     return result;
 }
 

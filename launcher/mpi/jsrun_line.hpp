@@ -13,6 +13,6 @@ namespace hvd::launch::mpi {
 /// Where all hosts of the allocation have as many ranks, slots and GPUs, each is one resource set,
 /// so that its ranks see all GPUs of the host as in native mode; else an explicit resource file
 /// says what each rank gets. Errors: invalid_argument.
-[[nodiscard]] Result<Line> jsrun_line(const LineRequest& request);
+[[nodiscard]] Result<Line> jsrun_line(const Job& job);
 
 }  // namespace hvd::launch::mpi

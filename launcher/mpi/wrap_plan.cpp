@@ -47,20 +47,20 @@ coll::MpiJob describe_job(const LaunchPlan& plan) {
 }
 
 /// What jsrun is told of the host at `index`.
-Result<ResourceHost> describe_resources(const LaunchPlan& plan,
-                                        std::size_t index,
-                                        const WrapRequest& request) {
-    const auto& host = plan.hosts[index];
-    const auto found = std::ranges::find(request.allocation, host.host, &Host::name);
-    if (found == request.allocation.end()) {
+Result<ResourceHost> describe_resources(const HostPlan& host,
+                                        const HostFacts& facts,
+                                        const LaunchRequest& request) {
+    const auto& allocation = request.mpi.allocation;
+    const auto found = std::ranges::find(allocation, host.host, &Host::name);
+    if (found == allocation.end()) {
         return Error{Errc::invalid_argument,
                      "host " + host.host +
                          " is not one of the allocation's, and jsrun reaches no other; leave it "
                          "out of -H"};
     }
-    ResourceHost resources{.number = static_cast<int>(found - request.allocation.begin()) + 1,
+    ResourceHost resources{.number = static_cast<int>(found - allocation.begin()) + 1,
                            .slots = found->slots.value_or(1),
-                           .cpus = request.host_cpus[index],
+                           .cpus = facts.cpus,
                            .gpus = {},
                            .rank_cpus = {}};
     std::set<int> gpus;
@@ -70,11 +70,23 @@ Result<ResourceHost> describe_resources(const LaunchPlan& plan,
             gpus.insert(gpu.index);
         }
     }
-    if (!request.host_gpus.empty()) {
-        gpus.insert(request.host_gpus[index].begin(), request.host_gpus[index].end());
+    if (request.binding.gpus == GpuBind::none) {  // jsrun gives no GPU that is not asked for
+        for (const auto& gpu : facts.gpus) {
+            gpus.insert(gpu.index);
+        }
     }
     resources.gpus.assign(gpus.begin(), gpus.end());
     return resources;
+}
+
+/// mpirun runs on the first host; all others have one port, see check_mpi.
+SshOptions ssh_of_mpirun(const LaunchRequest& request) {
+    auto ssh = request.ssh;
+    const auto& hosts = request.hosts.list;
+    if (hosts.size() > 1 && hosts[1].port) {
+        ssh.port = hosts[1].port;
+    }
+    return ssh;
 }
 
 /// The host on which the program is started: all that jsrun needs is on this machine.
@@ -85,24 +97,19 @@ HostPlan& host_of_program(LaunchPlan& plan, Kind kind) {
 
 }  // namespace
 
-Result<LaunchPlan> wrap_plan(LaunchPlan plan, const WrapRequest& request) {
-    plan.mode = request.kind == Kind::jsrun ? "jsrun" : "mpi";
+Result<LaunchPlan> wrap_plan(LaunchPlan plan,
+                             const LaunchRequest& request,
+                             std::span<const PlanHost> hosts,
+                             const Installation& found) {
+    plan.mode = found.kind == Kind::jsrun ? "jsrun" : "mpi";
     plan.job.ranks_env.insert_or_assign(std::string(coll::kEnvMpiJob), encode(describe_job(plan)));
 
-    LineRequest line{
-        .kind = request.kind,
-        .program = request.program,
-        .hosts = {},
-        .variables = variables_of(plan),
-        .ssh_port = request.ssh_port,
-        .ssh_identity = request.ssh_identity,
-        .interfaces = request.interfaces,
-        .binding_args = request.binding_args,
-        .mpi_args = request.mpi_args,
-        .is_tcp = request.is_tcp,
-        .allocated_hosts = static_cast<int>(request.allocation.size()),
-        .resource_file = request.resource_folder + "/horovodrun-" + plan.job.id + ".erf",
-        .command = {request.shim, "exec", "--"}};
+    Job line{.kind = found.kind,
+             .options = request.mpi,
+             .ssh = ssh_of_mpirun(request),
+             .variables = variables_of(plan),
+             .resource_file = found.resource_folder + "/horovodrun-" + plan.job.id + ".erf",
+             .command = {found.shim, "exec", "--"}};
     line.input = input_of(plan, line.input_rank);
     std::string directory;
     for (std::size_t index = 0; index < plan.hosts.size(); ++index) {
@@ -110,8 +117,8 @@ Result<LaunchPlan> wrap_plan(LaunchPlan plan, const WrapRequest& request) {
         if (host.ranks.empty()) {
             continue;
         }
-        if (request.kind == Kind::jsrun) {
-            HVD_TRY(auto resources, describe_resources(plan, index, request));
+        if (found.kind == Kind::jsrun) {
+            HVD_TRY(auto resources, describe_resources(host, hosts[index].facts, request));
             line.resources.push_back(std::move(resources));
         }
         line.hosts.push_back({.host = host.host, .ranks = static_cast<int>(host.ranks.size())});
@@ -134,7 +141,7 @@ Result<LaunchPlan> wrap_plan(LaunchPlan plan, const WrapRequest& request) {
         host.stdin_all = false;
         host.stdin_rank = -1;
     }
-    auto& host = host_of_program(plan, request.kind);
+    auto& host = host_of_program(plan, found.kind);
     host.stdin_rank = line.input == Input::none ? -1 : kLauncherRank;
     host.launchers.push_back({.rank = kLauncherRank,
                               .gpus = {},

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "launcher/model/output_stream.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 namespace hvd::launch {
-
-enum class OutputStream : std::uint8_t { out, err };
 
 /// What travels from the io thread to the threads that write.
 struct Chunk {

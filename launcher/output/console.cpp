@@ -17,28 +17,49 @@ constexpr std::size_t kMaxText = std::size_t{256} << 10;
 ConsoleSink::ConsoleSink(int ranks,
                          const LinePrefix& prefix,
                          const std::vector<RankPlace>& places,
+                         std::optional<int> input_rank,
                          ConsoleEvents& events)
-    : events_(events),
-      places_{Place{STDOUT_FILENO, RankPrinter(ranks, OutputStream::out, prefix, places)},
-              Place{STDERR_FILENO, RankPrinter(ranks, OutputStream::err, prefix, places)}} {}
+    : events_(events), printer_(ranks, prefix, places, input_rank) {}
 
 void ConsoleSink::take(const Chunk& chunk) {
-    if (chunk.stream != current_ || text_.size() >= kMaxText) {
+    if (text_.size() >= kMaxText) {
         flush();
-        current_ = chunk.stream;
     }
-    place(current_).printer.print(chunk, text_);
+    turn_to(chunk.stream);
+    printer_.print(chunk, Clock::now() - blocked_, text_);
+}
+
+void ConsoleSink::turn_to(OutputStream stream) {
+    if (stream != current_) {
+        flush();
+        current_ = stream;
+    }
 }
 
 void ConsoleSink::flush() {
     auto& target = place(current_);
     if (!text_.empty() && !target.is_broken) {
+        const auto begin = Clock::now();
         const int error = write_all(target.fd, text_, [this] { ++events_.writes; });
+        blocked_ += Clock::now() - begin;
         if (error != 0) {
             break_off(error);
         }
     }
     text_.clear();
+}
+
+std::optional<Sink::TimePoint> ConsoleSink::deadline() const {
+    const auto due = printer_.deadline();
+    return due ? std::optional(*due + blocked_) : due;
+}
+
+void ConsoleSink::time_passed(TimePoint now) {
+    const auto unblocked = now - blocked_;
+    for (const auto stream : {OutputStream::out, OutputStream::err}) {
+        turn_to(stream);
+        printer_.print_due(stream, unblocked, text_);
+    }
 }
 
 /// Where both streams are one, the reader of both has gone.

@@ -8,8 +8,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <unistd.h>
 
 namespace hvd::launch {
 
@@ -25,31 +28,37 @@ struct ConsoleEvents {
 };
 
 /// horovodrun's own standard output and standard error. Lines of different ranks never mix within a
-/// line. The descriptors stay blocking: O_NONBLOCK would leak into whatever shares them.
+/// line; see RankPrinter for unfinished ones. The descriptors stay blocking: O_NONBLOCK would leak
+/// into other processes that share them.
 class ConsoleSink final : public Sink {
 public:
     ConsoleSink(int ranks,
                 const LinePrefix& prefix,
                 const std::vector<RankPlace>& places,
+                std::optional<int> input_rank,
                 ConsoleEvents& events);
 
     void take(const Chunk& chunk) override;
     void flush() override;
+    [[nodiscard]] std::optional<TimePoint> deadline() const override;
+    void time_passed(TimePoint now) override;
 
 private:
     struct Place {
         int fd = -1;
-        RankPrinter printer;
         bool is_broken = false;
     };
 
     [[nodiscard]] Place& place(OutputStream stream) {
         return places_.at(static_cast<std::size_t>(stream));
     }
+    void turn_to(OutputStream stream);
     void break_off(int error_number);
 
     ConsoleEvents& events_;  // outlives the sink
-    std::array<Place, 2> places_;
+    std::array<Place, 2> places_{Place{STDOUT_FILENO}, Place{STDERR_FILENO}};
+    RankPrinter printer_;
+    TimePoint::duration blocked_{};             // in writes, when no line can be seen to end
     OutputStream current_ = OutputStream::out;  // whose text is in text_
     std::string text_;
 };

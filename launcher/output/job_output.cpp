@@ -38,39 +38,40 @@ bool JobOutput::Place::abandon_if_stuck() {
     return true;
 }
 
-JobOutput::JobOutput(const OutputOptions& options, const Events& events)
-    : shown_(static_cast<std::size_t>(options.ranks) + 1, !options.show) {
+JobOutput::JobOutput(const OutputOptions& options, const OutputPlaces& places, const Events& events)
+    : shown_(static_cast<std::size_t>(places.ranks) + 1, !options.show) {
     shown_.back() = true;  // what is of no rank
     for (const int rank : options.show.value_or(std::vector<int>{})) {
-        if (rank < options.ranks) {
+        if (rank < places.ranks) {
             shown_[static_cast<std::size_t>(rank)] = true;
         }
     }
     const auto open = [&](Place& console, ConsoleEvents& console_events) {
         console_events.on_error = events.on_console_error;
-        if (options.console) {
-            console.writer = std::make_unique<WriterThread>(options.console(), events.on_progress,
+        if (places.console) {
+            console.writer = std::make_unique<WriterThread>(places.console(), events.on_progress,
                                                             WriterThread::Mode::in_place);
             return;
         }
         console.writer = std::make_unique<WriterThread>(
-            std::make_unique<ConsoleSink>(options.ranks, options.prefix, options.places,
-                                          console_events),
+            std::make_unique<ConsoleSink>(places.ranks, options.prefix, places.places,
+                                          places.input_rank, console_events),
             events.on_progress);
     };
     open(out_, out_events_);
-    if (options.console == nullptr && !console_streams_are_one()) {
+    if (places.console == nullptr && !console_streams_are_one()) {
         open(err_, err_events_);
     }
 }
 
 Result<std::unique_ptr<JobOutput>> JobOutput::create(const OutputOptions& options,
+                                                     const OutputPlaces& places,
                                                      const Events& events) {
-    auto output = std::unique_ptr<JobOutput>(new JobOutput(options, events));
+    auto output = std::unique_ptr<JobOutput>(new JobOutput(options, places, events));
     if (options.folder) {
         HVD_TRY(auto files,
-                RankFiles::create(*options.folder, options.ranks, events.files, options.log));
-        output->has_log_ = options.log != nullptr;
+                RankFiles::create(*options.folder, places.ranks, events.files, places.log));
+        output->has_log_ = places.log != nullptr;
         output->files_.writer =
             std::make_unique<WriterThread>(std::move(files), events.on_progress);
     }

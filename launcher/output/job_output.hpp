@@ -4,27 +4,25 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
+#include "launcher/model/launch_request.hpp"
 #include "launcher/output/console.hpp"
 #include "launcher/output/rank_files.hpp"
 #include "launcher/output/writer_thread.hpp"
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <vector>
 
 namespace hvd::launch {
 
-struct OutputOptions {
+/// Whose output it is, and who else takes it.
+struct OutputPlaces {
     int ranks = 0;
-    LinePrefix prefix{};
-    std::vector<RankPlace> places{};       // by rank
-    std::optional<std::vector<int>> show;  // only these reach the console
-    std::optional<std::filesystem::path> folder;
-    LauncherLog* log = nullptr;  // with `folder`: what we say goes there too; outlives the output
+    std::vector<RankPlace> places{};  // by rank
+    std::optional<int> input_rank{};  // reads standard input: its prompts do not wait
+    LauncherLog* log = nullptr;  // with a folder: what we say goes there too; outlives the output
 
     /// In a simulation: makes what takes all that is for the console, without waiting.
     std::function<std::unique_ptr<Sink>()> console = nullptr;
@@ -42,9 +40,10 @@ public:
 
     /// Errors: invalid_argument, when a file of `options.folder` cannot be written.
     [[nodiscard]] static Result<std::unique_ptr<JobOutput>> create(const OutputOptions& options,
+                                                                   const OutputPlaces& places,
                                                                    const Events& events);
 
-    /// Bytes of a rank, or as of rank `options.ranks` of the program that has started them.
+    /// Bytes of a rank, or as of rank `places.ranks` of the program that has started them.
     void submit(Chunk chunk);
 
     /// Its last lines are over.
@@ -88,7 +87,7 @@ private:
         [[nodiscard]] bool abandon_if_stuck();
     };
 
-    JobOutput(const OutputOptions& options, const Events& events);
+    JobOutput(const OutputOptions& options, const OutputPlaces& places, const Events& events);
 
     [[nodiscard]] Place& console_for(OutputStream stream) noexcept;
 

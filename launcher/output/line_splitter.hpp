@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace hvd::launch {
 
@@ -19,21 +20,31 @@ public:
         std::string_view bytes;     // with its \n or \r; valid during the call
         bool is_terminated = true;  // false: a last line without its end, or a cut of a long one
         bool is_line_feed_of_cr = false;  // the \n of a \r\n whose \r was given before
+        bool is_fragment = false;         // the line goes on in another piece, which may be empty
+        bool continues = false;           // the piece before it of the same line was a fragment
     };
 
     /// Calls `emit(Piece)` for everything that is complete now.
     template <class Emit>
     void feed(std::string_view bytes, Emit emit);
 
+    /// Gives the begin of an unfinished line as a fragment, if there is any that was not given yet.
+    template <class Emit>
+    void show(Emit emit);
+
     /// Gives what is left as if its line ended here.
     template <class Emit>
     void finish(Emit emit);
+
+    /// Whether `show` has something to give.
+    [[nodiscard]] bool has_partial() const noexcept { return !partial_.empty(); }
 
 private:
     /// Where the first piece of `bytes` ends, given where its first line does.
     [[nodiscard]] static std::size_t piece_end(std::string_view bytes, std::size_t line) noexcept;
 
-    std::string partial_;  // the begin of a line whose end has not come yet
+    std::string partial_;  // of a line whose end has not come yet, without what was shown of it
+    bool has_shown_ = false;
     bool after_cr_ = false;
 };
 
@@ -53,10 +64,11 @@ void LineSplitter::feed(std::string_view bytes, Emit emit) {
             break;
         }
         if (partial_.empty()) {
-            emit(Piece{.bytes = bytes.substr(0, size)});
+            emit(Piece{.bytes = bytes.substr(0, size),
+                       .continues = std::exchange(has_shown_, false)});
         } else {
             partial_.append(bytes.substr(0, size));
-            emit(Piece{.bytes = partial_});
+            emit(Piece{.bytes = partial_, .continues = std::exchange(has_shown_, false)});
             partial_.clear();
         }
         after_cr_ = bytes[size - 1] == '\r';
@@ -76,9 +88,22 @@ void LineSplitter::feed(std::string_view bytes, Emit emit) {
 }
 
 template <class Emit>
-void LineSplitter::finish(Emit emit) {
+void LineSplitter::show(Emit emit) {
     if (!partial_.empty()) {
-        emit(Piece{.bytes = partial_, .is_terminated = false});
+        emit(Piece{.bytes = partial_,
+                   .is_terminated = false,
+                   .is_fragment = true,
+                   .continues = std::exchange(has_shown_, true)});
+        partial_.clear();
+    }
+}
+
+template <class Emit>
+void LineSplitter::finish(Emit emit) {
+    if (!partial_.empty() || has_shown_) {
+        emit(Piece{.bytes = partial_,
+                   .is_terminated = false,
+                   .continues = std::exchange(has_shown_, false)});
         partial_.clear();
     }
 }

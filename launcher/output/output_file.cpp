@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include <fcntl.h>
@@ -11,6 +12,8 @@
 
 namespace hvd::launch {
 namespace {
+
+constexpr std::string_view kIsLink = "it is a symbolic link; remove it";
 
 Error cannot_write(const std::filesystem::path& path, const std::string& why) {
     return {Errc::invalid_argument,
@@ -23,16 +26,28 @@ Error cannot_write(const std::filesystem::path& path, int error_number) {
     return cannot_write(path, std::generic_category().message(error_number));
 }
 
-Result<UniqueFd> open_output_file(const std::filesystem::path& path, int flags, mode_t mode) {
-    // Opening a named pipe would wait for a reader who may never come.
-    constexpr int kFlags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    UniqueFd fd(::open(path.c_str(), kFlags | flags, mode));
-    if (!fd && errno != ENXIO) {
+Result<UniqueFd> open_output_file(const std::filesystem::path& path,
+                                  int flags,
+                                  mode_t mode,
+                                  std::optional<int> folder) {
+    // Opening a named pipe would wait for a reader that may never come.
+    constexpr int kFlags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    const int where = folder.value_or(AT_FDCWD);
+    const auto name = folder ? path.filename() : path;
+    UniqueFd fd(::openat(where, name.c_str(), kFlags | O_CREAT | O_NOFOLLOW | flags, mode));
+    const bool is_link = !fd && errno == ELOOP;
+    if (is_link) {
+        fd.reset(::openat(where, name.c_str(), kFlags | flags));
+    }
+    if (!fd && errno != ENXIO && !is_link) {
         return cannot_write(path, errno);
     }
     struct stat found {};
     if (fd && ::fstat(fd.get(), &found) != 0) {
         return cannot_write(path, errno);
+    }
+    if (is_link && !S_ISCHR(found.st_mode)) {
+        return cannot_write(path, std::string(kIsLink));
     }
     if (!S_ISREG(found.st_mode) && !S_ISCHR(found.st_mode)) {
         return cannot_write(path, "it is no regular file; remove it");
@@ -41,6 +56,21 @@ Result<UniqueFd> open_output_file(const std::filesystem::path& path, int flags, 
         return cannot_write(path, errno);
     }
     (void)::fcntl(fd.get(), F_SETFL, flags);  // no longer O_NONBLOCK
+    return fd;
+}
+
+Result<UniqueFd> open_output_folder(const std::filesystem::path& path) {
+    std::error_code failure;
+    std::filesystem::create_directories(path, failure);
+    if (failure) {
+        return cannot_write(path, failure.value());
+    }
+    UniqueFd fd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd) {
+        const int error = errno;
+        return error == ENOTDIR ? cannot_write(path, std::string(kIsLink))
+                                : cannot_write(path, error);
+    }
     return fd;
 }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include <sys/resource.h>
@@ -36,15 +35,11 @@ Result<std::unique_ptr<Sink>> RankFiles::create(const std::filesystem::path& fol
     auto files = std::unique_ptr<RankFiles>(new RankFiles(std::move(events), log));
     for (int rank = 0; rank < ranks; ++rank) {
         Files entry{.streams = {}, .folder = folder / rank_folder_name(rank, ranks)};
-        std::error_code failure;
-        std::filesystem::create_directories(entry.folder, failure);
-        if (failure) {
-            return cannot_write(entry.folder, failure.value());
-        }
+        HVD_TRY(const auto opened, open_output_folder(entry.folder));
         for (std::size_t stream = 0; stream < kNames.size(); ++stream) {
             const auto path = entry.folder / kNames.at(stream);
             constexpr mode_t kMode = 0666;
-            HVD_TRY(entry.streams.at(stream), open_output_file(path, 0, kMode));
+            HVD_TRY(entry.streams.at(stream), open_output_file(path, 0, kMode, opened.get()));
         }
         files->ranks_.push_back(std::move(entry));
     }

@@ -52,16 +52,32 @@ bool WriterThread::is_idle() {
 void WriterThread::run(const std::stop_token& stop) {
     std::vector<Chunk> batch;
     while (true) {
+        Sink::TimePoint taken_at;
         {
             std::unique_lock lock(mutex_);
-            if (!filled_.wait(lock, stop, [this] { return !queue_.empty(); })) {
-                return;  // asked to stop, and nothing is left
+            if (!wait_for_chunks(lock, stop) && stop.stop_requested()) {
+                return;  // nothing is left
             }
             batch.swap(queue_);
+            taken_at = Sink::Clock::now();
         }
         write(batch);
         batch.clear();
+        if (const auto due = sink_->deadline(); due && *due <= taken_at) {
+            sink_->time_passed(taken_at);
+            sink_->flush();
+        }
     }
+}
+
+/// Until there is a chunk, the sink has something to do, or the thread is asked to stop. Whether
+/// there is a chunk.
+bool WriterThread::wait_for_chunks(std::unique_lock<std::mutex>& lock,
+                                   const std::stop_token& stop) {
+    const auto is_filled = [this] { return !queue_.empty(); };
+    const auto due = sink_->deadline();
+    return due ? filled_.wait_until(lock, stop, *due, is_filled)
+               : filled_.wait(lock, stop, is_filled);
 }
 
 void WriterThread::write(const std::vector<Chunk>& batch) {

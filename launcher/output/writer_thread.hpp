@@ -7,6 +7,7 @@
 #include "launcher/output/chunk.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -27,9 +28,18 @@ public:
     Sink(const Sink&) = delete;
     Sink& operator=(const Sink&) = delete;
 
+    using Clock = std::chrono::steady_clock;
+    using TimePoint = Clock::time_point;
+
     /// May keep what it was given until `flush`.
     virtual void take(const Chunk& chunk) = 0;
     virtual void flush() = 0;
+
+    /// When `time_passed` has something to do, if no chunk comes before.
+    [[nodiscard]] virtual std::optional<TimePoint> deadline() const { return std::nullopt; }
+
+    /// All chunks that were pushed until `now` have been taken. `flush` follows.
+    virtual void time_passed(TimePoint /*now*/) {}
 
 protected:
     Sink() = default;
@@ -64,10 +74,13 @@ public:
     /// Whether everything was written. Asks for `on_progress` once it is.
     [[nodiscard]] bool is_idle();
 
-    static constexpr std::size_t kProgressStep = std::size_t{512} << 10;
+    /// At most half of the least window of an agent, which else would wait for credit for ever.
+    static constexpr std::size_t kProgressStep = std::size_t{32} << 10;
 
 private:
     void run(const std::stop_token& stop);
+    [[nodiscard]] bool wait_for_chunks(std::unique_lock<std::mutex>& lock,
+                                       const std::stop_token& stop);
     void write(const std::vector<Chunk>& batch);
     void done(std::size_t chunks, std::size_t bytes);
 

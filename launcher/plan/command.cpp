@@ -4,14 +4,13 @@
 #include "collectives/base/error.hpp"
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
+#include "launcher/hosts/search_path.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <filesystem>
 #include <optional>
-
-#include <unistd.h>
 
 namespace hvd::launch {
 namespace {
@@ -83,6 +82,13 @@ std::string explain_not_in_path(std::string_view command,
         return text + "; 'python3' is there, write that";
     }
     std::error_code error;
+    for (const auto part : split(*path, ':')) {
+        const auto file = directory / part / command;
+        if (fs::is_symlink(file, error) && !fs::exists(file, error)) {
+            return text + ": " + file.string() + " is a symbolic link to " +
+                   in_quotes(fs::read_symlink(file, error).string()) + ", which is not there";
+        }
+    }
     if (fs::exists(directory / command, error)) {
         return text + ", but it is in " + directory.string() + "; write ./" + std::string(command);
     }
@@ -122,19 +128,6 @@ std::string quote_line(const Environment& variables, const std::vector<std::stri
     return text + quote_words(words);
 }
 
-std::optional<fs::path> find_in_path(std::string_view command,
-                                     std::string_view path,
-                                     const fs::path& directory) {
-    for (const auto part : split(path, ':')) {
-        auto file = directory / part / command;  // an absolute part replaces `directory`
-        std::error_code error;
-        if (fs::is_regular_file(file, error) && access(file.c_str(), X_OK) == 0) {
-            return file;
-        }
-    }
-    return std::nullopt;
-}
-
 std::string explain_missing_command(std::string_view command,
                                     int error_number,
                                     const Environment& environment,
@@ -150,6 +143,10 @@ std::string explain_missing_command(std::string_view command,
     const auto shell_word = explain_shell_word(std::string(command));
     if (error_number == ENOENT && !is_there && shell_word) {
         return *shell_word;
+    }
+    if (error_number == ENOENT && !is_there && has_slash && fs::is_symlink(file, error)) {
+        return in_quotes(command) + " is a symbolic link to " +
+               in_quotes(fs::read_symlink(file, error).string()) + ", which is not there";
     }
     if (error_number == ENOENT && !has_slash) {
         return explain_not_in_path(command, environment, where);

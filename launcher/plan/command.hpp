@@ -3,8 +3,6 @@
 
 #include "collectives/base/env.hpp"
 
-#include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,13 +16,6 @@ namespace hvd::launch {
 /// The same with variables set for that command: "env A=B mpirun -np 4".
 [[nodiscard]] std::string quote_line(const Environment& variables,
                                      const std::vector<std::string>& words);
-
-/// The executable file that a command without a slash means; `path` is the value of PATH, and its
-/// relative parts begin in `directory`.
-[[nodiscard]] std::optional<std::filesystem::path> find_in_path(
-    std::string_view command,
-    std::string_view path,
-    const std::filesystem::path& directory);
 
 /// Why a command could not be executed and what to write instead, in a sentence: "'python' was not
 /// found in PATH; 'python3' is there, write that". `error_number` is execve's errno, `environment`

@@ -72,21 +72,21 @@ bool is_contract(std::string_view name) noexcept {
 constexpr std::string_view kOuterLauncher = "HOROVOD_LAUNCHER";
 
 /// Adds what has neither been set by the user nor stands there already.
-void add(Environment& variables, const PlanRequest& request, Environment weaker) {
+void add(Environment& variables, const EnvironmentOptions& options, Environment weaker) {
     std::erase_if(weaker, [&](const auto& entry) {
-        return request.env_set.contains(entry.first) || request.tunables.contains(entry.first);
+        return options.set.contains(entry.first) || options.tunables.contains(entry.first);
     });
     variables.merge(weaker);
 }
 
 /// Adds a good value that gives way to the caller's own.
 void add_default(Environment& variables,
-                 const PlanRequest& request,
+                 const EnvironmentOptions& options,
                  const Environment& shared,
                  std::string_view name,
                  std::string value) {
     if (!shared.contains(name)) {
-        add(variables, request, {{std::string(name), std::move(value)}});
+        add(variables, options, {{std::string(name), std::move(value)}});
     }
 }
 
@@ -94,73 +94,72 @@ constexpr std::string_view kThreads = "OMP_NUM_THREADS";
 
 }  // namespace
 
-Environment shared_environment(const PlanRequest& request) {
-    Environment shared = request.caller_env;
-    std::erase_if(shared, [&](const auto& entry) {
+Environment shared_environment(const EnvironmentOptions& options, Environment own) {
+    std::erase_if(own, [&](const auto& entry) {
         const auto matches = [&](const std::string& glob) {
             return matches_glob(entry.first, glob);
         };
         return is_contract(entry.first) || entry.first == kOuterLauncher ||
-               (request.env_clean && std::ranges::none_of(request.env_pass, matches));
+               (options.is_clean && std::ranges::none_of(options.pass, matches));
     });
-    return shared;
+    return own;
 }
 
-Environment portable_environment(const PlanRequest& request, const Environment& shared) {
+Environment portable_environment(const EnvironmentOptions& options, const Environment& shared) {
     Environment portable = shared;
     std::erase_if(portable, [&](const auto& entry) {
         const auto matches = [&](std::string_view glob) { return matches_glob(entry.first, glob); };
-        return stays_here(entry.first, shared) && std::ranges::none_of(request.env_pass, matches);
+        return stays_here(entry.first, shared) && std::ranges::none_of(options.pass, matches);
     });
     return portable;
 }
 
-Environment job_variables(const PlanRequest& request,
+Environment job_variables(const EnvironmentOptions& options,
                           const Environment& shared,
                           const JobSettings& settings) {
     // `merge` keeps what is there, so the strongest comes first.
-    Environment variables = request.env_set;
-    variables.merge(Environment(request.tunables));
-    add(variables, request, coll::encode_for_job(settings.contract));
-    add(variables, request, {{"HOROVOD_CONTROLLER", "gloo"}});
+    Environment variables = options.set;
+    variables.merge(Environment(options.tunables));
+    add(variables, options, coll::encode_for_job(settings.contract));
+    add(variables, options, {{"HOROVOD_CONTROLLER", "gloo"}});
     // So that scripts written for torch.distributed start too.
-    add(variables, request,
+    add(variables, options,
         {{"WORLD_SIZE", std::to_string(settings.contract.topology.size)},
          {"MASTER_ADDR", settings.master_address}});
     if (settings.master_port != 0) {
-        add(variables, request, {{"MASTER_PORT", std::to_string(settings.master_port)}});
+        add(variables, options, {{"MASTER_PORT", std::to_string(settings.master_port)}});
     }
-    add_default(variables, request, shared, "HOROVOD_CPU_OPERATIONS", "gloo");
-    add_default(variables, request, shared, "PYTHONUNBUFFERED", "1");
+    add_default(variables, options, shared, "HOROVOD_CPU_OPERATIONS", "gloo");
+    add_default(variables, options, shared, "PYTHONUNBUFFERED", "1");
     if (settings.is_one_host) {
-        add_default(variables, request, shared, "HOROVOD_GLOO_IFACE", "lo");
-        add_default(variables, request, shared, "NCCL_SOCKET_IFNAME", "lo");
+        add_default(variables, options, shared, "HOROVOD_GLOO_IFACE", "lo");
+        add_default(variables, options, shared, "NCCL_SOCKET_IFNAME", "lo");
     }
     return variables;
 }
 
-Environment host_variables(const PlanRequest& request,
+Environment host_variables(const EnvironmentOptions& options,
                            const Environment& shared,
                            const HostSettings& settings) {
     Environment variables;
-    add(variables, request, coll::encode_for_host(settings.contract));
-    add(variables, request,
+    add(variables, options, coll::encode_for_host(settings.contract));
+    add(variables, options,
         {{"LOCAL_WORLD_SIZE", std::to_string(settings.contract.topology.local_size)}});
-    add_default(variables, request, shared, kThreads, std::to_string(settings.cpus));
+    add_default(variables, options, shared, kThreads, std::to_string(settings.cpus));
     return variables;
 }
 
-Environment rank_variables(const PlanRequest& request,
+Environment rank_variables(const EnvironmentOptions& options,
                            const Environment& shared,
                            RankSettings settings) {
     // An --env that names GPUs is the mask of which the rank's GPUs are a part.
     Environment variables = std::move(settings.gpus);
-    add(variables, request, coll::encode_for_rank(settings.topology));
-    add(variables, request,
+    add(variables, options, coll::encode_for_rank(settings.topology));
+    add(variables, options,
         {{"RANK", std::to_string(settings.topology.rank)},
          {"LOCAL_RANK", std::to_string(settings.topology.local_rank)}});
     if (settings.cpus) {
-        add_default(variables, request, shared, kThreads, std::to_string(*settings.cpus));
+        add_default(variables, options, shared, kThreads, std::to_string(*settings.cpus));
     }
     return variables;
 }

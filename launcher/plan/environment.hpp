@@ -6,21 +6,21 @@
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/launch_contract/launch_env.hpp"
-#include "launcher/plan/planner.hpp"
+#include "launcher/model/launch_request.hpp"
 
 #include <optional>
 #include <string>
 
 namespace hvd::launch {
 
-/// What of the caller's environment all ranks share: everything, or with --env-clean what
+/// What of horovodrun's own environment all ranks share: everything, or with --env-clean what
 /// --env-pass selects. Variables of another launcher of ours, around this one, stay behind.
-[[nodiscard]] Environment shared_environment(const PlanRequest& request);
+[[nodiscard]] Environment shared_environment(const EnvironmentOptions& options, Environment own);
 
 /// What of `shared` travels to another machine. What belongs to this machine, this login or a task
 /// of an outer launcher stays here: HOME, SSH_*, DISPLAY, OMPI_*, CUDA_VISIBLE_DEVICES, ... But
 /// what --env-pass names was asked for, and travels.
-[[nodiscard]] Environment portable_environment(const PlanRequest& request,
+[[nodiscard]] Environment portable_environment(const EnvironmentOptions& options,
                                                const Environment& shared);
 
 // What is set for the ranks on top of `shared`, in three parts, so that what many ranks have in
@@ -35,7 +35,7 @@ struct JobSettings {
     bool is_one_host = true;
 };
 
-[[nodiscard]] Environment job_variables(const PlanRequest& request,
+[[nodiscard]] Environment job_variables(const EnvironmentOptions& options,
                                         const Environment& shared,
                                         const JobSettings& settings);
 
@@ -44,7 +44,7 @@ struct HostSettings {
     int cpus = 1;                   // granted to each rank, but where a rank's own settings differ
 };
 
-[[nodiscard]] Environment host_variables(const PlanRequest& request,
+[[nodiscard]] Environment host_variables(const EnvironmentOptions& options,
                                          const Environment& shared,
                                          const HostSettings& settings);
 
@@ -54,7 +54,7 @@ struct RankSettings {
     Environment gpus;         // what gpu_shares.hpp decided
 };
 
-[[nodiscard]] Environment rank_variables(const PlanRequest& request,
+[[nodiscard]] Environment rank_variables(const EnvironmentOptions& options,
                                          const Environment& shared,
                                          RankSettings settings);
 

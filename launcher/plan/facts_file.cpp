@@ -185,15 +185,16 @@ Result<std::vector<HostFacts>> read_facts_file(const std::filesystem::path& path
     return parse_facts(text, path.string());
 }
 
-Result<DescribedHosts> describe_hosts(const std::vector<Host>& wanted,
-                                      const std::vector<HostFacts>& facts) {
-    DescribedHosts described;
-    if (wanted.empty()) {
-        for (const auto& host : facts) {
-            described.hosts.push_back({.name = host.hostname, .slots = std::nullopt});
+Result<std::vector<PlanHost>> describe_hosts(const std::vector<Host>& wanted,
+                                             const std::vector<HostFacts>& facts) {
+    std::vector<PlanHost> described;
+    const auto add = [&](const Host& host, const HostFacts& found) {
+        described.push_back({.host = host, .starter = "ssh", .facts = found});
+    };
+    for (const auto& host : facts) {
+        if (wanted.empty()) {
+            add({.name = host.hostname}, host);
         }
-        described.facts = facts;
-        return described;
     }
     for (const auto& host : wanted) {
         const auto entry = std::ranges::find(facts, host.name, &HostFacts::hostname);
@@ -204,8 +205,10 @@ Result<DescribedHosts> describe_hosts(const std::vector<Host>& wanted,
                 Errc::invalid_argument,
                 "host '" + host.name + "' is not among the described ones: " + join(names, ", ")};
         }
-        described.hosts.push_back(host);
-        described.facts.push_back(*entry);
+        add(host, *entry);
+    }
+    if (described.size() == 1) {
+        described.front().starter = kLocalStarter;
     }
     return described;
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "launcher/hosts/host_spec.hpp"
-#include "launcher/plan/process_spec.hpp"
+#include "launcher/model/host.hpp"
+#include "launcher/plan/planner.hpp"
 
 #include <filesystem>
 #include <string_view>
@@ -31,15 +31,10 @@ namespace hvd::launch {
 /// The same from a file of at most 64 MiB.
 [[nodiscard]] Result<std::vector<HostFacts>> read_facts_file(const std::filesystem::path& path);
 
-/// Hosts and what is known of each, in the same order.
-struct DescribedHosts {
-    std::vector<Host> hosts;
-    std::vector<HostFacts> facts;
-};
-
 /// Finds the facts of each wanted host by its name; of no wanted host makes all of the facts.
-/// Errors: a host that is not described, with the names that are.
-[[nodiscard]] Result<DescribedHosts> describe_hosts(const std::vector<Host>& wanted,
-                                                    const std::vector<HostFacts>& facts);
+/// Which of several is the machine of the launcher is not recorded: all are reached by SSH, but a
+/// single one. Errors: a host that is not described, with the names that are.
+[[nodiscard]] Result<std::vector<PlanHost>> describe_hosts(const std::vector<Host>& wanted,
+                                                           const std::vector<HostFacts>& facts);
 
 }  // namespace hvd::launch

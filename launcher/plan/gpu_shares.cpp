@@ -59,11 +59,11 @@ std::string count(std::size_t number, std::string_view thing) {
     return std::to_string(number) + " " + std::string(thing) + (number == 1 ? "" : "s");
 }
 
-Error too_few(const PlanRequest& request,
+Error too_few(const BindingOptions& binding,
               const std::string& host,
               std::size_t gpus,
               std::size_t ranks) {
-    const auto each = static_cast<std::size_t>(request.gpus_per_rank);
+    const auto each = static_cast<std::size_t>(binding.gpus_per_rank);
     std::string text = host + ": " + count(ranks, "rank") +
                        (each > 1 ? " with " + count(each, "GPU") + " each" : "") + ", but " +
                        (gpus == 0 ? "no GPU" : "only " + count(gpus, "GPU"));
@@ -107,7 +107,7 @@ void set_where_it_differs(Environment& env,
 }  // namespace
 
 VisibleGpus apply_gpu_mask(std::span<const Gpu> all, const std::optional<std::string>& mask) {
-    VisibleGpus visible;
+    VisibleGpus visible{.mask = mask};
     if (!mask) {
         for (const auto& gpu : all) {
             visible.gpus.push_back({.gpu = gpu, .token = ""});
@@ -140,36 +140,43 @@ VisibleGpus apply_gpu_mask(std::span<const Gpu> all, const std::optional<std::st
     return visible;
 }
 
-std::optional<std::string> gpu_mask(const PlanRequest& request, const HostFacts& facts) {
-    const auto own = find(request.env_set, kVisibleDevices);
+int count_slots(const BindingOptions& binding, const HostFacts& facts, const VisibleGpus& visible) {
+    const bool uses_gpus = binding.gpus != GpuBind::none && !binding.share_gpus;
+    const auto by_gpus =
+        visible.gpus.size() / static_cast<std::size_t>(std::max(1, binding.gpus_per_rank));
+    const auto slots = uses_gpus && by_gpus > 0 ? by_gpus : facts.cpus.size();
+    return std::max(1, static_cast<int>(slots));
+}
+
+std::optional<std::string> gpu_mask(const Environment& env_set, const HostFacts& facts) {
+    auto own = find(env_set, kVisibleDevices);
     return own ? own : facts.gpu_mask;
 }
 
-Result<std::vector<GpuShare>> share_gpus(const PlanRequest& request,
-                                         const HostFacts& facts,
+Result<std::vector<GpuShare>> share_gpus(const BindingOptions& binding,
+                                         const std::string& host,
                                          const VisibleGpus& visible,
                                          int ranks,
                                          const Environment& present) {
     std::vector<GpuShare> shares(static_cast<std::size_t>(ranks));
-    const auto mask = gpu_mask(request, facts);
-    if (mask) {
+    if (visible.mask) {
         for (auto& share : shares) {
-            set_where_it_differs(share.env, kVisibleDevices, *mask, present);
+            set_where_it_differs(share.env, kVisibleDevices, *visible.mask, present);
         }
     }
-    const auto each = static_cast<std::size_t>(request.gpus_per_rank);
+    const auto each = static_cast<std::size_t>(binding.gpus_per_rank);
     const auto gpus = visible.gpus.size();
     const bool is_cpu_job =
-        gpus == 0 && (each == 1 || request.may_lack_gpus || visible.is_cpu_only);
-    if (request.gpu_visibility == GpuVisibility::none || ranks == 0 || is_cpu_job) {
+        gpus == 0 && (each == 1 || binding.may_lack_gpus || visible.is_cpu_only);
+    if (binding.gpus == GpuBind::none || ranks == 0 || is_cpu_job) {
         return shares;
     }
-    if (gpus < each || (gpus < each * shares.size() && !request.share_gpus)) {
-        return too_few(request, facts.hostname, gpus, shares.size());
+    if (gpus < each || (gpus < each * shares.size() && !binding.share_gpus)) {
+        return too_few(binding, host, gpus, shares.size());
     }
-    if (visible.has_mig && gpus > 1 && request.gpu_visibility == GpuVisibility::index) {
+    if (visible.has_mig && gpus > 1 && binding.gpus == GpuBind::index) {
         return Error{Errc::invalid_argument,
-                     facts.hostname + ": CUDA shows a process only the first of the " +
+                     host + ": CUDA shows a process only the first of the " +
                          count(gpus, "MIG device") + " in " + std::string(kVisibleDevices) +
                          "; use --gpu-bind env, which gives each rank its own"};
     }
@@ -183,7 +190,7 @@ Result<std::vector<GpuShare>> share_gpus(const PlanRequest& request,
             names.push_back(name_of(own, present));
             has_index = has_index || is_index(own);
         }
-        if (request.gpu_visibility == GpuVisibility::env) {
+        if (binding.gpus == GpuBind::env) {
             set_where_it_differs(share.env, kVisibleDevices, join(names, ","), present);
         }
         if (has_index && !present.contains(kDeviceOrder)) {

@@ -5,8 +5,8 @@
 
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
-#include "launcher/plan/planner.hpp"
-#include "launcher/plan/process_spec.hpp"
+#include "launcher/model/host_facts.hpp"
+#include "launcher/model/launch_request.hpp"
 
 #include <optional>
 #include <span>
@@ -27,10 +27,11 @@ struct VisibleGpu {
 };
 
 struct VisibleGpus {
-    std::vector<VisibleGpu> gpus;  // in the order in which CUDA numbers them
-    bool is_cpu_only = false;      // the mask is there and excludes every GPU on purpose
-    bool has_mig = false;          // a part of a GPU is among them
-    std::vector<std::string> warnings;
+    std::optional<std::string> mask{};
+    std::vector<VisibleGpu> gpus{};  // in the order in which CUDA numbers them
+    bool is_cpu_only = false;        // the mask is there and excludes every GPU on purpose
+    bool has_mig = false;            // a part of a GPU is among them
+    std::vector<std::string> warnings{};
 };
 
 /// Reads a CUDA_VISIBLE_DEVICES as CUDA does: indices, UUIDs and their beginnings, MIG devices; the
@@ -38,22 +39,28 @@ struct VisibleGpus {
 [[nodiscard]] VisibleGpus apply_gpu_mask(std::span<const Gpu> all,
                                          const std::optional<std::string>& mask);
 
+/// How many ranks a host takes where nobody wrote it: all its GPUs make its slots, or else all its
+/// CPUs.
+[[nodiscard]] int count_slots(const BindingOptions& binding,
+                              const HostFacts& facts,
+                              const VisibleGpus& visible);
+
 /// What one rank gets.
 struct GpuShare {
     std::vector<Gpu> gpus;
     Environment env;  // on top of `present`
 };
 
-/// Divides the visible GPUs among `ranks` ranks of a host. `present` is what the ranks have already
+/// Divides the visible GPUs among `ranks` ranks of `host`. `present` is what the ranks have already
 /// of kVisibleDevices and kDeviceOrder. Errors: too many ranks, with both numbers and the remedies.
-[[nodiscard]] Result<std::vector<GpuShare>> share_gpus(const PlanRequest& request,
-                                                       const HostFacts& facts,
+[[nodiscard]] Result<std::vector<GpuShare>> share_gpus(const BindingOptions& binding,
+                                                       const std::string& host,
                                                        const VisibleGpus& visible,
                                                        int ranks,
                                                        const Environment& present);
 
 /// The mask that holds on this host: --env wins over what its agent found.
-[[nodiscard]] std::optional<std::string> gpu_mask(const PlanRequest& request,
+[[nodiscard]] std::optional<std::string> gpu_mask(const Environment& env_set,
                                                   const HostFacts& facts);
 
 }  // namespace hvd::launch

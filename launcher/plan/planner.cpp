@@ -3,6 +3,7 @@
 
 #include "collectives/base/assert.hpp"
 #include "collectives/base/text.hpp"
+#include "launcher/hosts/host_spec.hpp"
 #include "launcher/plan/cpu_shares.hpp"
 #include "launcher/plan/environment.hpp"
 #include "launcher/plan/gpu_shares.hpp"
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 namespace hvd::launch {
@@ -19,57 +21,56 @@ Error refuse(std::string why) {
     return {Errc::invalid_argument, std::move(why)};
 }
 
-/// All GPUs of a host make its slots, or else all its CPUs.
-int count_slots(const PlanRequest& request, const HostFacts& facts, const VisibleGpus& visible) {
-    const bool uses_gpus = request.gpu_visibility != GpuVisibility::none && !request.share_gpus;
-    const auto by_gpus =
-        visible.gpus.size() / static_cast<std::size_t>(std::max(1, request.gpus_per_rank));
-    const auto slots = uses_gpus && by_gpus > 0 ? by_gpus : facts.cpus.size();
-    return std::max(1, static_cast<int>(slots));
-}
-
 /// What is known of one host before its ranks are planned.
 struct Site {
     const Host* host = nullptr;
+    const std::string* starter = nullptr;
     const HostFacts* facts = nullptr;
     VisibleGpus visible;
 };
 
 class Planner {
 public:
-    Planner(const PlanRequest& request, std::span<const HostFacts> facts)
-        : request_(request), shared_(shared_environment(request)) {
+    Planner(const LaunchRequest& request,
+            const LaunchContext& context,
+            std::span<const PlanHost> hosts)
+        : request_(request),
+          context_(context),
+          shared_(shared_environment(request.environment, context.environment)),
+          is_all_here_(std::ranges::all_of(hosts, [](const PlanHost& host) {
+              return host.starter == kLocalStarter;
+          })) {
         for (const auto name : {kVisibleDevices, kDeviceOrder}) {
-            const auto set = find(request.env_set, name);
+            const auto set = find(request.environment.set, name);
             if (const auto value = set ? set : find(shared_, name)) {
                 present_.emplace(name, *value);
             }
         }
-        for (std::size_t index = 0; index < facts.size(); ++index) {
-            const auto& host_facts = facts[index];
-            sites_.push_back(
-                {.host = &request.hosts[index],
-                 .facts = &host_facts,
-                 .visible = apply_gpu_mask(host_facts.gpus, gpu_mask(request, host_facts))});
+        for (const auto& host : hosts) {
+            sites_.push_back({.host = &host.host,
+                              .starter = &host.starter,
+                              .facts = &host.facts,
+                              .visible = apply_gpu_mask(
+                                  host.facts.gpus, gpu_mask(request.environment.set, host.facts))});
         }
     }
 
     Result<Planned> plan() {
-        HVD_TRY_STATUS(check_env_set(request_.env_set));
+        HVD_TRY_STATUS(check_env_set(request_.environment.set));
         std::vector<Capacity> capacities;
         for (const auto& site : sites_) {
-            const int counted = count_slots(request_, *site.facts, site.visible);
+            const int counted = count_slots(request_.binding, *site.facts, site.visible);
             const int slots = site.host->slots.value_or(counted);
             const bool is_by_gpus =
-                request_.slots_are_cpus && !site.visible.gpus.empty() && counted < slots;
+                request_.hosts.slots_are_cpus && !site.visible.gpus.empty() && counted < slots;
             capacities.push_back({.host = site.host->name,
                                   .slots = is_by_gpus ? counted : slots,
                                   .is_written = site.host->slots.has_value() && !is_by_gpus});
         }
         HVD_TRY(const auto ranks_on, fill_hosts(capacities, request_.processes));
         ranks_ = number_ranks(ranks_on);
-        if (request_.stdin_rank >= static_cast<int>(ranks_.size())) {
-            return refuse("--stdin names rank " + std::to_string(request_.stdin_rank) +
+        if (request_.input.rank.value_or(0) >= static_cast<int>(ranks_.size())) {
+            return refuse("--stdin names rank " + std::to_string(*request_.input.rank) +
                           ", but the ranks are 0 to " + std::to_string(ranks_.size() - 1));
         }
 
@@ -90,25 +91,25 @@ public:
 
 private:
     JobPlan plan_job() {
-        JobPlan job{.id = request_.job_id,
+        JobPlan job{.id = context_.job_id,
                     .env = {},
                     .ranks_env = {},
-                    .cwd = request_.cwd,
+                    .cwd = context_.cwd,
                     .argv = request_.command,
-                    .is_env_clean = request_.env_clean};
+                    .is_env_clean = request_.environment.is_clean};
         if (!is_all_here_) {
-            job.env = portable_environment(request_, shared_);
+            job.env = portable_environment(request_.environment, shared_);
             only_here_ = shared_;
             std::erase_if(only_here_,
                           [&](const auto& entry) { return job.env.contains(entry.first); });
         }
         job.ranks_env = job_variables(
-            request_, shared_,
+            request_.environment, shared_,
             {.contract = {.topology = {.size = planned_.plan.np},
                           .hostname = {},
-                          .job_id = request_.job_id,
+                          .job_id = context_.job_id,
                           .agent_socket = {},
-                          .lease = std::chrono::ceil<std::chrono::seconds>(request_.lease)},
+                          .lease = std::chrono::ceil<std::chrono::seconds>(request_.limits.lease)},
              .master_address = master_address(),
              .master_port = sites_.front().facts->free_port,
              .is_one_host = sites_.size() == 1});
@@ -117,20 +118,20 @@ private:
 
     Result<HostPlan> plan_host(std::size_t index, int local_size) {
         const auto& site = sites_[index];
-        const auto& starter = request_.starters[index];
-        const bool is_here = starter == kLocalStarter;
+        const bool is_here = *site.starter == kLocalStarter;
         HostPlan host{.host = site.host->name,
-                      .starter = starter,
+                      .starter = *site.starter,
                       .slots = 0,
-                      .agent_socket = "horovod-" + request_.job_id + "-" + std::to_string(index),
+                      .agent_socket = "horovod-" + context_.job_id + "-" + std::to_string(index),
                       .env = is_here ? only_here_ : Environment(),
-                      .inherits_env = !is_here && !request_.env_clean,
+                      .inherits_env = !is_here && !request_.environment.is_clean,
                       .ranks_env = {},
                       .ranks = {},
                       .stdin_rank = -1,
-                      .stdin_all = request_.stdin_all,
-                      .grace = request_.grace};
-        HVD_TRY(auto gpus, share_gpus(request_, *site.facts, site.visible, local_size, present_));
+                      .stdin_all = request_.input.is_for_all,
+                      .grace = request_.limits.grace};
+        HVD_TRY(auto gpus, share_gpus(request_.binding, site.facts->hostname, site.visible,
+                                      local_size, present_));
         warn_about_gpus(site);
         HVD_TRY(auto cpus, plan_cpus(site, gpus));
         plan_ranks(host, std::move(gpus), std::move(cpus));
@@ -148,10 +149,10 @@ private:
         };
         const int threads_here = threads(0);
         host.ranks_env =
-            host_variables(request_, shared_,
+            host_variables(request_.environment, shared_,
                            {.contract = {.topology = {.local_size = static_cast<int>(gpus.size())},
                                          .hostname = host.host,
-                                         .job_id = request_.job_id,
+                                         .job_id = context_.job_id,
                                          .agent_socket = host.agent_socket},
                             .cpus = threads_here});
         host.ranks.reserve(gpus.size());
@@ -169,11 +170,12 @@ private:
                  .cross_rank = topology.cross_rank,
                  .cross_size = topology.cross_size,
                  .gpus = std::move(gpus[local].gpus),
-                 .cpus = request_.pin_cpus ? std::move(cpus[local]) : std::vector<int>(),
-                 .env = rank_variables(request_, shared_, std::move(settings)),
+                 .cpus = request_.binding.cpus == BindTo::share ? std::move(cpus[local])
+                                                                : std::vector<int>(),
+                 .env = rank_variables(request_.environment, shared_, std::move(settings)),
                  .cwd = {},
                  .argv = {}});
-            if (topology.rank == request_.stdin_rank) {
+            if (topology.rank == request_.input.rank) {
                 host.stdin_rank = topology.rank;
             }
         }
@@ -181,7 +183,7 @@ private:
 
     void warn_about_gpus(const Site& site) {
         std::ranges::copy(site.visible.warnings, std::back_inserter(planned_.warnings));
-        if (request_.gpu_visibility == GpuVisibility::none || site.visible.is_cpu_only) {
+        if (request_.binding.gpus == GpuBind::none || site.visible.is_cpu_only) {
             return;
         }
         const auto& gpus = site.facts->gpus;
@@ -206,8 +208,14 @@ private:
         if (ranks > cpus) {
             const auto both = std::to_string(ranks) + " ranks on the " + std::to_string(cpus) +
                               (cpus == 1 ? " CPU of " : " CPUs of ") + site.host->name;
-            if (!request_.may_oversubscribe) {
+            if (!request_.binding.may_oversubscribe) {
                 return refuse(both + ", and --no-oversubscribe was given; start fewer ranks there");
+            }
+            if (ranks > kMostRanksPerCpu * std::max<std::size_t>(cpus, 1) &&
+                !request_.binding.may_overload) {
+                return refuse(both + " are more than " + std::to_string(kMostRanksPerCpu) +
+                              " for each CPU; start fewer ranks there, or insist with "
+                              "--oversubscribe");
             }
             planned_.warnings.push_back(both + " will be slow: they share them, none is pinned");
         }
@@ -233,11 +241,10 @@ private:
         return name.starts_with('[') ? name.substr(1, name.size() - 2) : name;
     }
 
-    const PlanRequest& request_;
+    const LaunchRequest& request_;
+    const LaunchContext& context_;
     Environment shared_;
-    bool is_all_here_ = std::ranges::all_of(request_.starters, [](const auto& starter) {
-        return starter == kLocalStarter;
-    });
+    bool is_all_here_;
     Environment present_;    // what the ranks have of GPUs before the planner adds anything
     Environment only_here_;  // of `shared_`, what does not travel
     std::vector<Site> sites_;
@@ -248,11 +255,21 @@ private:
 
 }  // namespace
 
-Result<Planned> make_plan(const PlanRequest& request, std::span<const HostFacts> facts) {
-    HVD_ASSERT(!facts.empty() && facts.size() == request.hosts.size() &&
-                   facts.size() == request.starters.size(),
-               "a plan needs the facts and the starter of every host");
-    return Planner(request, facts).plan();
+Status merge_machines(std::vector<PlanHost>& hosts, const std::vector<std::size_t>& machines) {
+    std::vector<Host> merged;
+    std::ranges::transform(hosts, std::back_inserter(merged), &PlanHost::host);
+    HVD_TRY_STATUS(merge_machines(merged, machines));
+    for (std::size_t index = 0; index < hosts.size(); ++index) {
+        hosts[index].host = std::move(merged[index]);
+    }
+    return ok();
+}
+
+Result<Planned> make_plan(const LaunchRequest& request,
+                          const LaunchContext& context,
+                          std::span<const PlanHost> hosts) {
+    HVD_ASSERT(!hosts.empty(), "a plan needs a host");
+    return Planner(request, context, hosts).plan();
 }
 
 }  // namespace hvd::launch

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "launcher/plan/process_spec.hpp"
+#include "launcher/model/launch_plan.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "launcher/model/launch_request.hpp"
 #include "launcher/remote/starter.hpp"
 
 #include <chrono>
@@ -10,14 +11,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
 namespace hvd::launch {
 
 class IoThread;
-class EarlyAgent;
 
 /// What starters need to know of this process, read once by the spine.
 struct StarterContext {
@@ -36,33 +35,14 @@ struct StarterContext {
     std::function<void(const std::string& sentence)> say{};
 };
 
-struct EndEarlyAgent {
-    void operator()(EarlyAgent* agent) const;
-};
+/// Starts the agent on this machine, as a child of horovodrun.
+[[nodiscard]] std::unique_ptr<Starter> make_local_starter(IoThread& io, StarterContext context);
 
-/// An agent on this machine that was started before it was known whether one is wanted: it comes up
-/// while the command line is read, which takes as long. Unused it ends with its owner.
-using EarlyAgentPtr = std::unique_ptr<EarlyAgent, EndEarlyAgent>;
-
-/// Forks the agent off this process, which saves the start of a program. To be called first of all,
-/// while there is one thread and no descriptor of ours. The child overwrites `command_line`, the
-/// memory in which main was given its arguments, with its own name.
-[[nodiscard]] EarlyAgentPtr start_early_agent(std::span<char> command_line);
-
-/// Starts the agent on this machine, as a child of horovodrun; takes `early` where there is one.
-[[nodiscard]] std::unique_ptr<Starter> make_local_starter(IoThread& io,
-                                                          StarterContext context,
-                                                          EarlyAgentPtr early = nullptr);
-
-/// How hosts are reached that are not this machine. What a host's own user and port say goes first.
-struct SshOptions {
-    std::optional<std::filesystem::path> identity{};  // -i: this key and no other
-    std::optional<int> port{};                        // -p, for hosts without a port
-    std::optional<std::filesystem::path> config{};    // instead of ~/.ssh/config, as `ssh -F`
-    std::optional<std::string> remote_shell{};  // "kubectl-wrapper.sh -x": run with host, line
-    std::string wrap{};                         // starts the agent: "apptainer exec img.sif"
-    int concurrency = 512;                      // starts under way at a time
-    std::size_t hosts = 0;                      // that will be started; 0: not known
+/// How a job's hosts are reached that are not this machine. What a host's own user and port say
+/// goes first.
+struct SshTask {
+    SshOptions options{};
+    std::size_t hosts = 0;  // that will be started; 0: not known
 
     std::chrono::milliseconds connect_timeout{30'000};  // for each step up to the shell
     std::chrono::milliseconds answer_timeout{60'000};   // where others act: a token, a bootstrap
@@ -79,6 +59,6 @@ struct SshOptions {
 /// file cannot be read.
 [[nodiscard]] Result<std::unique_ptr<Starter>> make_ssh_starter(IoThread& io,
                                                                 const StarterContext& context,
-                                                                SshOptions options);
+                                                                SshTask task);
 
 }  // namespace hvd::launch

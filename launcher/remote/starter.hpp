@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The seam between the supervisor and everything that can start an agent on a host. A starter is a
-// folder beside this file; the spine sees this header and factory.hpp.
+// The seam between a fleet of agents and everything that can start an agent on a host. Each starter
+// has a folder beside this file.
 #pragma once
 
 #include "collectives/base/error.hpp"
 #include "collectives/base/result.hpp"
-#include "launcher/hosts/host_spec.hpp"
+#include "launcher/model/host.hpp"
 
 #include <cstddef>
 #include <functional>

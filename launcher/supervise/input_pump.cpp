@@ -33,8 +33,8 @@ UniqueFd watch_stdin() {
 
 }  // namespace
 
-InputPump::InputPump(IoThread& io, Agents& agents, const std::vector<std::size_t>& hosts)
-    : io_(io), agents_(agents) {
+InputPump::InputPump(IoThread& io, AgentFleet& fleet, const std::vector<std::size_t>& hosts)
+    : io_(io), fleet_(fleet) {
     if (auto watch = watch_stdin()) {
         watch_.emplace(io, std::move(watch));
     }
@@ -87,7 +87,7 @@ void InputPump::read() {
     input.bytes.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
     is_at_end_ = input.bytes.empty();
     for (auto& reader : readers_) {
-        agents_.send(reader.host, input);
+        fleet_.send(reader.host, input);
         reader.under_way_bytes += input.bytes.size();
     }
     listen_if_there_is_room();

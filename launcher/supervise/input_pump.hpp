@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "launcher/fleet/agent_fleet.hpp"
 #include "launcher/net/descriptors.hpp"
-#include "launcher/supervise/agents.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ class IoThread;
 class InputPump final {
 public:
     /// Throws Exception when the process is out of descriptors.
-    InputPump(IoThread& io, Agents& agents, const std::vector<std::size_t>& hosts);
+    InputPump(IoThread& io, AgentFleet& fleet, const std::vector<std::size_t>& hosts);
 
     /// The readers on this host have taken so many bytes more.
     void taken(std::size_t host, std::uint64_t bytes);
@@ -35,7 +35,7 @@ private:
     void read();
 
     IoThread& io_;
-    Agents& agents_;
+    AgentFleet& fleet_;
     std::vector<Reader> readers_;
     std::optional<ReadableWatch> watch_;  // none for a regular file
 

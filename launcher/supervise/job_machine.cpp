@@ -89,15 +89,18 @@ JobAction JobMachine::on_exited(const wire::Exited& event) {
         return is_failure ? trouble(Cause::Kind::rank_failed) : JobAction::none;
     }
     const bool is_failure = event.wait_status != 0 && !event.induced;
+    const auto& ended = rank(event.rank);
+    if (is_failure && may_reach_others(ended)) {
+        note_cause(Cause::Kind::rank_failed);
+        return ended.exception ? JobAction::none : JobAction::watch_exit;
+    }
     const auto action = is_failure ? rank_trouble() : JobAction::none;
     return action == JobAction::none ? count_end() : action;
 }
 
 JobAction JobMachine::on_teardown_over(int number) {
-    if (rank(number).has_ended()) {
-        return JobAction::none;
-    }
-    return rank_trouble();
+    const auto& exited = rank(number).exited;
+    return exited && exited->wait_status == 0 ? JobAction::none : rank_trouble();
 }
 
 JobAction JobMachine::on_stop_signal(int signal, TimePoint now) {
@@ -177,10 +180,14 @@ JobAction JobMachine::step(JobEvent event) {
     return row->action;
 }
 
-JobAction JobMachine::trouble(Cause::Kind kind) {
+void JobMachine::note_cause(Cause::Kind kind) {
     if (record_.cause.kind == Cause::Kind::none) {
         record_.cause = {.kind = kind, .signal = 0};
     }
+}
+
+JobAction JobMachine::trouble(Cause::Kind kind) {
+    note_cause(kind);
     return step(JobEvent::trouble);
 }
 
@@ -191,6 +198,12 @@ JobAction JobMachine::rank_trouble() {
 JobAction JobMachine::count_start() {
     --waiting_to_start_;
     return waiting_to_start_ == 0 ? step(JobEvent::all_started) : JobAction::none;
+}
+
+/// Whether ranks that still run may be about to fail by the same exception.
+bool JobMachine::may_reach_others(const RankRecord& failed) const {
+    return on_failure_ == OnFailure::stop && (failed.exception || failed.has_traceback) &&
+           !std::ranges::all_of(record_.ranks, &RankRecord::has_ended);
 }
 
 /// The first end that stops nobody starts the clock of --exit-timeout.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The life of a job: events in, one action out. No I/O, no clock; the supervisor performs what it
-// says.
+// The life of a job: events in, one action out. No I/O, no clock; JobRunner performs the actions.
 #pragma once
 
-#include "launcher/plan/process_spec.hpp"
+#include "launcher/model/launch_plan.hpp"
+#include "launcher/model/launch_request.hpp"
 #include "launcher/supervise/job_record.hpp"
 #include "launcher/wire/messages.hpp"
 
@@ -38,22 +38,17 @@ enum class JobAction : std::uint8_t {
     ask,         // pass the person's signal to all ranks, KILL after the grace time, say the hint
     say_hint,    // say that a second signal kills
     kill,        // KILL now
-    watch_exit,  // give the rank kTeardownTime to end by itself, then call on_teardown_over
+    watch_exit,  // call on_teardown_over for the rank after kTeardownTime
     limit_exit,  // the first rank has ended, others go on: call on_exit_limit after --exit-timeout
     finish,      // everything of the job is gone
-};
-
-/// What the failure of a rank means for the others.
-enum class OnFailure : std::uint8_t {
-    stop,  // they are stopped
-    wait,  // they go on; the job has failed all the same when the last of them has ended
 };
 
 class JobMachine final {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    /// How long a rank that has reported its exception may take to end with its own exit code.
+    /// How long a rank that has reported its exception may take to end with its own exit code, and
+    /// the others to fail by the same: an error in the program mostly reaches all ranks.
     static constexpr auto kTeardownTime = std::chrono::seconds(2);
 
     /// Two signals within this time are one request: timeout(1) sends TERM to its child and to the
@@ -66,9 +61,11 @@ public:
     JobAction on_start_failed(const wire::StartFailed& event);
     JobAction on_report(const wire::RankReport& event);
     JobAction on_exited(const wire::Exited& event);
+    /// Its last words are an exception; told before its end.
+    void on_traceback(int number) { rank(number).has_traceback = true; }
     JobAction on_teardown_over(int number);
     JobAction on_stop_signal(int signal, TimePoint now);
-    /// Whoever is ended by it has not failed.
+    /// A rank that this signal ends has not failed.
     void on_step_signal(int signal) { record_.step_signals.insert(signal); }
     JobAction on_grace_over();
     JobAction on_time_limit();
@@ -93,6 +90,8 @@ private:
     JobAction step(JobEvent event);
     JobAction trouble(Cause::Kind kind);
     JobAction rank_trouble();
+    [[nodiscard]] bool may_reach_others(const RankRecord& failed) const;
+    void note_cause(Cause::Kind kind);
     JobAction count_start();
     JobAction count_end();
 

@@ -77,8 +77,7 @@ void add_culprit(std::string& text, const Culprit& culprit, Reason reason) {
         add_line(text, "it reported: " + culprit.message);
     }
     if (const auto& same = culprit.same_ranks; !same.empty()) {
-        add_line(text, "same on " + std::to_string(same.size()) +
-                           (same.size() == 1 ? " rank: " : " ranks: ") + format_ranges(same));
+        add_line(text, "the same on ranks " + format_ranges(same));
     }
 }
 
@@ -124,16 +123,13 @@ std::string_view to_string(RankClass value) noexcept {
     switch (value) {
         case RankClass::ok: return "ok";
         case RankClass::culprit: return "culprit";
+        case RankClass::same: return "same";
+        case RankClass::also_failed: return "also_failed";
         case RankClass::stopped: return "stopped";
-        case RankClass::victim: return "victim";
-        case RankClass::lost: return "lost";
+        case RankClass::lost_peer: return "lost_peer";
+        case RankClass::lost_host: return "lost_host";
     }
     return "?";
-}
-
-std::string signal_name(int number) {
-    const auto* name = ::sigabbrev_np(number);
-    return name == nullptr ? "number " + std::to_string(number) : "SIG" + std::string(name);
 }
 
 std::string format_last_words(const JobResult& result, Values values) {
@@ -145,19 +141,14 @@ std::string format_last_words(const JobResult& result, Values values) {
         add_culprit(text, *result.culprit, result.reason);
     }
     if (!result.is_success()) {
-        const auto is = [](RankClass wanted) {
-            return [wanted](const RankResult& rank) { return rank.rank_class == wanted; };
+        const auto add_class = [&](std::string_view words, RankClass wanted) {
+            add_ranks(text, words, result.ranks,
+                      [wanted](const RankResult& rank) { return rank.rank_class == wanted; });
         };
-        add_ranks(text, "stopped", result.ranks, is(RankClass::stopped));
-        add_ranks(text, "also failed", result.ranks, is(RankClass::victim));
-        const auto is_lost = [](bool has_ended) {
-            return [has_ended](const RankResult& rank) {
-                return rank.rank_class == RankClass::lost &&
-                       (rank.exit_code || rank.signal) == has_ended;
-            };
-        };
-        add_ranks(text, "lost a peer", result.ranks, is_lost(true));
-        add_ranks(text, "lost with their host", result.ranks, is_lost(false));
+        add_class("also failed", RankClass::also_failed);
+        add_class("stopped", RankClass::stopped);
+        add_class("lost a peer", RankClass::lost_peer);
+        add_class("lost with their host", RankClass::lost_host);
         if (result.launcher) {
             add_launcher(text, result, values);
         }

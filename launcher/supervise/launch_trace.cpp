@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/launch_trace.hpp"
 
-#include "launcher/plan/process_spec.hpp"
+#include "launcher/model/launch_plan.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,6 +2,7 @@
 #include "launcher/supervise/make_result.hpp"
 
 #include "collectives/base/text.hpp"
+#include "launcher/model/exit_code.hpp"
 #include "launcher/plan/command.hpp"
 #include "launcher/supervise/verdict.hpp"
 
@@ -15,7 +16,6 @@
 namespace hvd::launch {
 namespace {
 
-constexpr int kLauncherFailure = 125;
 constexpr double kNanosecond = 1e-9;
 
 RankResult rank_result(const RankRecord& rank, RankClass rank_class) {
@@ -65,6 +65,11 @@ std::string explain_exec(const LaunchPlan& plan, const RankRecord& culprit) {
     return {};
 }
 
+bool has_failed(RankClass value) {
+    return value == RankClass::culprit || value == RankClass::same ||
+           value == RankClass::also_failed;
+}
+
 Culprit make_culprit(const Seen& seen, const Verdict& verdict) {
     const auto index = static_cast<std::size_t>(*verdict.culprit);
     const auto& rank = seen.record.ranks[index];
@@ -74,9 +79,9 @@ Culprit make_culprit(const Seen& seen, const Verdict& verdict) {
                                 : describe_failure(rank, verdict),
                     .message = {},
                     .stderr_tail = seen.tails[index].lines()};
+    culprit.failed_ranks = static_cast<int>(std::ranges::count_if(verdict.classes, has_failed));
     if (const auto lead = find_lead(seen.record, verdict)) {
-        culprit.failed_ranks = lead->failed;
-        culprit.lead_seconds = static_cast<double>(lead->ns) * kNanosecond;
+        culprit.lead_seconds = static_cast<double>(*lead) * kNanosecond;
     }
     if (rank.exception) {
         culprit.message = last_line(rank.exception->report.text);
@@ -119,32 +124,69 @@ Lines last_failure(Lines lines) {
     return lines.subspan(before.size());
 }
 
-/// The others that ended as the culprit did and said the same: to us, else in their last lines.
-/// What ranks write that our own TERM ended is mostly of no failure.
-std::vector<int> find_same(const Seen& seen, const JobResult& result) {
-    const auto& culprit = result.culprit->rank;
-    const auto index = static_cast<std::size_t>(culprit.rank);
+/// Without the addresses of objects, which differ from process to process.
+std::string without_addresses(std::string_view text) {
+    constexpr std::string_view kHexDigits = "0123456789abcdef";
+    constexpr std::string_view kBegin = " at 0x";
+    std::string rest;
+    for (auto at = text.find(kBegin); at != std::string_view::npos; at = text.find(kBegin)) {
+        rest += text.substr(0, at);
+        text.remove_prefix(
+            std::min(text.size(), text.find_first_not_of(kHexDigits, at + kBegin.size())));
+    }
+    return rest.append(text);
+}
+
+/// The others that failed as the culprit did: that reported the same exception, or else ended as it
+/// did with the same last lines. What ranks write that our own TERM ended is mostly of no failure.
+std::vector<int> find_same(const Seen& seen, const std::vector<RankResult>& ranks, int first) {
+    const auto index = static_cast<std::size_t>(first);
     const auto all_words = seen.tails[index].words();
     const auto words = last_failure(all_words);
+    const auto& culprit = ranks[index];
     const auto& report = seen.record.ranks[index].exception;
     std::vector<int> same;
-    for (std::size_t other = 0; other < result.ranks.size(); ++other) {
-        const auto& rank = result.ranks[other];
-        const bool is_stopped = rank.rank_class == RankClass::stopped;
-        const bool has_failed = rank.rank_class == RankClass::victim ||
-                                rank.rank_class == RankClass::lost ||
-                                (is_stopped && rank.exit_code);
-        if (!has_failed || rank.exit_code != culprit.exit_code || rank.signal != culprit.signal) {
+    for (std::size_t other = 0; other < ranks.size(); ++other) {
+        const auto& rank = ranks[other];
+        if (other == index || rank.rank_class == RankClass::ok) {
             continue;
         }
         const auto& said = seen.record.ranks[other].exception;
-        const auto said_words = seen.tails[other].words();
+        if (report && said) {
+            if (without_addresses(report->report.text) == without_addresses(said->report.text)) {
+                same.push_back(rank.rank);
+            }
+            continue;
+        }
+        const bool is_stopped = rank.rank_class == RankClass::stopped;
+        const bool ended_alike = (rank.exit_code && rank.exit_code == culprit.exit_code) ||
+                                 (!is_stopped && rank.signal && rank.signal == culprit.signal);
         const bool is_telling = !words.empty() && (!is_stopped || begins_traceback(words.front()));
-        if (report && said ? report->report.text == said->report.text
-                           : is_telling && std::ranges::equal(words, last_failure(said_words))) {
+        const auto said_words = seen.tails[other].words();
+        if (ended_alike && is_telling && std::ranges::equal(words, last_failure(said_words))) {
             same.push_back(rank.rank);
         }
     }
+    return same;
+}
+
+/// Which of the ranks that failed alike was first differs from run to run and tells nothing: the
+/// lowest stands for all. Gives the others.
+std::vector<int> name_lowest(Verdict& verdict, std::vector<int> same, const JobResult& result) {
+    const int first = *verdict.culprit;
+    const auto& first_end = result.ranks[static_cast<std::size_t>(first)];
+    const auto lowest = std::ranges::find_if(same, [&](int number) {
+        const auto& end = result.ranks[static_cast<std::size_t>(number)];
+        return verdict.reason == Reason::exit || end.signal == first_end.signal;
+    });
+    if (lowest != same.end() && *lowest < first) {
+        verdict.culprit = std::exchange(*lowest, first);
+        std::ranges::sort(same);
+    }
+    for (const int number : same) {
+        verdict.classes[static_cast<std::size_t>(number)] = RankClass::same;
+    }
+    verdict.classes[static_cast<std::size_t>(*verdict.culprit)] = RankClass::culprit;
     return same;
 }
 
@@ -248,7 +290,7 @@ std::string flaw_of(const JobResult& result) {
 }  // namespace
 
 JobResult make_result(Seen seen) {
-    const auto verdict = judge(seen.record);
+    auto verdict = judge(seen.record);
     JobResult result;
     result.job_id = seen.plan.job.id;
     result.exit_code = verdict.exit_code;
@@ -258,10 +300,13 @@ JobResult make_result(Seen seen) {
         result.ranks.push_back(rank_result(seen.record.ranks[rank], verdict.classes[rank]));
     }
     if (verdict.culprit) {
-        result.culprit = make_culprit(seen, verdict);
-        if (!seen.is_brief) {
-            result.culprit->same_ranks = find_same(seen, result);
+        auto same = find_same(seen, result.ranks, *verdict.culprit);
+        same = name_lowest(verdict, std::move(same), result);
+        for (auto& rank : result.ranks) {
+            rank.rank_class = verdict.classes[static_cast<std::size_t>(rank.rank)];
         }
+        result.culprit = make_culprit(seen, verdict);
+        result.culprit->same_ranks = same;
         auto& rank = result.culprit->rank;
         if (verdict.reason == Reason::exit && (rank.exit_code || rank.signal)) {
             rank.exit_code = verdict.exit_code;  // of its failure, if we ended its teardown
@@ -282,7 +327,7 @@ JobResult make_result(Seen seen) {
     result.unswept = std::move(seen.unswept);
     result.warnings = std::move(seen.warnings);
     if (auto flaw = flaw_of(result); result.is_success() && !flaw.empty()) {
-        result.exit_code = kLauncherFailure;
+        result.exit_code = kExitLauncherFailure;
         result.sentence = "the ranks have succeeded, but " + std::move(flaw);
     }
     return result;

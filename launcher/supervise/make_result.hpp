@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "launcher/plan/process_spec.hpp"
+#include "launcher/model/launch_plan.hpp"
 #include "launcher/supervise/job_record.hpp"
 #include "launcher/supervise/job_result.hpp"
 #include "launcher/supervise/stderr_tail.hpp"
@@ -22,7 +22,6 @@ struct Seen {
     std::vector<std::string> warnings;
     double seconds = 0;
     std::string time_limit{};  // for people: what ends a job that takes too long
-    bool is_brief = false;     // only the first of the last words is wanted: compares no ranks
 };
 
 /// Judges it and puts the parts of the result together.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/obituary.hpp"
 
+#include "collectives/base/text.hpp"
 #include "collectives/launch_contract/agent_protocol.hpp"
 #include "launcher/supervise/job_result.hpp"
 

@@ -3,7 +3,7 @@
 // Which end of a rank the other ranks must be told of. Decides, and does no I/O.
 #pragma once
 
-#include "launcher/plan/process_spec.hpp"
+#include "launcher/model/launch_plan.hpp"
 #include "launcher/supervise/job_record.hpp"
 #include "launcher/wire/messages.hpp"
 

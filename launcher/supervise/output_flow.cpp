@@ -20,31 +20,38 @@ constexpr auto kConsoleLook = std::chrono::seconds(1);
 constexpr auto kLastOutput = std::chrono::milliseconds(200);
 
 /// Small enough that an agent never has to wait for credit while the console keeps up.
-constexpr std::uint64_t kCreditStep = wire::kOutputWindow / 4;
+constexpr std::uint64_t kStepsPerWindow = 4;
 
 }  // namespace
 
-OutputFlow::OutputFlow(IoThread& io, Agents& agents, const OutputOptions& options, Events events)
+OutputFlow::OutputFlow(IoThread& io,
+                       AgentFleet& fleet,
+                       int ranks,
+                       std::string folder,
+                       Events events)
     : io_(io),
-      agents_(agents),
-      ranks_(options.ranks),
-      folder_(options.folder.value_or("").string()),
+      fleet_(fleet),
+      ranks_(ranks),
+      folder_(std::move(folder)),
       events_(std::move(events)),
-      received_bytes_(agents.size()),
-      credited_bytes_(agents.size()),
+      window_(wire::output_window(fleet.size())),
+      received_bytes_(fleet.size()),
+      credited_bytes_(fleet.size()),
       console_timer_(io),
       ended_timer_(io),
       limit_timer_(io) {}
 
 Result<std::unique_ptr<OutputFlow>> OutputFlow::create(IoThread& io,
-                                                       Agents& agents,
+                                                       AgentFleet& fleet,
                                                        const OutputOptions& options,
+                                                       const OutputPlaces& places,
                                                        Events events) {
-    auto flow = std::unique_ptr<OutputFlow>(new OutputFlow(io, agents, options, std::move(events)));
+    auto flow = std::unique_ptr<OutputFlow>(new OutputFlow(
+        io, fleet, places.ranks, options.folder.value_or("").string(), std::move(events)));
     auto* self = flow.get();
     HVD_TRY(self->output_,
             JobOutput::create(
-                options,
+                options, places,
                 {.on_progress = [self] { self->io_.post([self] { self->progress(); }); },
                  .on_console_error =
                      [self](OutputStream stream, int error_number) {
@@ -153,8 +160,8 @@ void OutputFlow::give_credit() {
     for (std::size_t host = 0; host < received_bytes_.size(); ++host) {
         const auto disposed =
             received_bytes_[host] - std::min<std::uint64_t>(received_bytes_[host], pending);
-        if (disposed >= credited_bytes_[host] + kCreditStep) {
-            agents_.send(host, wire::Credit{.bytes = disposed - credited_bytes_[host]});
+        if (disposed >= credited_bytes_[host] + window_ / kStepsPerWindow) {
+            fleet_.send(host, wire::Credit{.bytes = disposed - credited_bytes_[host]});
             credited_bytes_[host] = disposed;
         }
     }
@@ -177,7 +184,9 @@ void OutputFlow::await_console(std::uint64_t writes, std::chrono::seconds stuck)
             await_console(now, stuck_now);
         } else if (stuck_now >= kConsolePatience) {
             // Said once: whoever reads again will see where it stopped.
-            say("standard output is not being read; the ranks wait once 4 MiB are on their way");
+            constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+            say("standard output is not being read; the ranks wait once " +
+                std::to_string(window_ * fleet_.size() / kMiB) + " MiB are on their way");
         }
     });
 }

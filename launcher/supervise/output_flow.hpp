@@ -3,9 +3,9 @@
 
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
+#include "launcher/fleet/agent_fleet.hpp"
 #include "launcher/net/timer.hpp"
 #include "launcher/output/job_output.hpp"
-#include "launcher/supervise/agents.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -32,8 +32,9 @@ public:
 
     /// Errors: invalid_argument, when a file cannot be written.
     [[nodiscard]] static Result<std::unique_ptr<OutputFlow>> create(IoThread& io,
-                                                                    Agents& agents,
+                                                                    AgentFleet& fleet,
                                                                     const OutputOptions& options,
+                                                                    const OutputPlaces& places,
                                                                     Events events);
 
     void submit(std::size_t host, Chunk chunk);
@@ -67,7 +68,7 @@ public:
     [[nodiscard]] const std::vector<std::string>& losses() const noexcept { return losses_; }
 
 private:
-    OutputFlow(IoThread& io, Agents& agents, const OutputOptions& options, Events events);
+    OutputFlow(IoThread& io, AgentFleet& fleet, int ranks, std::string folder, Events events);
 
     /// Whether any rank has written anything.
     [[nodiscard]] bool has_begun() const noexcept;
@@ -83,10 +84,11 @@ private:
     void file_failed(const std::string& text);
 
     IoThread& io_;
-    Agents& agents_;
+    AgentFleet& fleet_;
     int ranks_;
     std::string folder_;  // of the files
     Events events_;
+    std::uint64_t window_;                       // of each agent
     std::vector<std::uint64_t> received_bytes_;  // by host
     std::vector<std::uint64_t> credited_bytes_;
     std::vector<std::string> losses_;

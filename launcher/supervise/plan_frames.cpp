@@ -40,8 +40,10 @@ Result<std::vector<Frame>> encode_checks(const LaunchPlan& plan) {
 }
 
 Result<std::vector<Frame>> encode_starts(const LaunchPlan& plan) {
-    return encode_all(
-        plan, [&](const HostPlan& host) { return wire::Start{.job = plan.job, .plan = host}; });
+    const auto window = wire::output_window(plan.hosts.size());
+    return encode_all(plan, [&](const HostPlan& host) {
+        return wire::Start{.job = plan.job, .plan = host, .output_window = window};
+    });
 }
 
 }  // namespace hvd::launch

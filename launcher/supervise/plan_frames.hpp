@@ -2,15 +2,12 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "launcher/plan/process_spec.hpp"
+#include "launcher/fleet/agent_streams.hpp"
+#include "launcher/model/launch_plan.hpp"
 
-#include <cstddef>
 #include <vector>
 
 namespace hvd::launch {
-
-/// A whole message to an agent, ready to send.
-using Frame = std::vector<std::byte>;
 
 /// What the agent of each host is asked, or told to start. Errors: invalid_argument, where that is
 /// longer than agents take.

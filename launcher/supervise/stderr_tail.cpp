@@ -3,7 +3,42 @@
 
 #include "collectives/base/text.hpp"
 
+#include <algorithm>
+#include <array>
+
 namespace hvd::launch {
+namespace {
+
+bool contains(std::string_view line, std::string_view words) {
+    return line.find(words) != std::string_view::npos;
+}
+
+/// What a library says when it is loaded, in each process with other times and process ids.
+bool is_start_line(std::string_view line) {
+    constexpr std::array<std::string_view, 3> kBegins{
+        "WARNING: All log messages before absl::InitializeLog() is called",
+        "I0000 00:00:",
+        "To enable the following instructions: ",
+    };
+    constexpr std::array<std::string_view, 5> kWarnings{
+        "Unable to register cu",
+        "computation placer already registered",
+        "TF-TRT Warning: Could not find TensorRT",
+        "Could not find cuda drivers",
+        "Cannot dlopen some GPU libraries",
+    };
+    // "2026-01-31 09:15:00.123456: I tensorflow/core/util/port.cc:153] ...", of any level
+    constexpr std::size_t kLevel = std::string_view("2026-01-31 09:15:00.123456: ").size();
+    const bool is_tensorflow = line.size() > kLevel && line[kLevel - 2] == ':' &&
+                               (contains(line, " tensorflow/") || contains(line, " external/"));
+    const bool is_absl = line.size() > 1 && line.substr(1).starts_with("0000 00:00:");
+    return std::ranges::any_of(kBegins, [&](auto begin) { return line.starts_with(begin); }) ||
+           (is_tensorflow && line[kLevel] == 'I') ||
+           ((is_tensorflow || is_absl) &&
+            std::ranges::any_of(kWarnings, [&](auto words) { return contains(line, words); }));
+}
+
+}  // namespace
 
 void StderrTail::add(std::string_view bytes) {
     if (bytes.size() > max_bytes_) {
@@ -26,6 +61,12 @@ std::vector<std::string> StderrTail::lines() const {
     return lines;
 }
 
+bool StderrTail::has_traceback() const {
+    constexpr std::string_view kBegin = "Traceback (most recent call last):";
+    const auto kept = std::string_view(bytes_);
+    return contains(kept.substr(kept.size() - std::min(kept.size(), kMaxBytes)), kBegin);
+}
+
 std::vector<std::string> StderrTail::split_last(std::size_t max_bytes) const {
     auto text = std::string_view(bytes_);
     const bool is_cut = is_cut_ || text.size() > max_bytes;
@@ -44,9 +85,12 @@ std::vector<std::string> StderrTail::split_last(std::size_t max_bytes) const {
             line.remove_suffix(1);
         }
         const auto step = line.rfind('\r');
-        lines.emplace_back(step == std::string_view::npos ? line : line.substr(step + 1));
+        line = step == std::string_view::npos ? line : line.substr(step + 1);
+        if (!is_start_line(line)) {
+            lines.emplace_back(line);
+        }
     }
-    if (is_cut) {
+    if (is_cut && !lines.empty()) {
         lines.front().insert(0, "...");
     }
     return lines;

@@ -22,12 +22,16 @@ public:
 
     void add(std::string_view bytes);
 
-    /// For the report, without their line ends. Of a progress bar only the last step; a line whose
-    /// begin is no longer kept starts with "...".
+    /// For the report, without their line ends, and without what TensorFlow and absl print while
+    /// they start. Of a progress bar only the last step; a line whose begin is no longer kept
+    /// starts with "...".
     [[nodiscard]] std::vector<std::string> lines() const;
 
     /// To compare ranks: the lines in the last kMaxBytes, however many the report may have.
     [[nodiscard]] std::vector<std::string> words() const { return split_last(kMaxBytes); }
+
+    /// Whether the report shows one of Python's.
+    [[nodiscard]] bool has_traceback() const;
 
 private:
     [[nodiscard]] std::vector<std::string> split_last(std::size_t max_bytes) const;

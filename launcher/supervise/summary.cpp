@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/supervise/summary.hpp"
+#include "collectives/base/text.hpp"
+#include "launcher/supervise/job_result.hpp"
 
-#include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
-#include <system_error>
-#include <utility>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -92,38 +85,6 @@ Json to_json(const LauncherResult& launcher) {
     return json;
 }
 
-Error cannot_write(const std::string& flag, const std::filesystem::path& path, int error_number) {
-    auto error = system_error(flag + ": cannot write " + path.string(), error_number);
-    error.code = Errc::invalid_argument;
-    return error;
-}
-
-constexpr int kInPlace = O_WRONLY | O_APPEND | O_CLOEXEC;
-
-/// Names of open files, such as /dev/stdout, and whatever is no file: renaming one over it would
-/// replace it.
-bool is_written_in_place(const std::filesystem::path& path) {
-    const auto& text = path.native();
-    struct stat existing {};
-    return text.starts_with("/dev/") || text.starts_with("/proc/") ||
-           (::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode));
-}
-
-/// 0, or the error number.
-int write_to(int fd, std::string_view text) {
-    while (!text.empty()) {
-        const auto size = ::write(fd, text.data(), text.size());
-        if (size < 0 && errno == EINTR) {
-            continue;
-        }
-        if (size < 0) {
-            return errno;
-        }
-        text.remove_prefix(static_cast<std::size_t>(size));
-    }
-    return 0;
-}
-
 }  // namespace
 
 std::string format_summary(const JobResult& result) {
@@ -166,77 +127,6 @@ std::string format_summary(const JobResult& result) {
     // Ranks may write any bytes; JSON is UTF-8.
     constexpr int kIndent = 2;
     return json.dump(kIndent, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-Result<SummaryFile> SummaryFile::reserve(std::filesystem::path path,
-                                         std::string flag,
-                                         mode_t mode) {
-    SummaryFile file;
-    file.flag_ = std::move(flag);
-    file.mode_ = mode;
-    file.path_ = std::move(path);
-    if (is_written_in_place(file.path_)) {
-        const UniqueFd fd(::open(file.path_.c_str(), kInPlace | O_NONBLOCK));
-        if (!fd && errno != ENXIO) {  // a named pipe may get its reader only later
-            return cannot_write(file.flag_, file.path_, errno);
-        }
-        return file;
-    }
-    // A link stays one: what it leads to is replaced.
-    std::error_code unknown;
-    const auto real = std::filesystem::weakly_canonical(file.path_, unknown);
-    auto name = (unknown ? file.path_ : real).string();
-    file.target_ = name;
-    name += ".XXXXXX";
-    const UniqueFd made(::mkostemp(name.data(), O_CLOEXEC));
-    if (!made) {
-        return cannot_write(file.flag_, file.path_, errno);
-    }
-    file.temporary_ = name;
-    return file;
-}
-
-SummaryFile::~SummaryFile() {
-    if (!temporary_.empty()) {
-        (void)::unlink(temporary_.c_str());
-    }
-}
-
-Status SummaryFile::write(const JobResult& result) {
-    return write_text(format_summary(result));
-}
-
-Status SummaryFile::write_text(std::string_view text) {
-    HVD_TRY_STATUS(append(text));
-    return finish();
-}
-
-Status SummaryFile::append(std::string_view text) {
-    if (!fd_) {
-        fd_.reset(temporary_.empty() ? ::open(path_.c_str(), kInPlace)
-                                     : ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
-    }
-    if (!fd_) {
-        return cannot_write(flag_, path_, errno);
-    }
-    const int error = write_to(fd_.get(), text);
-    return error == 0 ? ok() : Status(cannot_write(flag_, path_, error));
-}
-
-Status SummaryFile::finish() {
-    const UniqueFd fd = std::move(fd_);
-    if (temporary_.empty()) {
-        return ok();
-    }
-    // mkostemp made it private; a summary that the user names is as public as other files.
-    const auto mask = ::umask(0);
-    (void)::umask(mask);
-    (void)::fchmod(fd.get(), mode_ & ~mask);
-    if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
-        return cannot_write(flag_, path_, errno);
-    }
-    temporary_.clear();
-    return ok();
 }
 
 }  // namespace hvd::launch

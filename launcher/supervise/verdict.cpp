@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/verdict.hpp"
 
+#include "collectives/base/text.hpp"
+#include "launcher/model/exit_code.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -18,13 +21,6 @@ namespace {
 
 constexpr int kLeftEarlyExit = 1;
 constexpr int kExceptionExit = 1;  // as Python exits after an uncaught exception
-constexpr int kTimeLimit = 124;
-constexpr int kLauncherFailure = 125;
-constexpr int kCannotExecute = 126;
-constexpr int kNotFound = 127;
-constexpr int kSignalBase = 128;
-constexpr int kConsoleClosed = 141;
-
 constexpr std::string_view kExecStep = "execve ";
 
 /// A rank that handles TERM may exit with 0 in the middle of its own failure.
@@ -175,10 +171,10 @@ std::string describe_signal(int number) {
 
 Blame blame_for_start(const wire::StartFailed& failed) {
     if (!std::string_view(failed.step).starts_with(kExecStep)) {
-        return {Reason::start, kLauncherFailure};
+        return {Reason::start, kExitLauncherFailure};
     }
     const bool missing = failed.error_number == ENOENT || failed.error_number == ENOTDIR;
-    return {Reason::exec, missing ? kNotFound : kCannotExecute};
+    return {Reason::exec, missing ? kExitNotFound : kExitCannotExecute};
 }
 
 Blame blame(const RankRecord& culprit) {
@@ -198,15 +194,16 @@ Blame blame(const RankRecord& culprit) {
     }
     if (WIFSIGNALED(exited.wait_status)) {
         const int signal = WTERMSIG(exited.wait_status);
-        return {exited.oom.empty() ? Reason::signal : Reason::oom, kSignalBase + signal};
+        return {exited.oom.empty() ? Reason::signal : Reason::oom, exit_code_of_signal(signal)};
     }
     return {Reason::exit, WEXITSTATUS(exited.wait_status)};
 }
 
 Blame blame_launcher(const RankRecord& launcher) {
     // It has no rank, and exits with 0 only where it was to start none of ours.
-    return launcher.start_failed || ended_badly(launcher) ? blame(launcher)
-                                                          : Blame{Reason::start, kLauncherFailure};
+    return launcher.start_failed || ended_badly(launcher)
+               ? blame(launcher)
+               : Blame{Reason::start, kExitLauncherFailure};
 }
 
 RankClass classify(const RankRecord& rank, const JobRecord& record) {
@@ -216,17 +213,20 @@ RankClass classify(const RankRecord& rank, const JobRecord& record) {
     if (!rank.exited) {
         const bool is_host_lost = std::ranges::find(record.lost_hosts, rank.host,
                                                     &HostLoss::host) != record.lost_hosts.end();
-        return is_host_lost ? RankClass::lost : RankClass::stopped;
+        return is_host_lost ? RankClass::lost_host : RankClass::stopped;
     }
-    if (rank.peer_lost) {
-        return RankClass::lost;
+    if (fails_for_a_peer(rank)) {
+        return RankClass::lost_peer;
+    }
+    if (rank.exception) {
+        return RankClass::also_failed;
     }
     // mpirun ends the others by itself when one has failed.
     const bool by_launcher =
         record.launcher && WIFSIGNALED(rank.exited->wait_status) && !cannot_be_ours(*rank.exited);
     const bool was_asked =
         rank.exited->induced || by_launcher || record.cause.kind == Cause::Kind::interrupted;
-    return was_asked ? RankClass::stopped : RankClass::victim;
+    return was_asked ? RankClass::stopped : RankClass::also_failed;
 }
 
 /// The signal of Slurm's that has ended the rank, as shells tell it too; else 0.
@@ -235,7 +235,8 @@ int step_signal_of(const RankRecord& rank, const JobRecord& record) {
         return 0;
     }
     const int status = rank.exited->wait_status;
-    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - kSignalBase;
+    const int signal =
+        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - exit_code_of_signal(0);
     return record.step_signals.contains(signal) ? signal : 0;
 }
 
@@ -255,11 +256,12 @@ Verdict judge(const JobRecord& record) {
                           record.lost_hosts.empty() && !launcher_failed(record);
     switch (record.cause.kind) {
         case Cause::Kind::time_limit:
-        case Cause::Kind::exit_limit: return settle(Reason::timeout, kTimeLimit);
-        case Cause::Kind::start_limit: return settle(Reason::start, kTimeLimit);
-        case Cause::Kind::console_closed: return settle(Reason::interrupted, kConsoleClosed);
+        case Cause::Kind::exit_limit: return settle(Reason::timeout, kExitTimeLimit);
+        case Cause::Kind::start_limit: return settle(Reason::start, kExitTimeLimit);
+        case Cause::Kind::console_closed: return settle(Reason::interrupted, kExitConsoleClosed);
         case Cause::Kind::interrupted:
-            return settle(Reason::interrupted, all_well ? 0 : kSignalBase + record.cause.signal);
+            return settle(Reason::interrupted,
+                          all_well ? 0 : exit_code_of_signal(record.cause.signal));
         case Cause::Kind::none:
         case Cause::Kind::host_lost:
         case Cause::Kind::rank_failed: break;
@@ -277,7 +279,7 @@ Verdict judge(const JobRecord& record) {
     verdict.lost = std::move(blamed.host);
     if (!verdict.culprit) {
         // A host is gone, or ranks were ended by somebody, yet neither by themselves nor by us.
-        return settle(Reason::host_lost, kLauncherFailure);
+        return settle(Reason::host_lost, kExitLauncherFailure);
     }
     const auto index = static_cast<std::size_t>(*verdict.culprit);
     verdict.step_signal = step_signal_of(record.ranks[index], record);
@@ -288,30 +290,32 @@ Verdict judge(const JobRecord& record) {
                 verdict.classes[rank] = RankClass::stopped;
             }
         }
-        return settle(Reason::interrupted, kSignalBase + verdict.step_signal);
+        return settle(Reason::interrupted, exit_code_of_signal(verdict.step_signal));
     }
     verdict.classes[index] = RankClass::culprit;
     const auto [reason, exit_code] = blame(record.ranks[index]);
     return settle(reason, exit_code);
 }
 
-std::optional<Lead> find_lead(const JobRecord& record, const Verdict& verdict) {
-    Lead lead{.failed = 1, .ns = 0};
+std::optional<std::int64_t> find_lead(const JobRecord& record, const Verdict& verdict) {
+    std::optional<std::int64_t> first;  // of the culprit and those that failed as it did
     std::optional<std::int64_t> next;
+    const auto take = [](std::optional<std::int64_t>& least, std::int64_t time_ns) {
+        least = std::min(least.value_or(time_ns), time_ns);
+    };
     for (std::size_t rank = 0; rank < record.ranks.size(); ++rank) {
         const auto since = own_failure(record.ranks[rank]);
-        if (since && verdict.classes[rank] == RankClass::victim) {
-            ++lead.failed;
-            next = std::min(next.value_or(*since), *since);
+        const auto& exited = record.ranks[rank].exited;
+        const auto rank_class = verdict.classes[rank];
+        if (rank_class == RankClass::also_failed && since) {
+            take(next, *since);
+        } else if (rank_class == RankClass::culprit || rank_class == RankClass::same) {
+            if (since || exited) {
+                take(first, since ? *since : exited->time_ns);  // that left early: its end
+            }
         }
     }
-    if (!verdict.culprit || !next) {
-        return std::nullopt;
-    }
-    const auto& culprit = record.ranks[static_cast<std::size_t>(*verdict.culprit)];
-    const auto end = culprit.exited ? culprit.exited->time_ns : *next;
-    lead.ns = *next - own_failure(culprit).value_or(end);  // who left early has none
-    return lead;
+    return first && next ? std::optional(*next - *first) : std::nullopt;
 }
 
 std::string describe_failure(const RankRecord& rank, const Verdict& verdict) {

@@ -33,16 +33,11 @@ struct Verdict {
 /// its last word.
 [[nodiscard]] Verdict judge(const JobRecord& record);
 
-/// The ranks that failed by themselves: how many, and how far the culprit was ahead of the next.
-struct Lead {
-    int failed = 0;
-    std::int64_t ns = 0;
-
-    friend bool operator==(const Lead&, const Lead&) = default;
-};
-
-/// Nothing where the culprit was the only one. Who lost a peer, or was ended by us, does not count.
-[[nodiscard]] std::optional<Lead> find_lead(const JobRecord& record, const Verdict& verdict);
+/// By how many nanoseconds the culprit and the ranks that failed as it did were ahead of the next
+/// that failed by itself. Nothing where there is none: who lost a peer, or was ended by us, does
+/// not count.
+[[nodiscard]] std::optional<std::int64_t> find_lead(const JobRecord& record,
+                                                    const Verdict& verdict);
 
 /// "exit 3", "signal SIGSEGV", "out of memory", "cannot execute: ./train: No such file ...".
 /// `rank` is the verdict's culprit.

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fields of every value that crosses the wire, in their order on it. Each value has one list,
-// used by the writer and by the reader, so that the two cannot drift apart.
+// The fields of every value that crosses the wire, in their order on it: see
+// collectives/base/fields.hpp.
 #pragma once
 
+#include "collectives/base/fields.hpp"
 #include "launcher/wire/messages.hpp"
 
-#include <concepts>
-#include <type_traits>
-
-namespace hvd::launch::wire {
-
-// A value, const for the writer and not for the reader.
-template <class Given, class Value>
-concept Is = std::same_as<std::remove_const_t<Given>, Value>;
+namespace hvd::launch {
 
 // ---- what is inside messages ----
+
+constexpr OutputStream last_of(OutputStream /*unused*/) {
+    return OutputStream::err;
+}
 
 void fields(auto& io, Is<Gpu> auto& gpu) {
     io(gpu.index, gpu.uuid, gpu.name, gpu.memory_bytes, gpu.cpus);
@@ -41,13 +39,11 @@ void fields(auto& io, Is<HostPlan> auto& plan) {
     io(plan.launchers, plan.shim_socket);
 }
 
-void fields(auto& io, Is<coll::agent_message::Report> auto& report) {
-    io(report.kind, report.peer, report.text);
-}
-
 void fields(auto& io, Is<Survivor> auto& survivor) {
     io(survivor.pid, survivor.state, survivor.wchan);
 }
+
+namespace wire {
 
 void fields(auto& io, Is<Problem> auto& problem) {
     io(problem.exit_code, problem.text);
@@ -76,7 +72,8 @@ void fields(auto& io, Is<Output> auto& output) {
 }
 
 void fields(auto& io, Is<RankReport> auto& report) {
-    io(report.rank, report.time_ns, report.report);
+    io(report.rank, report.time_ns);
+    io(report.report.kind, report.report.peer, report.report.text);
 }
 
 void fields(auto& io, Is<Exited> auto& exited) {
@@ -135,7 +132,7 @@ void fields(auto& io, Is<StepSignal> auto& given) {
 // ---- launcher → agent ----
 
 void fields(auto& io, Is<Start> auto& start) {
-    io(start.job, start.plan);
+    io(start.job, start.plan, start.output_window);
 }
 
 void fields(auto& io, Is<Signal> auto& signal) {
@@ -198,4 +195,6 @@ void fields(auto& io, Is<Ended> auto& ended) {
     io(ended.exit_code, ended.text);
 }
 
-}  // namespace hvd::launch::wire
+}  // namespace wire
+
+}  // namespace hvd::launch

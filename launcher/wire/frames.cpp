@@ -5,10 +5,10 @@
 #include "launcher/wire/fields.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -16,146 +16,24 @@ namespace hvd::launch::wire {
 namespace {
 
 constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
+constexpr std::string_view kWhere = "control stream";
 
 // The type byte is the place of the message in its variant. Builds never mix, but Hello must stay
 // the first and keep its fields, so that any launcher can say which build the agent is.
 template <class Message>
 constexpr std::uint8_t kFirstType = std::is_same_v<Message, FromAgent> ? 1 : 129;
 
-/// The enumerations that cross the wire, with their last value.
-template <class Enum>
-constexpr Enum kLast{};
-template <>
-constexpr Stream kLast<Stream> = Stream::err;
-template <>
-constexpr coll::ReportKind kLast<coll::ReportKind> = coll::ReportKind::versions;
-
-class FieldWriter {
-public:
-    explicit FieldWriter(ByteWriter& writer) : writer_(writer) {}
-
-    void operator()(const auto&... values) { (put(values), ...); }
-
-private:
-    template <WireNumber T>
-    void put(T value) {
-        writer_.number(value);
-    }
-    void put(const std::string& value) { writer_.text(value); }
-    void put(std::chrono::milliseconds value) { writer_.number(std::int64_t{value.count()}); }
-    void put(const std::vector<std::byte>& value) {
-        writer_.number(static_cast<std::uint32_t>(value.size()));
-        writer_.raw(value);
-    }
-    template <class T>
-    void put(const std::vector<T>& values) {
-        writer_.list(values, [this](const T& value) { put(value); });
-    }
-    void put(const std::optional<std::string>& value) {
-        writer_.number(value.has_value());
-        writer_.text(value.value_or(""));
-    }
-    void put(const Environment& environment) {
-        writer_.list(environment, [this](const auto& entry) {
-            writer_.text(entry.first);
-            writer_.text(entry.second);
-        });
-    }
-    template <class Struct>
-    requires std::is_class_v<Struct>
-    void put(const Struct& value) { fields(*this, value); }
-
-    ByteWriter& writer_;
-};
-
-class FieldReader {
-public:
-    explicit FieldReader(ByteReader& reader) : reader_(reader) {}
-
-    void operator()(auto&... values) { (take(values), ...); }
-
-    [[nodiscard]] bool is_out_of_range() const noexcept { return is_out_of_range_; }
-
-private:
-    template <WireNumber T>
-    void take(T& value) {
-        value = reader_.number<T>();
-        if constexpr (std::is_enum_v<T>) {
-            is_out_of_range_ = is_out_of_range_ || value > kLast<T>;
-        }
-    }
-    void take(bool& value) { value = reader_.boolean(); }
-    void take(std::string& value) { value = reader_.text(); }
-    void take(std::chrono::milliseconds& value) {
-        value = std::chrono::milliseconds(reader_.number<std::int64_t>());
-    }
-    void take(std::vector<std::byte>& value) {
-        const auto bytes = reader_.raw(reader_.number<std::uint32_t>());
-        value.assign(bytes.begin(), bytes.end());
-    }
-    template <class T>
-    void take(std::vector<T>& values) {
-        values = reader_.list<T>([this] {
-            T value{};
-            take(value);
-            return value;
-        });
-    }
-    void take(std::optional<std::string>& value) {
-        const bool has_value = reader_.boolean();
-        auto text = reader_.text();
-        value = has_value ? std::optional(std::move(text)) : std::nullopt;
-    }
-    void take(Environment& environment) {
-        environment.clear();
-        reader_.each([&] {
-            auto name = reader_.text();
-            // They come in the order of the map.
-            environment.emplace_hint(environment.end(), std::move(name), reader_.text());
-        });
-    }
-    template <class Struct>
-    requires std::is_class_v<Struct>
-    void take(Struct& value) { fields(*this, value); }
-
-    ByteReader& reader_;
-    bool is_out_of_range_ = false;
-};
-
 [[nodiscard]] Error malformed(const std::string& why) {
-    return Error{Errc::internal, "control stream: " + why};
+    return Error{Errc::internal, std::string(kWhere) + ": " + why};
 }
 
 template <class Message>
 [[nodiscard]] std::vector<std::byte> encode_any(const Message& message) {
-    ByteWriter body;
-    body.number(static_cast<std::uint8_t>(kFirstType<Message> + message.index()));
-    FieldWriter write(body);
-    std::visit([&](const auto& alternative) { write(alternative); }, message);
+    const auto body = encode_variant<kFirstType<Message>>(message);
     ByteWriter frame;
-    frame.number(static_cast<std::uint32_t>(body.bytes().size()));
-    frame.raw(body.bytes());
+    frame.number(static_cast<std::uint32_t>(body.size()));
+    frame.raw(body);
     return frame.take();
-}
-
-template <class Message, std::size_t kIndex = 0>
-[[nodiscard]] Result<Message> decode(std::uint8_t type, ByteReader& reader) {
-    if constexpr (kIndex == std::variant_size_v<Message>) {
-        return malformed("frame of unknown type " + std::to_string(type));
-    } else {
-        if (type != kFirstType<Message> + kIndex) {
-            return decode<Message, kIndex + 1>(type, reader);
-        }
-        std::variant_alternative_t<kIndex, Message> alternative;
-        FieldReader field_reader(reader);
-        field_reader(alternative);
-        const auto where = "control stream: frame of type " + std::to_string(type);
-        HVD_TRY_STATUS(reader.finish(where));
-        if (field_reader.is_out_of_range()) {
-            return Error{Errc::internal, where + ": value out of range"};
-        }
-        return Message{std::in_place_index<kIndex>, std::move(alternative)};
-    }
 }
 
 }  // namespace
@@ -217,11 +95,15 @@ Result<std::optional<Message>> FrameReader<Message>::next() {
     if (unread.size() - kLengthBytes < length) {
         return std::optional<Message>{};
     }
-    ByteReader reader(unread.subspan(kLengthBytes, length));
-    const auto type = reader.number<std::uint8_t>();
-    HVD_TRY(auto message, decode<Message>(type, reader));
+    const auto body = unread.subspan(kLengthBytes, length);
+    const auto where = std::string(kWhere) + ": frame of type " +
+                       std::to_string(std::to_integer<int>(body.front()));
+    auto message = decode_variant<kFirstType<Message>, Message>(body, where);
+    if (!message) {
+        return message.error();
+    }
     taken_ += kLengthBytes + length;
-    return std::optional<Message>{std::move(message)};
+    return std::optional<Message>{*std::move(message)};
 }
 
 template class FrameReader<FromAgent>;

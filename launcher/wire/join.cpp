@@ -14,7 +14,7 @@
 namespace hvd::launch::wire {
 namespace {
 
-constexpr std::string_view kMagic = "HVDJOIN1";  // its last character is the version
+constexpr std::string_view kMagic = "HVDJOIN2";  // its last character is the version
 constexpr std::size_t kNonceBytes = sizeof(JoinNonce);
 constexpr std::size_t kMacBytes = sizeof(Key);
 constexpr std::size_t kGreetingBytes = kMagic.size() + kNonceBytes;
@@ -149,7 +149,7 @@ std::size_t JoinHandshake::needed() const noexcept {
 }
 
 Status JoinHandshake::feed(std::span<const std::byte> bytes) {
-    HVD_ASSERT(bytes.size() <= needed(), "what follows a handshake is sealed");
+    HVD_ASSERT(bytes.size() <= needed(), "what follows a handshake is encrypted");
     in_.insert(in_.end(), bytes.begin(), bytes.end());
     auto status = state_ == State::expect_verdict ? ok() : check_magic();
     if (status && needed() == 0 && !in_.empty()) {
@@ -171,10 +171,10 @@ Status JoinHandshake::check_magic() const {
     }
     if (size == kMagic.size() && begin.starts_with(kMagic.substr(0, size - 1))) {
         const char version = begin.back();
-        return Error{Errc::unsupported,
-                     std::string("the other end joins by version '") +
-                         (version > ' ' && version < 0x7f ? version : '?') +
-                         "' of the protocol, this one by '1': use one version of horovod"};
+        return Error{Errc::unsupported, std::string("the other end joins by version '") +
+                                            (version > ' ' && version < 0x7f ? version : '?') +
+                                            "' of the protocol, this one by '" + kMagic.back() +
+                                            "': use one version of horovod"};
     }
     return Error{Errc::invalid_argument, "no horovodrun is at the other end"};
 }
@@ -243,10 +243,10 @@ SessionKeys JoinHandshake::keys() const {
     return {.to_launcher = derive(kToLauncher), .to_agent = derive(kToAgent)};
 }
 
-Seals JoinHandshake::seals() const {
+Encryption JoinHandshake::encryption() const {
     const auto both = keys();
-    return {.sealer = Sealer(is_listener_ ? both.to_agent : both.to_launcher),
-            .opener = Opener(is_listener_ ? both.to_launcher : both.to_agent)};
+    return {.encryptor = Encryptor(is_listener_ ? both.to_agent : both.to_launcher),
+            .decryptor = Decryptor(is_listener_ ? both.to_launcher : both.to_agent)};
 }
 
 // ---- first messages ----

@@ -7,7 +7,7 @@
 //   greeting {magic, nonce}
 //                                         proof {magic, nonce, MAC}
 //   verdict {accepted, MAC}
-//                      both: sealed records (seal.hpp)
+//                      both: encrypted records (encryption.hpp)
 //   answer {error}                        introduction {build, name, host, slots}
 //
 // From the token: K = BLAKE2b-256(text). From K and both nonces, each with a label of its own:
@@ -20,7 +20,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "launcher/wire/seal.hpp"
+#include "launcher/wire/encryption.hpp"
 
 #include <array>
 #include <cstddef>
@@ -51,7 +51,7 @@ public:
     /// What is to be sent now, also after an Error: the other end is told.
     [[nodiscard]] std::vector<std::byte> take_output();
 
-    /// How many bytes to read next, and no more: what follows is sealed. 0: nothing is expected.
+    /// How many bytes to read next, and no more: what follows is encrypted. 0: nothing is expected.
     [[nodiscard]] std::size_t needed() const noexcept;
 
     /// Takes at most `needed()` bytes. Errors, after which the connection is to be closed:
@@ -62,8 +62,8 @@ public:
     [[nodiscard]] bool is_done() const noexcept { return state_ == State::done; }
     [[nodiscard]] SessionKeys keys() const;
 
-    /// The seals of this end.
-    [[nodiscard]] Seals seals() const;
+    /// The streams of this end, with keys that no other connection has.
+    [[nodiscard]] Encryption encryption() const;
 
 private:
     enum class State : std::uint8_t { expect_greeting, expect_proof, expect_verdict, done, failed };

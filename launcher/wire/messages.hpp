@@ -15,8 +15,11 @@
 #pragma once
 
 #include "collectives/launch_contract/agent_protocol.hpp"
-#include "launcher/plan/process_spec.hpp"
+#include "launcher/model/launch_plan.hpp"
+#include "launcher/model/output_stream.hpp"
+#include "launcher/model/survivor.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -26,8 +29,6 @@
 namespace hvd::launch::wire {
 
 inline constexpr std::uint16_t kProtocolVersion = 1;
-
-enum class Stream : std::uint8_t { out, err };
 
 // ---- agent → launcher ----
 
@@ -61,7 +62,7 @@ struct StartFailed {
 
 struct Output {
     std::int32_t rank = 0;
-    Stream stream = Stream::out;
+    OutputStream stream = OutputStream::out;
     std::int64_t time_ns = 0;  // since 1970 (UTC), when the agent read it
     std::vector<std::byte> bytes;
     friend bool operator==(const Output&, const Output&) = default;
@@ -111,14 +112,6 @@ struct Note {
 struct StepSignal {
     std::int32_t signal = 0;
     friend bool operator==(const StepSignal&, const StepSignal&) = default;
-};
-
-/// A process that KILL did not end.
-struct Survivor {
-    std::int32_t pid = 0;
-    std::string state;  // one letter of /proc/PID/stat
-    std::string wchan;
-    friend bool operator==(const Survivor&, const Survivor&) = default;
 };
 
 struct AllGone {
@@ -188,9 +181,24 @@ struct PortPicked {
 
 // ---- launcher → agent ----
 
+/// Output under way, in bytes: of one agent at most, of all agents together, and of each at least.
+inline constexpr std::uint64_t kOutputWindow = std::uint64_t{4} << 20;
+inline constexpr std::uint64_t kOutputBudget = std::uint64_t{16} << 20;
+inline constexpr std::uint64_t kLeastOutputWindow = std::uint64_t{64} << 10;
+
+/// Of each agent besides, so that the last words of a rank arrive though nobody reads.
+inline constexpr std::uint64_t kLastOutputRoom = std::uint64_t{32} << 10;
+
+/// The share of each agent.
+constexpr std::uint64_t output_window(std::size_t agents) {
+    return std::clamp(kOutputBudget / std::max<std::uint64_t>(agents, 1), kLeastOutputWindow,
+                      kOutputWindow);
+}
+
 struct Start {
     JobPlan job;
     HostPlan plan;
+    std::uint64_t output_window = kOutputWindow;  // the first credit
     friend bool operator==(const Start&, const Start&) = default;
 };
 
@@ -236,8 +244,9 @@ struct Input {
     friend bool operator==(const Input&, const Input&) = default;
 };
 
-/// The launcher has disposed of `bytes` more bytes of Output. The agent keeps at most kOutputWindow
-/// bytes under way and reads no more from the ranks until credit arrives.
+/// The launcher has disposed of `bytes` more bytes of Output. The agent keeps at most the window of
+/// Start under way, and for the last output of ranks that have ended kLastOutputRoom more; it reads
+/// no more from the ranks until credit arrives.
 struct Credit {
     std::uint64_t bytes = 0;
     friend bool operator==(const Credit&, const Credit&) = default;
@@ -305,7 +314,6 @@ struct Ended {
     friend bool operator==(const Ended&, const Ended&) = default;
 };
 
-inline constexpr std::uint64_t kOutputWindow = std::uint64_t{4} << 20;
 inline constexpr std::uint64_t kInputWindow = std::uint64_t{1} << 20;
 
 using FromAgent = std::variant<Hello,

@@ -80,6 +80,11 @@ Status read_output(const hvd_request& raw, Request& request) {
         return invalid(std::string(to_string(request.signature.op)) +
                        " allocates its output: `out` must be NULL");
     }
+    request.out = static_cast<std::byte*>(raw.out->data);
+    request.has_out = true;
+    if (raw.out == raw.in && request.signature.op != coll::Op::reducescatter) {
+        return ok();  // in place: it has been read
+    }
     Signature out;
     HVD_TRY_STATUS(read_tensor(*raw.out, out));
     const auto& in = request.signature;
@@ -92,8 +97,6 @@ Status read_output(const hvd_request& raw, Request& request) {
                        describe(out.shape) + ", the input " + std::string(to_string(in.type)) +
                        " and " + describe(in.shape) + " (and strides must be equal)");
     }
-    request.out = static_cast<std::byte*>(raw.out->data);
-    request.has_out = true;
     return ok();
 }
 

@@ -57,9 +57,13 @@ OwnedBytes try_allocate(const Shape& shape, std::size_t element_bytes) {
 
 std::string allocate_outputs(Operation& leader, const coll::ProcessSet& set) {
     for (Operation* member = &leader; member != nullptr; member = member->next) {
+        const Shape last_shape = std::move(member->result_shape);
         shape_result(*member, set);
         if (!member->allocates || !has_tensor(member->signature)) {
             continue;
+        }
+        if (member->owned != nullptr && member->result_shape == last_shape) {
+            continue;  // a plan has run before, and its last result may go
         }
         member->owned.reset();
         member->owned = try_allocate(member->result_shape, coll::size_of(member->signature.type));

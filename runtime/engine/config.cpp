@@ -2,6 +2,7 @@
 #include "runtime/engine/config.hpp"
 
 #include "collectives/base/text.hpp"
+#include "collectives/launch_contract/ignored_variables.hpp"
 
 #include <algorithm>
 #include <array>
@@ -204,8 +205,7 @@ constexpr auto kVariables = std::to_array<ConfigVariable>({
     {"HOROVOD_START_TIMEOUT", parse_start_timeout, "seconds in which all ranks must have started"},
 });
 
-// Read by others than the engine (the launcher, the Python front ends), or by the original's engine
-// for what this one decides by itself or does not have yet: accepted, so that scripts keep working.
+// Read by others than the engine: the launcher, the Python front ends, parts of the original.
 constexpr auto kOtherVariables = std::to_array<std::string_view>({
     "HOROVOD_RANK",
     "HOROVOD_SIZE",
@@ -227,34 +227,14 @@ constexpr auto kOtherVariables = std::to_array<std::string_view>({
     "HOROVOD_LIBRARY",
     "HOROVOD_NVML_LIBRARY",
     "HOROVOD_REDUCE_THREADS",
-    "HOROVOD_HIERARCHICAL_ALLGATHER",
-    "HOROVOD_HIERARCHICAL_ALLREDUCE",
-    "HOROVOD_TORUS_ALLREDUCE",
-    "HOROVOD_BATCH_D2D_MEMCOPIES",
-    "HOROVOD_DISABLE_GROUP_FUSION",
-    "HOROVOD_ENABLE_ASYNC_COMPLETION",
-    "HOROVOD_ENABLE_XLA_OPS",
-    "HOROVOD_AUTOTUNE",
-    "HOROVOD_AUTOTUNE_LOG",
-    "HOROVOD_AUTOTUNE_WARMUP_SAMPLES",
-    "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",
-    "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
-    "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
-    "HOROVOD_ADASUM_MPI_CHUNK_SIZE",
-    "HOROVOD_NUM_NCCL_STREAMS",
-    "HOROVOD_THREAD_AFFINITY",
     "HOROVOD_ELASTIC",
     "HOROVOD_ELASTIC_TIMEOUT",
-    "HOROVOD_DISABLE_NVTX_RANGES",
     "HOROVOD_CONTROLLER",
     "HOROVOD_GPU_OPERATIONS",
     "HOROVOD_MPI_LIBRARY",
     "HOROVOD_GLOO_IFACE",
-    "HOROVOD_GLOO_TIMEOUT_SECONDS",
     "HOROVOD_GLOO_RENDEZVOUS_ADDR",
     "HOROVOD_GLOO_RENDEZVOUS_PORT",
-    "HOROVOD_CCL_BGT_AFFINITY",
-    "HOROVOD_CCL_CACHE",
     "HOROVOD_SPARK_START_TIMEOUT",
     "HOROVOD_SPARK_PYTHONPATH",
     "HOROVOD_SPARK_WORK_DIR",
@@ -324,6 +304,7 @@ std::vector<std::string> idle_variables(const Environment& environment) {
 
 std::vector<std::string> unknown_variables(const Environment& environment) {
     std::vector<std::string_view> known(kOtherVariables.begin(), kOtherVariables.end());
+    known.insert(known.end(), coll::kIgnoredVariables.begin(), coll::kIgnoredVariables.end());
     for (const auto& variable : kVariables) {
         known.push_back(variable.name);
     }

@@ -185,10 +185,14 @@ void TicketTable::join_groups(std::span<const Request> requests,
             continue;  // a member of an earlier leader's group
         }
         leader.leader = &leader;
+        if (requests[index].group == 0) {
+            leader.group = leader.name;
+            ++leader.group->users;
+            continue;
+        }
         std::string joined;
         Operation* last = &leader;
-        for (std::size_t other = index + 1; requests[index].group != 0 && other < requests.size();
-             ++other) {
+        for (std::size_t other = index + 1; other < requests.size(); ++other) {
             if (requests[other].group == requests[index].group) {
                 joined += '\n' + operations[other]->name->text;
                 operations[other]->leader = &leader;

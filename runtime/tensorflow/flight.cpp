@@ -102,7 +102,10 @@ bool Flight::prepare_slot(Slot& slot, int index, Status* status) {
     const char* const refusal = refusal_of_scalar(op_);
     if (refusal != nullptr && slot.shape.empty()) {
         const std::string what = slot.name + ": " + refusal + ", as in tf.expand_dims(tensor, 0)";
-        api().set_status(status, Code::failed_precondition, what.c_str());
+        // As in the original, whose coordinator refuses the others.
+        const Code code =
+            op_ == HVD_REDUCESCATTER ? Code::invalid_argument : Code::failed_precondition;
+        api().set_status(status, code, what.c_str());
         return false;
     }
     if (!has_result_of_the_library(op_)) {

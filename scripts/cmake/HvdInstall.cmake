@@ -4,6 +4,9 @@
 #   lib/{libhorovod.so,libhorovod_tf.so}               no version in the name: a wheel has no links
 #   lib/horovod/                                       plugins
 #   lib/pythonX.Y/site-packages/horovod/               loads ../../../libhorovod.so
+#   share/man/man1/horovodrun.1                       where lowdown was found (HvdManual.cmake)
+#   share/{bash-completion,zsh,fish}/                  completions of horovodrun
+#   share/horovodrun/schemas/                          of its JSON outputs
 #   include/hvd/, lib/cmake/hvd/                       find_package(hvd) gives hvd::hvd
 # install(TARGETS) stands beside each target; here is what belongs to none.
 include(CMakePackageConfigHelpers)

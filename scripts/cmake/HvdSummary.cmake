@@ -1,5 +1,5 @@
 message(STATUS "horovod ${PROJECT_VERSION} (${CMAKE_BUILD_TYPE}), ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
-foreach(part MPI CUDA NCCL SSH LLD)
+foreach(part MPI CUDA KERNELS NCCL SSH)
   if(DEFINED HVD_HAVE_${part})
     message(STATUS "  ${part}: ${HVD_HAVE_${part}} (HVD_WITH_${part}=${HVD_WITH_${part}})")
   endif()

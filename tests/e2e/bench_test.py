@@ -137,21 +137,24 @@ def test_launch_measures_all_launchers(root, horovodrun, tmp_path):
 def test_allreduce_without_its_peer_names_the_command_that_builds_it(root, tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/hvd-bench").touch()
-    command = [sys.executable, root / "tests/bench/allreduce", "--bin", tmp_path]
+    command = [sys.executable, root / "tests/bench/collectives", "--bin", tmp_path]
 
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
 
     assert ended.returncode == 2
-    assert f"cmake --build {tmp_path} --target mpi_allreduce" in ended.stderr
+    assert f"cmake --build {tmp_path} --target against_mpi" in ended.stderr
 
 
-def test_allreduce_measures_open_mpi_too(root, build, tmp_path):
-    flags = ("--bin", build, "--rounds", 1, "--max", 4, "--bind-to", "none")
+def test_collectives_measures_open_mpi_and_gloo_too(root, build, tmp_path):
+    flags = ("--bin", build, "--rounds", 1, "--ranks", 2, "--max", 4096)
 
-    found = figures(root, "allreduce", tmp_path / "allreduce.json", *flags)
+    rows = figures(root, "collectives", tmp_path / "collectives.json", *flags)
 
-    assert [(row["mode"], row["bytes"]) for row in found["rows"]] == [("loop", 4), ("touch", 4)]
-    assert all(row["horovod_us"] > 0 and row["openmpi_us"] > 0 for row in found["rows"])
+    found = {(row["peer"], row["case"]) for row in rows}
+    assert {(peer, "alltoall") for peer in ("mpi", "gloo")} <= found
+    assert {("mpi", "batch_of_1000"), ("gloo", "calls_1000"), ("gloo", "resnet50")} <= found
+    assert all(row["horovod_us"] > 0 and row["peer_us"] > 0 for row in rows)
+    assert {row["ranks"] for row in rows} == {2}
 
 
 def test_train_measures_plain_pytorch_and_ddp_too(root, tmp_path):
@@ -160,6 +163,6 @@ def test_train_measures_plain_pytorch_and_ddp_too(root, tmp_path):
     found = figures(root, "train", tmp_path / "train.json", *flags)
 
     (figures_of_jobs,) = found["cnn"]["rounds"]
-    assert set(figures_of_jobs) == {"paired 1", "ddp 2", "horovod 2", "timeline 2"}
-    assert figures_of_jobs["timeline 2"]["timeline_bytes_per_step"] > 0
+    assert set(figures_of_jobs) == {"plain", "ddp", "timeline"}
+    assert figures_of_jobs["timeline"]["timeline_bytes_per_step"] > 0
     assert all(ratio > 0 for ratio in found["cnn"]["ratios"].values())

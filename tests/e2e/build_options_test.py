@@ -21,7 +21,7 @@ def configure(root: Path, folder: Path, *definitions: str) -> subprocess.Complet
 
 
 def test_what_is_off_is_left_out_of_the_summary(root, tmp_path):
-    parts = ("MPI", "CUDA", "NCCL", "SSH", "LLD")
+    parts = ("MPI", "CUDA", "KERNELS", "NCCL", "SSH")
 
     made = configure(root, tmp_path, *(f"-DHVD_WITH_{part}=OFF" for part in parts))
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import subprocess
 import sys
@@ -21,9 +22,13 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def tree(root, tmp_path) -> Path:
     """A copy of the layers' folders without files."""
-    for layer in runpy.run_path(str(root / "scripts/check_layers.py"))["TABLE"]:
+    for layer in layers(root):
         (tmp_path / layer).mkdir(parents=True, exist_ok=True)
     return tmp_path
+
+
+def layers(root: Path) -> dict[str, set[str]]:
+    return runpy.run_path(str(root / "scripts/check_layers.py"))["TABLE"]
 
 
 def check_layers(root: Path, tree: Path) -> subprocess.CompletedProcess[str]:
@@ -34,6 +39,23 @@ def test_the_tree_keeps_to_its_layers(root):
     result = check_layers(root, root)
 
     assert result.returncode == 0, result.stdout
+
+
+def test_the_table_of_the_launcher_is_that_of_its_readme(root):
+    def full(name: str) -> str:
+        return name if name.startswith(("collectives", "launcher")) else f"launcher/{name}"
+
+    text = (root / "launcher/README.md").read_text()
+    _, _, section = text.partition("## What a folder may include\n")
+    rows = re.findall(r"^\| (.+) \| (.*) \|$", section.partition("\n## ")[0], re.MULTILINE)
+    said = {
+        "launcher" if folder == "the root" else full(folder.strip("`")): {
+            full(name) for name in re.findall("`(.+?)`", names)
+        }
+        for folder, names in rows[1:]
+    }
+
+    assert said == {name: row for name, row in layers(root).items() if name.startswith("launcher")}
 
 
 @pytest.mark.parametrize(
@@ -57,12 +79,13 @@ def test_the_tree_keeps_to_its_layers(root):
         (
             "launcher/remote/ssh/a.cpp",
             '#include "launcher/cli/options.hpp"',
-            "launcher/remote may not use launcher/cli",
+            "launcher/remote/ssh may not use launcher/cli",
         ),
         ("launcher/cli/a.cpp", "#include <hvd/hvd.h>", "may not use runtime/include"),
         ("launcher/cli/a.cpp", '#include "options.hpp"', "does not start at the root"),
         ("launcher/cli/a.cpp", "#include <launcher/cli/a.hpp>", "is first-party"),
         ("launcher/new/a.cpp", "#include <launcher/x.hpp>", "launcher/new has no row"),
+        ("launcher/cli/new/a.cpp", "#include <vector>", "launcher/cli/new has no row"),
     ],
 )
 def test_an_include_against_the_flow_is_named(root, tree, file, line, reason):
@@ -143,64 +166,6 @@ def test_a_missing_result_file_is_a_failure(root, tmp_path):
         1,
         "2 passed, 1 failed, 1 skipped",
     )
-
-
-CALLS = """
-#include <sys/wait.h>
-#include <unistd.h>
-void never(void) {}
-void first(void) {}
-void by_child(void) {}
-void by_parent(void) {}
-int main(int argc, char** argv) {
-    first();
-    if (vfork() == 0) execl("/bin/true", "true", (char*)0), _exit(127);
-    if (fork() == 0) { by_child(); first(); _exit(0); }
-    wait(0), wait(0);
-    by_parent();
-    return argc > 1 ? never(), write(1, "no more", 7) : 0;
-}"""
-
-
-@pytest.fixture
-def calls(tmp_path) -> Path:
-    (tmp_path / "calls.c").write_text(CALLS)
-    assert run("cc", "-static", "-o", tmp_path / "calls", tmp_path / "calls.c").returncode == 0
-    return tmp_path / "calls"
-
-
-def test_the_functions_of_a_start_are_listed_in_the_order_of_their_first_calls(
-    root, tmp_path, calls
-):
-    made = run(root / "scripts/startup_order.py", tmp_path / "order", calls)
-
-    assert (made.returncode, made.stdout) == (0, "")
-    names = (tmp_path / "order").read_text().splitlines()
-    ours = {"_start", "main", "first", "by_child", "by_parent", "never"}
-    assert [name for name in names if name in ours] == [
-        *("_start", "main", "first", "by_child", "by_parent"),
-    ]
-
-
-def test_a_list_of_a_start_that_fails_is_none(root, tmp_path, calls):
-    made = run(root / "scripts/startup_order.py", tmp_path / "order", calls, "fail")
-
-    assert made.returncode == 1
-    assert made.stdout == f"startup order: none for {calls}: {calls} fail ended with 7: no more\n"
-    assert not (tmp_path / "order").exists()
-
-    made = run(root / "scripts/startup_order.py", "--optional", tmp_path / "order", calls, "fail")
-
-    assert (made.returncode, (tmp_path / "order").read_text()) == (0, "")
-
-
-def test_a_list_for_what_is_no_program_is_none(root, tmp_path):
-    made = run(
-        root / "scripts/startup_order.py", "--optional", tmp_path / "order", root / "README.md"
-    )
-
-    assert (made.returncode, (tmp_path / "order").read_text()) == (0, "")
-    assert made.stdout.startswith(f"startup order: none for {root / 'README.md'}: ")
 
 
 def test_set_up_is_skipped_when_nothing_changed(root):

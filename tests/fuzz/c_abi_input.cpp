@@ -116,7 +116,7 @@ const hvd_tensor* Structs::tensor() {
     for (std::size_t index = 0; index < shape.size(); ++index) {
         shape[index] = input_.is_empty() || index > 8 ? 1 : input_.pick(kExtents);
         strides[index] = input_.pick(kExtents);
-        // What does not fit comes without memory, and is refused.
+        // A size that does not fit comes without memory, and is refused.
         const auto extent = shape[index] < 0 ? 0 : static_cast<std::size_t>(shape[index]);
         bytes = extent > kRoom || bytes > kRoom ? kRoom + 1 : bytes * extent;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a host prints before its agent speaks: however it is cut, it is read in the same way.
+// The output of a host before its agent speaks: however it is cut, it is read in the same way.
 #include "collectives/base/assert.hpp"
 #include "collectives/base/text.hpp"
 #include "launcher/remote/bootstrap/filter.hpp"

@@ -41,7 +41,7 @@ hvd_status checked(hvd_status status) {
 
 std::atomic<std::size_t> callbacks_called{0};
 
-/// What a callback does, on the engine's thread or on the caller's.
+/// The action of a callback, on the engine's thread or on the caller's.
 struct CallbackPlan {
     hvd_context* context;
     hvd_ticket ticket;

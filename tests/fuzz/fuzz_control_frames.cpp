@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             if (!*message) {
                 break;
             }
-            // What was read can be written, and then is the same.
+            // A message that was read can be written, and then is the same.
             hvd::rt::FrameReader again;
             again.feed(hvd::rt::encode(**message));
             const auto copy = again.next();

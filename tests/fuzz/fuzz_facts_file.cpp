@@ -17,12 +17,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return 0;
     }
     const auto described = describe_hosts({}, *facts);
-    PlanRequest request;
+    LaunchRequest request;
     request.processes = 3;
-    request.hosts = described->hosts;
-    request.starters.assign(request.hosts.size(), "ssh");
     request.command = {"train"};
-    request.job_id = std::string(32, '0');
-    (void)make_plan(request, described->facts);
+    (void)make_plan(request, {.cwd = "/", .job_id = std::string(32, '0'), .environment = {}},
+                    *described);
     return 0;
 }

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-/// Whatever a host list or host file holds, reading it ends, and what it gives can be read again.
+/// Reading any host list or host file ends, and its result can be read again.
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer calls it by this name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace hvd::launch;  // NOLINT(google-build-using-namespace): the tested one

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a stranger can send to `horovodrun --listen`, and what a false launcher can answer to
+// The bytes of an unauthenticated peer of `horovodrun --listen`, and a false launcher's replies to
 // `--join`. The first byte picks the end; the others arrive cut into pieces.
 #include "collectives/base/assert.hpp"
+#include "launcher/wire/encryption.hpp"
 #include "launcher/wire/join.hpp"
-#include "launcher/wire/seal.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +16,7 @@ using namespace hvd::launch::wire;  // NOLINT(google-build-using-namespace): the
 
 namespace {
 
-/// Whoever knows the token may send what he likes.
+/// A peer that knows the token may send anything.
 void read_first_messages(std::span<const std::byte> bytes) {
     std::vector<std::byte> introduction(bytes.begin(), bytes.end());
     auto answer = introduction;
@@ -25,15 +25,15 @@ void read_first_messages(std::span<const std::byte> bytes) {
     HVD_ASSERT(introduction.size() <= bytes.size(), "nothing is added");
 }
 
-void open_records(const Key& key, std::span<const std::byte> bytes, std::size_t piece) {
-    Opener opener(key);
+void decrypt_records(const Key& key, std::span<const std::byte> bytes, std::size_t piece) {
+    Decryptor decryptor(key);
     while (!bytes.empty()) {
         const auto taken = std::min(piece, bytes.size());
-        const auto plain = opener.open(bytes.first(taken));
+        const auto plain = decryptor.decrypt(bytes.first(taken));
         if (!plain) {
             return;
         }
-        HVD_ASSERT(plain->empty(), "nothing opens that was not sealed");
+        HVD_ASSERT(plain->empty(), "nothing decrypts that was not encrypted");
         bytes = bytes.subspan(taken);
     }
 }
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     auto rest = std::as_bytes(std::span(data, size)).subspan(1);
     const std::size_t piece = 1 + (data[0] >> 1U);
     read_first_messages(rest);
-    open_records(token, rest, piece);
+    decrypt_records(token, rest, piece);
     while (!rest.empty() && handshake.needed() != 0) {
         const auto taken = std::min({piece, rest.size(), handshake.needed()});
         const bool is_right = handshake.feed(rest.first(taken)).has_value();

@@ -20,7 +20,7 @@ using hvd::rt::Kind;
 
 namespace {
 
-/// What a decision says must be readable by every rank.
+/// Every rank must be able to read a decision.
 void check(const hvd::Result<std::vector<hvd::rt::LogEntry>>& entries) {
     if (!entries) {
         return;

@@ -11,7 +11,7 @@ namespace {
 
 using namespace hvd::launch::wire;
 
-/// What was understood means the same when it is sent on.
+/// A message that was read means the same when it is written again.
 template <class Message>
 void read(std::span<const std::byte> stream) {
     FrameReader<Message> reader;

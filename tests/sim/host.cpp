@@ -174,7 +174,7 @@ void SimHost::on(const wire::Start& start) {
 void SimHost::on(const wire::Signal& signal) {
     for (auto& rank : world_.ranks) {
         if (rank.host == index_ && rank.lives) {
-            rank.is_induced = rank.is_induced || signal.number == SIGTERM;
+            rank.is_killed_by_launcher = rank.is_killed_by_launcher || signal.number == SIGTERM;
             world_.term(rank);
         }
     }
@@ -211,23 +211,23 @@ void SimHost::launcher_gone() {
     perform(ending_.stop(kAbandonedGrace, world_.now()));
 }
 
-void SimHost::perform(Ending::Action action) {
+void SimHost::perform(Termination::Action action) {
     for (auto& rank : world_.ranks) {
-        if (rank.host != index_ || !rank.lives || action == Ending::Action::none ||
-            action == Ending::Action::give_up) {
+        if (rank.host != index_ || !rank.lives || action == Termination::Action::none ||
+            action == Termination::Action::give_up) {
             continue;
         }
-        if (action == Ending::Action::kill) {
+        if (action == Termination::Action::kill) {
             if (world_.policy().has_kill) {
-                rank.is_induced = true;
+                rank.is_killed_by_launcher = true;
                 world_.kill(rank);
             }
         } else {
-            rank.is_induced = true;
+            rank.is_killed_by_launcher = true;
             world_.term(rank);
         }
     }
-    if (action == Ending::Action::give_up) {
+    if (action == Termination::Action::give_up) {
         wire::AllGone gone;
         for (const auto& rank : world_.ranks) {
             if (rank.host == index_ && rank.lives) {
@@ -247,7 +247,7 @@ void SimHost::perform(Ending::Action action) {
 void SimHost::tick() {
     if (has_agent_) {
         const auto action = ending_.time_passed(world_.now());
-        if (action != Ending::Action::none) {
+        if (action != Termination::Action::none) {
             perform(action);
         }
     }

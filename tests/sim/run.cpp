@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/run.hpp"
 
+#include "launcher/fleet/agent_fleet.hpp"
 #include "launcher/net/io_thread.hpp"
 #include "launcher/output/writer_thread.hpp"
-#include "launcher/supervise/supervisor.hpp"
+#include "launcher/supervise/job_runner.hpp"
+#include "launcher/supervise/job_signals.hpp"
+#include "launcher/supervise/job_start.hpp"
 #include "tests/sim/verify.hpp"
 #include "tests/sim/world.hpp"
 
@@ -43,15 +46,13 @@ void forget_signals() {
     }
 }
 
-launch::SuperviseOptions options_for(const Script& script, const Policy& policy, Outcome& outcome) {
-    launch::SuperviseOptions options;
-    options.build_id = kBuildId;
-    options.start_timeout = script.start_timeout;
-    options.grace = script.grace;
-    options.lease = policy.has_lease ? script.lease : Duration(0);
-    options.on_failure = script.on_failure;
-    options.output.console = [&outcome] { return std::make_unique<Memory>(outcome.said); };
-    return options;
+launch::LaunchRequest request_for(const Script& script, const Policy& policy) {
+    launch::LaunchRequest request;
+    request.limits = {.start_timeout = script.start_timeout,
+                      .grace = script.grace,
+                      .lease = policy.has_lease ? script.lease : Duration(0),
+                      .on_failure = script.on_failure};
+    return request;
 }
 
 std::vector<launch::Host> hosts_of(const launch::LaunchPlan& plan) {
@@ -67,13 +68,15 @@ void supervise(World& world, const launch::LaunchPlan& plan, Outcome& outcome) {
     static const launch::BlockedSignals signals;
     forget_signals();
     launch::IoThread io(world.time);
-    launch::Supervisor supervisor(io, signals,
-                                  options_for(world.script(), world.policy(), outcome));
-    const auto facts = supervisor.link(world, hosts_of(plan));
+    const auto request = request_for(world.script(), world.policy());
+    launch::AgentFleet fleet(io, kBuildId, request.limits.lease);
+    launch::JobSignals stop_requests(io, signals, fleet);
+    launch::JobStart start(io, fleet, stop_requests, request.limits, nullptr);
+    const auto facts = start.link(world, hosts_of(plan));
     if (!facts) {
         outcome.link_error = facts.error().message;
-        outcome.link_words = supervisor.link_words();
-        supervisor.dismiss();
+        outcome.link_words = start.give_up(facts.error()).words;
+        outcome.link_words.pop_back();  // the error
         return;
     }
     if (world.script().starter_speaks_at) {
@@ -82,7 +85,11 @@ void supervise(World& world, const launch::LaunchPlan& plan, Outcome& outcome) {
     if (world.script().interrupted_at) {
         world.in(*world.script().interrupted_at, [] { (void)::raise(SIGINT); });
     }
-    auto supervised = supervisor.run(plan);
+    launch::JobRunner runner(io, fleet, stop_requests, request, {.console = [&outcome] {
+                                 return std::make_unique<Memory>(outcome.said);
+                             }});
+    auto supervised =
+        runner.run(plan, {.start_deadline = start.deadline(), .notes = start.take_notes()});
     if (!supervised) {
         outcome.complaints.push_back("it did not run: " + supervised.error().message);
         return;
@@ -124,7 +131,7 @@ Outcome run(const Script& script, const launch::LaunchPlan& plan, Policy policy)
     bool is_watching = true;
     world.in(kWatchdog, [&is_watching] {
         if (is_watching) {
-            throw Hang("the supervisor still waits after ten minutes");
+            throw Hang("the launcher still waits after ten minutes");
         }
     });
     try {

@@ -22,7 +22,7 @@ struct Outcome {
     std::vector<std::string> complaints;  // orphans, false successes, hangs, wrong verdicts
 };
 
-/// Runs the real Supervisor over it.
+/// Runs the real JobStart and JobRunner over it.
 [[nodiscard]] Outcome run(const Script& script, Policy policy = {});
 
 /// The same, with a plan of the caller's (of the script's ranks, host by host).

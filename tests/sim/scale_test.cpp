@@ -18,7 +18,6 @@
 
 using namespace std::chrono_literals;
 using hvd::launch::make_plan;
-using hvd::launch::PlanRequest;
 using hvd::sim::run;
 using hvd::sim::Script;
 
@@ -45,18 +44,22 @@ void forget_peak() {
 }
 
 struct Cluster {
-    PlanRequest request;
-    std::vector<hvd::launch::HostFacts> facts;
+    hvd::launch::LaunchRequest request;
+    hvd::launch::LaunchContext context;
+    std::vector<hvd::launch::PlanHost> hosts;
+
+    [[nodiscard]] auto plan() const { return make_plan(request, context, hosts); }
 };
 
 Cluster cluster(int hosts) {
     Cluster made;
     for (int host = 0; host < hosts; ++host) {
         const auto name = "node" + std::to_string(host);
-        made.request.hosts.push_back(
-            {.name = name, .slots = kRanksPerHost, .user = {}, .port = {}});
-        made.request.starters.emplace_back("simulated");
-        auto& facts = made.facts.emplace_back();
+        made.hosts.push_back(
+            {.host = {.name = name, .slots = kRanksPerHost, .user = {}, .port = {}},
+             .starter = "simulated",
+             .facts = {}});
+        auto& facts = made.hosts.back().facts;
         facts.hostname = name;
         facts.machine = "x86_64";
         for (int cpu = 0; cpu < 2 * kRanksPerHost; ++cpu) {
@@ -66,10 +69,10 @@ Cluster cluster(int hosts) {
     }
     made.request.processes = hosts * kRanksPerHost;
     made.request.command = {"python", "train.py"};
-    made.request.cwd = "/home/user/project";
-    made.request.job_id = "0123456789abcdef0123456789abcdef";
+    made.context.cwd = "/home/user/project";
+    made.context.job_id = "0123456789abcdef0123456789abcdef";
     for (int name = 0; name < 40; ++name) {
-        made.request.caller_env.emplace("VARIABLE_" + std::to_string(name), std::string(60, 'x'));
+        made.context.environment.emplace("VARIABLE_" + std::to_string(name), std::string(60, 'x'));
     }
     return made;
 }
@@ -91,7 +94,7 @@ void run_cluster(int hosts, std::size_t most_mebibytes) {
     forget_peak();
     const auto before = peak_mebibytes();
     const auto wishes = cluster(hosts);
-    const auto planned = make_plan(wishes.request, wishes.facts);
+    const auto planned = wishes.plan();
     REQUIRE(planned);
 
     const auto outcome = run(script(hosts), planned->plan);
@@ -125,7 +128,7 @@ TEST_CASE("10000 hosts with 8 ranks each are planned in 200 MB") {
 
     const auto before = ::mallinfo2().uordblks;
     const auto begin = std::chrono::steady_clock::now();
-    const auto planned = make_plan(wishes.request, wishes.facts);
+    const auto planned = wishes.plan();
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - begin);
     const auto plan_mebibytes = (::mallinfo2().uordblks - before) / kMebibyte;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The real Supervisor over simulated hosts, in simulated time.
+// The real JobStart and JobRunner over simulated hosts, in simulated time.
 #include "collectives/base/text.hpp"
 #include "tests/sim/run.hpp"
 

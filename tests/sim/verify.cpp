@@ -45,7 +45,7 @@ std::string what_happened(const World& world) {
     return all + "horovodrun ended at " + milliseconds(*world.end_of_launcher) + "\n";
 }
 
-/// When the supervisor may think that it began.
+/// When the launcher may think that it began.
 struct Span {
     TimePoint from;
     TimePoint to;
@@ -164,7 +164,7 @@ bool is_listed(const SimRank& rank, const Outcome& outcome) {
                                });
 }
 
-/// A rank that the supervisor let go without having seen it end might as well live on.
+/// A rank that the launcher let go without having seen it end might as well live on.
 void verify_knowledge(const World& world, Outcome& outcome) {
     for (const auto& rank : world.ranks) {
         const auto& known = outcome.result->ranks[static_cast<std::size_t>(rank.number)];

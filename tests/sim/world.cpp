@@ -163,7 +163,7 @@ void World::start_rank(int number) {
 
 /// By itself, unless something else was faster.
 void World::come_to_end(SimRank& rank) {
-    if (end_of_launcher || !rank.lives || rank.is_induced || rank.has_missed_a_peer) {
+    if (end_of_launcher || !rank.lives || rank.is_killed_by_launcher || rank.has_missed_a_peer) {
         return;
     }
     auto& host = *hosts[rank.host];
@@ -219,7 +219,7 @@ void World::end_rank(SimRank& rank, int wait_status) {
         exited.rank = rank.number;
         exited.time_ns = host.clock_ns();
         exited.wait_status = wait_status;
-        exited.induced = rank.is_induced;
+        exited.induced = rank.is_killed_by_launcher;
         // Leaving early is a fault only where a peer says so.
         host.tell(exited, rank.script.leaves_early ? std::nullopt : rank.fault);
     }

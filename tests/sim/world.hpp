@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hosts, links, agents and ranks that are not there: a Starter for the real Supervisor, in
-// simulated time. An agent here speaks the real protocol and ends its ranks by the real Ending and
-// Lease.
+// Hosts, links, agents and ranks that are not there: a Starter for the real launcher, in
+// simulated time. An agent here speaks the real protocol and ends its ranks by the real Termination
+// and Lease.
 #pragma once
 
-#include "launcher/agent/ending.hpp"
-#include "launcher/agent/lease.hpp"
+#include "launcher/agent/lifecycle/lease.hpp"
+#include "launcher/agent/lifecycle/termination.hpp"
 #include "launcher/net/simulated_time.hpp"
 #include "launcher/remote/starter.hpp"
 #include "launcher/wire/messages.hpp"
@@ -29,7 +29,7 @@ using TimePoint = launch::SimulatedTime::TimePoint;
 
 inline constexpr const char* kBuildId = "simulated";
 
-/// A fault as it took effect, which is what the supervisor should find.
+/// A fault as it took effect, which is what the launcher should find.
 struct Fault {
     TimePoint at;
     std::size_t host = 0;
@@ -43,7 +43,7 @@ struct SimRank {
     int number = 0;
     std::size_t host = 0;
     bool lives = false;
-    bool is_induced = false;
+    bool is_killed_by_launcher = false;
     bool has_missed_a_peer = false;
     int wait_status = 0;
     std::optional<std::size_t> fault;  // of its own
@@ -76,7 +76,7 @@ public:
     [[nodiscard]] std::int64_t clock_ns() const;
 
 private:
-    using Ending = launch::agent::Ending;
+    using Termination = launch::agent::Termination;
 
     void hear(const std::vector<std::byte>& bytes);
     void on(const wire::Start& start);
@@ -86,7 +86,7 @@ private:
     void on(const auto& /*other*/) {}
     void check_lease();
     void launcher_gone();
-    void perform(Ending::Action action);
+    void perform(Termination::Action action);
     void tick();
     void end_stream(std::optional<Error> error);
     [[nodiscard]] TimePoint arrival(TimePoint& last);
@@ -94,7 +94,7 @@ private:
     World& world_;
     std::size_t index_;
     launch::AgentChannel::Handlers handlers_;
-    Ending ending_;
+    Termination ending_;
     launch::agent::Lease lease_;
     TimePoint last_to_launcher_{};
     TimePoint last_to_agent_{};

@@ -28,7 +28,7 @@ inline constexpr std::array kAllReduceOps{coll::ReduceOp::average, coll::ReduceO
 [[nodiscard]] std::int64_t load(coll::DataType type, const std::byte* element);
 void store(coll::DataType type, std::byte* element, std::int64_t value);
 
-/// What one kind of allreduce is tested with. The factors are powers of two.
+/// The inputs of one kind of allreduce in tests. The factors are powers of two.
 struct ExactCase {
     coll::DataType type = coll::DataType::f32;
     coll::ReduceOp op = coll::ReduceOp::sum;
@@ -41,7 +41,7 @@ struct ExactCase {
 /// Rank `rank`'s element `index`: exact in the type, and so is every partial result.
 [[nodiscard]] std::int64_t exact_input(const ExactCase& what, int rank, std::size_t index);
 
-/// What allreduce must give for element `index`.
+/// The exact result of allreduce for element `index`.
 [[nodiscard]] std::int64_t exact_result(const ExactCase& what, std::size_t index);
 
 /// `count` elements from number `first` on.

@@ -16,7 +16,7 @@ struct RankEnd {
     std::string output;      // standard output and standard error
 };
 
-/// Forks `size` ranks; each runs `body(rank)` and exits with what it returns, or with 99 and the
+/// Forks `size` ranks; each runs `body(rank)` and exits with its result, or with 99 and the
 /// message when it throws. Returns when all have ended; those that live at the limit are killed.
 /// Call it from a process of one thread.
 [[nodiscard]] std::vector<RankEnd> run_ranks(int size,

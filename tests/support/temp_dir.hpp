@@ -7,7 +7,7 @@
 
 namespace hvd::test {
 
-/// A directory of its own for one test, removed with everything in it.
+/// A private directory for one test, removed with everything in it.
 class TempDir {
 public:
     TempDir();

@@ -86,6 +86,14 @@ std::string in_quotes(std::string_view word) {
     return result += "' ";
 }
 
+/// Whether no shell takes it apart.
+bool is_plain(std::string_view word) {
+    return !word.empty() && std::ranges::all_of(word, [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("_@%+=:,./~$-").find(c) != std::string_view::npos;
+    });
+}
+
 }  // namespace
 
 std::string to_command(const BootstrapLine& line) {
@@ -96,7 +104,10 @@ std::string to_command(const BootstrapLine& line) {
         chunks += "'" + std::string(kScript.substr(at, kWordLimit)) + "' ";
         names += "$" + std::to_string(++count);
     }
-    std::string command = line.wrap.empty() ? "exec " : line.wrap + " ";
+    std::string command = line.wrap.empty() ? "exec " : "";
+    for (const auto& word : line.wrap) {
+        command += is_plain(word) ? word + " " : in_quotes(word);
+    }
     command += "/bin/sh -c '_z=" + names + ";shift " + std::to_string(count) +
                R"(;eval "$_z"' hvd-bootstrap )" + chunks + in_quotes(line.build_id) +
                in_quotes(line.cache_key) + in_quotes(std::to_string(line.bytes)) +
@@ -109,10 +120,10 @@ std::string to_command(const BootstrapLine& line) {
 }
 
 std::string to_quick_command(const BootstrapLine& line) {
-    const bool is_plain = std::ranges::all_of(line.cache_key, [](char c) {
+    const bool is_plain_key = std::ranges::all_of(line.cache_key, [](char c) {
         return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '+' || c == '-';
     });
-    if (!line.wrap.empty() || !is_plain) {
+    if (!line.wrap.empty() || !is_plain_key) {
         return {};
     }
     const std::string cache = "~/.cache/horovodrun";

@@ -25,8 +25,9 @@ struct BootstrapLine {
     // Places that all users share; there the folder carries the user's number.
     std::vector<std::string> shared_places{"/var/tmp", "/tmp", "/dev/shm"};
 
-    // A command that starts another: "apptainer exec img.sif". Empty: none.
-    std::string wrap{};
+    // A command that starts another: {"apptainer", "exec", "img.sif"}. Empty: none. What the shell
+    // replaces in plain words ("$HOME/img.sif") it does replace.
+    std::vector<std::string> wrap{};
 };
 
 /// The line. It means the same to sh, bash, csh, tcsh, fish and zsh: words in single quotes,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/command/child_streams.hpp"
 
+#include "collectives/base/text.hpp"
+
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -33,8 +35,7 @@ void ChildStreams::when_ended(std::function<void(int wait_status)> ended) {
 
 std::string describe_exit(int wait_status) {
     if (WIFSIGNALED(wait_status)) {
-        const auto* name = ::sigabbrev_np(WTERMSIG(wait_status));
-        return "was killed by SIG" + std::string(name == nullptr ? "?" : name);
+        return "was killed by " + signal_name(WTERMSIG(wait_status));
     }
     return "ended with status " + std::to_string(WEXITSTATUS(wait_status));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/command/ssh_command.hpp"
 
-#include "collectives/base/text.hpp"
+#include "launcher/hosts/host_spec.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -10,11 +10,12 @@ namespace hvd::launch {
 namespace {
 
 /// Where to connect, and with which key.
-void add_flags(std::vector<std::string>& argv, const Host& host, const SshOptions& options) {
-    if (options.identity) {
-        argv.insert(argv.end(), {"-o", "IdentitiesOnly=yes", "-i", options.identity->string()});
+void add_flags(std::vector<std::string>& argv, const Host& host, const SshTask& task) {
+    if (task.options.identity) {
+        argv.insert(argv.end(),
+                    {"-o", "IdentitiesOnly=yes", "-i", task.options.identity->string()});
     }
-    if (const auto port = host.port ? host.port : options.port) {
+    if (const auto port = host.port ? host.port : task.options.port) {
         argv.insert(argv.end(), {"-p", std::to_string(*port)});
     }
 }
@@ -27,34 +28,28 @@ std::string bare_name(const Host& host) {
     return std::string(has_brackets ? name.substr(1, name.size() - 2) : name);
 }
 
-std::vector<std::string> remote_argv(const Host& host,
-                                     const SshOptions& options,
-                                     std::string_view line) {
+std::vector<std::string> remote_argv(const Host& host, const SshTask& task, std::string_view line) {
     std::vector<std::string> argv;
-    if (options.remote_shell) {
-        for (const auto word : split(*options.remote_shell, ' ')) {
-            if (!word.empty()) {
-                argv.emplace_back(word);
-            }
-        }
-        if (is_ssh_command(*options.remote_shell)) {
-            add_flags(argv, host, options);
+    if (!task.options.remote_shell.empty()) {
+        argv = task.options.remote_shell;
+        if (is_ssh(argv.front())) {
+            add_flags(argv, host, task);
         }
         argv.push_back((host.user ? *host.user + "@" : "") + bare_name(host));
         argv.emplace_back(line);
         return argv;
     }
-    const auto patience = std::chrono::floor<std::chrono::seconds>(options.connect_timeout).count();
+    const auto patience = std::chrono::floor<std::chrono::seconds>(task.connect_timeout).count();
     // Nobody can answer a question, and of the user's forwardings only one session can have each.
     argv = {"ssh", "-T",
             "-e",  "none",
             "-o",  "BatchMode=yes",
             "-o",  "ClearAllForwardings=yes",
             "-o",  "ConnectTimeout=" + std::to_string(std::max<long long>(patience, 1))};
-    if (options.config) {
-        argv.insert(argv.end(), {"-F", options.config->string()});
+    if (task.options.config) {
+        argv.insert(argv.end(), {"-F", task.options.config->string()});
     }
-    add_flags(argv, host, options);
+    add_flags(argv, host, task);
     if (host.user) {
         argv.insert(argv.end(), {"-l", *host.user});
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "launcher/hosts/host_spec.hpp"
+#include "launcher/model/host.hpp"
 #include "launcher/remote/factory.hpp"
 
 #include <string>
@@ -17,7 +17,7 @@ namespace hvd::launch {
 /// --remote-shell names, which is given the host (with "user@" where it has one) and the line; one
 /// that is called ssh also the port and the key.
 [[nodiscard]] std::vector<std::string> remote_argv(const Host& host,
-                                                   const SshOptions& options,
+                                                   const SshTask& task,
                                                    std::string_view line);
 
 /// A command for people to read: of a long word, such as a line of sh, only how long it is.

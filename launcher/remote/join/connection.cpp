@@ -67,14 +67,14 @@ void JoinConnection::receive(std::span<const std::byte> bytes) {
             return;
         }
     }
-    auto plain = seals_->opener.open(bytes);
+    auto plain = encryption_->decryptor.decrypt(bytes);
     auto status = plain ? take_plain(std::move(*plain)) : Status(std::move(plain).error());
     if (!status) {
         fail(std::move(status).error());
     }
 }
 
-/// Leaves of `bytes` what is already sealed.
+/// Leaves of `bytes` what is already encrypted.
 Status JoinConnection::shake_hands(std::span<const std::byte>& bytes) {
     while (!bytes.empty() && !handshake_->is_done()) {
         const auto size = std::min(bytes.size(), handshake_->needed());
@@ -84,7 +84,7 @@ Status JoinConnection::shake_hands(std::span<const std::byte>& bytes) {
         bytes = bytes.subspan(size);
     }
     if (handshake_->is_done()) {
-        seals_ = handshake_->seals();
+        encryption_ = handshake_->encryption();
         handshake_.reset();
         state_ = State::visitor;
     }
@@ -126,13 +126,13 @@ Status JoinConnection::take_plain(std::vector<std::byte> plain) {
 
 void JoinConnection::welcome() {
     state_ = State::agent;
-    writer_.send(seals_->sealer.seal(wire::encode(wire::JoinAnswer{})));
+    writer_.send(encryption_->encryptor.encrypt(wire::encode(wire::JoinAnswer{})));
 }
 
 void JoinConnection::refuse(const std::string& why) {
     state_ = State::refused;
     error_ = broken(why);
-    writer_.send(seals_->sealer.seal(wire::encode(wire::JoinAnswer{.error = why})));
+    writer_.send(encryption_->encryptor.encrypt(wire::encode(wire::JoinAnswer{.error = why})));
     close();
     patience_.set(io_.in(kRefusalPatience), [this] { stream_ended(std::nullopt); });
 }
@@ -161,12 +161,15 @@ void JoinConnection::deliver() {
 }
 
 void JoinConnection::send(std::span<const std::byte> plain) {
-    if (state_ == State::agent) {
-        writer_.send(seals_->sealer.seal(plain));
+    if (state_ == State::agent && !encryption_->encryptor.is_finished()) {
+        writer_.send(encryption_->encryptor.encrypt(plain));
     }
 }
 
 void JoinConnection::close() {
+    if (encryption_) {
+        writer_.send(encryption_->encryptor.finish());
+    }
     writer_.when_sent([socket = socket_] { (void)::shutdown(socket, SHUT_WR); });
 }
 
@@ -174,8 +177,8 @@ void JoinConnection::stream_ended(std::optional<Error> error) {
     if (state_ == State::over) {
         return;
     }
-    if (!error && seals_ && !seals_->opener.is_between_records()) {
-        error = Error{Errc::unavailable, "its sealed stream was cut"};
+    if (!error && encryption_ && !encryption_->decryptor.has_ended()) {
+        error = wire::stream_cut();
     }
     if (is_attached_) {
         state_ = State::over;

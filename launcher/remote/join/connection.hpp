@@ -71,7 +71,7 @@ private:
     int socket_;  // reader_'s, which keeps it open
     State state_ = State::stranger;
     std::optional<wire::JoinHandshake> handshake_;
-    std::optional<wire::Seals> seals_;
+    std::optional<wire::Encryption> encryption_;
     Events events_;
     AgentChannel::Handlers handlers_;
     bool is_attached_ = false;

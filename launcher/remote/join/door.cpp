@@ -64,11 +64,6 @@ UniqueFd listen_at(const DoorAddress& address) {
     return socket;
 }
 
-int slots_of(const HostFacts& facts) {
-    const auto gpus = apply_gpu_mask(facts.gpus, facts.gpu_mask).gpus.size();
-    return std::max(1, static_cast<int>(gpus > 0 ? gpus : facts.cpus.size()));
-}
-
 /// Hands out the connections of those who joined, by the names of their hosts.
 class JoinStarter final : public Starter {
 public:
@@ -224,15 +219,13 @@ void JoinDoor::on_introduced(Guest& guest, const wire::Introduction& introductio
     if (introduction.build_id != options_.build_id) {
         const auto why = "it is of build '" + introduction.build_id + "', horovodrun of build '" +
                          options_.build_id + "': install both from one build";
-        options_.say("refused " + from + ": " + why);
-        guest.connection->refuse(why);
+        refuse(guest, why);
         return;
     }
     auto name =
         roster_.admit({.name = introduction.name, .address = from, .slots = introduction.slots});
     if (!name) {
-        options_.say("refused " + from + ": " + name.error().message);
-        guest.connection->refuse(name.error().message);
+        refuse(guest, name.error().message);
         return;
     }
     guest.name = *std::move(name);
@@ -241,8 +234,15 @@ void JoinDoor::on_introduced(Guest& guest, const wire::Introduction& introductio
     finish_if_complete();
 }
 
+void JoinDoor::refuse(Guest& guest, const std::string& why) const {
+    guest.is_refused = true;
+    options_.say("refused " + guest.connection->address() + ": " + why);
+    guest.connection->refuse(why);
+}
+
 void JoinDoor::on_facts(Guest& guest, const HostFacts& facts) {
-    roster_.count(guest.name, slots_of(facts));
+    const auto visible = apply_gpu_mask(facts.gpus, facts.gpu_mask);
+    roster_.count(guest.name, count_slots(options_.binding, facts, visible));
     finish_if_complete();
 }
 
@@ -252,7 +252,7 @@ void JoinDoor::on_failed(Guest& guest, const Error& error) {
         roster_.leave(guest.name);
         options_.say(guest.name + " (" + guest.connection->address() +
                      ") has left before the job began: " + error.message);
-    } else {
+    } else if (!guest.is_refused) {
         say_of_stranger("refused " + guest.connection->address() + ": " + error.message);
     }
     if (std::exchange(is_sweep_due_, true)) {

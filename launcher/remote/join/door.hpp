@@ -5,6 +5,7 @@
 
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
+#include "launcher/model/launch_request.hpp"
 #include "launcher/net/descriptors.hpp"
 #include "launcher/net/timer.hpp"
 #include "launcher/remote/join/connection.hpp"
@@ -40,6 +41,7 @@ struct DoorOptions {
     wire::Key token{};
     std::string build_id;
     std::function<void(const std::string&)> say;  // a sentence for people
+    BindingOptions binding{};                     // by which the slots of a host are counted
     std::string_view starter = "join";            // as the plan names it; outlives the job
 };
 
@@ -77,7 +79,8 @@ public:
 private:
     struct Guest {
         std::unique_ptr<JoinConnection> connection;
-        std::string name;  // once it was let in
+        std::string name;         // once it was let in
+        bool is_refused = false;  // and the user knows why
         bool is_over = false;
     };
     using Guests = std::list<Guest>;
@@ -88,6 +91,7 @@ private:
     void let_in(UniqueFd socket, const DoorAddress& from);
     void make_room();
     void on_introduced(Guest& guest, const wire::Introduction& introduction);
+    void refuse(Guest& guest, const std::string& why) const;
     void on_facts(Guest& guest, const HostFacts& facts);
     void on_failed(Guest& guest, const Error& error);
     void finish_if_complete();

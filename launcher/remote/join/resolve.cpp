@@ -12,15 +12,14 @@ namespace hvd::launch {
 Result<std::vector<ssh::Address>> resolve(IoThread& io,
                                           const std::string& host,
                                           int port,
-                                          const sigset_t& signal_mask,
                                           Deadline deadline) {
     if (auto literal = ssh::parse_address(host, port)) {
         return std::vector{*std::move(literal)};
     }
-    std::optional<Result<std::string>> found;
-    ssh::NameLookup lookup(io, host, signal_mask);
-    lookup.start([&](Result<std::string> output) {
-        found.emplace(std::move(output));
+    std::optional<ssh::NameLookup::Found> found;
+    ssh::NameLookup lookup(io);
+    lookup.start(host, port, AF_UNSPEC, [&](ssh::NameLookup::Found addresses) {
+        found.emplace(std::move(addresses));
         io.stop();
     });
     Timer limit(io);
@@ -30,12 +29,7 @@ Result<std::vector<ssh::Address>> resolve(IoThread& io,
     if (!found) {
         return Error{Errc::timed_out, "no name server tells the address of " + host + " in time"};
     }
-    HVD_TRY(const auto output, *std::move(found));
-    auto addresses = ssh::parse_getent(output, port, std::nullopt);
-    if (addresses.empty()) {
-        return Error{Errc::unavailable, "`getent ahosts " + host + "` gives no address"};
-    }
-    return addresses;
+    return *std::move(found);
 }
 
 }  // namespace hvd::launch

@@ -5,7 +5,6 @@
 #include "collectives/base/result.hpp"
 #include "launcher/remote/ssh/name_lookup.hpp"
 
-#include <csignal>
 #include <string>
 #include <vector>
 
@@ -18,7 +17,6 @@ class IoThread;
 [[nodiscard]] Result<std::vector<ssh::Address>> resolve(IoThread& io,
                                                         const std::string& host,
                                                         int port,
-                                                        const sigset_t& signal_mask,
                                                         Deadline deadline);
 
 }  // namespace hvd::launch

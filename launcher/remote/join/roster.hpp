@@ -4,7 +4,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "launcher/hosts/host_spec.hpp"
+#include "launcher/model/host.hpp"
 
 #include <cstddef>
 #include <optional>

@@ -3,6 +3,7 @@
 
 #include "collectives/base/file.hpp"
 #include "collectives/base/unique_fd.hpp"
+#include "launcher/wire/token_file.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -50,6 +51,12 @@ Status write_token(std::string& path, const std::string& token) {
 }  // namespace
 
 Result<JoinToken> JoinToken::read(const std::filesystem::path& file) {
+    struct stat found {};
+    if (::stat(file.c_str(), &found) == 0) {
+        if (auto trusted = wire::check_token_file(found, ::geteuid()); !trusted) {
+            return std::move(trusted).error().context(file.string());
+        }
+    }
     auto text = read_file(file, kMaxFile);
     if (!text) {
         return Error{Errc::invalid_argument,

@@ -5,10 +5,6 @@
 #include "collectives/base/unique_fd.hpp"
 #include "launcher/remote/factory.hpp"
 
-#include <optional>
-#include <span>
-#include <utility>
-
 #include <sys/types.h>
 
 namespace hvd::launch {
@@ -23,22 +19,5 @@ struct AgentProcess {
 
 /// Executes the agent program. Errors: unavailable, with the files that were tried and the remedy.
 [[nodiscard]] Result<AgentProcess> spawn_agent(const StarterContext& context);
-
-/// An agent started before it is known whether it will be wanted.
-class EarlyAgent final {
-public:
-    explicit EarlyAgent(std::span<char> command_line);
-
-    /// Ends an agent that nobody took, and waits for it.
-    ~EarlyAgent();
-    EarlyAgent(const EarlyAgent&) = delete;
-    EarlyAgent& operator=(const EarlyAgent&) = delete;
-
-    /// Nothing, if it could not be started: a later try will say why.
-    [[nodiscard]] std::optional<AgentProcess> take() { return std::exchange(agent_, std::nullopt); }
-
-private:
-    std::optional<AgentProcess> agent_;
-};
 
 }  // namespace hvd::launch

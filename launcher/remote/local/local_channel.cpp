@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/local/local_channel.hpp"
 
+#include "collectives/base/text.hpp"
+
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <string>
 #include <utility>
 
 #include <poll.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,9 +23,8 @@ constexpr auto kGuardPatience = std::chrono::seconds(3);
 
 std::optional<Error> describe_end(int wait_status) {
     if (WIFSIGNALED(wait_status)) {
-        const auto* name = ::sigabbrev_np(WTERMSIG(wait_status));
-        return Error{Errc::unavailable, "its guard process was killed by SIG" +
-                                            std::string(name == nullptr ? "?" : name)};
+        return Error{Errc::unavailable,
+                     "its guard process was killed by " + signal_name(WTERMSIG(wait_status))};
     }
     if (WEXITSTATUS(wait_status) != 0) {
         return Error{Errc::unavailable,

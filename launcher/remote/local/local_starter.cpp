@@ -11,8 +11,7 @@ namespace {
 
 class LocalStarter final : public Starter {
 public:
-    LocalStarter(IoThread& io, StarterContext context, EarlyAgentPtr early)
-        : io_(io), context_(std::move(context)), early_(std::move(early)) {}
+    LocalStarter(IoThread& io, StarterContext context) : io_(io), context_(std::move(context)) {}
 
     [[nodiscard]] std::string_view name() const noexcept override { return "local"; }
 
@@ -21,35 +20,19 @@ public:
     }
 
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& /*host*/) override {
-        auto agent = early_ ? early_->take() : std::nullopt;
-        if (!agent) {
-            HVD_TRY(auto started, spawn_agent(context_));
-            agent.emplace(std::move(started));
-        }
-        return std::unique_ptr<AgentChannel>(
-            std::make_unique<LocalChannel>(io_, *std::move(agent)));
+        HVD_TRY(auto agent, spawn_agent(context_));
+        return std::unique_ptr<AgentChannel>(std::make_unique<LocalChannel>(io_, std::move(agent)));
     }
 
 private:
     IoThread& io_;
     StarterContext context_;
-    EarlyAgentPtr early_;
 };
 
 }  // namespace
 
-void EndEarlyAgent::operator()(EarlyAgent* agent) const {
-    std::default_delete<EarlyAgent>()(agent);
-}
-
-EarlyAgentPtr start_early_agent(std::span<char> command_line) {
-    return EarlyAgentPtr(std::make_unique<EarlyAgent>(command_line).release());
-}
-
-std::unique_ptr<Starter> make_local_starter(IoThread& io,
-                                            StarterContext context,
-                                            EarlyAgentPtr early) {
-    return std::make_unique<LocalStarter>(io, std::move(context), std::move(early));
+std::unique_ptr<Starter> make_local_starter(IoThread& io, StarterContext context) {
+    return std::make_unique<LocalStarter>(io, std::move(context));
 }
 
 }  // namespace hvd::launch

@@ -3,7 +3,6 @@
 
 #include "collectives/base/env.hpp"
 #include "launcher/remote/ssh/fallback_transport.hpp"
-#include "launcher/remote/ssh/hosts_file.hpp"
 #include "launcher/remote/ssh/ssh_transport.hpp"
 #include "launcher/remote/ssh/target.hpp"
 
@@ -16,36 +15,32 @@ namespace {
 
 class LibsshDirect final : public DirectSsh {
 public:
-    LibsshDirect(IoThread& io, const sigset_t& signal_mask)
+    explicit LibsshDirect(IoThread& io)
         : io_(io),
-          signal_mask_(signal_mask),
           environment_(current_environment()),
           me_(local_user(environment_)),
-          hosts_file_(read_hosts_file()),
           keys_(std::make_shared<KeyRing>(io)) {}
 
     [[nodiscard]] std::unique_ptr<Transport> make_transport(const Host& host,
-                                                            const SshOptions& options,
+                                                            const SshTask& task,
                                                             Lines lines,
                                                             MakeOther make_other) override {
-        auto target = make_target(host, options, me_, environment_, known_hosts_);
+        auto target = make_target(host, task, me_, environment_, known_hosts_);
         if (const auto* other = std::get_if<UseSystemSsh>(&target)) {
             return make_other(other->reason);
         }
         auto& found = std::get<SshTarget>(target);
-        found.address = hosts_file_.find(found.name);
-        auto own = std::make_unique<SshTransport>(io_, std::move(found), keys_, std::move(lines),
-                                                  signal_mask_);
-        if (options.on_step) {
-            own->tell_steps([tell = options.on_step, name = host.name](std::string_view step) {
+        auto own = std::make_unique<SshTransport>(io_, std::move(found), keys_, std::move(lines));
+        if (task.on_step) {
+            own->tell_steps([tell = task.on_step, name = host.name](std::string_view step) {
                 tell(name, step);
             });
         }
         return std::make_unique<FallbackTransport>(io_, std::move(own), std::move(make_other));
     }
 
-    [[nodiscard]] std::string describe(const Host& host, const SshOptions& options) override {
-        const auto target = make_target(host, options, me_, environment_, known_hosts_);
+    [[nodiscard]] std::string describe(const Host& host, const SshTask& task) override {
+        const auto target = make_target(host, task, me_, environment_, known_hosts_);
         const auto* found = std::get_if<SshTarget>(&target);
         return found == nullptr
                    ? std::get<UseSystemSsh>(target).reason
@@ -54,18 +49,16 @@ public:
 
 private:
     IoThread& io_;
-    sigset_t signal_mask_;
     Environment environment_;
     LocalUser me_;
-    HostsFile hosts_file_;
     KnownHostsFiles known_hosts_;
     std::shared_ptr<KeyRing> keys_;  // shared with the transports, which may outlive this
 };
 
 }  // namespace
 
-std::unique_ptr<DirectSsh> make_direct_ssh(IoThread& io, const sigset_t& signal_mask) {
-    return std::make_unique<LibsshDirect>(io, signal_mask);
+std::unique_ptr<DirectSsh> make_direct_ssh(IoThread& io) {
+    return std::make_unique<LibsshDirect>(io);
 }
 
 }  // namespace hvd::launch::ssh

@@ -3,7 +3,7 @@
 // The seam between the starter and libssh2, which a build may not have (HVD_WITH_SSH).
 #pragma once
 
-#include "launcher/hosts/host_spec.hpp"
+#include "launcher/model/host.hpp"
 #include "launcher/remote/bootstrap/transport.hpp"
 #include "launcher/remote/factory.hpp"
 
@@ -29,18 +29,18 @@ public:
     using MakeOther = std::function<std::unique_ptr<Transport>(const std::string& reason)>;
 
     [[nodiscard]] virtual std::unique_ptr<Transport> make_transport(const Host& host,
-                                                                    const SshOptions& options,
+                                                                    const SshTask& task,
                                                                     Lines lines,
                                                                     MakeOther make_other) = 0;
 
     /// Where such a connection to the host goes, for people: "root@node1 port 22".
-    [[nodiscard]] virtual std::string describe(const Host& host, const SshOptions& options) = 0;
+    [[nodiscard]] virtual std::string describe(const Host& host, const SshTask& task) = 0;
 
 protected:
     DirectSsh() = default;
 };
 
 /// Nothing in a build without libssh2.
-[[nodiscard]] std::unique_ptr<DirectSsh> make_direct_ssh(IoThread& io, const sigset_t& signal_mask);
+[[nodiscard]] std::unique_ptr<DirectSsh> make_direct_ssh(IoThread& io);
 
 }  // namespace hvd::launch::ssh

@@ -3,13 +3,19 @@
 
 #include "collectives/base/text.hpp"
 
-#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <mutex>
+#include <system_error>
 #include <utility>
 
 #include <arpa/inet.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <pthread.h>
 
 namespace hvd::launch::ssh {
 namespace {
@@ -46,45 +52,113 @@ std::optional<Address> parse_address(std::string_view text, int port) {
     return make_address(v6, text);
 }
 
-std::vector<Address> parse_getent(std::string_view output, int port, std::optional<int> family) {
-    std::vector<Address> addresses;
-    for (const auto line : split(output, '\n')) {
-        const auto text = line.substr(0, line.find_first_of(" \t"));
-        auto address = parse_address(text, port);
-        const auto is_same = [&](const Address& other) { return other.text == text; };
-        if (address && (!family || address->storage.ss_family == *family) &&
-            std::ranges::none_of(addresses, is_same)) {
-            addresses.push_back(*std::move(address));
+struct NameLookup::Question {
+    std::string name;
+    int port = 0;
+    int family = AF_UNSPEC;
+    std::function<void(Found)> done;
+    std::mutex mutex;
+    IoThread* io = nullptr;  // guarded by mutex; null: nobody waits for the answer any more
+
+    /// Thread: any.
+    static void answer(const std::shared_ptr<Question>& question, Found found) {
+        const std::lock_guard lock(question->mutex);
+        if (question->io == nullptr) {
+            return;
         }
+        question->io->post([question, answer = std::move(found)] {
+            if (question->io != nullptr) {  // which only this thread changes
+                question->done(answer);
+            }
+        });
+    }
+};
+
+namespace {
+
+using Found = NameLookup::Found;
+
+std::string text_of(const addrinfo& entry) {
+    std::array<char, NI_MAXHOST> text{};
+    return ::getnameinfo(entry.ai_addr, entry.ai_addrlen, text.data(), text.size(), nullptr, 0,
+                         NI_NUMERICHOST) == 0
+               ? text.data()
+               : "?";
+}
+
+Found ask(const std::string& name, int port, int family) {
+    addrinfo hints{};
+    hints.ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV;
+    hints.ai_family = family;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* first = nullptr;
+    const int failure = ::getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &first);
+    const int error = errno;
+    if (failure != 0) {
+        const std::string why = failure == EAI_SYSTEM ? std::generic_category().message(error)
+                                                      : ::gai_strerror(failure);
+        return Error{Errc::unavailable, "the name " + name + " does not resolve (" + why +
+                                            "); correct it, or add it to /etc/hosts or "
+                                            "~/.ssh/config"};
+    }
+    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(first, &::freeaddrinfo);
+    std::vector<Address> addresses;
+    for (const auto* entry = first; entry != nullptr; entry = entry->ai_next) {
+        Address address{.storage = {}, .size = entry->ai_addrlen, .text = text_of(*entry)};
+        std::memcpy(&address.storage, entry->ai_addr, entry->ai_addrlen);
+        addresses.push_back(std::move(address));
     }
     return addresses;
 }
 
-NameLookup::NameLookup(IoThread& io, const std::string& name, const sigset_t& signal_mask)
-    : name_(name), getent_(io, {"getent", "ahosts", name}, signal_mask) {}
+/// Starts a detached thread in which every signal is blocked. Gives errno.
+int start_thread(void* (*run)(void*), void* argument) {
+    pthread_attr_t attributes;
+    sigset_t all;
+    ::sigfillset(&all);
+    (void)::pthread_attr_init(&attributes);
+    (void)::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    (void)::pthread_attr_setsigmask_np(&attributes, &all);
+    pthread_t thread{};
+    const int error = ::pthread_create(&thread, &attributes, run, argument);
+    (void)::pthread_attr_destroy(&attributes);
+    return error;
+}
 
-void NameLookup::start(std::function<void(Result<std::string>)> done) {
-    getent_.open({.on_linked = [] {},
-                  .on_bytes =
-                      [this](std::span<const std::byte> bytes) {
-                          output_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-                      },
-                  .on_end =
-                      [this, call = std::move(done)](const std::optional<Error>& error) {
-                          if (!error) {
-                              call(output_);
-                              return;
-                          }
-                          constexpr std::string_view kUnknown = "status 2";
-                          const bool is_unknown =
-                              error->message.find(kUnknown) != std::string::npos;
-                          call(Error{Errc::unavailable,
-                                     is_unknown ? "the name " + name_ +
-                                                      " does not resolve (`getent ahosts " + name_ +
-                                                      "` finds nothing); correct it, or add it to "
-                                                      "/etc/hosts or ~/.ssh/config"
-                                                : error->message});
-                      }});
+}  // namespace
+
+NameLookup::NameLookup(IoThread& io) : question_(std::make_shared<Question>()) {
+    question_->io = &io;
+}
+
+NameLookup::~NameLookup() {
+    const std::lock_guard lock(question_->mutex);
+    question_->io = nullptr;
+}
+
+void NameLookup::start(const std::string& name,
+                       int port,
+                       int family,
+                       std::function<void(Found)> done) {
+    question_->name = name;
+    question_->port = port;
+    question_->family = family;
+    question_->done = std::move(done);
+    using Shared = std::shared_ptr<Question>;
+    auto shared = std::make_unique<Shared>(question_);
+    const int error = start_thread(
+        [](void* argument) -> void* {
+            const std::unique_ptr<Shared> own(static_cast<Shared*>(argument));
+            const auto& question = **own;
+            Question::answer(*own, ask(question.name, question.port, question.family));
+            return nullptr;
+        },
+        shared.get());
+    if (error != 0) {
+        Question::answer(question_, system_error("a thread to resolve " + name, error));
+        return;
+    }
+    (void)shared.release();  // the thread's
 }
 
 }  // namespace hvd::launch::ssh

@@ -2,9 +2,8 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
-#include "launcher/remote/command/command_transport.hpp"
+#include "launcher/net/io_thread.hpp"
 
-#include <csignal>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,24 +24,29 @@ struct Address {
 /// A literal address, also with a scope ("fe80::1%eth0").
 [[nodiscard]] std::optional<Address> parse_address(std::string_view text, int port);
 
-/// What `getent ahosts` printed, each address once. `family`: AF_INET, AF_INET6, or all.
-[[nodiscard]] std::vector<Address> parse_getent(std::string_view output,
-                                                int port,
-                                                std::optional<int> family);
-
-/// Resolves a name by the system's `getent`, which asks whatever nsswitch.conf names. A child
-/// process can be killed when a name server does not answer; a call of getaddrinfo cannot.
+/// Asks getaddrinfo, and so every service that nsswitch.conf names. Thread: io.
+///
+/// Each call has a separate thread, which is detached: getaddrinfo cannot be cancelled, and
+/// horovodrun does not wait for a name server that is silent.
 class NameLookup final {
 public:
-    NameLookup(IoThread& io, const std::string& name, const sigset_t& signal_mask);
+    using Found = Result<std::vector<Address>>;
 
-    /// `done` gets what getent printed. Errors: unavailable, in words for the user.
-    void start(std::function<void(Result<std::string>)> done);
+    explicit NameLookup(IoThread& io);
+
+    /// The answer is dropped when it comes later.
+    ~NameLookup();
+    NameLookup(const NameLookup&) = delete;
+    NameLookup& operator=(const NameLookup&) = delete;
+
+    /// `family`: AF_INET, AF_INET6, or AF_UNSPEC for both. Calls `done` later, once, with at least
+    /// one address. Errors: unavailable, in words for the user.
+    void start(const std::string& name, int port, int family, std::function<void(Found)> done);
 
 private:
-    std::string name_;
-    std::string output_;
-    CommandTransport getent_;
+    struct Question;
+
+    std::shared_ptr<Question> question_;
 };
 
 }  // namespace hvd::launch::ssh

@@ -5,7 +5,7 @@
 
 namespace hvd::launch::ssh {
 
-std::unique_ptr<DirectSsh> make_direct_ssh(IoThread& /*io*/, const sigset_t& /*signal_mask*/) {
+std::unique_ptr<DirectSsh> make_direct_ssh(IoThread& /*io*/) {
     return nullptr;
 }
 

@@ -30,9 +30,9 @@ std::string key_of(const Host& host) {
 
 /// A step ends before the whole start does. What a program does in a step of its own (ssh connects)
 /// ends before that.
-void limit_steps(SshOptions& options, std::chrono::milliseconds start_timeout) {
-    options.connect_timeout = std::min(options.connect_timeout, start_timeout * 2 / 3);
-    options.answer_timeout = std::min(options.answer_timeout, start_timeout * 5 / 6);
+void limit_steps(SshTask& task, std::chrono::milliseconds start_timeout) {
+    task.connect_timeout = std::min(task.connect_timeout, start_timeout * 2 / 3);
+    task.answer_timeout = std::min(task.answer_timeout, start_timeout * 5 / 6);
 }
 
 /// One that says at once why it cannot be.
@@ -56,13 +56,13 @@ private:
 
 /// What an SshStarter and the transports that it made share; they may outlive it.
 struct Shared {
-    Shared(SshOptions given, rlim_t limit)
-        : options(std::move(given)), files({.limit = limit, .hosts = options.hosts}) {}
+    Shared(SshTask given, rlim_t limit)
+        : task(std::move(given)), files({.limit = limit, .hosts = task.hosts}) {}
 
     /// Says each thing once, with the first host that it is about.
     void say_once(const std::string& host, const std::string& sentence) {
-        if (options.note && said.insert(sentence).second) {
-            options.note(host, sentence);
+        if (task.note && said.insert(sentence).second) {
+            task.note(host, sentence);
         }
     }
 
@@ -74,7 +74,7 @@ struct Shared {
         return check_room(files, argv.front());
     }
 
-    SshOptions options;
+    SshTask task;
     std::set<std::string> said;
     std::map<std::string, std::string> commands;  // by host, of those reached through a program
     FileBudget files;
@@ -84,26 +84,26 @@ class SshStarter final : public Starter {
 public:
     SshStarter(IoThread& io,
                const StarterContext& context,
-               SshOptions options,
+               SshTask task,
                const FileBudget& files,
                AgentImage image)
         : io_(io),
           signal_mask_(context.signal_mask),
-          shared_(std::make_shared<Shared>(std::move(options), files.limit)),
+          shared_(std::make_shared<Shared>(std::move(task), files.limit)),
           image_(std::make_shared<const AgentImage>(std::move(image))),
           turnstile_(std::make_shared<Turnstile>(
-              std::min(static_cast<std::size_t>(std::max(shared_->options.concurrency, 1)),
+              std::min(static_cast<std::size_t>(std::max(shared_->task.options.concurrency, 1)),
                        starts_at_a_time(files)))),
           bootstrap_({.build_id = image_->build_id,
                       .cache_key = image_->cache_key,
                       .bytes = image_->file.size(),
                       .machine = image_->machine,
-                      .wrap = shared_->options.wrap}),
+                      .wrap = shared_->task.options.wrap}),
           line_(to_command(bootstrap_)),
-          direct_(ssh::make_direct_ssh(io, context.signal_mask)) {}
+          direct_(ssh::make_direct_ssh(io)) {}
 
     [[nodiscard]] std::string_view name() const noexcept override {
-        return shared_->options.remote_shell ? "remote shell" : "ssh";
+        return shared_->task.options.remote_shell.empty() ? "ssh" : "remote shell";
     }
 
     [[nodiscard]] std::string way_to(const Host& host) const override {
@@ -112,7 +112,7 @@ public:
             return found->second;
         }
         const auto quick = to_quick_command(bootstrap_);
-        return "libssh2 to " + direct_->describe(host, shared_->options) + ": " +
+        return "libssh2 to " + direct_->describe(host, shared_->task) + ": " +
                (quick.empty() ? show_command({line_}) : quick + ", else a line of sh brings it");
     }
 
@@ -120,7 +120,7 @@ public:
         BootstrapChannel::Parts parts{.transport = make_transport(host),
                                       .image = image_,
                                       .turnstile = turnstile_,
-                                      .patience = shared_->options.answer_timeout,
+                                      .patience = shared_->task.answer_timeout,
                                       .banner = banner_note(host),
                                       .step = step_note(host)};
         std::unique_ptr<AgentChannel> channel =
@@ -136,23 +136,23 @@ private:
             if (!reason.empty()) {
                 shared->say_once(host.name, "reached through the system's ssh, because " + reason);
             }
-            auto argv = remote_argv(host, shared->options, line);
+            auto argv = remote_argv(host, shared->task, line);
             if (auto room = shared->add_program(host, argv); !room) {
                 return std::make_unique<RefusedTransport>(io, std::move(room).error());
             }
-            if (shared->options.on_step) {
-                shared->options.on_step(host.name, "through " + argv.front());
+            if (shared->task.on_step) {
+                shared->task.on_step(host.name, "through " + argv.front());
             }
             return std::make_unique<CommandTransport>(io, std::move(argv), mask);
         };
-        if (shared_->options.remote_shell || !direct_) {
+        if (!shared_->task.options.remote_shell.empty() || !direct_) {
             return through_program("");
         }
         ssh::DirectSsh::Lines lines{line_};
         if (auto quick = to_quick_command(bootstrap_); !quick.empty()) {
             lines.insert(lines.begin(), std::move(quick));
         }
-        return direct_->make_transport(host, shared_->options, std::move(lines), through_program);
+        return direct_->make_transport(host, shared_->task, std::move(lines), through_program);
     }
 
     [[nodiscard]] std::function<void(std::string)> banner_note(const Host& host) const {
@@ -163,11 +163,11 @@ private:
 
     /// Empty where nobody wants to know.
     [[nodiscard]] std::function<void(std::string_view)> step_note(const Host& host) const {
-        if (!shared_->options.on_step) {
+        if (!shared_->task.on_step) {
             return {};
         }
         return [shared = shared_, name = host.name](std::string_view step) {
-            shared->options.on_step(name, step);
+            shared->task.on_step(name, step);
         };
     }
 
@@ -185,21 +185,22 @@ private:
 
 Result<std::unique_ptr<Starter>> make_ssh_starter(IoThread& io,
                                                   const StarterContext& context,
-                                                  SshOptions options) {
+                                                  SshTask task) {
     auto path = find_agent_file(context);
     if (!path) {
         return std::move(path).error().context("no agent to send to other hosts");
     }
     HVD_TRY(auto image, load_agent_image(*path, wire::build_id()));
-    options.on_step = context.on_step;
-    limit_steps(options, context.start_timeout);
-    FileBudget files{.limit = raise_open_files(), .hosts = options.hosts};
-    if (options.remote_shell) {
-        files.programs = options.hosts;
+    task.on_step = context.on_step;
+    limit_steps(task, context.start_timeout);
+    FileBudget files{.limit = raise_open_files(), .hosts = task.hosts};
+    const auto& shell = task.options.remote_shell;
+    if (!shell.empty()) {
+        files.programs = task.hosts;
     }
-    HVD_TRY_STATUS(check_room(files, options.remote_shell.value_or("ssh")));
+    HVD_TRY_STATUS(check_room(files, shell.empty() ? "ssh" : shell.front()));
     return std::unique_ptr<Starter>(
-        std::make_unique<SshStarter>(io, context, std::move(options), files, std::move(image)));
+        std::make_unique<SshStarter>(io, context, std::move(task), files, std::move(image)));
 }
 
 }  // namespace hvd::launch

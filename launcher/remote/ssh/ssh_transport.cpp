@@ -15,6 +15,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 namespace hvd::launch::ssh {
@@ -30,6 +31,13 @@ constexpr int kMaxDrops = 10;
 constexpr std::chrono::milliseconds kFirstPause(100);
 constexpr std::chrono::milliseconds kLongestPause(2'000);
 
+/// For pauses of different lengths. std::random_device needs arc4random of glibc 2.36.
+unsigned random_seed() {
+    unsigned seed = 0;
+    (void)::getrandom(&seed, sizeof seed, GRND_NONBLOCK);
+    return seed;
+}
+
 /// Errors of the handshake that mean: no algorithm that both sides have.
 bool is_about_algorithms(int code) {
     constexpr std::array kCodes{LIBSSH2_ERROR_KEX_FAILURE,  LIBSSH2_ERROR_KEY_EXCHANGE_FAILURE,
@@ -43,16 +51,15 @@ bool is_about_algorithms(int code) {
 SshTransport::SshTransport(IoThread& io,
                            SshTarget target,
                            std::shared_ptr<KeyRing> keys,
-                           std::vector<std::string> lines,
-                           const sigset_t& signal_mask)
+                           std::vector<std::string> lines)
     : io_(io),
       target_(std::move(target)),
       keys_(std::move(keys)),
       lines_(std::move(lines)),
-      signal_mask_(signal_mask),
       limit_(io),
       soon_(io),
-      dice_(std::random_device{}()),
+      dice_(random_seed()),
+      lookup_(io),
       last_words_(io) {}
 
 SshTransport::~SshTransport() = default;
@@ -130,30 +137,16 @@ void SshTransport::open(Handlers handlers) {
                   [this, address = *std::move(literal)] { resolved(std::vector{address}); });
         return;
     }
-    if (target_.address) {
-        soon_.set(Deadline::in(kNow), [this] {
-            resolved(parse_getent(*target_.address, target_.port, target_.address_family));
-        });
-        return;
-    }
-    lookup_ = std::make_unique<NameLookup>(io_, target_.name, signal_mask_);
-    lookup_->start([this](Result<std::string> output) {
-        if (!output) {
-            resolved(std::move(output).error());
-            return;
-        }
-        resolved(parse_getent(*output, target_.port, target_.address_family));
-    });
+    lookup_.start(target_.name, target_.port, target_.address_family.value_or(AF_UNSPEC),
+                  [this](auto addresses) { resolved(std::move(addresses)); });
 }
 
 void SshTransport::resolved(Result<std::vector<Address>> addresses) {
     if (state_ == State::over) {
         return;
     }
-    if (!addresses || addresses->empty()) {
-        fail(Errc::unavailable, addresses
-                                    ? "the name " + target_.name + " has no address of its kind"
-                                    : addresses.error().message);
+    if (!addresses) {
+        fail(Errc::unavailable, addresses.error().message);
         return;
     }
     addresses_ = std::move(addresses).value();

@@ -31,8 +31,7 @@ public:
     SshTransport(IoThread& io,
                  SshTarget target,
                  std::shared_ptr<KeyRing> keys,
-                 std::vector<std::string> lines,
-                 const sigset_t& signal_mask);
+                 std::vector<std::string> lines);
     ~SshTransport() override;
 
     /// Calls it with the words for each step up to the shell.
@@ -92,7 +91,6 @@ private:
     std::vector<std::string> lines_;
     std::size_t line_ = 0;
     bool is_line_over_ = false;  // and the connection still stands
-    sigset_t signal_mask_;
     Handlers handlers_;
     std::function<void(std::string_view)> tell_step_;  // may be empty
     State state_ = State::resolve;
@@ -100,7 +98,7 @@ private:
     Timer limit_;
     Timer soon_;
     std::minstd_rand dice_;
-    std::unique_ptr<NameLookup> lookup_;
+    NameLookup lookup_;
     std::vector<Address> addresses_;
     std::unique_ptr<Connecting> connecting_;
     int drops_ = 0;

@@ -13,7 +13,9 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include <pwd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -53,7 +55,7 @@ std::vector<ConfigFile> include_files(const std::string& pattern,
     return files;
 }
 
-SshConfig read_config(const Host& host, const SshOptions& options, const LocalUser& me) {
+SshConfig read_config(const Host& host, const SshTask& task, const LocalUser& me) {
     const ConfigQuery query{.host = bare_name(host),
                             .user = host.user,
                             .local_user = me.name,
@@ -62,8 +64,8 @@ SshConfig read_config(const Host& host, const SshOptions& options, const LocalUs
                             }};
     SshConfig config;
     std::vector<std::string> paths{me.home + "/.ssh/config", std::string(kSystemConfig)};
-    if (options.config) {
-        paths = {options.config->string()};
+    if (task.options.config) {
+        paths = {task.options.config->string()};
     }
     for (const auto& path : paths) {
         read_ssh_config({.path = path, .text = read_or_empty(path)}, query, config);
@@ -91,10 +93,10 @@ std::optional<std::string> agent_socket(const SshConfig& config, const ConfigTok
 
 /// Nothing, where a name has what we cannot replace.
 std::optional<std::vector<std::string>> key_files(const SshConfig& config,
-                                                  const SshOptions& options,
+                                                  const SshTask& task,
                                                   const ConfigTokens& tokens) {
-    if (options.identity) {
-        return std::vector{options.identity->string()};
+    if (task.options.identity) {
+        return std::vector{task.options.identity->string()};
     }
     auto written = config.identity_files;
     if (written.empty()) {
@@ -213,9 +215,9 @@ std::optional<UseSystemSsh> read_host_keys(SshTarget& target,
 /// How we sign in. Gives why only ssh can.
 std::optional<UseSystemSsh> read_own_keys(SshTarget& target,
                                           const SshConfig& config,
-                                          const SshOptions& options,
+                                          const SshTask& task,
                                           const ConfigTokens& tokens) {
-    auto files = key_files(config, options, tokens);
+    auto files = key_files(config, task, tokens);
     if (!files) {
         return unknown_token("an IdentityFile");
     }
@@ -228,7 +230,7 @@ std::optional<UseSystemSsh> read_own_keys(SshTarget& target,
     }
     target.key_files = *std::move(files);
     target.other_methods = other_methods(config);
-    target.identities_only = options.identity || config.identities_only.value_or(false);
+    target.identities_only = task.options.identity || config.identities_only.value_or(false);
     target.agent_socket = socket->empty() ? std::nullopt : socket;
     return std::nullopt;
 }
@@ -246,29 +248,27 @@ std::optional<int> address_family(const SshConfig& config) {
 LocalUser local_user(const Environment& environment) {
     LocalUser me{.name = find(environment, "USER").value_or(""),
                  .home = find(environment, "HOME").value_or("")};
-    const auto number = std::to_string(::getuid());
-    const auto database = read_or_empty("/etc/passwd");
-    for (const auto line : split(database, '\n')) {
-        const auto fields = split(line, ':');
-        constexpr std::size_t kFields = 7;
-        if (fields.size() == kFields && fields[2] == number) {
-            me = {.name = std::string(fields[0]), .home = std::string(fields[5])};
-            break;
-        }
+    constexpr std::size_t kMostBytes = std::size_t{1} << 16;
+    std::vector<char> buffer(kMostBytes);
+    passwd entry{};
+    passwd* found = nullptr;
+    if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 &&
+        found != nullptr) {
+        me = {.name = found->pw_name, .home = found->pw_dir};
     }
     return me;
 }
 
 std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
-                                                  const SshOptions& options,
+                                                  const SshTask& task,
                                                   const LocalUser& me,
                                                   const Environment& environment,
                                                   KnownHostsFiles& known_hosts) {
-    const auto config = read_config(host, options, me);
+    const auto config = read_config(host, task, me);
     if (config.obstacle) {
         return UseSystemSsh{"of " + *config.obstacle};
     }
-    const auto port = host.port ? host.port : options.port;
+    const auto port = host.port ? host.port : task.options.port;
     SshTarget target{.words_for_ssh =
                          (port ? "-p " + std::to_string(*port) + " " : "") + bare_name(host)};
     ConfigTokens tokens{
@@ -287,16 +287,16 @@ std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
     if (has_live_control_path(config, tokens)) {
         return UseSystemSsh{"of a ControlPath"};
     }
-    if (auto obstacle = read_own_keys(target, config, options, tokens)) {
+    if (auto obstacle = read_own_keys(target, config, task, tokens)) {
         return *std::move(obstacle);
     }
     target.address_family = address_family(config);
     target.connect_timeout =
         config.connect_timeout_s
             ? std::min<std::chrono::milliseconds>(std::chrono::seconds(*config.connect_timeout_s),
-                                                  options.connect_timeout)
-            : options.connect_timeout;
-    target.answer_timeout = options.answer_timeout;
+                                                  task.connect_timeout)
+            : task.connect_timeout;
+    target.answer_timeout = task.answer_timeout;
     if (auto obstacle = read_host_keys(target, config, tokens, known_hosts)) {
         return *std::move(obstacle);
     }

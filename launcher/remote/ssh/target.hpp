@@ -4,7 +4,7 @@
 #pragma once
 
 #include "collectives/base/env.hpp"
-#include "launcher/hosts/host_spec.hpp"
+#include "launcher/model/host.hpp"
 #include "launcher/remote/factory.hpp"
 #include "launcher/remote/ssh/known_hosts.hpp"
 
@@ -22,13 +22,12 @@ struct LocalUser {
     std::string home;
 };
 
-/// From /etc/passwd, else from `environment`. Either may be empty.
+/// From the user database (NSS), else from `environment`. Either may be empty.
 [[nodiscard]] LocalUser local_user(const Environment& environment);
 
 struct SshTarget {
-    std::string words_for_ssh{};           // "-p 2222 node1": what leads ssh to the same place
-    std::string name{};                    // to be resolved: a name or an address
-    std::optional<std::string> address{};  // of the name, where /etc/hosts tells it
+    std::string words_for_ssh{};  // "-p 2222 node1": what leads ssh to the same place
+    std::string name{};           // to be resolved: a name or an address
     int port = 22;
     std::string user{};
     std::optional<int> address_family{};        // AF_INET, AF_INET6
@@ -53,7 +52,7 @@ struct UseSystemSsh {
 
 /// Reads the settings of ssh and the known_hosts files.
 [[nodiscard]] std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
-                                                                const SshOptions& options,
+                                                                const SshTask& task,
                                                                 const LocalUser& me,
                                                                 const Environment& environment,
                                                                 KnownHostsFiles& known_hosts);

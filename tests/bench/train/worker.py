@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of the training benchmark: `worker.py ENGINE MODEL BATCH SECONDS`.
+"""One rank of the training benchmark: `worker.py COMPARISON MODEL BATCH SECONDS`.
 
-ENGINE is paired, timeline, horovod or ddp.
+COMPARISON is what horovod.torch takes turns with: plain, ddp, or itself with a timeline.
 """
 
 from __future__ import annotations
@@ -105,49 +105,37 @@ def seconds_of(step: Step, steps: int) -> float:
     return time.perf_counter() - begin
 
 
-def slowest(step_seconds: float, engine: str) -> float:
+def slowest(step_seconds: float) -> float:
     """Of all ranks: they must take the same number of steps."""
-    tensor = torch.tensor(step_seconds)
-    if engine == "horovod":
-        tensor = hvd.allreduce(tensor, op=hvd.Max)
-    else:
-        distributed.all_reduce(tensor, distributed.ReduceOp.MAX)
-    return tensor.item()
+    return hvd.allreduce(torch.tensor(step_seconds), op=hvd.Max).item()
 
 
-def run_together(engine: str, model_name: str, batch_size: int, seconds: float) -> None:
-    """All ranks train together; rank 0 prints."""
-    step = make_step(engine, model_name, batch_size)
-    seconds_of(step, WARMUP_STEPS)
-    steps = max(3, int(seconds / slowest(seconds_of(step, 2) / 2, engine)))
-    cpu_begin = time.process_time()
-    seconds_taken = seconds_of(step, steps)
-    cpu_taken = time.process_time() - cpu_begin
-    images_here = steps * batch_size
-    if int(os.environ["HOROVOD_RANK"]) == 0:
-        size = int(os.environ["HOROVOD_SIZE"])
-        print(f"images_per_second {images_here * size / seconds_taken:.2f}")
-        print(f"cpu_us_per_image {cpu_taken / images_here * 1e6:.2f}", flush=True)
-
-
-def run_paired(model_name: str, batch_size: int, seconds: float) -> None:
-    """Plain PyTorch and horovod.torch at one rank take turns of a few steps in one process: between
-    processes the memory that each got makes more difference than what is measured here."""
-    engines = ("plain", "horovod")
+def run_paired(other: str, model_name: str, batch_size: int, seconds: float) -> None:
+    """The other engine and horovod.torch take turns of a few steps in one process: between
+    processes the memory that each got makes more difference than what is measured here. Rank 0
+    prints."""
+    engines = (other, "horovod")
     steps = {engine: make_step(engine, model_name, batch_size) for engine in engines}
     for step in steps.values():
         seconds_of(step, WARMUP_STEPS)
-    turn = max(1, int(TURN_SECONDS / (seconds_of(steps["plain"], 2) / 2)))
+    step_seconds = slowest(seconds_of(steps[other], 2) / 2)
+    turn = max(1, int(TURN_SECONDS / step_seconds))
+    rounds = max(3, int(seconds / (turn * step_seconds)))
     taken: dict[str, list[float]] = {engine: [] for engine in engines}
-    end = time.perf_counter() + 2 * seconds
-    while time.perf_counter() < end:
-        order = engines if len(taken["plain"]) % 2 else engines[::-1]
-        for engine in order:
+    cpu_taken = dict.fromkeys(engines, 0.0)
+    for round_number in range(rounds):
+        for engine in engines if round_number % 2 else engines[::-1]:
+            cpu_begin = time.process_time()
             taken[engine].append(seconds_of(steps[engine], turn))
+            cpu_taken[engine] += time.process_time() - cpu_begin
+    if hvd.rank() != 0:
+        return
     for engine in engines:
-        rate = turn * batch_size / statistics.median(taken[engine])
+        rate = turn * batch_size * hvd.size() / statistics.median(taken[engine])
         print(f"{engine}_images_per_second {rate:.2f}")
-    ratios = [plain / ours for plain, ours in zip(taken["plain"], taken["horovod"], strict=True)]
+        cpu_us = cpu_taken[engine] / (rounds * turn * batch_size) * 1e6
+        print(f"{engine}_cpu_us_per_image {cpu_us:.2f}")
+    ratios = [theirs / ours for theirs, ours in zip(taken[other], taken["horovod"], strict=True)]
     print(f"ratio {statistics.median(ratios):.4f}", flush=True)
 
 
@@ -156,7 +144,7 @@ def run_timeline(model_name: str, batch_size: int, seconds: float) -> None:
     and stopping, which a training does once, and the step after them are left out."""
     step = make_step("horovod", model_name, batch_size)
     seconds_of(step, WARMUP_STEPS)
-    step_seconds = slowest(seconds_of(step, 2) / 2, "horovod")
+    step_seconds = slowest(seconds_of(step, 2) / 2)
     turn = max(1, int(TIMELINE_TURN_SECONDS / step_seconds))
     rounds = max(3, int(2 * seconds / (2 * turn * step_seconds)))
     ratios: dict[str, list[float]] = {"ratio": [], "cpu_ratio": []}
@@ -189,18 +177,16 @@ def run_timeline(model_name: str, batch_size: int, seconds: float) -> None:
 
 
 def main() -> None:
-    engine, model_name, batch_size, seconds = sys.argv[1:]
-    if engine == "ddp":
-        distributed.init_process_group("gloo")
-    else:
-        hvd.init()
-    if engine == "paired":
-        run_paired(model_name, int(batch_size), float(seconds))
-    elif engine == "timeline":
+    comparison, model_name, batch_size, seconds = sys.argv[1:]
+    hvd.init()
+    if comparison == "timeline":
         run_timeline(model_name, int(batch_size), float(seconds))
-    else:
-        run_together(engine, model_name, int(batch_size), float(seconds))
-    if engine == "ddp":
+        return
+    if comparison == "ddp":
+        distributed.init_process_group("gloo")
+    run_paired(comparison, model_name, int(batch_size), float(seconds))
+    if comparison == "ddp":
+        hvd.shutdown()
         distributed.barrier()  # a rank whose store has gone may wait forever in the next line
         distributed.destroy_process_group()
         # PyTorch's Gloo threads may outlive this, and abort a Python that ends in order.

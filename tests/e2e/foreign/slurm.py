@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from foreign.worlds import PROGRAMS, Ended
+from commands import Ended, run_command
+from foreign.worlds import PROGRAMS
 from support.hosts import Host, Lab
+from support.processes import wait_until_none
 
 RANK = f"{sys.executable} {PROGRAMS}/slurm_rank.py"
 
@@ -131,7 +133,7 @@ class Slurm:
         )
         # Slurm 22.05 wants one, also where no cgroup is used.
         (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
-        # Any device will do, and not everybody who may mount may make one.
+        # Any device will do: to make one takes more rights than to mount.
         (folder / "gres.conf").write_text("Name=gpu File=/run/gpu[0-3]\n")
         folder.chmod(0o777)
         (folder / "munge.key").write_bytes(os.urandom(128))
@@ -184,7 +186,7 @@ class Slurm:
             user=user,
             **variables,
         )
-        assert result.exit_code == 0, result
+        assert result.code == 0, result
         return Batch(self, result.stdout.strip())
 
     def run(
@@ -195,25 +197,21 @@ class Slurm:
         for name in ("HOROVOD_LIBRARY", "PYTHONPATH"):
             if value := os.environ.get(name):
                 settings[name] = value
-        result = subprocess.run(
-            [*self.head.prefix(user), *command],
-            env=self.head.environment(user, **{**settings, **variables}),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
+        return run_command(
+            *(*self.head.prefix(user), *command),
             timeout=timeout,
-        )
-        return Ended(
-            result.returncode,
-            result.stdout.decode(errors="replace"),
-            result.stderr.decode(errors="replace"),
+            env=self.head.environment(user, **{**settings, **variables}),
         )
 
 
 def wait_until_nothing_is_left(slurm: Slurm) -> None:
     service = ("munged", "slurmctld", "slurmd", "slurmscriptd")
-    deadline = time.monotonic() + 20
-    while left := [
-        (node.name, one) for node in slurm.nodes for one in node.jobs() if one.name not in service
-    ]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
+    wait_until_none(
+        lambda: [
+            (node.name, one)
+            for node in slurm.nodes
+            for one in node.jobs()
+            if one.name not in service
+        ],
+        20,
+    )

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commands import Ended
 from foreign.slurm import Slurm
-from foreign.worlds import Ended, environment, run
+from foreign.worlds import environment, run
 
 RANKS = "4"
 EPOCHS = 3
@@ -30,7 +31,7 @@ Losses = list[tuple[str, str]]
 
 def losses_of(ended: Ended) -> Losses:
     """Of each epoch: the loss of training, and what share of the test images it gets right."""
-    assert ended.exit_code == 0, ended
+    assert ended.code == 0, ended
     found = re.findall(r"loss ([0-9.]+), test accuracy ([0-9.]+)", ended.stdout)
     assert len(found) == EPOCHS, ended
     return found
@@ -51,7 +52,7 @@ def batch(slurm: Slurm, *command: str) -> Ended:
     """What a job on two nodes wrote, of two tasks on each."""
     job = slurm.sbatch(" ".join(command), "--nodes=2", "--ntasks-per-node=2")
     job.wait(LIMIT)
-    return Ended(int(job.exit_code().split(":")[0]), job.output(), "")
+    return Ended(int(job.exit_code().split(":")[0]), job.output().encode(), b"")
 
 
 def test_the_same_training_under_every_launcher(

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign.worlds import PROGRAMS, ROLL_CALL, Ended
+from commands import Ended, run_command
+from foreign.worlds import PROGRAMS, ROLL_CALL, world_of
 from support.hosts import Lab, why_not
 
 MPIRUN = (
@@ -60,17 +61,10 @@ def start(lab: Lab) -> Start:
         options = exports if launcher is MPIRUN else ()
         extra = tuple(word for name in variables for word in ("-x", name))
         options += extra if launcher is MPIRUN else ()
-        result = subprocess.run(
-            [*lab[0].prefix(), *launcher, *options, *command],
-            env=lab[0].environment(HOROVOD_LOG_LEVEL="info", **passed, **variables),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
+        return run_command(
+            *(*lab[0].prefix(), *launcher, *options, *command),
             timeout=100,
-        )
-        return Ended(
-            result.returncode,
-            result.stdout.decode(errors="replace"),
-            result.stderr.decode(errors="replace"),
+            env=lab[0].environment(HOROVOD_LOG_LEVEL="info", **passed, **variables),
         )
 
     return run
@@ -80,7 +74,7 @@ def start(lab: Lab) -> Start:
 def test_ranks_of_two_hosts_meet(start: Start, launcher: tuple[str, ...]) -> None:
     ended = start(launcher, *ROLL_CALL)
 
-    world = ended.world()
+    world = world_of(ended)
     assert [rank["host"] for rank in world] == ["h1", "h1", "h2", "h2"]
     assert [rank["local"] for rank in world] == [[0, 2], [1, 2], [0, 2], [1, 2]]
     assert [rank["cross"] for rank in world] == [[0, 2], [0, 2], [1, 2], [1, 2]]
@@ -93,7 +87,7 @@ def test_hosts_of_one_name_are_two(start: Start, launcher: tuple[str, ...]) -> N
 
     ended = start(launcher, *rename, *ROLL_CALL)
 
-    world = ended.world()
+    world = world_of(ended)
     assert [rank["host"] for rank in world] == ["same"] * 4
     assert [rank["local"] for rank in world] == [[0, 2], [1, 2], [0, 2], [1, 2]]
 
@@ -102,7 +96,7 @@ def test_hosts_of_one_name_are_two(start: Start, launcher: tuple[str, ...]) -> N
 def test_the_next_world_of_the_processes_meets_too(start: Start, launcher: tuple[str, ...]) -> None:
     ended = start(launcher, *TWO_WORLDS)
 
-    assert ended.exit_code == 0, ended
+    assert ended.code == 0, ended
     assert ended.stdout.splitlines() == ["world 0 of 4", "world 1 of 4"]
 
 
@@ -112,7 +106,7 @@ def test_a_communicator_over_hosts_is_a_world(
 ) -> None:
     ended = start(launcher, *ROLL_CALL, "half", **mpi4py)
 
-    assert ended.exit_code == 0, ended
+    assert ended.code == 0, ended
     worlds = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("[")]
     assert len(worlds) == 2, ended
     for world in worlds:
@@ -128,7 +122,7 @@ def test_ranks_whose_mpi_is_started_meet_by_it(
 ) -> None:
     ended = start(launcher, *ROLL_CALL, "started", **mpi4py)
 
-    assert [rank["host"] for rank in ended.world()] == ["h1", "h1", "h2", "h2"]
+    assert [rank["host"] for rank in world_of(ended)] == ["h1", "h1", "h2", "h2"]
 
 
 def check_tensors_by_mpi(world: list[dict[str, Any]]) -> None:
@@ -141,7 +135,7 @@ def check_tensors_by_mpi(world: list[dict[str, Any]]) -> None:
 def test_tensors_travel_by_mpi_between_hosts(start: Start, launcher: tuple[str, ...]) -> None:
     ended = start(launcher, *ROLL_CALL, HOROVOD_CPU_OPERATIONS="mpi")
 
-    check_tensors_by_mpi(ended.world())
+    check_tensors_by_mpi(world_of(ended))
 
 
 @pytest.mark.parametrize("mpirun", ["mpirun.openmpi", "mpiexec.hydra"])
@@ -152,7 +146,7 @@ def test_tensors_travel_by_mpi_between_hosts_of_horovodrun_mpi(
 
     ended = start(line, *ROLL_CALL, HOROVOD_MPIRUN=mpirun, HOROVOD_CPU_OPERATIONS="mpi")
 
-    assert ended.exit_code == 0, ended
+    assert ended.code == 0, ended
     said = [line for line in ended.stdout.splitlines() if line.startswith("[0]<stdout>:[")]
     check_tensors_by_mpi(json.loads(said[0].removeprefix("[0]<stdout>:")))
 
@@ -169,9 +163,9 @@ def test_halves_of_several_hosts_add_up_in_rank_order_where_that_is_asked_for(
     in_rank_order = start(line, *one_rank_asks, "sh", *HALF_SUM, **by_mpi)
     refused = start(line, *HALF_SUM, HOROVOD_DETERMINISTIC="yes", **by_mpi)
 
-    assert (in_its_own.exit_code, in_its_own.stdout) == (0, "sum 2050.0\n"), in_its_own
-    assert (in_rank_order.exit_code, in_rank_order.stdout) == (0, "sum 2048.0\n"), in_rank_order
-    assert refused.exit_code == 2
+    assert (in_its_own.code, in_its_own.stdout) == (0, "sum 2050.0\n"), in_its_own
+    assert (in_rank_order.code, in_rank_order.stdout) == (0, "sum 2048.0\n"), in_rank_order
+    assert refused.code == 2
     assert "HOROVOD_DETERMINISTIC=yes: " in refused.stderr
 
 
@@ -202,7 +196,7 @@ def test_without_a_pmix_library_mpi_is_started_for_it(
 ) -> None:
     ended = start(MPIRUN, *without_pmix, *ROLL_CALL)
 
-    assert [rank["host"] for rank in ended.world()] == ["h1", "h1", "h2", "h2"]
+    assert [rank["host"] for rank in world_of(ended)] == ["h1", "h1", "h2", "h2"]
 
 
 def test_without_a_pmix_library_a_key_file_and_an_address_do(
@@ -218,8 +212,8 @@ def test_without_a_pmix_library_a_key_file_and_an_address_do(
         MPIRUN, *without_pmix, *ROLL_CALL, HOROVOD_MPI_LIBRARY="/none", HOROVOD_START_TIMEOUT="20"
     )
 
-    assert [rank["host"] for rank in ended.world()] == ["h1", "h1", "h2", "h2"]
-    assert no_address.exit_code != 0
+    assert [rank["host"] for rank in world_of(ended)] == ["h1", "h1", "h2", "h2"]
+    assert no_address.code != 0
     assert "libpmix.so.2 cannot be loaded, and MPI itself does not help" in no_address.stderr
     assert "HOROVOD_JOB_KEY_FILE" in no_address.stderr, no_address
 
@@ -229,5 +223,5 @@ def test_a_rank_that_does_not_come_is_named(start: Start) -> None:
 
     ended = start(MPIRUN, "sh", "-c", late, "sh", *ROLL_CALL, HOROVOD_START_TIMEOUT="8")
 
-    assert ended.exit_code != 0
+    assert ended.code != 0
     assert "these ranks have not come: 2" in ended.stderr

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from foreign.worlds import ROLL_CALL, Ended, check_one_host, environment, run
+from commands import Ended
+from foreign.worlds import ROLL_CALL, check_one_host, environment, run, world_of
 
 # Not "mpirun": which of the two that is depends on the machine.
 MPIRUN = (
@@ -22,14 +23,14 @@ TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 def test_mpirun_of_open_mpi() -> None:
     ended = run(*MPIRUN, "3", *ROLL_CALL)
 
-    check_one_host(ended.world(), 3)
+    check_one_host(world_of(ended), 3)
     assert ended.stderr.count("as the variables of Open MPI's mpirun say") == 3
 
 
 def test_mpiexec_of_mpich() -> None:
     ended = run("mpiexec.hydra", "-np", "3", *ROLL_CALL)
 
-    check_one_host(ended.world(), 3)
+    check_one_host(world_of(ended), 3)
     assert ended.stderr.count("as the variables of mpiexec (PMI) say") == 3
 
 
@@ -44,8 +45,8 @@ def test_jobs_of_the_same_second_never_meet(launcher: tuple[str, ...]) -> None:
         ended = list(pool.map(start, jobs))
 
     for job, end in zip(jobs, ended, strict=True):
-        check_one_host(end.world(), 2)
-        assert [rank["job"] for rank in end.world()] == [job, job]
+        check_one_host(world_of(end), 2)
+        assert [rank["job"] for rank in world_of(end)] == [job, job]
 
 
 PMIX_ALONE = ("env", "-u", "OMPI_COMM_WORLD_RANK", "-u", "OMPI_COMM_WORLD_SIZE")
@@ -54,7 +55,7 @@ PMIX_ALONE = ("env", "-u", "OMPI_COMM_WORLD_RANK", "-u", "OMPI_COMM_WORLD_SIZE")
 def test_a_launcher_that_speaks_pmix_alone() -> None:
     ended = run(*MPIRUN, "2", *PMIX_ALONE, *ROLL_CALL)
 
-    check_one_host(ended.world(), 2)
+    check_one_host(world_of(ended), 2)
     assert ended.stderr.count("as the variables of a launcher with PMIx say") == 2
 
 
@@ -62,7 +63,7 @@ def test_a_launcher_that_speaks_pmix_alone() -> None:
 def test_a_pmix_that_cannot_be_asked_is_no_world_of_one(more: dict[str, str]) -> None:
     ended = run(*ROLL_CALL, env=environment(PMIX_RANK="0", **more))
 
-    assert ended.exit_code != 0, ended
+    assert ended.code != 0, ended
     assert "PMIX_NAMESPACE is not set" in ended.stderr or "not of how many ranks" in ended.stderr
     assert "HOROVOD_LAUNCHER names another launcher" in ended.stderr
 
@@ -70,7 +71,7 @@ def test_a_pmix_that_cannot_be_asked_is_no_world_of_one(more: dict[str, str]) ->
 def test_torchrun() -> None:
     ended = run(TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python", *ROLL_CALL)
 
-    check_one_host(ended.world(), 2)
+    check_one_host(world_of(ended), 2)
     assert ended.stderr.count("as the variables of torchrun say") == 2
 
 
@@ -93,7 +94,7 @@ def test_ranks_meet_where_proc_hides_who_started_them() -> None:
 
     ended = run("unshare", "--mount", "--pid", "--fork", "sh", "-c", hide, "sh", *step)
 
-    check_one_host(ended.world(), 2)
+    check_one_host(world_of(ended), 2)
 
 
 @pytest.mark.parametrize("launcher", [MPIRUN, ("mpiexec.hydra", "-np")], ids=["ompi", "mpich"])
@@ -102,7 +103,7 @@ def test_torchrun_inside_of_mpirun(launcher: tuple[str, ...]) -> None:
 
     ended = run(*launcher, "1", *torchrun, *ROLL_CALL)
 
-    check_one_host(ended.world(), 2)
+    check_one_host(world_of(ended), 2)
     assert ended.stderr.count("as the variables of torchrun say") == 2
 
 
@@ -111,7 +112,7 @@ def test_mpirun_inside_of_torchrun() -> None:
 
     ended = run(*torchrun, *MPIRUN, "2", *ROLL_CALL)
 
-    check_one_host(ended.world(), 2)
+    check_one_host(world_of(ended), 2)
     assert ended.stderr.count("as the variables of Open MPI's mpirun say") == 2
 
 
@@ -129,8 +130,8 @@ def test_an_mpi_that_has_started_alone_is_not_the_launcher() -> None:
     ended = run(*line, "started")
     refused = run(*line, "world")
 
-    check_one_host(ended.world(), 2)
-    assert refused.exit_code != 0, refused
+    check_one_host(world_of(ended), 2)
+    assert refused.code != 0, refused
     assert "of 2 by torchrun, but MPI_COMM_WORLD has one rank" in refused.stderr, refused.stderr
 
 
@@ -144,7 +145,7 @@ def test_horovodrun_as_one_task_of_torchrun(horovodrun: Path) -> None:
 
     ended = run(*line, str(horovodrun), *ROLL_CALL, env=outer)
 
-    check_one_host(ended.world(), 2)
+    check_one_host(world_of(ended), 2)
     assert ended.stderr.count("as the variables of torchrun say") == 2
 
 
@@ -172,7 +173,7 @@ def test_launchers_that_are_not_here_by_their_variables(names: tuple[str, ...]) 
     with ThreadPoolExecutor() as pool:
         ended = list(pool.map(task, range(2)))
 
-    check_one_host(ended[0].world(), 2)
+    check_one_host(world_of(ended[0]), 2)
     assert f"as the variables of {source} say" in ended[1].stderr
 
 
@@ -181,21 +182,21 @@ def test_mpirun_inside_an_allocation_and_a_task() -> None:
         SLURM_JOB_ID="7", SLURM_STEP_ID="0", SLURM_PROCID="1", SLURM_STEP_NUM_TASKS="2"
     )
 
-    check_one_host(run(*MPIRUN, "2", *ROLL_CALL, env=outer).world(), 2)
+    check_one_host(world_of(run(*MPIRUN, "2", *ROLL_CALL, env=outer)), 2)
 
 
 def test_the_named_launcher_counts() -> None:
     ended = run(*MPIRUN, "1", *ROLL_CALL, env=environment(HOROVOD_LAUNCHER="none"))
-    check_one_host(ended.world(), 1)
+    check_one_host(world_of(ended), 1)
     assert "as the variables of no launcher say" in ended.stderr
 
     ended = run(*ROLL_CALL, env=environment(HOROVOD_LAUNCHER="slurm"))
-    assert ended.exit_code != 0
+    assert ended.code != 0
     assert "SLURM_PROCID is not set; SLURM_STEP_NUM_TASKS is not set" in ended.stderr
 
 
 def test_an_incomplete_environment_is_refused_with_all_values() -> None:
     ended = run(*ROLL_CALL, env=environment(PMI_RANK="0"))
 
-    assert ended.exit_code != 0
+    assert ended.code != 0
     assert "PMI_SIZE is not set (PMI_RANK=0, PMI_SIZE unset" in ended.stderr

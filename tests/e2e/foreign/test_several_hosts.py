@@ -12,14 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from foreign.worlds import ROLL_CALL, Ended, environment, run
+from commands import Ended
+from foreign.worlds import ROLL_CALL, environment, run, world_of
 
 TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 
 
 def check_two_hosts(ended: list[Ended]) -> None:
-    assert all(each.exit_code == 0 for each in ended), "\n".join(map(str, ended))
-    world = next(each for each in ended if "[{" in each.stdout).world()
+    assert all(each.code == 0 for each in ended), "\n".join(map(str, ended))
+    world = world_of(next(each for each in ended if "[{" in each.stdout))
     assert [rank["local"] for rank in world] == [[0, 2], [1, 2], [0, 2], [1, 2]]
     assert [rank["cross"] for rank in world] == [[0, 2], [0, 2], [1, 2], [1, 2]]
 
@@ -102,7 +103,7 @@ def test_tasks_of_a_step_prove_themselves_by_a_key_file(tmp_path: Path) -> None:
 def test_without_munge_and_key_the_remedies_are_named() -> None:
     ended = step(0, HOROVOD_MUNGE_SOCKET="/nowhere/munge")
 
-    assert ended.exit_code != 0
+    assert ended.code != 0
     assert "start munged on all hosts, or set HOROVOD_JOB_KEY_FILE" in ended.stderr
 
 
@@ -114,7 +115,7 @@ def test_ranks_that_do_not_come_are_named_by_all(tmp_path: Path) -> None:
     # Time enough for both that come, on a busy machine too.
     ended = steps([0, 2], HOROVOD_JOB_KEY_FILE=str(key), HOROVOD_START_TIMEOUT="8")
 
-    assert all(each.exit_code != 0 for each in ended)
+    assert all(each.code != 0 for each in ended)
     for each in ended:
         assert "these ranks have not come: 1,3" in each.stderr, each
 
@@ -127,6 +128,6 @@ def test_who_has_the_ports_that_the_user_chose_is_named(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         ended = step(0, HOROVOD_JOB_KEY_FILE=str(key), HOROVOD_PORT_RANGE=f"{port}-{port}")
 
-    assert ended.exit_code != 0
+    assert ended.code != 0
     assert f"HOROVOD_PORT_RANGE: cannot listen at port {port}" in ended.stderr, ended
     assert f"; taken: {port} by pid {os.getpid()} of user " in ended.stderr, ended

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from commands import Ended, run_command
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 ROLL_CALL = (sys.executable, str(PROGRAMS / "roll_call.py"))
@@ -18,23 +18,12 @@ ROLL_CALL = (sys.executable, str(PROGRAMS / "roll_call.py"))
 _OF_LAUNCHERS = ("HOROVOD_", "OMPI_", "PMI", "SLURM_", "FLUX_", "TORCHELASTIC_", "JSM_")
 
 
-@dataclass(frozen=True)
-class Ended:
-    """A launcher that has ended."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-
-    def world(self) -> list[dict[str, Any]]:
-        """What the ranks of roll_call.py said, in the order of ranks."""
-        assert self.exit_code == 0, self
-        lines = [line for line in self.stdout.splitlines() if line.startswith("[")]
-        assert len(lines) == 1, self
-        return json.loads(lines[0])
-
-    def __str__(self) -> str:
-        return f"exit code {self.exit_code}\n-- stdout\n{self.stdout}\n-- stderr\n{self.stderr}"
+def world_of(ended: Ended) -> list[dict[str, Any]]:
+    """The lines of roll_call.py's ranks, in the order of ranks."""
+    assert ended.code == 0, ended
+    lines = [line for line in ended.lines if line.startswith("[")]
+    assert len(lines) == 1, ended
+    return json.loads(lines[0])
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -47,18 +36,7 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 def run(*command: str, timeout: float = 100, env: dict[str, str] | None = None) -> Ended:
-    result = subprocess.run(
-        command,
-        env=env or environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=timeout,
-    )
-    return Ended(
-        result.returncode,
-        result.stdout.decode(errors="replace"),
-        result.stderr.decode(errors="replace"),
-    )
+    return run_command(*command, timeout=timeout, env=env or environment())
 
 
 def check_one_host(world: list[dict[str, Any]], size: int) -> None:

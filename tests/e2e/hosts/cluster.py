@@ -6,12 +6,12 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from jobs import TIMEOUT, Ended, Running
-from support.hosts import Host, Lab, Process
+from support.hosts import Host, Lab
+from support.processes import Process, wait_until_none
 
 
 class Cluster:
@@ -60,13 +60,13 @@ class Cluster:
     def wait_until_clean(
         self, seconds: float, of: Iterable[Host] | None = None, but_for: str = ""
     ) -> None:
-        deadline = time.monotonic() + seconds
         hosts = list(of or self.hosts)
-        while left := [
-            (host.name, one) for host in hosts for one in host.jobs() if one.name != but_for
-        ]:
-            assert time.monotonic() < deadline, f"left after {seconds} s: {left}"
-            time.sleep(0.02)
+        wait_until_none(
+            lambda: [
+                (host.name, one) for host in hosts for one in host.jobs() if one.name != but_for
+            ],
+            seconds,
+        )
 
 
 def slots(hosts: Iterable[Host], each: int = 1) -> str:

@@ -13,15 +13,15 @@ import shlex
 import signal
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from cluster import slots
 from jobs import only_rank
 from support.memory_limit import MemoryLimit
+from support.processes import state_of
 
 # A rank with a child, and a grandchild that hides: double-forked, without an environment, in a
-# session of its own, and deaf to TERM.
+# new session, and ignores TERM.
 HIDING = (
     "sh",
     "-c",
@@ -151,11 +151,6 @@ def test_a_rank_that_ran_out_of_memory_elsewhere_is_told_with_its_counter(cluste
     assert summary_of(hosts)["reason"] == "oom"
 
 
-def state_of(pid: int) -> str:
-    text = Path(f"/proc/{pid}/stat").read_text()
-    return text[text.rindex(")") + 2]
-
-
 def test_ctrl_z_stops_the_ranks_of_all_hosts_and_their_lease(cluster):
     hosts = cluster(3)
     arguments = ("-np", 3, "-H", slots(hosts.hosts), "--lease", 2, "--grace", 1)
@@ -199,7 +194,7 @@ def test_a_killed_guard_or_agent_loses_its_host(started, victim):
 
 
 def test_what_outlives_guard_and_agent_is_swept(started):
-    # Forked twice, in a session of its own, deaf to TERM; the job's id is in its environment.
+    # Forked twice, in a new session, TERM ignored; the job's id is in its environment.
     demon = "(setsid sh -c 'trap \"\" TERM; while :; do sleep 1000; done' &); echo ready; wait"
     command = ("sh", "-c", demon + "; sleep 1001")
     hosts, job = started("--grace", 1, command=command)

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import time
 from pathlib import Path
 
 from cluster import slots
@@ -43,3 +46,37 @@ def test_the_agent_starts_inside_of_a_container(cluster):
 
     assert sorted(job.lines) == [f"[{rank}]<stdout>:inside a b 0" for rank in range(2)], job.err
     hosts.wait_until_clean(1)
+
+
+WRITE = """
+import os
+written = 0
+while True:
+    written += os.write(1, b"x" * 65535 + b"\\n")
+    with open("/root/new." + os.environ["HOROVOD_RANK"], "w") as file:
+        file.write(str(written))
+    os.rename(file.name, "/root/written." + os.environ["HOROVOD_RANK"])
+"""
+
+
+def test_hosts_share_one_budget_of_output_that_waits(cluster):
+    hosts = cluster(9)
+    hosts.head.path("/root/write.py").write_text(WRITE)
+    budget, pipes = 16 << 20, 8 * (512 << 10)
+
+    def written() -> list[int]:
+        files = [hosts.head.path(f"/root/written.{rank}") for rank in range(8)]
+        return [int(file.read_text()) if file.exists() else 0 for file in files]
+
+    with hosts.start("-H", slots(hosts.hosts[1:]), sys.executable, "/root/write.py") as job:
+        deadline = time.monotonic() + 60
+        seen, still = [0], 0
+        while still < 5 or not all(seen):  # nobody reads, and for a second nobody has written
+            assert time.monotonic() < deadline, seen
+            time.sleep(0.2)
+            now = written()
+            seen, still = now, still + 1 if now == seen else 0
+        job.signal(signal.SIGTERM)
+        job.end()
+
+    assert budget / 2 < sum(seen) <= budget + pipes

@@ -68,7 +68,7 @@ def test_ranks_of_a_host_share_memory_beside_the_connections(cluster, operations
 def test_a_host_whose_ranks_cannot_share_memory_uses_connections(cluster):
     hosts = cluster(2)
     hosts.head.path("/root/ranks.py").write_text(SHARES)
-    # In a pid namespace of its own rank 3 cannot see local rank 0's process.
+    # In a new PID namespace rank 3 cannot see local rank 0's process.
     wrap = f'[ $HOROVOD_RANK = 3 ] && set -- unshare -pf "$@"; exec "$@" {sys.executable}'
     program = ("sh", "-c", f"{wrap} /root/ranks.py", "sh")
 
@@ -80,8 +80,10 @@ def test_a_host_whose_ranks_cannot_share_memory_uses_connections(cluster):
     assert job.err.decode().count(warning) == 1, job
 
 
-@pytest.mark.parametrize("seconds", [None, 1], ids=["for good", "for a moment"])
-def test_a_cut_between_two_hosts_that_the_launcher_reaches(cluster, seconds):
+@pytest.mark.parametrize(
+    ("seconds", "lease"), [(None, 4), (1, 4), (5, 30)], ids=["for good", "for a moment", "for 5 s"]
+)
+def test_a_cut_between_two_hosts_that_the_launcher_reaches(cluster, seconds, lease):
     hosts = cluster(3)
     hosts.head.path("/root/ranks.py").write_text(CUT)
     h2 = hosts.lab.hosts[1]
@@ -91,7 +93,7 @@ def test_a_cut_between_two_hosts_that_the_launcher_reaches(cluster, seconds):
     )
 
     with hosts.start(
-        *("-np", 2, "-H", "h2:1,h3:1", "--lease", 4, sys.executable, "/root/ranks.py"),
+        *("-np", 2, "-H", "h2:1,h3:1", "--lease", lease, sys.executable, "/root/ranks.py"),
         env=environment(),
     ) as running:
         running.wait_until(lambda: running.text["out"].count(b"ready") == 2, "ready ranks")

@@ -8,11 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from support.hosts import HostOptions
+from support.processes import process, wait_until_none
 
 OPTIONS = "BatchMode=yes StrictHostKeyChecking=yes ConnectTimeout=5 KexAlgorithms=curve25519-sha256"
 SSH = ("ssh", *(word for option in OPTIONS.split() for word in ("-o", option)))
@@ -206,12 +206,9 @@ def test_hosts_die_with_whoever_made_them(can_have_hosts):
         pids = [int(word) for word in maker.stdout.readline().split()]
         maker.kill()
     shutil.rmtree(folder)  # nobody is left to do it
-    deadline = time.monotonic() + 10
 
     assert len(pids) >= 4
-    while left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.02)
+    wait_until_none(lambda: [pid for pid in pids if process(pid)], 10)
 
 
 ODD = {

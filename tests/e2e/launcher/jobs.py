@@ -10,31 +10,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from commands import Ended
 
 # How a process ended that is no child of who asks is kept by Linux since 6.15 (PIDFD_GET_INFO).
 KEEPS_ENDS = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 15)
 
 TIMEOUT = 60  # seconds; a loaded machine may be slow, a hanging one is found
-
-
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: bytes
-    err: bytes
-    seconds: float
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.decode(errors="replace").splitlines()
-
-    @property
-    def said(self) -> list[str]:
-        """What horovodrun itself wrote to standard error."""
-        lines = self.err.decode(errors="replace").splitlines()
-        return [line for line in lines if line.startswith("horovodrun: ")]
 
 
 class Running:
@@ -49,8 +32,9 @@ class Running:
         self.process.send_signal(number)
 
     def wait_for(self, text: bytes, stream: str = "out") -> bytes:
-        """Reads until `text` is there."""
+        """Reads until `text` is there. A job that ends without it fails the test."""
         self.wait_until(lambda: text in self.text[stream], f"{text!r} in {stream}")
+        assert text in self.text[stream], self.text
         return bytes(self.text[stream])
 
     def end(self) -> Ended:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from pathlib import Path
+
+from support.processes import Process, alive, wait_until_none
 
 ABOUT = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "HOSTNAME")
 TELL = ("sh", "-c", "echo " + " ".join(f"$HOROVOD_{name}" for name in ABOUT))
@@ -35,19 +36,10 @@ class Meeting:
         return self._stack.enter_context(self._launcher.start(*to, *arguments, **options))
 
 
-def running(words: str) -> list[int]:
+def running(words: str) -> list[Process]:
     """The processes of this machine with such a command line."""
-    found = []
-    for process in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if process.name.isdigit():
-                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                found += [int(process.name)] * (words in command and "horovodrun" not in command)
-    return found
+    return alive(lambda one: words in " ".join(one.command) and one.name != "horovodrun")
 
 
 def wait_until_gone(words: str, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while left := running(words):
-        assert time.monotonic() < deadline, f"left after {seconds} s: {left}"
-        time.sleep(0.02)
+    wait_until_none(lambda: running(words), seconds)

@@ -87,7 +87,7 @@ sys.exit(9)
     assert job.code == 1
     assert summary["culprit"]["rank"] == 1
     assert summary["culprit"]["message"] == "ValueError: boom"
-    assert classes(summary) == ["lost", "culprit", "lost"]
+    assert classes(summary) == ["lost_peer", "culprit", "lost_peer"]
     assert job.said[-1] == "horovodrun: lost a peer: ranks 0,2"
     assert "horovodrun: it reported: ValueError: boom" in job.said
 
@@ -108,6 +108,44 @@ time.sleep(50)
     assert classes(summary) == ["culprit", "stopped"]
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 3, 1, 0)])
+def test_an_exception_of_all_ranks_is_told_once_whoever_is_first(judged, order):
+    job, summary = judged(
+        4,
+        f"""
+time.sleep({order}.index(rank) * 0.2)
+raised("ValueError: no data")
+if rank == 3:
+    lost(2)
+sys.exit(1)
+""",
+    )
+
+    assert (job.code, summary["reason"]) == (1, "exit")
+    culprit = summary["culprit"]
+    assert (culprit["rank"], culprit["same_ranks"]) == (0, [1, 2, 3])
+    assert (culprit["failed_ranks"], culprit["seconds_before_next"]) == (4, None)
+    assert classes(summary) == ["culprit", "same", "same", "same"]
+    assert job.said[-1] == "horovodrun: the same on ranks 1-3"
+
+
+def test_a_rank_whose_own_exception_comes_after_the_culprits_has_also_failed(judged):
+    job, summary = judged(
+        3,
+        """
+time.sleep(0.3 * rank)
+if rank == 2:
+    time.sleep(50)
+raised(f"ValueError: {rank}")
+sys.exit(1 + rank)
+""",
+    )
+
+    assert job.code == 1
+    assert classes(summary) == ["culprit", "also_failed", "stopped"]
+    assert job.said[-2:] == ["horovodrun: also failed: ranks 1", "horovodrun: stopped: ranks 2"]
+
+
 def test_victims_that_exit_before_the_crash_is_over_are_victims(judged):
     job, summary = judged(
         2,
@@ -123,7 +161,7 @@ sys.exit(1)
     )
 
     assert job.code == 139
-    assert classes(summary) == ["culprit", "lost"]
+    assert classes(summary) == ["culprit", "lost_peer"]
 
 
 def test_a_clean_exit_that_others_waited_for_is_left_early(judged):
@@ -143,8 +181,8 @@ sys.exit(5)
     assert summary["culprit"]["rank"] == 2
     *waiting, leaver = classes(summary)
     assert leaver == "culprit"
-    # The first of them ends the job, perhaps before the other could say what it lost.
-    assert "lost" in waiting and set(waiting) <= {"lost", "stopped"}
+    # The first of them ends the job, perhaps before the other has reported its lost peer.
+    assert "lost_peer" in waiting and set(waiting) <= {"lost_peer", "stopped"}
 
 
 def test_ranks_leave_each_other_values(judged):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -36,6 +37,34 @@ def test_help_fits_a_terminal(launcher):
     assert job.err == b""
     assert job.lines[0] == "Usage: horovodrun [flags] command [argument...]"
     assert max(map(len, job.lines)) <= 80
+    assert len(job.lines) <= 24
+
+
+def test_help_is_as_wide_as_the_terminal(launcher):
+    stty = 'stty cols 110 && exec "$0" --help all'
+    command = ["script", "-qec", f"sh -c '{stty}' {launcher.command()[0]}", "/dev/null"]
+    shown = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+
+    assert 100 < max(map(len, shown.stdout.decode().splitlines())) <= 110
+
+
+@pytest.mark.parametrize("arguments", [["-np"], ["--dryrun", "true"], ["-np", "x", "true"], []])
+def test_usage_errors_name_the_help(launcher, arguments):
+    assert b"\nTry 'horovodrun --help'.\n" in launcher.run(*arguments).err
+
+
+def test_an_error_in_a_file_or_a_variable_is_no_usage_error(launcher, tmp_path):
+    bad = tmp_path / "bad"
+    bad.write_text("a b c: [\n")
+
+    for job in (
+        launcher.run("-hostfile", tmp_path / "none", "true"),
+        launcher.run("-hostfile", bad, "true"),
+        launcher.run("-np", 1, "--config-file", bad, "true"),
+        launcher.run("-np", 1, "true", env={"HOROVOD_CYCLE_TIME": "x"}),
+    ):
+        assert job.code == USAGE
+        assert b"Try" not in job.err
 
 
 @pytest.mark.parametrize("flag", ["-cb", "--check-build"])
@@ -53,6 +82,11 @@ def test_check_build_has_the_layout_of_the_original(launcher, flag):
         r"    \[[ X]\] NCCL\n    \[ \] DDL\n    \[ \] CCL\n    \[[ X]\] MPI\n    \[X\] Gloo\n",
         job.out.decode(),
     )
+
+
+@pytest.mark.parametrize("flag", ["-v", "--verbose"])
+def test_check_build_tells_places_where_asked(launcher, flag):
+    assert b"\nGloo: the native transport" in launcher.run("--check-build", flag).out
 
 
 def test_check_build_finds_frameworks_without_running_their_code(launcher, tmp_path):
@@ -209,3 +243,21 @@ def test_a_long_command_line_reaches_many_ranks(launcher):
 
     assert (job.code, len(job.lines)) == (0, 64)
     assert all(line.endswith(":100000") for line in job.lines)
+
+
+def test_more_ranks_than_cpus_can_bear_are_refused_with_the_numbers(launcher):
+    ended = launcher.run("-np", 100_000, "true")
+
+    assert ended.code == 2
+    assert b"100000 ranks on the " in ended.err
+    assert b"are more than 64 for each CPU" in ended.err
+
+
+def test_many_ranks_are_held_against_the_limits_of_one_machine_too(launcher):
+    shell = 'ulimit -n 512 && exec "$0" "$@"'
+    command = launcher.command("-np", 300, "--oversubscribe", "true")
+
+    ended = subprocess.run(["sh", "-c", shell, *command], capture_output=True, timeout=60)
+
+    assert ended.returncode == 2, ended.stderr
+    assert b"the hard limit of open files is 512, and its ranks may need " in ended.stderr

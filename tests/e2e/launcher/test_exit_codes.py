@@ -69,24 +69,34 @@ def test_the_same_traceback_of_several_ranks_is_told_once(launcher, tmp_path):
 
     job = launcher.run(*flags, *PYTHON, program)
 
-    words = [line for line in job.said if "| " in line or "same on" in line]
+    words = [line for line in job.said if "| " in line or "the same on" in line]
     assert words[-2:] == [
         "horovodrun: | ValueError: no data",
-        "horovodrun: same on 2 ranks: 0,3",
+        "horovodrun: the same on ranks 1,3",
     ]
 
     job = launcher.run(*flags, "--error-lines", 1, *PYTHON, program)
 
-    words = [line for line in job.said if "| " in line or "same on" in line]
+    words = [line for line in job.said if "| " in line or "the same on" in line]
     assert words == [
         "horovodrun: | ValueError: no data",
-        "horovodrun: same on 2 ranks: 0,3",
+        "horovodrun: the same on ranks 1,3",
     ]
 
     job = launcher.run(*flags, "--error-lines", 0, *PYTHON, program)
 
-    words = [line for line in job.said if "| " in line or "same on" in line]
-    assert words == ["horovodrun: same on 2 ranks: 0,3"]
+    words = [line for line in job.said if "| " in line or "the same on" in line]
+    assert words == ["horovodrun: the same on ranks 1,3"]
+
+
+def test_a_traceback_of_all_ranks_is_told_once_whoever_is_first(launcher, tmp_path):
+    script = 'sleep 0.$(((HOROVOD_RANK + 2) % 4)); exec "$0" -S -E -c \'int("x")\''
+    flags = ("-np", 4, "--bind-to", "none")
+
+    content = summary_of(launcher, tmp_path, *flags, "bash", "-c", script, sys.executable)
+
+    assert content["culprit"]["rank"] == 0
+    assert [rank["class"] for rank in content["ranks"]] == ["culprit", "same", "same", "same"]
 
 
 @pytest.mark.parametrize("code", [1, 2, 77, 124, 255])
@@ -134,7 +144,7 @@ def test_a_host_that_does_not_resolve_is_named_with_125(launcher):
 
     assert job.code == 125
     assert "no-such-host.invalid" in job.said[-1]
-    assert "getent ahosts" in job.said[-1]
+    assert "does not resolve" in job.said[-1]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +227,7 @@ def test_a_rank_that_ignores_term_is_killed_after_the_grace_time(launcher):
     )
 
     assert job.code == 5
-    assert job.seconds < 30
+    assert 1 < job.seconds < 10  # the default of --grace
 
 
 # ---- --summary ----

@@ -28,7 +28,7 @@ def driver(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
     return {"HOROVOD_NVML_LIBRARY": str(library), "FAKE_NVML": "gpus"}
 
 
-# What each rank owns, by index, and its CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
+# Each rank's GPUs by index, and its CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
 EXAMPLES = {
     "-np 2": [([0], None, PCI), ([1], None, PCI)],
     "-np 2 --gpu-bind env": [([0], "0", PCI), ([1], "1", PCI)],
@@ -78,3 +78,13 @@ def test_more_ranks_than_gpus_are_refused(launcher, driver, flags, sentence):
 
     assert job.code == 2
     assert sentence in job.said[-1]
+
+
+def test_hosts_that_join_have_the_slots_that_the_plan_gives_them(meeting, driver):
+    job = meeting.listen("-np", 2, "--gpus-per-rank", 2, "--start-timeout", 4, "true", env=driver)
+    meeting.join("a", env=driver)
+
+    ended = job.end()
+
+    assert ended.code == 124, ended.err
+    assert b"1 hosts with 1 slots have joined, for 2 ranks" in ended.err

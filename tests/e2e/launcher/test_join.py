@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from joining import TELL, running, wait_until_gone
+from support.processes import children_of
 
 
 def test_two_that_join_run_four_ranks(meeting):
@@ -101,7 +102,9 @@ def test_an_unexpected_name_is_refused(meeting):
 
     assert refused.code == 125
     assert "no host c is expected by -H" in refused.err.decode()
-    assert job.end().code == 0
+    ended = job.end()
+    assert ended.code == 0
+    assert sum("no host c is expected by -H" in line for line in ended.said) == 1
 
 
 def test_who_leaves_before_the_job_begins_may_come_again(meeting):
@@ -231,13 +234,16 @@ def test_who_joined_and_dies_is_a_lost_host(meeting, whose):
     joiner = meeting.join("a")
     job.wait_for(b"up")
     guard = joiner.process.pid
-    (agent,) = map(int, Path(f"/proc/{guard}/task/{guard}/children").read_text().split())
+    (agent,) = (one.pid for one in children_of(guard))
 
     os.kill(guard if whose == "guard" else agent, signal.SIGKILL)
     ended = job.end()
 
     assert ended.code == 125
-    assert "lost the agent on host a" in "\n".join(ended.said)
+    said = "\n".join(ended.said)
+    assert "lost the agent on host a: " in said
+    if whose == "agent":
+        assert "the connection ended before the last record of its stream" in said
     wait_until_gone(sleep, 2)
 
 
@@ -342,6 +348,17 @@ def test_what_cannot_be_is_refused_with_the_remedy(launcher, arguments, wanted):
 
     assert ended.code == 2
     assert wanted in ended.said[-1]
+
+
+@pytest.mark.parametrize("where", [("--listen", "127.0.0.1:0"), ("--join", "127.0.0.1:4")])
+def test_a_token_that_every_user_may_write_is_refused(launcher, token, where):
+    token.chmod(0o666)
+    command = ("-np", 1, "true") if where[0] == "--listen" else ()
+
+    ended = launcher.run(*where, "--join-token-file", token, *command)
+
+    assert ended.code == 2
+    assert f"{token}: every user may write it" in ended.err.decode()
 
 
 def test_a_short_token_is_refused(launcher, tmp_path):

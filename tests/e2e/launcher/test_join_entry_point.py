@@ -6,15 +6,15 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-from pathlib import Path
 
 import pytest
 from joining import TELL, running
+from support.processes import children_of
 
 
 def child_of(pid: int) -> int:
-    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return int(child)
+    (child,) = children_of(pid)
+    return child.pid
 
 
 def test_the_entry_point_of_a_container_that_is_asked_to_end_ends_its_ranks(meeting, own_pids):

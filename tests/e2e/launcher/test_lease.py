@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
+from support.processes import below, is_alive, process, wait_until_none
 from test_signals import wait_for_state
 
 BEGUN = 0.5  # seconds; on this machine the lease begins a tenth of a second after the start
@@ -68,10 +68,8 @@ def test_a_launcher_that_is_stopped_for_longer_than_the_lease_has_no_ranks_left(
         rank = int(bytes(job.text["out"]).decode().rpartition(":")[2])
         time.sleep(BEGUN)
         job.signal(signal.SIGSTOP)
-        deadline = time.monotonic() + 2 + 1 + 1  # the lease, TERM and KILL, a busy machine
-        while os.path.exists(f"/proc/{rank}"):
-            assert time.monotonic() < deadline, "the rank outlives the lease"
-            time.sleep(0.02)
+        # The lease, TERM and KILL, a busy machine.
+        wait_until_none(lambda: process(rank), 2 + 1 + 1)
         job.signal(signal.SIGCONT)
         ended = job.end()
 
@@ -80,38 +78,12 @@ def test_a_launcher_that_is_stopped_for_longer_than_the_lease_has_no_ranks_left(
     assert any(line.startswith("horovodrun: lost the agent on host") for line in ended.said)
 
 
-def stat(pid: int) -> list[str] | None:
-    """State, parent, ... of a process."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    return text[text.rindex(")") + 2 :].split()
-
-
-def state(pid: int) -> str | None:
-    return (stat(pid) or [None])[0]
-
-
-def parent_of(pid: int) -> int:
-    return int(stat(pid)[1])
-
-
-def below(ancestor: int) -> list[int]:
-    """Its descendants."""
-    parents = {int(name): stat(int(name)) for name in os.listdir("/proc") if name.isdigit()}
-    family = [ancestor]
-    for member in family:
-        family += [pid for pid, row in parents.items() if row and int(row[1]) == member]
-    return family[1:]
-
-
 def test_a_pause_of_all_processes_ends_no_job(launcher):
     script = "echo $PPID; sleep 3; echo done"
     with launcher.start("-np", 1, "--lease", 2, "sh", "-c", script) as job:
         job.wait_until(lambda: b"\n" in job.text["out"], "the agent's pid")
         agent = int(bytes(job.text["out"]).decode().rpartition(":")[2])
-        paused = (agent, parent_of(agent), job.process.pid)
+        paused = (agent, process(agent).parent, job.process.pid)
         time.sleep(BEGUN)
         for pid in paused:
             os.kill(pid, signal.SIGSTOP)
@@ -124,7 +96,7 @@ def test_a_pause_of_all_processes_ends_no_job(launcher):
 
 
 def test_an_agent_that_says_nothing_is_lost_with_the_lease(launcher, remote, host):
-    # The child hides: forked twice, in a session of its own, deaf to TERM.
+    # The child hides: forked twice, in a new session, TERM ignored.
     hides = (
         "(setsid sh -c 'trap \"\" TERM; exec sleep 1000' >&- 2>&- &); echo $PPID $$; exec sleep 60"
     )
@@ -132,13 +104,13 @@ def test_an_agent_that_says_nothing_is_lost_with_the_lease(launcher, remote, hos
         job.wait_until(lambda: b"\n" in job.text["out"], "the agent's pid")
         agent, rank = map(int, bytes(job.text["out"]).decode().rpartition(":")[2].split())
         time.sleep(BEGUN)
-        guard = parent_of(agent)
-        children = below(guard)
+        guard = process(agent).parent
+        children = [one.pid for one in below(guard)]
         os.kill(agent, signal.SIGSTOP)
         began = time.monotonic()
-        while left := [pid for pid in (guard, *children) if state(pid) not in (None, "Z")]:
-            assert time.monotonic() - began < 2 + 1, f"{left} outlive the lease by a second"
-            time.sleep(0.02)
+        wait_until_none(  # the lease, and a second more
+            lambda: [pid for pid in (guard, *children) if is_alive(pid)], 2 + 1
+        )
         ended = job.end()
 
     assert {agent, rank} < set(children) and len(children) == 3

@@ -16,7 +16,7 @@ import pytest
 
 PYTHON = (sys.executable, "-S", "-E")
 
-# Each rank has a child, and a grandchild that hides: double-forked, in a session of its own, with
+# Each rank has a child, and a grandchild that hides: double-forked, in a new session, with
 # an empty environment, deaf to TERM.
 RANK = """
 import os, signal, subprocess, time
@@ -36,22 +36,11 @@ time.sleep(1000)
 SCRIPT = r"""
 import os, signal, subprocess, sys, time
 
-def table():
-    found = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                text = open(f"/proc/{name}/stat").read()
-            except OSError:
-                continue
-            state, parent = text[text.rindex(")") + 2:].split()[:2]
-            name_of = text[text.index("(") + 1:text.rindex(")")]
-            found[int(name)] = (name_of, int(parent), state)
-    return found
+sys.path.insert(0, "TESTS")
+from support.processes import children_of, table
 
 def child_of(parent, wanted):
-    return next(pid for pid, (name, above, _) in table().items()
-                if above == parent and name == wanted)
+    return next(one.pid for one in children_of(parent) if one.name == wanted)
 
 victim, limit, *command = sys.argv[1:]
 job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -59,7 +48,7 @@ for _ in range(3):
     line = job.stdout.readline()
     assert b"ready" in line, (line, job.stderr.read())
 deadline = time.monotonic() + 20
-while sum(name == "sleep" for name, _, _ in table().values()) < 6:
+while sum(one.name == "sleep" for one in table()) < 6:
     assert time.monotonic() < deadline, table()
     time.sleep(0.02)
 guard = child_of(job.pid, "hvd-agent")
@@ -70,8 +59,8 @@ for pid in victims[victim]:
     os.kill(pid, signal.SIGKILL)
 
 def left():
-    return {pid: row for pid, row in table().items()
-            if pid not in (os.getppid(), os.getpid(), job.pid) and row[2] != "Z"}
+    return [one for one in table()
+            if one.pid not in (os.getppid(), os.getpid(), job.pid) and one.is_alive()]
 
 # Behind that comes a new agent, to look for what the dead one left, and goes.
 while (rest := left()) and time.monotonic() - began < float(limit):
@@ -83,7 +72,7 @@ except subprocess.TimeoutExpired:
     print("code: none")
 print(job.stderr.read().decode())
 sys.exit(bool(rest))
-"""
+""".replace("TESTS", str(Path(__file__).resolve().parents[2]))
 
 
 def run_in(*command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -92,7 +81,7 @@ def run_in(*command: str | Path) -> subprocess.CompletedProcess[str]:
 
 def check(result: subprocess.CompletedProcess[str], code: int) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "left: {}" in result.stdout
+    assert "left: []" in result.stdout
     assert f"code: {code}\n" in result.stdout
 
 
@@ -122,7 +111,7 @@ print("ready", flush=True)
 time.sleep(1000)
 """
 EVERYBODY_IS_THERE = SCRIPT.replace(
-    'sum(name == "sleep" for name, _, _ in table().values()) < 6', "len(table()) < 8"
+    'sum(one.name == "sleep" for one in table()) < 6', "len(table()) < 8"
 )
 
 # Gives its command a cgroup of version 2 below which cgroups can be made.
@@ -170,7 +159,7 @@ def test_who_sweeps_after_guard_and_agent_removes_their_cgroup(launcher, own_pid
     assert "cgroups: none" in result.stdout
 
 
-# What a job leaves whose guard and agent were killed at once, beside the command's own.
+# The cgroups that a job leaves when its guard and agent are killed at once, beside the command's.
 WITH_AN_ABANDONED_CGROUP = """
 mkdir "/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/horovodrun-999999-1" || exit 98
 exec "$@"
@@ -187,7 +176,7 @@ def test_no_cgroup_stays_of_a_job_that_ends_nor_of_one_that_was_killed(launcher,
     assert (result.returncode, result.stdout) == (0, "cgroups: none\n"), result
 
 
-# Linux 6.14 and later may end who is started into a cgroup from one that was killed before.
+# Linux 6.14 and later may end a process started into a cgroup from one that was killed.
 IN_CGROUP_THAT_WAS_KILLED = IN_CGROUP.replace(
     'echo 0 > "$name',
     """sleep 1000 &

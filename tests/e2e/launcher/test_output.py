@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from jobs import only_rank
+from support.processes import below, wait_until_none
 
 
 def python(script: str) -> tuple[str, ...]:
@@ -41,6 +42,58 @@ def test_a_last_line_without_its_end_gets_one_on_the_console_only(launcher, tmp_
 
     assert job.out == b"[0]<stdout>:a\n[0]<stdout>:b\n"
     assert written(Path("rank.0/stdout"), tmp_path) == b"a\nb"
+
+
+ASK = """
+import sys, time
+print("name? ", end="", flush=True)
+name = sys.stdin.readline().strip()
+print("hello", name)
+"""
+
+
+def test_a_prompt_is_there_before_it_is_answered(launcher):
+    options = {"stdin": subprocess.PIPE}
+    with launcher.start("-np", 1, "--stdin", 0, *python(ASK), **options) as job:
+        job.wait_for(b"[0]<stdout>:name? ")
+        job.process.stdin.write(b"Ada\n")
+        job.process.stdin.close()
+
+        assert job.end().out == b"[0]<stdout>:name? hello Ada\n"
+
+
+WAIT = """
+import os, time
+first = os.environ["HOROVOD_RANK"] == "0"
+print("loading..." if first else "", end="", flush=True)
+while not os.path.exists(f"{folder}/go"):
+    time.sleep(0.01)
+print(" done" if first else "ready")
+"""
+
+
+def test_an_unfinished_line_does_not_wait_for_its_end(launcher, tmp_path):
+    script = WAIT.replace("{folder}", str(tmp_path)).replace('f"', '"')
+    with launcher.start("-np", 1, *python(script)) as job:
+        job.wait_for(b"[0]<stdout>:loading...")
+        (tmp_path / "go").touch()
+
+        assert job.end().out == b"[0]<stdout>:loading... done\n"
+
+
+def test_files_have_the_line_as_it_was_written_whatever_came_between(launcher, tmp_path):
+    script = WAIT.replace("{folder}", str(tmp_path)).replace('f"', '"')
+    script = script.replace('print(" done', 'time.sleep(0.3 * first); print(" done')
+    with launcher.start("-np", 2, "--output-filename", tmp_path, *python(script)) as job:
+        job.wait_for(b"[0]<stdout>:loading...")
+        (tmp_path / "go").touch()
+
+        assert job.end().lines == [
+            "[0]<stdout>:loading...",
+            "[1]<stdout>:ready",
+            "[0]<stdout>: done",
+        ]
+    assert written(Path("rank.0/stdout"), tmp_path) == b"loading... done\n"
 
 
 def test_progress_bars_keep_their_carriage_returns(launcher):
@@ -210,36 +263,15 @@ def test_a_slow_reader_loses_nothing(launcher):
 def test_a_reader_who_does_not_read_delays_neither_ends_nor_signals(launcher, tmp_path):
     script = only_rank(0, "yes", others=f"sleep 1; touch {tmp_path}/gone; exit 4")
     with launcher.start("-np", 2, *script) as job:
-        deadline = time.monotonic() + 30
-        while descendants(job.process.pid, "yes") or not (tmp_path / "gone").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+
+        def going_on() -> object:
+            has_failed = (tmp_path / "gone").exists()
+            return not has_failed or [one for one in below(job.process.pid) if one.name == "yes"]
+
+        wait_until_none(going_on, 30)
         ended = job.end()
 
     assert ended.code == 4
-
-
-def descendants(pid: int, name: str) -> list[int]:
-    """The processes called `name` below `pid`."""
-    parents: dict[int, int] = {}
-    names: dict[int, str] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                text = (entry / "stat").read_text()
-            except OSError:
-                continue
-            own = int(entry.name)
-            names[own] = text[text.index("(") + 1 : text.rindex(")")]
-            parents[own] = int(text[text.rindex(")") + 2 :].split()[1])
-    found = []
-    for own in parents:
-        ancestor = own
-        while ancestor in parents and ancestor != pid:
-            ancestor = parents[ancestor]
-        if ancestor == pid and names[own] == name:
-            found.append(own)
-    return found
 
 
 def test_a_stuck_console_is_said_after_ten_seconds_and_can_be_left(launcher):
@@ -273,6 +305,7 @@ def test_a_full_disk_is_said_once_and_the_job_goes_on(launcher, tmp_path):
         pytest.skip("no tmpfs can be mounted here")
     assert len(job.lines) == 100
     assert sum("No space left" in line for line in job.said) == 1
+    assert sum("summary.json" in line for line in job.said) == 1
     assert job.code == 125
 
 
@@ -346,6 +379,21 @@ def test_a_pipe_in_the_place_of_a_ranks_file_is_refused(launcher, tmp_path):
         f"horovodrun: --output-filename: cannot write {tmp_path}/rank.0/stderr: it is no regular "
         "file; remove it"
     ]
+
+
+@pytest.mark.parametrize("name", ["summary.json", "env.json"])
+def test_a_link_below_the_folder_is_replaced_and_not_followed(launcher, tmp_path, name):
+    (tmp_path / "precious").write_text("mine")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / name).symlink_to(tmp_path / "precious")
+
+    job = launcher.run("-np", 1, "--output-filename", folder, "true")
+
+    assert (job.code, job.said) == (0, [])
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert not (folder / name).is_symlink()
+    assert json.loads((folder / name).read_text())
 
 
 def test_standard_input_is_empty_unless_asked_for(launcher):

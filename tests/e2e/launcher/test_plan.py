@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-# What a rank sees of itself, as JSON on one line.
+# A rank's view of itself, as JSON on one line.
 LOOK = """
 import json, os, sys
 print(json.dumps({

@@ -14,6 +14,7 @@ import time
 
 import pytest
 from jobs import TIMEOUT
+from support.processes import state_of
 
 HINT = "horovodrun: stopping, Ctrl-C again to kill"
 
@@ -203,11 +204,6 @@ def test_a_program_in_a_shell_has_the_grace_too(launcher):
     assert ended.lines == [f"[0]<stdout>:{word}" for word in ("ready", "asked", "saved")]
 
 
-def state_of(pid: int) -> str:
-    with open(f"/proc/{pid}/stat") as stat:
-        return stat.read().rsplit(")", 1)[1].split()[0]
-
-
 def wait_for_state(pid: int, states: str) -> None:
     deadline = time.monotonic() + TIMEOUT
     while state_of(pid) not in states:
@@ -253,13 +249,28 @@ def test_a_terminal_stop_that_is_called_off_in_time_stops_nothing(launcher, hang
         assert job.end().code == 130
 
 
+HANGING_LOOK_UP = """
+#include <fcntl.h>
+#include <unistd.h>
+int getaddrinfo() {
+    open("MARK", O_CREAT | O_WRONLY, 0600);
+    sleep(60);
+    return -4;
+}
+"""
+
+
 @pytest.mark.parametrize("name, number", [("INT", 2), ("TERM", 15)])
 def test_a_look_up_of_a_name_to_listen_at_can_be_left(launcher, hanging, tmp_path, name, number):
-    getent = hanging("getent")
-    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    look_up = hanging("look_up.so")
+    source = tmp_path / "look_up.c"
+    source.write_text(HANGING_LOOK_UP.replace("MARK", str(look_up.mark)))
+    compiled = ("cc", "-shared", "-fPIC", "-o", look_up.file, source)
+    subprocess.run(compiled, check=True, timeout=60)
+    env = {"LD_PRELOAD": str(look_up.file)}
     flags = ("-np", 1, "--listen", "head.invalid:0", "--join-hosts", 1)
     with launcher.start(*flags, "true", env=env) as job:
-        getent.wait_for_call(job)
+        look_up.wait_for_call(job)
         job.signal(number)
         ended = job.end()
 

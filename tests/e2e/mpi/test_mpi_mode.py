@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from jobs import KEEPS_ENDS, Launcher, Running, only_rank
+from support.processes import alive, process, wait_until_none
 
 MPIRUNS = ("mpirun.openmpi", "mpiexec.hydra")
 EXAMPLE = "examples/torch_fashion_mnist.py"
@@ -33,26 +34,9 @@ def open_mpi() -> dict[str, str]:
     return {"HOROVOD_MPIRUN": MPIRUNS[0]}
 
 
-def processes_of(marker: str) -> list[int]:
-    """Who has `marker` in its environment."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                environment = (entry / "environ").read_bytes()
-            except OSError:
-                continue
-            if marker.encode() in environment and int(entry.name) != os.getpid():
-                found.append(int(entry.name))
-    return found
-
-
-def nobody_left(marker: str, seconds: float = 5) -> bool:
-    """Within that time. The agent notices a death a moment later."""
-    until = time.monotonic() + seconds
-    while processes_of(marker) and time.monotonic() < until:
-        time.sleep(0.02)
-    return not processes_of(marker)
+def wait_until_none_has(marker: str) -> None:
+    """Until no process has it in its environment. The agent notices a death a moment later."""
+    wait_until_none(lambda: alive(lambda one: marker.encode() in one.environment()), 5)
 
 
 def pids_of(job: Running, ranks: int) -> list[int]:
@@ -309,12 +293,11 @@ def test_a_killed_mpirun_leaves_no_rank(
     deaf = "trap '' TERM; echo pid $$\\;; exec sleep 60"  # only KILL ends it, and no grace is due
     with launcher.start("--mpi", "-np", ranks, "--grace", 40, "sh", "-c", deaf, env=env) as job:
         pids = pids_of(job, ranks)
-        parent = int(Path(f"/proc/{pids[0]}/stat").read_text().rsplit(")", 1)[1].split()[1])
-        os.kill(parent, signal.SIGKILL)  # Open MPI's mpirun, or hydra's proxy
+        os.kill(process(pids[0]).parent, signal.SIGKILL)  # Open MPI's mpirun, or hydra's proxy
         ended = job.end()
 
     assert ended.code != 0
-    assert nobody_left(marker), processes_of(marker)
+    wait_until_none_has(marker)
 
 
 def test_a_killed_horovodrun_leaves_nobody(launcher: Launcher, mpirun: dict[str, str]) -> None:
@@ -327,7 +310,7 @@ def test_a_killed_horovodrun_leaves_nobody(launcher: Launcher, mpirun: dict[str,
         job.signal(signal.SIGKILL)
         job.end()
 
-    assert nobody_left(marker), processes_of(marker)
+    wait_until_none_has(marker)
 
 
 def test_other_numbers_of_ranks_than_planned_are_refused(

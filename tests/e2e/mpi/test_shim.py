@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import socket
 import struct
 import subprocess
@@ -95,20 +94,6 @@ def agent(agent_program: Path) -> Iterator[Agent]:
     one.listener.close()
 
 
-def test_nothing_of_the_c_library_has_started_when_the_agent_is_asked(agent: Agent) -> None:
-    """It would cost 0.4 ms of a CPU for each rank: see launcher/agent/early."""
-    if platform.machine() != "x86_64":
-        return
-    with agent.start("true") as process:
-        shim = agent.take_claim()
-        maps = Path(f"/proc/{process.pid}/maps").read_text()
-        agent.order(shim)
-
-    assert "hvd-agent" in maps
-    assert "[heap]" not in maps
-    assert process.returncode == 0
-
-
 def test_a_rank_has_what_the_agent_ordered(agent: Agent) -> None:
     """Variables over those that were there, CPUs, streams; and it dies with its parent."""
     script = (
@@ -192,10 +177,8 @@ def test_a_command_is_found_as_a_shell_finds_it(
 
 
 def test_a_refusal_is_said(agent: Agent) -> None:
-    """The early shim leaves it to the whole one, which asks again."""
     with agent.start("true") as process:
-        for _ in range(2 if platform.machine() == "x86_64" else 1):
-            agent.order(agent.take_claim(), refusal="rank 2 has no place")
+        agent.order(agent.take_claim(), refusal="rank 2 has no place")
         _, err = process.communicate(timeout=20)
 
     assert process.returncode == 125

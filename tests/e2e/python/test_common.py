@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from horovod.common import library, objects, operations, util
+from horovod.common import library, objects, operations, packed_requests, util
 from horovod.common.basics import basics, reduce_op
 from horovod.common.crash_report import is_peer_lost
 from horovod.common.exceptions import (
@@ -82,6 +82,52 @@ def test_structs_match_the_header(root: Path) -> None:
         python_names = {"in": "input", "out": "output"}
         expected = [(python_names.get(field, field), types[kind.strip()]) for kind, field in fields]
         assert [tuple(field) for field in struct._fields_] == expected, name
+
+
+def test_packed_requests_are_what_the_structs_say() -> None:
+    first = packed_requests.PackedRequests(
+        ["a", "longer name"],
+        [(64, (2, 3), 11), (128, (), 12)],
+        [(192, (2, 3), 11), (256, (), 12)],
+        op=1,
+        reduce_op=2,
+        root=3,
+        prescale=0.5,
+        postscale=2.0,
+        groups=(4, 5),
+        process_set=6,
+    )
+    requests = (library.Request * first.count).from_address(first.address)
+    assert [request.name for request in requests] == [b"a", b"longer name"]
+    assert [request.input[0].data for request in requests] == [64, 128]
+    assert [request.output[0].data for request in requests] == [192, 256]
+    for tensor in requests[0].input[0], requests[0].output[0]:
+        assert (tensor.shape[: tensor.ndim], tensor.dtype) == ([2, 3], 11)
+        assert (tensor.struct_size, tensor.device_type) == (library.TENSOR_BYTES, 0)
+        assert not tensor.strides
+    assert requests[1].output[0].ndim == 0
+    for request, group in zip(requests, (4, 5), strict=True):
+        assert request.struct_size == library.REQUEST_BYTES
+        assert (request.op, request.reduce_op, request.root) == (1, 2, 3)
+        assert (request.prescale, request.postscale, request.process_set) == (0.5, 2.0, 6)
+        assert (request.group, request.split_count, request.average_over) == (group, 0, 0)
+        assert not request.splits
+
+
+def test_packed_requests_in_place_and_without_outputs() -> None:
+    settings = {"op": 0, "reduce_op": 0, "root": 0, "prescale": 1.0, "postscale": 1.0}
+    settings |= {"groups": (0,), "process_set": 0}
+    inputs = [(64, (7,), 1)]
+    packed = packed_requests.PackedRequests(["x"], inputs, inputs, **settings)
+    request = library.Request.from_address(packed.address)
+    assert ctypes.addressof(request.output[0]) == ctypes.addressof(request.input[0])
+    packed = packed_requests.PackedRequests(["x"], inputs, [], **settings, splits=(3, 4))
+    request = library.Request.from_address(packed.address)
+    assert not request.output
+    assert request.splits[: request.split_count] == [3, 4]
+    assert request.input[0].shape[:1] == [7]
+    with pytest.raises(ValueError, match="NUL"):
+        packed_requests.PackedRequests(["x\0y"], inputs, [], **settings)
 
 
 def test_the_version_is_the_librarys(root: Path) -> None:

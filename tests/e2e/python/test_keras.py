@@ -18,7 +18,7 @@ pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 PROGRAM = "keras_training.py"
 CASES = [
     case
-    for source in (PROGRAM, "keras_callbacks.py", "keras_layers.py")
+    for source in (PROGRAM, "keras_callbacks.py", "keras_large_batch.py", "keras_layers.py")
     for case in re.findall(r"^@case\ndef (\w+)\(", (PROGRAMS / source).read_text(), re.MULTILINE)
 ]
 JOBS = [("keras", 2), ("keras", 3), ("tf_keras", 2), ("torch", 2)]

@@ -35,8 +35,8 @@ Pipe make_pipe() {
 }  // namespace
 
 const std::string& job_id() {
-    static const std::string kId = random_id().value();
-    return kId;
+    static const std::string id = random_id().value();
+    return id;
 }
 
 AgentClient::AgentClient(const std::vector<std::string>& environment,
@@ -44,7 +44,8 @@ AgentClient::AgentClient(const std::vector<std::string>& environment,
     (void)std::signal(SIGPIPE, SIG_IGN);
     auto to_agent = make_pipe();
     auto from_agent = make_pipe();
-    guard_ = ::fork();
+    // The pipes come first.
+    guard_ = ::fork();  // NOLINT(cppcoreguidelines-prefer-member-initializer)
     if (guard_ == 0) {
         (void)std::signal(SIGPIPE, SIG_DFL);
         ::dup2(to_agent.read.get(), STDIN_FILENO);
@@ -105,7 +106,7 @@ void AgentClient::send_raw(std::string_view bytes) {
     while (!bytes.empty()) {
         const auto count = ::write(to_agent_.get(), bytes.data(), bytes.size());
         if (count < 0) {
-            return;  // it has ended; what it said before is still to be read
+            return;  // it has ended; its last output is still to be read
         }
         bytes.remove_prefix(static_cast<std::size_t>(count));
     }
@@ -161,7 +162,7 @@ void AgentClient::take(wire::FromAgent message) {
                 rank_of(event.rank).reports.push_back(event.report);
             } else if constexpr (std::is_same_v<Event, wire::Output>) {
                 auto& story = rank_of(event.rank);
-                auto& text = event.stream == wire::Stream::out ? story.out : story.err;
+                auto& text = event.stream == launch::OutputStream::out ? story.out : story.err;
                 text.append(reinterpret_cast<const char*>(event.bytes.data()), event.bytes.size());
                 if (gives_credit && to_agent_) {
                     send(wire::Credit{.bytes = event.bytes.size()});

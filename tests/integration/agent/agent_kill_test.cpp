@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kill -9 of any of our processes leaves none of the job a second later. Each case runs in a PID
-// namespace of its own, as its first process: whoever escapes everybody ends up there, and what its
-// /proc shows is everybody.
+// kill -9 of the launcher, the guard or the agent leaves no process of the job a second later. Each
+// case runs as the first process of a new PID namespace, so that its /proc shows every process that
+// escapes.
 #include "tests/integration/agent/agent_client.hpp"
 #include "tests/support/test_main.hpp"
 
@@ -51,7 +51,7 @@ Running start_job(AgentClient& client) {
     return {.guard = client.guard(), .agent = client.hello().pid};
 }
 
-/// What lives in this namespace besides us.
+/// The other processes of this namespace.
 std::string others() {
     std::string found;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

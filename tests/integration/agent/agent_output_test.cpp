@@ -51,8 +51,21 @@ TEST_CASE("an exit is told while the launcher takes no output") {
     CHECK(WEXITSTATUS(client.ranks[1].exited->wait_status) == 4);
 }
 
-TEST_CASE("what found no credit comes after the exit and before the end") {
-    constexpr std::size_t kBytes = wire::kOutputWindow + 30'000;  // the rest fits into the pipe
+TEST_CASE("the last output of a rank has room of its own beyond the window") {
+    AgentClient client;
+    client.gives_credit = false;
+    client.start(AgentClient::plan(
+        {{"head", "-c", "10000000", "/dev/zero"}, shell("sleep 0.3; echo last words; exit 4")}));
+
+    client.read_until([&] { return client.ranks[1].exited.has_value(); });
+
+    CHECK(client.ranks[0].out.size() == wire::kOutputWindow);
+    CHECK(client.ranks[1].out == "last words\n");
+}
+
+TEST_CASE("what found neither credit nor room comes after the exit and before the end") {
+    constexpr std::size_t kMost = wire::kOutputWindow + wire::kLastOutputRoom;
+    constexpr std::size_t kBytes = kMost + 30'000;  // the rest fits into the pipe
     AgentClient client;
     client.gives_credit = false;
     client.start(AgentClient::plan({{"head", "-c", std::to_string(kBytes), "/dev/zero"}}));
@@ -62,7 +75,7 @@ TEST_CASE("what found no credit comes after the exit and before the end") {
     client.send(wire::Credit{.bytes = 1'000'000});
     client.read_until_all_gone();
 
-    CHECK(before == wire::kOutputWindow);
+    CHECK(before == kMost);
     CHECK(client.ranks[0].out.size() == kBytes);
 }
 

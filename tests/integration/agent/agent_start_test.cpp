@@ -94,7 +94,7 @@ TEST_CASE(
     client.start(AgentClient::plan({shell(show), shell("sleep 0")}));
     client.read_until_all_gone();
 
-    // The same in a process of ours, without an agent between.
+    // The same in a child process, without an agent between.
     std::array<int, 2> ends{-1, -1};
     REQUIRE(::pipe(ends.data()) == 0);
     const pid_t bare = ::fork();

@@ -15,7 +15,6 @@ namespace hvd::test {
 namespace {
 
 using namespace std::chrono_literals;
-using wire::Stream;
 
 TEST_CASE("an agent introduces itself and leaves when nothing is started") {
     AgentClient client;

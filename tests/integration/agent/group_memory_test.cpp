@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/agent/group_memory.hpp"
+#include "launcher/agent/processes/group_memory.hpp"
 
 #include <catch2/catch.hpp>
 

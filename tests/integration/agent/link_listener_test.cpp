@@ -2,11 +2,11 @@
 //
 // The listening end of a measured link, against raw connections. Both ends at once, over hosts of
 // their own, are in tests/e2e/hosts.
-#include "launcher/agent/link_listener.hpp"
+#include "launcher/agent/probe/link_listener.hpp"
 
 #include "collectives/transport/tcp/address.hpp"
 #include "collectives/transport/tcp/rank_record.hpp"
-#include "launcher/agent/link_protocol.hpp"
+#include "launcher/agent/probe/link_protocol.hpp"
 #include "tests/support/test_main.hpp"
 
 #include <catch2/catch.hpp>
@@ -70,7 +70,7 @@ struct Scene {
         return is_connected ? std::move(socket) : UniqueFd();
     }
 
-    /// What comes back, up to `size` bytes or the end of the connection, which is told by "-".
+    /// The reply, up to `size` bytes; "-" stands for the end of the connection.
     std::string talk(const UniqueFd& socket, std::string_view text, std::size_t size) {
         REQUIRE(::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
                 static_cast<ssize_t>(text.size()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/agent/process_table.hpp"
+#include "launcher/agent/processes/process_table.hpp"
 
 #include "launcher/remote/pipe.hpp"
 

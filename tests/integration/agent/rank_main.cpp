@@ -39,7 +39,7 @@ int exchange(coll::AgentStore& store, const coll::Topology& topology) {
     return 0;
 }
 
-/// Enters two worlds, each over a connection of its own, as hvd.init() does.
+/// Enters two worlds, each over its own connection, as hvd.init() does.
 int enter_worlds(std::unique_ptr<coll::AgentStore> store, const coll::LaunchContract& contract) {
     for (int generation = 0; generation < 2; ++generation) {
         const int world = store->first_world() + generation;

@@ -72,7 +72,7 @@ private:
     std::vector<wire::Get> waiting_;
 };
 
-/// What the agent answers to these bytes before it closes, from a process that is no rank.
+/// The agent's reply to these bytes of a process that is no rank, up to the end of the connection.
 std::string answer_to_stranger(const std::string& socket_name, std::span<const std::byte> bytes) {
     auto socket = connect_abstract(socket_name, SOCK_STREAM, Deadline::in(5s));
     REQUIRE(socket);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/agent/spawner.hpp"
+#include "launcher/agent/processes/spawner.hpp"
+
+#include "collectives/base/unique_fd.hpp"
+#include "launcher/agent/processes/environment_block.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -21,15 +24,15 @@ TEST_CASE("where the cgroup of a job takes no process, its ranks start in our ow
     Spawner spawner(given, no_cgroup.get());
     EnvironmentBlock shared(Environment{});
     EnvironmentBlock own(Environment{});
-    const SpawnOrder order{.argv = {"true"},
-                           .cpus = {},
-                           .cwd = {},
-                           .in = STDIN_FILENO,
-                           .out = STDOUT_FILENO,
-                           .err = STDERR_FILENO};
+    const SpawnRequest request{.argv = {"true"},
+                               .cpus = {},
+                               .cwd = {},
+                               .in = STDIN_FILENO,
+                               .out = STDOUT_FILENO,
+                               .err = STDERR_FILENO};
 
     for (int rank = 0; rank < 2; ++rank) {
-        const auto started = spawner.spawn(order, shared.with(own), "/bin/true");
+        const auto started = spawner.spawn(request, shared.with(own), "/bin/true");
 
         REQUIRE(std::holds_alternative<pid_t>(started));
         int status = -1;

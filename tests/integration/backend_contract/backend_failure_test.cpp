@@ -7,8 +7,11 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <csignal>
+#include <numeric>
 #include <thread>
+#include <vector>
 
 #include <poll.h>
 #include <unistd.h>
@@ -92,6 +95,46 @@ void survive_in_the_chunked_path(ContractRank& self) {
     survive_a_killed_rank(self, 100'000);
 }
 
+/// A member of a set is killed: what is pending in that set fails, and other sets go on.
+void survive_a_killed_member(ContractRank& self) {
+    if (self.size < 3) {
+        survive_a_killed_rank(self, 1);
+        return;
+    }
+    const int last = self.size - 1;
+    std::vector<int> ranks(static_cast<std::size_t>(last));
+    std::iota(ranks.begin(), ranks.end(), 1);  // all but rank 0, which must see nothing of it
+    std::vector<float> data(100'000, 1);
+    auto& have_seen = self.shared(0);
+    SetRank pair(self, 2,
+                 {0, 1});  // of a rank that is in no set with the dead one, and one that is
+    if (self.rank > 0) {
+        SetRank member(self, 1, ranks);
+        run_task(*member, allreduce_of(data));
+        if (self.rank == last) {
+            (void)::kill(::getpid(), SIGKILL);
+        }
+        const auto work = member->communicator.start(allreduce_of(data));
+        expect(work.has_value(), "a task does not start");
+        pend_until(**work, [&] { return has_died(self, last); });
+        expect_abort(*member, **work, allreduce_of(data));
+        have_seen.fetch_add(1);
+    }
+    if (self.rank < 2) {
+        for (const std::size_t count : {1U, 1000U, 100'000U}) {
+            std::vector<float> ones(count, 1);
+            run_task(*pair, allreduce_of(ones));
+            expect(std::ranges::all_of(ones, [](float each) { return each == 2; }),
+                   "a set without the dead rank gave a wrong sum");
+        }
+    }
+    const auto limit = Deadline::in(kTaskLimit);
+    while (have_seen.load() + 2 < static_cast<std::uint64_t>(self.size)) {
+        expect(!limit.has_passed(), "the members did not see the death");
+        std::this_thread::yield();
+    }
+}
+
 /// A rank that lives but never comes: the owner's deadline passes.
 void survive_an_expired_deadline(ContractRank& self) {
     if (self.size == 1) {
@@ -143,6 +186,10 @@ TEST_CASE("backend contract: a killed rank fails at once what is pending in the 
 
 TEST_CASE("backend contract: a killed rank fails at once what is pending in the chunked path") {
     run_on_processes(&survive_in_the_chunked_path, &check_ends);
+}
+
+TEST_CASE("backend contract: a killed member of a set fails what is pending there alone") {
+    run_on_processes(&survive_a_killed_member, &check_ends);
 }
 
 TEST_CASE("backend contract: a task whose deadline expires fails with the owner's cause") {

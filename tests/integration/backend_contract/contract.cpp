@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kCaseBytes = 4096;
 
-/// What one rank's backend is made from.
+/// The parts of one rank's backend.
 struct Parts {
     std::unique_ptr<coll::Reactor> own_reactor;
     std::unique_ptr<coll::net::Mesh> mesh;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the contract's cases are written with: one rank of a world, and ways to run tasks on it. A
+// The language of the contract's cases: one rank of a world, and ways to run tasks on it. A
 // case is a function that every rank runs; it throws to fail.
 #pragma once
 

@@ -114,6 +114,12 @@ void alltoall_of_every_size(ContractRank& self) {
                                          (round % 2 == 0 ? 100 : 90'000);
                               }});
     }
+    for (const std::size_t pieces : {std::size_t{5}, std::size_t{40}}) {
+        check_alltoall(self, {.pieces = pieces, .count = [](int from, int to, std::size_t piece) {
+                                  return (at(from + 1) * 30'011 + at(to) * 20'011) % 40'000 /
+                                         (piece % 4 + 1);
+                              }});
+    }
 }
 
 void reducescatter_of_every_kind(ContractRank& self) {

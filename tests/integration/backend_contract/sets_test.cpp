@@ -151,7 +151,7 @@ void sets_of_every_size_run_everything(ContractRank& self) {
     }
 }
 
-/// Every rank starts its sets in an order of its own, and again when one has ended.
+/// Each rank starts its sets in another order, and each set again when it has ended.
 void overlapping_sets_are_in_flight_together(ContractRank& self) {
     std::vector<std::unique_ptr<SetRank>> members;
     std::vector<ContractRank*> lanes{&self};

@@ -26,8 +26,8 @@
 
 namespace {
 
-/// What the engine's thread had in its hands at the fork nobody holds in the child: no leak of
-/// ours.
+/// Memory that the engine's thread held at the fork belongs to no thread of the child: that is no
+/// leak.
 bool is_forked = false;
 
 }  // namespace
@@ -160,7 +160,7 @@ void all_operations() {
     world.barrier();
     world_is_process_set(world);
 
-    // One unit of two types and two operations of its own.
+    // One group of two types and two operations.
     std::vector<float> a{1};
     std::vector<double> b{2};
     const std::array group = {
@@ -221,7 +221,7 @@ void memory() {
     }
 }
 
-/// The first that ends is told, by its place.
+/// The place of the first that ends.
 void wait_for_any() {
     auto world = hvd::init();
     auto* const context = world.context();
@@ -292,7 +292,7 @@ void plans() {
     require(hvd_plan_free(context, nullptr) == HVD_OK, "freeing nothing");
 }
 
-/// What the next world has no rank for is refused.
+/// A process set with a rank that the next world lacks is refused.
 void plan_in_smaller_world() {
     const std::array<std::int64_t, 1> extent{1};
     std::array<float, 1> data{};

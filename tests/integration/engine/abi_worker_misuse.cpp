@@ -53,7 +53,7 @@ void end_barrier(hvd_context* context, hvd_ticket ticket) {
     require(hvd_release(context, ticket) == HVD_OK, "hvd_release");
 }
 
-/// What a callback saw, for the thread that looks after its end.
+/// A callback's observations, for the thread that checks them after its end.
 struct Seen {
     explicit Seen(hvd_context* in) : context(in) {}
 
@@ -114,7 +114,7 @@ hvd_counters counters_of(hvd_context* context) {
     return counters;
 }
 
-/// What must not be done in a callback is refused with a sentence.
+/// A call that is forbidden in a callback is refused with a sentence.
 void expect_refusal(Seen& seen, const char* what, hvd_status status) {
     const std::string words = hvd_last_error();
     if (status != HVD_INVALID_ARGUMENT || words.find("callback") == std::string::npos) {

@@ -106,7 +106,7 @@ void fixed_process_sets() {
 
 using Rows = std::vector<hvd_metrics>;
 
-/// What hvd_metrics_of gives for so many rows of which the first has this struct_size.
+/// The result of hvd_metrics_of for so many rows of which the first has this struct_size.
 hvd_status list_metrics(World& world, Rows& rows, std::size_t struct_size, std::size_t& count) {
     if (!rows.empty()) {
         rows.front().struct_size = struct_size;

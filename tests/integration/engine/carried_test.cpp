@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What travels in a proposal comes out as from the backend, to the bit.
+// A payload that travels in a proposal comes out as from the backend, to the bit.
 #include "tests/integration/engine/engine_rank.hpp"
 #include "tests/support/exact_data.hpp"
 #include "tests/support/proc_group.hpp"

@@ -16,7 +16,7 @@
 
 namespace hvd::test {
 
-/// What a test may set about an engine.
+/// An engine's settings in a test.
 struct EngineTraits {
     std::optional<std::size_t> fusion_bytes{};
     std::optional<std::size_t> cache_capacity{};
@@ -101,7 +101,7 @@ T value_or_throw(Result<T> result) {
     return std::move(result).value();
 }
 
-/// What this process has: descriptors that are open, and pages of memory that are in use.
+/// This process's open descriptors and used pages of memory.
 [[nodiscard]] std::size_t open_descriptors();
 [[nodiscard]] long pages_in_use();
 

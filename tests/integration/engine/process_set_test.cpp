@@ -39,7 +39,7 @@ Request allreduce_of(int set, const std::string& name, std::span<float> data) {
 
 const std::vector<std::vector<int>> kSets{{0, 1, 2, 3}, {0, 1}, {1, 2, 3}, {3, 0}, {2}};
 
-/// Tensors of the same names in all sets of this rank, in an order of its own.
+/// Tensors of the same names in all sets of this rank, in another order on each rank.
 void run_in_all_sets(EngineRank& self, const std::vector<int>& ids, int rounds) {
     constexpr int kNames = 5;
     std::mt19937 random(static_cast<unsigned>(self.rank()) + 1);

@@ -31,7 +31,7 @@ std::vector<std::string> stalls_of(EngineRank& rank) {
     return rank.stalls;
 }
 
-/// What all ranks have told, as soon as there is as much.
+/// The warnings of all ranks, as soon as there are as many.
 std::vector<std::string> await_stalls(World& world, std::size_t count = 1) {
     std::vector<std::string> all;
     for (const auto end = Clock::now() + kLimit; all.size() < count && Clock::now() < end;) {

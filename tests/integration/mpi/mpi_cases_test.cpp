@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What only MPI has, beyond the contract: cases for the ranks of one mpirun.
+// Cases for the ranks of one mpirun that only MPI has, beyond the contract.
 #include "collectives/mpi/factory.hpp"
 #include "collectives/reduce/half.hpp"
 #include "tests/integration/backend_contract/contract.hpp"

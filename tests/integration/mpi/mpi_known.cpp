@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sanitizers are not to judge: MPI's own libraries, which are not built with them. To see
+// The sanitizers leave MPI's own libraries out, which are not built with them. To see
 // their names, stacks of memory have to be unwound the slow way: they keep no frame pointers.
 // The run times of GCC 12 and clang 14 guess where the thread-local memory of a library that is
 // loaded later begins, from words before it, which may be anything: the search for leaks then dies

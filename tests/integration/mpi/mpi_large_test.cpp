@@ -18,7 +18,7 @@ using coll::Op;
 constexpr std::size_t kMany = (std::size_t{1} << 31) + 4097;
 constexpr std::chrono::seconds kLargeLimit{300};
 
-/// No power of two is a period of it, so that what has gone astray shows.
+/// No power of two is a period of it, so that misplaced data show.
 [[nodiscard]] std::byte byte_at(int rank, std::size_t index) {
     return static_cast<std::byte>((index + static_cast<std::size_t>(rank) * 100) % 251);
 }
@@ -29,7 +29,7 @@ void fill(std::span<std::byte> data, int rank) {
     }
 }
 
-/// The first index at which the data are not what they should be; else their size.
+/// The first index at which the data are wrong; else their size.
 template <class Expected>
 [[nodiscard]] std::size_t first_wrong(std::span<const std::byte> data, Expected expected) {
     std::size_t index = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sanitizers see of the MPI backend: two ranks, as everything takes several times as long.
+// The MPI backend under sanitizers: two ranks, as everything takes several times as long.
 #include "tests/integration/mpi/mpi_launch.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the programs that mpirun starts in these tests have in common.
+// The common part of the programs that mpirun starts in these tests.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -51,7 +51,7 @@ private:
     std::unique_ptr<coll::Communicator> world_;
 };
 
-/// What the test counts in the ranks' output.
+/// The line that the test counts in the ranks' output.
 void say_that_it_is_over();
 
 template <class T>

@@ -114,7 +114,8 @@ TEST_CASE("what start-up files print is skipped and told") {
     const auto host =
         make_host(folder, "echo Welcome to the cluster; echo HVDBOOT1 is no magic word");
 
-    const auto linked = test::link({{.name = "there", .slots = {}}}, {.remote_shell = host});
+    const auto linked =
+        test::link({{.name = "there", .slots = {}}}, {.options = {.remote_shell = {host}}});
 
     CHECK(linked.hosts.front().has_reported);
     REQUIRE(linked.notes.size() == 1);
@@ -140,7 +141,8 @@ TEST_CASE("hosts that share a home and start at once all run the same whole agen
         hosts.push_back({.name = "n" + std::to_string(index), .slots = {}});
     }
 
-    const auto linked = test::link(hosts, {.remote_shell = remote_shell}, std::chrono::seconds(50));
+    const auto linked =
+        test::link(hosts, {.options = {.remote_shell = {remote_shell}}}, std::chrono::seconds(50));
 
     for (const auto& outcome : linked.hosts) {
         CAPTURE(outcome.error.value_or(Error{}).message);
@@ -297,7 +299,7 @@ TEST_CASE("the words of a transport that fails are the error") {
 }
 
 TEST_CASE("a remote shell that does not exist is named") {
-    const auto outcome = link_through("/nowhere/rsh -x");
+    const auto outcome = link_through("/nowhere/rsh");
 
     REQUIRE(outcome.error);
     CHECK_THAT(outcome.error->message, Contains("/nowhere/rsh: No such file or directory"));
@@ -307,9 +309,9 @@ TEST_CASE("a host that says nothing is given up in time") {
     const test::TempDir folder;
     const auto host = make_host(folder, "exec sleep 60");
 
-    const auto linked =
-        test::link({{.name = "there", .slots = {}}},
-                   {.remote_shell = host, .answer_timeout = std::chrono::milliseconds(200)});
+    const auto linked = test::link(
+        {{.name = "there", .slots = {}}},
+        {.options = {.remote_shell = {host}}, .answer_timeout = std::chrono::milliseconds(200)});
 
     const auto& outcome = linked.hosts.front();
     REQUIRE(outcome.error);

@@ -110,18 +110,18 @@ std::string words(const Linked& linked) {
 }
 
 Linked link(const std::vector<launch::Host>& hosts,
-            launch::SshOptions options,
+            launch::SshTask task,
             std::chrono::milliseconds patience,
             int pings) {
     const auto begin = std::chrono::steady_clock::now();
     IoThread io;
     Links links(io, hosts.size(), pings);
-    options.note = [&](const std::string& host, const std::string& sentence) {
+    task.note = [&](const std::string& host, const std::string& sentence) {
         links.linked().notes.push_back(host + ": " + sentence);
     };
     launch::StarterContext context{.program = {}, .agent = HVD_AGENT};
     (void)::sigemptyset(&context.signal_mask);
-    auto starter = launch::make_ssh_starter(io, context, std::move(options));
+    auto starter = launch::make_ssh_starter(io, context, std::move(task));
     if (!starter) {
         throw Exception(std::move(starter).error());
     }
@@ -139,7 +139,8 @@ Linked link(const std::vector<launch::Host>& hosts,
 }
 
 Outcome link_through(const std::string& remote_shell) {
-    return link({{.name = "there", .slots = {}}}, {.remote_shell = remote_shell}).hosts.front();
+    return link({{.name = "there", .slots = {}}}, {.options = {.remote_shell = {remote_shell}}})
+        .hosts.front();
 }
 
 }  // namespace hvd::test

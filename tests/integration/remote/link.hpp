@@ -25,13 +25,13 @@ struct Linked {
     std::chrono::milliseconds took{};
 };
 
-/// What went wrong on the first host, or "".
+/// The first host's error, or "".
 [[nodiscard]] std::string words(const Linked& linked);
 
 /// Starts an agent on each host, waits for its facts and `pings` answers, one after the other, ends
 /// it, and waits for its end. Whatever has not ended after `patience` is given up.
 [[nodiscard]] Linked link(const std::vector<launch::Host>& hosts,
-                          launch::SshOptions options,
+                          launch::SshTask task,
                           std::chrono::milliseconds patience = std::chrono::seconds(20),
                           int pings = 0);
 

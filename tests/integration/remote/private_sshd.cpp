@@ -106,13 +106,14 @@ PrivateSshd::~PrivateSshd() {
     }
 }
 
-launch::SshOptions PrivateSshd::options(std::string_view more) const {
+launch::SshTask PrivateSshd::options(std::string_view more) const {
     const auto name = [this](std::string_view file) { return (folder() / file).string(); };
-    return {.config = folder_.write(
-                "config", std::string(more) + "\nHost node*\n  HostName 127.0.0.1\n  Port " +
-                              std::to_string(port_) + "\n  IdentityFile " + name("key") +
-                              "\n  UserKnownHostsFile " + name("known_hosts") +
-                              "\n  GlobalKnownHostsFile none\n  IdentityAgent none\n"),
+    return {.options = {.config = folder_.write(
+                            "config",
+                            std::string(more) + "\nHost node*\n  HostName 127.0.0.1\n  Port " +
+                                std::to_string(port_) + "\n  IdentityFile " + name("key") +
+                                "\n  UserKnownHostsFile " + name("known_hosts") +
+                                "\n  GlobalKnownHostsFile none\n  IdentityAgent none\n")},
             .connect_timeout = std::chrono::seconds(10)};
 }
 

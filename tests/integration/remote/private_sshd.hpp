@@ -30,7 +30,7 @@ public:
 
     /// Options whose ssh configuration is: "Host node*" is this sshd, its key is known, `key` is
     /// the identity. `more` goes before.
-    [[nodiscard]] launch::SshOptions options(std::string_view more = "") const;
+    [[nodiscard]] launch::SshTask options(std::string_view more = "") const;
 
     [[nodiscard]] const std::filesystem::path& folder() const { return folder_.path(); }
     [[nodiscard]] int port() const noexcept { return port_; }

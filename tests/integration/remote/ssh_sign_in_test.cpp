@@ -51,7 +51,7 @@ TEST_CASE("a host that trusts a certificate authority alone is reached with the 
         sshd.run("mv key other && mv key.pub other.pub && ssh-keygen -q -s " + key +
                  " -I me -n $(id -un) other.pub");
         auto options = sshd.options();
-        options.identity = sshd.folder() / "other";
+        options.options.identity = sshd.folder() / "other";
         const auto linked = link(kHosts, options);
 
         CAPTURE(words(linked));

@@ -32,7 +32,7 @@ std::vector<std::byte> bytes_of(std::string_view text) {
     return {bytes.begin(), bytes.end()};
 }
 
-/// One connection of a rank, served by a script on a thread of its own.
+/// One connection of a rank, served by a script on another thread.
 class PlayedAgent {
 public:
     class Connection {

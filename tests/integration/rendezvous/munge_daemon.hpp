@@ -9,7 +9,7 @@
 
 namespace hvd::test {
 
-/// A munged of its own, with a key and a socket of its own.
+/// A private munged, with its own key and socket.
 class MungeDaemon {
 public:
     /// Waits until it serves. Throws where it cannot.

@@ -239,7 +239,7 @@ TEST_CASE("a peer that never answers, or never calls, is given up at the limit, 
     const test::TempDir folder;
 
     const auto ends = run_ranks(3, [&](int rank) {
-        Rank self(folder, rank, 3, 100ms);  // whose tenfold holds for who may only be late
+        Rank self(folder, rank, 3, 100ms);  // ten times as long for a peer that may only be late
         const auto at = self.mesh->data_endpoints_of(1);
         if (rank == 1) {
             self.tell("has met");  // and dispatches no more

@@ -111,7 +111,7 @@ Result<std::unique_ptr<Mesh>> connect_pair(FileStore& store, int rank, std::chro
                          Deadline::in(20s));
 }
 
-/// What comes by the cable is lost from now on.
+/// Packets on the cable are lost from now on.
 void cut() {
     run("nft -f - <<'END'\ntable inet cut { chain in { type filter hook input priority 0; "
         "iifname \"cable\" drop; }; }\nEND");

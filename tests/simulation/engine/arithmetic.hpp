@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What collectives compute, of 64-bit integers and of doubles that hold integers.
+// The results of collectives, of 64-bit integers and of doubles that hold integers.
 #pragma once
 
 #include "collectives/types.hpp"
@@ -11,7 +11,7 @@
 
 namespace hvd::sim {
 
-/// What the member at `place` gets: the bytes of all its segments' outputs.
+/// The result of the member at `place`: the bytes of all its segments' outputs.
 [[nodiscard]] std::vector<std::byte> result_of(std::span<const coll::Task* const> tasks,
                                                std::size_t place);
 

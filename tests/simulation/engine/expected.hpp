@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an operation of a plan puts in, and what must come out.
+// The inputs and the expected outputs of a plan's operations.
 #pragma once
 
 #include "runtime/tensor/signature.hpp"
@@ -28,7 +28,7 @@ namespace hvd::sim {
 /// Whether it must fail, though nothing is disturbed.
 [[nodiscard]] bool must_fail(const Plan& plan, const Item& item, std::size_t phase);
 
-/// What the rank must get; doubles by their value.
+/// The rank's expected result; doubles by their value.
 [[nodiscard]] std::vector<double> output_of(const Plan& plan,
                                             const Item& item,
                                             std::size_t tensor,

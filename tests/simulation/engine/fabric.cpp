@@ -17,7 +17,7 @@ std::string describe(const coll::ProcessSet& set, std::size_t number) {
     return "collective " + std::to_string(number) + " of process set " + std::to_string(set.id);
 }
 
-/// What must be equal on all members.
+/// The parts of a task that must be equal on all members.
 std::string describe(const Fabric::Start& start) {
     const auto& task = start.task;
     std::string text(to_string(task.op));

@@ -27,7 +27,7 @@ struct FabricTraits {
     unsigned longest_us = 20;  // from the last start to the end
 };
 
-/// What a tensor belongs to, so that a wrong partner is seen. 0 is anything.
+/// The operation that a tensor belongs to, so that a wrong partner is seen. 0 is any.
 using TensorId = std::uint64_t;
 
 /// All collectives of a world, of all ranks.
@@ -35,7 +35,7 @@ class Fabric {
 public:
     explicit Fabric(const FabricTraits& traits) : traits_(traits) {}
 
-    /// What a later task with this input belongs to.
+    /// The operation of a later task with this input.
     void name_input(int rank, const std::byte* in, TensorId id, int process_set);
 
     struct Start {

@@ -29,7 +29,7 @@ public:
     [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
 
 private:
-    /// What the C++ runtime keeps per thread about exceptions that are being handled.
+    /// The C++ runtime's state per thread about exceptions that are being handled.
     struct Exceptions {
         void* caught = nullptr;
         unsigned uncaught = 0;

@@ -152,7 +152,7 @@ void Drawer::add_work(int racing_with) {
     end_phase(std::move(phase));
 }
 
-/// What fills the log of ranks that expect nothing, because they wait for others outside of the
+/// A burst fills the log of ranks that expect nothing, because they wait for others outside of the
 /// engine.
 void Drawer::add_burst() {
     const int set = live_.back();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the programs of all ranks do: drawn from the seed, and such that correct programs end.
+// The programs of all ranks: drawn from the seed, and such that correct programs end.
 #pragma once
 
 #include "collectives/types.hpp"

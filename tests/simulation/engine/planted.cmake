@@ -21,7 +21,7 @@ plant(id_reused_early runtime/negotiation/coordinator.cpp
 plant(set_counted_as_world runtime/control/shm_channel.cpp
   "static_cast<std::uint32_t>(set.size())"
   "static_cast<std::uint32_t>(size_)")
-# What becomes ready in one step is one batch, whatever its set.
+# Requests that become ready in one step are one batch, whatever their set.
 plant(batch_mixes_sets runtime/engine/progress.cpp
   "        ready_.clear()@SEMICOLON@\n        HVD_TRY(const bool more"
   "        HVD_TRY(const bool more"

@@ -108,7 +108,7 @@ bool Program::takes_part(const Item& item) const {
     return world_.plan().is_member(item.set, rank_) && thread == thread_;
 }
 
-/// What this thread runs in the phase: awaited items alone, others in batches. An empty batch
+/// This thread's part of the phase: awaited items alone, others in batches. An empty batch
 /// stands for the removal of the phase's set.
 std::vector<std::vector<const Item*>> Program::draw_order(const Phase& phase) {
     std::vector<std::vector<const Item*>> order;

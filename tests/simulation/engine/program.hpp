@@ -19,7 +19,7 @@ public:
     void run();
 
 private:
-    /// What was submitted and not waited for.
+    /// The operations that were submitted and not waited for.
     struct Pending {
         const Item* item = nullptr;
         std::vector<rt::Operation*> operations;

@@ -263,7 +263,7 @@ void Scheduler::drain_some() noexcept {
     }
 }
 
-// ---- words for people ---------------------------------------------------------------------------
+// ---- descriptions -------------------------------------------------------------------------------
 
 std::string Scheduler::describe_stuck() const {
     std::string text;

@@ -26,7 +26,7 @@ namespace hvd::sim {
 
 // ---- descriptors --------------------------------------------------------------------------------
 
-/// What is behind a descriptor.
+/// The object behind a descriptor.
 class File {
 public:
     File() = default;
@@ -36,7 +36,7 @@ public:
 
     /// Events as those of epoll, now.
     [[nodiscard]] virtual std::uint32_t ready() const = 0;
-    /// Grows with each event that an edge-triggered watcher is told.
+    /// Grows with each event that an edge-triggered watcher gets.
     [[nodiscard]] virtual std::uint64_t edges() const { return 0; }
     /// When one of the two changes by itself.
     [[nodiscard]] virtual std::optional<Time> next_change() const { return std::nullopt; }
@@ -164,6 +164,7 @@ class Thread {
 public:
     Thread() = default;
     explicit Thread(std::function<void(const std::stop_token&)> body);
+    Thread(Thread&&) = delete;
     Thread& operator=(Thread&& other) noexcept {
         stop_ = std::move(other.stop_);
         thread_ = std::exchange(other.thread_, nullptr);

@@ -61,7 +61,7 @@ World::World(std::uint64_t seed, Traits traits, Plan plan)
 
 World::~World() {
     for (auto& rank : ranks_) {
-        // Of a rank that died, or of a failed schedule: its threads hold what it is made of.
+        // Of a rank that died, or of a failed schedule: its threads hold its parts.
         if (rank->engine != nullptr) {
             (void)rank->engine.release();
             (void)rank->tickets.release();

@@ -24,7 +24,7 @@ namespace hvd::sim {
 /// How an operation ended on one rank.
 enum class Ending { ok, failed };
 
-/// What one rank is made of.
+/// The parts of one rank.
 struct Rank {
     std::unique_ptr<rt::TicketTable> tickets;
     std::unique_ptr<coll::LocalGroup> group;

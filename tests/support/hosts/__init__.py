@@ -9,7 +9,7 @@ made the hosts dies in any way, so do they.
 """
 
 from .files import USERS, HostOptions
-from .host import Host, Process
+from .host import Host
 from .lab import Lab, why_not
 
-__all__ = ["USERS", "Host", "HostOptions", "Lab", "Process", "why_not"]
+__all__ = ["USERS", "Host", "HostOptions", "Lab", "why_not"]

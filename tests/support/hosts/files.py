@@ -33,7 +33,7 @@ class HostOptions:
     """How one host differs from a good one."""
 
     shell: str = "/bin/bash"  # at login, of all users
-    rc: str = ""  # its ~/.bashrc, in homes of its own
+    rc: str = ""  # its ~/.bashrc, in its own homes
     own_home: bool = False  # else one that all hosts share, as by NFS
     read_only_home: bool = False
     no_exec: bool = False  # no folder that a user may write allows programs

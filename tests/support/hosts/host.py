@@ -9,40 +9,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from support.processes import Process, process
 
 from .files import USERS, address, address6
 
 TIMEOUT = 60  # seconds
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-
-@dataclass(frozen=True)
-class Process:
-    pid: int  # as the machine counts
-    name: str
-    parent: int
-    command: tuple[str, ...]
-
-    def reads_signals(self) -> bool:
-        """Whether it has got so far that it reads SIGTERM from a descriptor, instead of ending."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        blocked = int(status.split("SigBlk:")[1].split()[0], 16)
-        return bool(blocked & 1 << (signal.SIGTERM - 1))
-
-
-def process(pid: int) -> Process | None:
-    """None when it is gone, a zombie too."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return None
-    name = text[text.index("(") + 1 : text.rindex(")")]
-    state, parent = text[text.rindex(")") + 2 :].split()[:2]
-    words = tuple(os.fsdecode(word) for word in command.split(b"\0")[:-1])
-    return None if state in "ZX" else Process(pid, name, int(parent), words)
 
 
 class Host:
@@ -111,13 +85,13 @@ class Host:
         return Path(f"/proc/{self._keeper.pid}/root") / path.lstrip("/")
 
     def processes(self) -> list[Process]:
-        """Every process of the host, zombies left out. Counted by the machine's kernel."""
+        """Every living process of the host, as the machine's kernel counts."""
         found = []
         for name in os.listdir("/proc"):
             with contextlib.suppress(OSError):
                 if name.isdigit() and os.readlink(f"/proc/{name}/ns/pid") == self._namespace:
                     found.append(process(int(name)))
-        return [one for one in found if one is not None]
+        return [one for one in found if one is not None and one.is_alive()]
 
     def jobs(self) -> list[Process]:
         """Its processes but for PID 1 and the sshd that listens: of a host at rest none is left."""

@@ -17,7 +17,7 @@ const std::vector<Numbers> kInputs{{1, 2, 3, 4, 5, 6},
                                    {10, 20, 30, 40, 50, 60},
                                    {100, 200, 300, 400, 500, 600}};
 
-/// What the member at `place` gets of segments of `counts` elements: outputs in a row.
+/// The result of the member at `place` of segments of `counts` elements: outputs in a row.
 Numbers result_at(int place, Task task, const std::vector<Numbers>& inputs, Numbers out) {
     std::vector<const std::byte*> addresses;
     for (const auto& input : inputs) {

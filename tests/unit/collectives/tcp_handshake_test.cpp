@@ -73,7 +73,8 @@ TEST_CASE("without the job's key neither end is believed") {
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == Errc::invalid_argument);
 
-    // Who connects without it cannot make the proof up, nor send the listener's own MAC back.
+    // A peer that connects without it can neither invent the proof nor send the listener's own MAC
+    // back.
     auto honest = listener(1);
     auto forger = caller(2);
     REQUIRE(pass(forger, honest));

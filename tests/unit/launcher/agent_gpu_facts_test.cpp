@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/agent/gpu_facts.hpp"
+#include "launcher/agent/probe/gpu_facts.hpp"
 #include "tests/support/temp_dir.hpp"
 
 #include <catch2/catch.hpp>
@@ -19,7 +19,7 @@ TEST_CASE("the probe is the one that came with the program") {
 
     CHECK(find_probe(prefix.path() / "libexec/horovod/hvd-agent") == probe);
     CHECK(find_probe(prefix.path() / "bin/horovodrun") == probe);
-    // Its folder is next to the libexec of whoever was first there, as in /tmp.
+    // Its folder is beside a libexec that any user could have made, as in /tmp.
     CHECK_FALSE(find_probe(prefix.path() / "hvd-agent.a1b2c3/hvd-agent"));
     CHECK_FALSE(find_probe(prefix.path() / "libexec/horovod/hvd-agent (deleted)"));
     CHECK_FALSE(find_probe(""));

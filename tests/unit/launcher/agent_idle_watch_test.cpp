@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/agent/idle_watch.hpp"
+#include "launcher/agent/external/idle_watch.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/agent/lease_board.hpp"
+#include "launcher/agent/lifecycle/shared_lease.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -8,11 +8,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr LeaseBoard::TimePoint kStart{1000s};
+constexpr SharedLease::TimePoint kStart{1000s};
 constexpr auto kLimit = kStart + HungAgent::kAgentsTime;
 
 TEST_CASE("a board without a lease shows none, and one that was lifted is gone") {
-    LeaseBoard board;
+    SharedLease board;
 
     CHECK(board.end() == std::nullopt);
     board.post(kStart);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/agent/old_builds.hpp"
+#include "launcher/agent/lifecycle/build_cache.hpp"
 #include "tests/support/temp_dir.hpp"
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 /// A build with its program that was used so long ago.
 fs::path put(const fs::path& builds, const std::string& name, std::chrono::hours ago) {
-    const auto folder = builds / name;
+    auto folder = builds / name;
     fs::create_directories(folder);
     std::ofstream(folder / "hvd-agent") << "x";
     fs::last_write_time(folder, fs::file_time_type::clock::now() - ago);

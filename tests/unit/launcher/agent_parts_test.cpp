@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/agent/command_path.hpp"
-#include "launcher/agent/ending.hpp"
-#include "launcher/agent/facts.hpp"
-#include "launcher/agent/kernel_log.hpp"
-#include "launcher/agent/oom_watch.hpp"
-#include "launcher/agent/process_table.hpp"
-#include "launcher/agent/spawner.hpp"
+#include "launcher/agent/lifecycle/termination.hpp"
+#include "launcher/agent/probe/host_facts.hpp"
+#include "launcher/agent/processes/command_path.hpp"
+#include "launcher/agent/processes/environment_block.hpp"
+#include "launcher/agent/processes/process_table.hpp"
+#include "launcher/agent/processes/spawner.hpp"
+#include "launcher/agent/ranks/kernel_log.hpp"
+#include "launcher/agent/ranks/oom_watch.hpp"
 #include "tests/support/temp_dir.hpp"
 
 #include <catch2/catch.hpp>
@@ -20,14 +21,14 @@ namespace hvd::launch::agent {
 namespace {
 
 using namespace std::chrono_literals;
-using Action = Ending::Action;
+using Action = Termination::Action;
 
 // ---- the end ----
 
-constexpr Ending::TimePoint kStart{1000s};
+constexpr Termination::TimePoint kStart{1000s};
 
 TEST_CASE("a stop asks, kills after the grace time, repeats, and gives up") {
-    Ending ending;
+    Termination ending;
 
     CHECK(ending.stop(300ms, kStart) == Action::term_ranks);
     CHECK(ending.deadline() == kStart + 300ms);
@@ -41,14 +42,14 @@ TEST_CASE("a stop asks, kills after the grace time, repeats, and gives up") {
 }
 
 TEST_CASE("a stop without grace kills at once") {
-    Ending ending;
+    Termination ending;
 
     CHECK(ending.stop(0ms, kStart) == Action::kill);
     CHECK(ending.stop(1s, kStart) == Action::none);
 }
 
 TEST_CASE("a later stop can only bring the kill forward") {
-    Ending ending;
+    Termination ending;
     CHECK(ending.stop(10s, kStart) == Action::term_ranks);
 
     CHECK(ending.stop(60s, kStart + 1s) == Action::none);
@@ -59,27 +60,27 @@ TEST_CASE("a later stop can only bring the kill forward") {
 }
 
 TEST_CASE("leftovers are asked once, for a short time") {
-    Ending ending;
+    Termination ending;
 
     CHECK(ending.leftovers(10s, kStart) == Action::term_leftovers);
     CHECK(ending.leftovers(10s, kStart) == Action::none);
-    CHECK(ending.deadline() == kStart + Ending::kLeftoverGrace);
-    CHECK(ending.time_passed(kStart + Ending::kLeftoverGrace) == Action::kill);
+    CHECK(ending.deadline() == kStart + Termination::kLeftoverGrace);
+    CHECK(ending.time_passed(kStart + Termination::kLeftoverGrace) == Action::kill);
 }
 
 TEST_CASE("leftovers have the grace time of a stop") {
     const auto grace = GENERATE(500ms, 20s);
-    Ending ending;
+    Termination ending;
     CHECK(ending.stop(grace, kStart) == Action::term_ranks);
 
     CHECK(ending.leftovers(10s, kStart + 100ms) == Action::term_leftovers);
     CHECK(ending.leftovers(10s, kStart + 200ms) == Action::none);
     CHECK(ending.deadline() == kStart + grace);
-    CHECK(Ending().leftovers(0ms, kStart) == Action::kill);
+    CHECK(Termination().leftovers(0ms, kStart) == Action::kill);
 }
 
 TEST_CASE("leftovers have the grace time of a signal that asks") {
-    Ending ending;
+    Termination ending;
     ending.ask(20s, kStart);
     CHECK_FALSE(ending.is_stopping());
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/agent/limits.hpp"
-#include "launcher/agent/preflight.hpp"
+#include "launcher/agent/probe/limits.hpp"
+#include "launcher/agent/probe/preflight.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/agent/die_with_parent.hpp"
-#include "launcher/agent/shim.hpp"
-#include "launcher/agent/shim_protocol.hpp"
+#include "launcher/agent/external/die_with_parent.hpp"
+#include "launcher/agent/external/shim.hpp"
+#include "launcher/agent/external/shim_protocol.hpp"
 #include "launcher/wire/build_id.hpp"
 
 #include <catch2/catch.hpp>
@@ -51,7 +51,7 @@ TEST_CASE("frames of a shim come whole, however they were cut") {
                           .parent = 6,
                           .needs_watch = true,
                           .starts_in_turn = true};
-    const ShimOrder order{
+    const ShimReply order{
         .refusal = "", .env = {{"A", "1"}, {"B", ""}}, .is_env_clean = true, .cpus = {2, 3}};
     const ShimFailure failure{.step = "execve x", .error_number = 2};
     auto bytes = encode(claim);
@@ -72,13 +72,13 @@ TEST_CASE("frames of a shim come whole, however they were cut") {
 
     REQUIRE(bodies.size() == 3);
     CHECK(*decode_claim(bodies[0]) == claim);
-    CHECK(*decode_order(bodies[1]) == order);
+    CHECK(*decode_reply(bodies[1]) == order);
     CHECK(*decode_failure(bodies[2]) == failure);
-    CHECK_FALSE(decode_order(bodies[0]));
+    CHECK_FALSE(decode_reply(bodies[0]));
 }
 
 TEST_CASE("a claim of another build, whatever it holds, tells which build that is") {
-    const ShimOrder no_claim{.refusal = "0.1+other"};  // begins with a text, as a claim does
+    const ShimReply no_claim{.refusal = "0.1+other"};  // begins with a text, as a claim does
     const auto frame = encode(no_claim);
 
     const auto claim = decode_claim(std::span(frame).subspan(sizeof(std::uint32_t)));

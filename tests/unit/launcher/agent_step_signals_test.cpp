@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/agent/step_signals.hpp"
+#include "launcher/agent/lifecycle/step_signals.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -90,4 +90,15 @@ TEST_CASE("a signal that ends nothing is held back as long with a short grace") 
     signals.ask(SIGUSR1, kStart, milliseconds(0));
 
     CHECK(signals.deadline() == kStart + StepSignals::kHold);
+}
+
+TEST_CASE("a signal that is still to come is expected for a moment, then never again") {
+    StepSignals signals;
+    CHECK_FALSE(signals.is_expecting(kStart));
+    signals.expect(kStart);
+
+    CHECK(signals.deadline() == kStart + StepSignals::kStepTime);
+    CHECK(signals.is_expecting(kStart));
+    CHECK_FALSE(signals.is_expecting(kStart + StepSignals::kStepTime));
+    CHECK_FALSE(signals.deadline());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is planned in the allocations of batch systems: their variables as they were recorded, and
+// The plans in allocations of batch systems: their variables as they were recorded, and
 // the plans of golden/allocations.txt. When a difference is meant, copy what the test wrote over
 // the golden file, and let the reviewer read the difference.
 #include "collectives/base/text.hpp"
@@ -8,6 +8,7 @@
 #include "launcher/hosts/task.hpp"
 #include "launcher/plan/planner.hpp"
 #include "tests/support/temp_dir.hpp"
+#include "tests/unit/launcher/plan_on.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -18,7 +19,7 @@
 #include <string>
 #include <vector>
 
-using namespace hvd::launch;
+using namespace hvd::launch;  // NOLINT(google-build-using-namespace): a test of this namespace
 
 namespace {
 
@@ -83,7 +84,9 @@ std::vector<Recorded> recorded() {
          "OMPI_MCA_orte_default_hostfile",
          "job-worker-0 slots=2\njob-worker-1 slots=1\n"},
         {"Kubernetes, MPIJob for Intel MPI",
-         {{"HOSTNAME", "job-launcher-x7k2p"}, {"I_MPI_HYDRA_BOOTSTRAP", "ssh"}},
+         {{"HOSTNAME", "job-launcher-x7k2p"},
+          {"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
+          {"I_MPI_HYDRA_BOOTSTRAP", "ssh"}},
          "I_MPI_HYDRA_HOST_FILE",
          "job-worker-0.job.default.svc:2\njob-worker-1.job.default.svc:2\n"},
         {"Flux, one task of flux run -N2 -n4",
@@ -109,19 +112,17 @@ std::vector<Recorded> recorded() {
 }
 
 std::string plan_of(const Allocation& allocation) {
-    PlanRequest request;
-    request.hosts = allocation.hosts;
+    LaunchRequest request;
+    request.hosts.list = allocation.hosts;
     request.command = {"train"};
-    request.job_id = std::string(32, '0');
-    request.starters.assign(request.hosts.size(), "ssh");
     std::vector<HostFacts> facts;
-    for (const auto& host : request.hosts) {
+    for (const auto& host : request.hosts.list) {
         facts.emplace_back();
         facts.back().hostname = host.name;
         facts.back().cpus.resize(44);
         std::iota(facts.back().cpus.begin(), facts.back().cpus.end(), 0);
     }
-    const auto planned = make_plan(request, facts);
+    const auto planned = hvd::test::plan_on(request, facts, "ssh");
     if (!planned) {
         return "  refused: " + planned.error().message + "\n";
     }

@@ -96,7 +96,8 @@ TEST_CASE("the file that a batch system names gives its hosts") {
     const auto path = folder.write("hosts", example.text).string();
     CAPTURE(example.variable);
 
-    const auto found = find_allocation({{example.variable, path}});
+    const auto found =
+        find_allocation({{example.variable, path}, {"KUBERNETES_SERVICE_HOST", "10.96.0.1"}});
 
     REQUIRE(found);
     REQUIRE(*found);
@@ -134,4 +135,16 @@ TEST_CASE("an impossible allocation is refused with its variable, and not replac
 
     REQUIRE_FALSE(found);
     CHECK_THAT(found.error().message, Contains(example.message));
+}
+
+TEST_CASE("the default host file of an MPI is no allocation outside of a pod of the mpi-operator") {
+    for (const auto* variable :
+         {"OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE"}) {
+        CAPTURE(variable);
+        const auto found = find_allocation({{variable, "/etc/openmpi/openmpi-default-hostfile"}});
+
+        REQUIRE(found);
+        CHECK_FALSE(*found);
+    }
+    CHECK_FALSE(find_allocation({{"HYDRA_HOST_FILE", "/etc/mpi/hostfile"}}));  // which is not there
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/base/text.hpp"
 #include "launcher/remote/bootstrap/agent_image.hpp"
 #include "launcher/remote/bootstrap/filter.hpp"
 #include "launcher/remote/bootstrap/line.hpp"
@@ -54,7 +55,7 @@ TEST_CASE("each word of the line is the same word in every shell, and short enou
 
 TEST_CASE("a wrapper goes before the shell") {
     auto line = example();
-    line.wrap = "apptainer exec img.sif";
+    line.wrap = {"apptainer", "exec", "img.sif"};
 
     CHECK_THAT(to_command(line), Catch::StartsWith("apptainer exec img.sif /bin/sh -c '"));
 }
@@ -67,7 +68,7 @@ TEST_CASE("the quick line needs no quotes, and is for no wrapper") {
           "exec ~/.cache/horovodrun/0.29.0+abc-0123/hvd-agent --found-in ~/.cache/horovodrun "
           "~/.cache/horovodrun/0.29.0+abc-0123");
 
-    line.wrap = "apptainer exec img.sif";
+    line.wrap = {"apptainer", "exec", "img.sif"};
     CHECK(to_quick_command(line).empty());
 
     line = example();
@@ -168,9 +169,9 @@ TEST_CASE("an agent that is no program for Linux is refused with its name") {
 
 TEST_CASE("the system's ssh asks nothing and is given what the host and the flags say") {
     const Host host{.name = "[fe80::1]", .slots = {}, .user = "ann", .port = 2222};
-    const SshOptions options{.identity = "/k", .port = 22, .config = "/c"};
+    const SshTask task{.options = {.port = 22, .identity = "/k", .config = "/c"}};
 
-    const auto argv = remote_argv(host, options, "LINE");
+    const auto argv = remote_argv(host, task, "LINE");
 
     const std::vector<std::string> end{
         "-F", "/c",      "-o",  "IdentitiesOnly=yes", "-i", "/k", "-p", "2222", "-l", "ann",
@@ -188,7 +189,8 @@ TEST_CASE("a command is shown with its long words left out") {
 TEST_CASE("the programs of batch systems get host and line, and nothing of SSH's") {
     const auto line_of = [](const std::string& shell, const std::string& host) {
         return remote_argv({.name = host, .slots = {}, .user = {}, .port = {}},
-                           {.remote_shell = shell}, "exec /bin/sh -c 'LINE'");
+                           {.options = {.remote_shell = *hvd::split_shell_words(shell)}},
+                           "exec /bin/sh -c 'LINE'");
     };
     using Words = std::vector<std::string>;
 
@@ -201,12 +203,13 @@ TEST_CASE("the programs of batch systems get host and line, and nothing of SSH's
 
 TEST_CASE("a remote shell gets host and line") {
     const Host host{.name = "pod-1", .slots = {}, .user = "ann", .port = {}};
-    const SshOptions options{.remote_shell = "kexec  -n jobs"};
+    const SshTask task{.options = {.remote_shell = {"kexec", "-n", "two jobs"}}};
 
-    CHECK(remote_argv(host, options, "LINE") ==
-          std::vector<std::string>{"kexec", "-n", "jobs", "ann@pod-1", "LINE"});
+    CHECK(remote_argv(host, task, "LINE") ==
+          std::vector<std::string>{"kexec", "-n", "two jobs", "ann@pod-1", "LINE"});
     CHECK(remote_argv({.name = "node1", .slots = {}, .user = "ann", .port = 7},
-                      {.identity = "/k", .remote_shell = "/opt/bin/ssh -4"}, "LINE") ==
-          std::vector<std::string>{"/opt/bin/ssh", "-4", "-o", "IdentitiesOnly=yes", "-i", "/k",
-                                   "-p", "7", "ann@node1", "LINE"});
+                      {.options = {.identity = "/k", .remote_shell = {"/opt/bin/ssh", "-4"}}},
+                      "LINE") == std::vector<std::string>{"/opt/bin/ssh", "-4", "-o",
+                                                          "IdentitiesOnly=yes", "-i", "/k", "-p",
+                                                          "7", "ann@node1", "LINE"});
 }

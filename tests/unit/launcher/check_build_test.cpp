@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A `python3` in a folder of its own.
+/// A `python3` in a private folder.
 void write_python(const fs::path& folder, const std::string& script) {
     const auto path = folder / "python3";
     std::ofstream(path) << "#!/bin/sh\n" << script;

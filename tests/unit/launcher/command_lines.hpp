@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Command lines as one text, for tests of what they mean.
+// Command lines as one text, for tests of their meaning.
 #pragma once
 
 #include "collectives/base/text.hpp"

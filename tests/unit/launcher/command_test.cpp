@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/plan/command.hpp"
 
+#include "launcher/hosts/search_path.hpp"
 #include "tests/support/temp_dir.hpp"
 
 #include <catch2/catch.hpp>
@@ -112,4 +113,27 @@ TEST_CASE("a file that is there but cannot be executed is told from one that is 
           "#!/bin/sh");
     CHECK(explain_missing_command("./text", E2BIG, {}, here) == "'./text': Argument list too long");
     CHECK(explain_missing_command("", ENOENT, {}, here) == "the command is an empty word");
+}
+
+TEST_CASE("a symbolic link that leads nowhere is named with where it points") {
+    const TempDir folder;
+    const auto link = folder.path() / "train";
+    fs::create_symlink("/nowhere/train", link);
+    const Environment path{{"PATH", folder.path().string()}};
+
+    CHECK(explain_missing_command("./train", ENOENT, path, folder.path().string()) ==
+          "'./train' is a symbolic link to '/nowhere/train', which is not there");
+    CHECK(explain_missing_command("train", ENOENT, path, "/") ==
+          "'train' was not found in PATH: " + link.string() +
+              " is a symbolic link to '/nowhere/train', which is not there");
+}
+
+TEST_CASE("a folder in PATH is no program") {
+    const TempDir folder;
+    fs::create_directory(folder.path() / "jsrun");
+    const Environment path{{"PATH", folder.path().string()}};
+
+    CHECK_FALSE(hvd::launch::has_program(path, "jsrun"));
+    write_file(folder.path() / "jsrun" / "jsrun", "", true);
+    CHECK(hvd::launch::has_program({{"PATH", (folder.path() / "jsrun").string()}}, "jsrun"));
 }

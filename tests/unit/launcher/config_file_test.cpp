@@ -8,7 +8,7 @@
 using hvd::Errc;
 using hvd::launch::parse_config;
 using hvd::launch::read_config_file;
-using hvd::launch::TunableValues;
+using hvd::launch::SettingValues;
 
 TEST_CASE("every key of the original's schema sets its variable") {
     const auto values = parse_config(R"(
@@ -46,7 +46,7 @@ logging:
                                      "c.yaml");
 
     REQUIRE(values);
-    CHECK(values->tunables == TunableValues{
+    CHECK(values->settings == SettingValues{
                                   {"HOROVOD_FUSION_THRESHOLD", "33554432"},
                                   {"HOROVOD_CYCLE_TIME", "2.5"},
                                   {"HOROVOD_CACHE_CAPACITY", "2048"},
@@ -81,7 +81,7 @@ TEST_CASE("what a config file leaves empty is absent") {
     const auto values = parse_config(text, "c.yaml");
 
     REQUIRE(values);
-    CHECK(values->tunables.empty());
+    CHECK(values->settings.empty());
     CHECK_FALSE(values->wants_mpi);
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("a list of CPUs may be a YAML list or a text") {
     const auto values = parse_config(text, "c.yaml");
 
     REQUIRE(values);
-    CHECK(values->tunables == TunableValues{{"HOROVOD_THREAD_AFFINITY", "0,4"}});
+    CHECK(values->settings == SettingValues{{"HOROVOD_THREAD_AFFINITY", "0,4"}});
 }
 
 TEST_CASE("errors in a config file begin with file and line, and name the key") {

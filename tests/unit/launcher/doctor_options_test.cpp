@@ -24,7 +24,7 @@ TEST_CASE("doctor is a command of its own as the very first word only") {
     const auto* examine = std::get_if<Examine>(&*parsed);
     REQUIRE(examine != nullptr);
     CHECK(examine->json);
-    CHECK(examine->job.hosts == std::vector<Host>{{"a", 1}, {"b", 2}});
+    CHECK(examine->job.hosts.list == std::vector<Host>{{"a", 1}, {"b", 2}});
     CHECK(examine->job.command == Words{"sh", "-c", "true"});
 
     const auto alone = parse_command_line({"doctor"}, {});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/plan/environment.hpp"
 
+#include "launcher/model/launch_plan.hpp"
+
 #include <catch2/catch.hpp>
 
 #include <optional>
@@ -10,11 +12,11 @@ using hvd::Environment;
 using hvd::coll::LaunchContract;
 using hvd::launch::added_environment;
 using hvd::launch::check_env_set;
+using hvd::launch::EnvironmentOptions;
 using hvd::launch::host_variables;
 using hvd::launch::HostPlan;
 using hvd::launch::job_variables;
 using hvd::launch::JobPlan;
-using hvd::launch::PlanRequest;
 using hvd::launch::portable_environment;
 using hvd::launch::ProcessSpec;
 using hvd::launch::rank_variables;
@@ -22,72 +24,76 @@ using hvd::launch::shared_environment;
 
 namespace {
 
-/// What is set for the only rank of a job.
-Environment planned(const PlanRequest& request, const Environment& gpus = {}) {
-    const auto shared = shared_environment(request);
+/// The variables of the only rank of a job.
+Environment planned(const EnvironmentOptions& options,
+                    const Environment& gpus = {},
+                    const Environment& own = {}) {
+    const auto shared = shared_environment(options, own);
     const LaunchContract contract{
         .topology = {}, .hostname = "h", .job_id = std::string(32, '0'), .agent_socket = "s"};
     JobPlan job;
-    job.ranks_env = job_variables(request, shared,
+    job.ranks_env = job_variables(options, shared,
                                   {.contract = contract,
                                    .master_address = "127.0.0.1",
                                    .master_port = 0,
                                    .is_one_host = true});
     HostPlan host;
-    host.ranks_env = host_variables(request, shared, {.contract = contract, .cpus = 3});
+    host.ranks_env = host_variables(options, shared, {.contract = contract, .cpus = 3});
     ProcessSpec rank;
     rank.env =
-        rank_variables(request, shared, {.topology = {}, .cpus = std::nullopt, .gpus = gpus});
+        rank_variables(options, shared, {.topology = {}, .cpus = std::nullopt, .gpus = gpus});
     return added_environment(job, host, rank);
 }
 
 }  // namespace
 
 TEST_CASE("ranks share the caller's environment, but not the contract of a job around it") {
-    PlanRequest request;
-    request.caller_env = {{"HOME", "/root"},
-                          {"HOROVOD_RANK", "3"},
-                          {"HOROVOD_AGENT_SOCKET", "outer"},
-                          {"HOROVOD_FUSION_THRESHOLD", "0"}};
+    EnvironmentOptions options;
+    const Environment own = {{"HOME", "/root"},
+                             {"HOROVOD_RANK", "3"},
+                             {"HOROVOD_AGENT_SOCKET", "outer"},
+                             {"HOROVOD_FUSION_THRESHOLD", "0"}};
 
-    CHECK(shared_environment(request) ==
+    CHECK(shared_environment(options, own) ==
           Environment{{"HOME", "/root"}, {"HOROVOD_FUSION_THRESHOLD", "0"}});
 }
 
 TEST_CASE("flag --env-clean passes on only what --env-pass selects") {
-    PlanRequest request;
-    request.caller_env = {{"HOME", "/root"}, {"NCCL_DEBUG", "1"}, {"NCCL", "2"}, {"PATH", "/bin"}};
-    request.env_clean = true;
-    CHECK(shared_environment(request).empty());
+    EnvironmentOptions options;
+    const Environment own = {
+        {"HOME", "/root"}, {"NCCL_DEBUG", "1"}, {"NCCL", "2"}, {"PATH", "/bin"}};
+    options.is_clean = true;
+    CHECK(shared_environment(options, own).empty());
 
-    request.env_pass = {"NCCL_*", "PATH"};
-    CHECK(shared_environment(request) == Environment{{"NCCL_DEBUG", "1"}, {"PATH", "/bin"}});
+    options.pass = {"NCCL_*", "PATH"};
+    CHECK(shared_environment(options, own) == Environment{{"NCCL_DEBUG", "1"}, {"PATH", "/bin"}});
 }
 
 TEST_CASE("defaults give way to what the caller has") {
-    PlanRequest request;
-    const auto defaults = planned(request);
+    EnvironmentOptions options;
+    const auto defaults = planned(options);
     CHECK(defaults.at("OMP_NUM_THREADS") == "3");
     CHECK(defaults.at("PYTHONUNBUFFERED") == "1");
     CHECK(defaults.at("HOROVOD_CPU_OPERATIONS") == "gloo");
     CHECK(defaults.at("NCCL_SOCKET_IFNAME") == "lo");
 
-    request.caller_env = {{"OMP_NUM_THREADS", "8"},
-                          {"PYTHONUNBUFFERED", ""},
-                          {"HOROVOD_CPU_OPERATIONS", "shm"},
-                          {"NCCL_SOCKET_IFNAME", "eth0"}};
-    const auto kept = planned(request);
-    for (const auto& [name, value] : request.caller_env) {
+    const Environment own = {{"OMP_NUM_THREADS", "8"},
+                             {"PYTHONUNBUFFERED", ""},
+                             {"HOROVOD_CPU_OPERATIONS", "shm"},
+                             {"NCCL_SOCKET_IFNAME", "eth0"}};
+    const auto kept = planned(options, {}, own);
+    for (const auto& [name, value] : own) {
         CAPTURE(name);
         CHECK_FALSE(kept.contains(name));
     }
 }
 
 TEST_CASE("the job's own variables replace those of a launcher around it") {
-    PlanRequest request;
-    request.caller_env = {{"RANK", "7"}, {"MASTER_ADDR", "other"}, {"HOROVOD_CONTROLLER", "mpi"}};
+    EnvironmentOptions options;
+    const Environment own = {
+        {"RANK", "7"}, {"MASTER_ADDR", "other"}, {"HOROVOD_CONTROLLER", "mpi"}};
 
-    const auto environment = planned(request);
+    const auto environment = planned(options, {}, own);
 
     CHECK(environment.at("RANK") == "0");
     CHECK(environment.at("MASTER_ADDR") == "127.0.0.1");
@@ -96,15 +102,15 @@ TEST_CASE("the job's own variables replace those of a launcher around it") {
 }
 
 TEST_CASE("flag --env wins over tunables, defaults and torch's variables") {
-    PlanRequest request;
-    request.tunables = {{"HOROVOD_CYCLE_TIME", "5"}, {"HOROVOD_CACHE_CAPACITY", "1"}};
-    request.env_set = {{"HOROVOD_CYCLE_TIME", "9"},
-                       {"OMP_NUM_THREADS", "1"},
-                       {"MASTER_PORT", "29500"},
-                       {"LOCAL_RANK", "7"},
-                       {"MINE", "x"}};
+    EnvironmentOptions options;
+    options.tunables = {{"HOROVOD_CYCLE_TIME", "5"}, {"HOROVOD_CACHE_CAPACITY", "1"}};
+    options.set = {{"HOROVOD_CYCLE_TIME", "9"},
+                   {"OMP_NUM_THREADS", "1"},
+                   {"MASTER_PORT", "29500"},
+                   {"LOCAL_RANK", "7"},
+                   {"MINE", "x"}};
 
-    const auto environment = planned(request);
+    const auto environment = planned(options);
 
     CHECK(environment.at("HOROVOD_CYCLE_TIME") == "9");
     CHECK(environment.at("HOROVOD_CACHE_CAPACITY") == "1");
@@ -115,10 +121,10 @@ TEST_CASE("flag --env wins over tunables, defaults and torch's variables") {
 }
 
 TEST_CASE("a rank's own GPUs are a part of the mask that --env gives") {
-    PlanRequest request;
-    request.env_set = {{"CUDA_VISIBLE_DEVICES", "2,3"}};
+    EnvironmentOptions options;
+    options.set = {{"CUDA_VISIBLE_DEVICES", "2,3"}};
 
-    CHECK(planned(request, {{"CUDA_VISIBLE_DEVICES", "3"}}).at("CUDA_VISIBLE_DEVICES") == "3");
+    CHECK(planned(options, {{"CUDA_VISIBLE_DEVICES", "3"}}).at("CUDA_VISIBLE_DEVICES") == "3");
 }
 
 TEST_CASE("flag --env may not break the contract between launcher and rank") {
@@ -131,15 +137,15 @@ TEST_CASE("flag --env may not break the contract between launcher and rank") {
 }
 
 TEST_CASE("another machine gets the caller's variables but those of this login and machine") {
-    PlanRequest request;
-    request.env_pass = {"XDG_CONFIG_HOME"};
+    EnvironmentOptions options;
+    options.pass = {"XDG_CONFIG_HOME"};
     const Environment shared{
         {"HOME", "/home/me"},          {"DATA", "/data"},         {"SSH_AUTH_SOCK", "/tmp/s"},
         {"CUDA_VISIBLE_DEVICES", "0"}, {"TERM", "xterm"},         {"OMPI_COMM_WORLD_RANK", "3"},
         {"PATH", "/usr/bin"},          {"SLURM_PROCID", "1"},     {"SLURM_JOB_ID", "7"},
         {"HOME_OF_DATA", "/d"},        {"XDG_CONFIG_HOME", "/c"}, {"XDG_RUNTIME_DIR", "/r"}};
 
-    CHECK(portable_environment(request, shared) == Environment{{"DATA", "/data"},
+    CHECK(portable_environment(options, shared) == Environment{{"DATA", "/data"},
                                                                {"PATH", "/usr/bin"},
                                                                {"SLURM_JOB_ID", "7"},
                                                                {"HOME_OF_DATA", "/d"},
@@ -147,7 +153,7 @@ TEST_CASE("another machine gets the caller's variables but those of this login a
 }
 
 TEST_CASE("settings of MPI travel to other hosts, but not those of an mpirun's task") {
-    const auto portable = [](Environment environment) {
+    const auto portable = [](const Environment& environment) {
         return portable_environment({}, environment);
     };
     const Environment settings{{"OMPI_MCA_btl", "tcp"}, {"PRTE_MCA_rmaps", "ppr"}};

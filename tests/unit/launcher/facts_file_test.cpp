@@ -102,11 +102,15 @@ TEST_CASE("hosts are described by their own facts, in the order in which they ar
     const auto missing = describe_hosts({{"c", 2}}, {a, b});
 
     REQUIRE(all);
-    CHECK(all->hosts == std::vector<Host>{{"a", std::nullopt}, {"b", std::nullopt}});
-    CHECK(all->facts == std::vector{a, b});
+    REQUIRE(all->size() == 2);
+    CHECK(all->front().host == Host{"a"});
+    CHECK(all->front().starter == "ssh");
+    CHECK(all->back().facts == b);
     REQUIRE(wanted);
-    CHECK(wanted->hosts == std::vector<Host>{{"b", 2}});
-    CHECK(wanted->facts == std::vector{b});
+    REQUIRE(wanted->size() == 1);
+    CHECK(wanted->front().host == Host{"b", 2});
+    CHECK(wanted->front().starter == "local");
+    CHECK(wanted->front().facts == b);
     REQUIRE_FALSE(missing);
     CHECK(missing.error().message == "host 'c' is not among the described ones: a, b");
 }

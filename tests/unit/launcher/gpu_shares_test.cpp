@@ -11,12 +11,12 @@
 
 using hvd::Environment;
 using hvd::launch::apply_gpu_mask;
+using hvd::launch::BindingOptions;
 using hvd::launch::Gpu;
 using hvd::launch::gpu_mask;
+using hvd::launch::GpuBind;
 using hvd::launch::GpuShare;
-using hvd::launch::GpuVisibility;
 using hvd::launch::HostFacts;
-using hvd::launch::PlanRequest;
 using hvd::launch::share_gpus;
 
 namespace {
@@ -48,11 +48,12 @@ std::vector<int> visible(const std::optional<std::string>& mask) {
     return indices(gpus);
 }
 
-/// What the ranks of a host with four GPUs get.
+/// The shares of the ranks of a host with four GPUs.
 hvd::Result<std::vector<GpuShare>> share(int ranks,
                                          const std::optional<std::string>& mask,
-                                         const PlanRequest& request = {},
-                                         Environment present = {}) {
+                                         const BindingOptions& binding = {},
+                                         Environment present = {},
+                                         const Environment& env_set = {}) {
     HostFacts facts;
     facts.hostname = "h";
     facts.gpus = four_gpus();
@@ -60,16 +61,12 @@ hvd::Result<std::vector<GpuShare>> share(int ranks,
     if (mask && !present.contains("CUDA_VISIBLE_DEVICES")) {
         present.emplace("CUDA_VISIBLE_DEVICES", *mask);
     }
-    const auto seen = apply_gpu_mask(facts.gpus, gpu_mask(request, facts));
-    return share_gpus(request, facts, seen, ranks, present);
+    const auto seen = apply_gpu_mask(facts.gpus, gpu_mask(env_set, facts));
+    return share_gpus(binding, facts.hostname, seen, ranks, present);
 }
 
-PlanRequest with(GpuVisibility visibility, int gpus_per_rank = 1, bool share_them = false) {
-    PlanRequest request;
-    request.gpu_visibility = visibility;
-    request.gpus_per_rank = gpus_per_rank;
-    request.share_gpus = share_them;
-    return request;
+BindingOptions with(GpuBind gpus, int gpus_per_rank = 1, bool share_them = false) {
+    return {.gpus = gpus, .gpus_per_rank = gpus_per_rank, .share_gpus = share_them};
 }
 
 }  // namespace
@@ -124,9 +121,9 @@ TEST_CASE("index: rank r owns GPU r of those that may be seen, and all stay visi
 }
 
 TEST_CASE("env: a rank sees only its own GPU, named as the mask names it") {
-    const auto plain = share(2, std::nullopt, with(GpuVisibility::env));
-    const auto masked = share(2, "3,1", with(GpuVisibility::env));
-    const auto by_uuid = share(2, "GPU-d,GPU-b", with(GpuVisibility::env));
+    const auto plain = share(2, std::nullopt, with(GpuBind::env));
+    const auto masked = share(2, "3,1", with(GpuBind::env));
+    const auto by_uuid = share(2, "GPU-d,GPU-b", with(GpuBind::env));
 
     REQUIRE(plain);
     CHECK((*plain)[1].env ==
@@ -139,7 +136,7 @@ TEST_CASE("env: a rank sees only its own GPU, named as the mask names it") {
 }
 
 TEST_CASE("none: GPUs are left alone") {
-    const auto shares = share(8, std::nullopt, with(GpuVisibility::none));
+    const auto shares = share(8, std::nullopt, with(GpuBind::none));
 
     REQUIRE(shares);
     REQUIRE(shares->size() == 8);
@@ -150,8 +147,8 @@ TEST_CASE("none: GPUs are left alone") {
 TEST_CASE("a CUDA_DEVICE_ORDER of the user is kept, and no index is named under it") {
     const Environment fastest{{"CUDA_DEVICE_ORDER", "FASTEST_FIRST"}};
 
-    const auto index = share(1, std::nullopt, with(GpuVisibility::index), fastest);
-    const auto env = share(1, std::nullopt, with(GpuVisibility::env), fastest);
+    const auto index = share(1, std::nullopt, with(GpuBind::index), fastest);
+    const auto env = share(1, std::nullopt, with(GpuBind::env), fastest);
 
     REQUIRE(index);
     CHECK((*index)[0].env.empty());
@@ -160,7 +157,7 @@ TEST_CASE("a CUDA_DEVICE_ORDER of the user is kept, and no index is named under 
 }
 
 TEST_CASE("several GPUs per rank are neighbours") {
-    const auto shares = share(2, std::nullopt, with(GpuVisibility::env, 2));
+    const auto shares = share(2, std::nullopt, with(GpuBind::env, 2));
 
     REQUIRE(shares);
     CHECK(indices((*shares)[0].gpus) == std::vector{0, 1});
@@ -169,7 +166,7 @@ TEST_CASE("several GPUs per rank are neighbours") {
 }
 
 TEST_CASE("flag --share-gpus deals GPUs out in turn") {
-    const auto shares = share(6, "0,1", with(GpuVisibility::env, 1, true));
+    const auto shares = share(6, "0,1", with(GpuBind::env, 1, true));
 
     REQUIRE(shares);
     CHECK((*shares)[4].env.at("CUDA_VISIBLE_DEVICES") == "0");
@@ -179,8 +176,8 @@ TEST_CASE("flag --share-gpus deals GPUs out in turn") {
 TEST_CASE("more ranks than GPUs are refused with both numbers and the remedies") {
     const auto five = share(5, std::nullopt);
     const auto one = share(2, "1");
-    const auto pairs = share(3, std::nullopt, with(GpuVisibility::index, 2));
-    const auto too_wide = share(1, "0,1", with(GpuVisibility::index, 3));
+    const auto pairs = share(3, std::nullopt, with(GpuBind::index, 2));
+    const auto too_wide = share(1, "0,1", with(GpuBind::index, 3));
 
     REQUIRE_FALSE(five);
     CHECK(five.error().message ==
@@ -197,7 +194,7 @@ TEST_CASE("more ranks than GPUs are refused with both numbers and the remedies")
 }
 
 TEST_CASE("an empty mask makes any number of CPU ranks, whatever was said of GPUs") {
-    const auto shares = share(9, "", with(GpuVisibility::env, 2));
+    const auto shares = share(9, "", with(GpuBind::env, 2));
 
     REQUIRE(shares);
     CHECK((*shares)[8].gpus.empty());
@@ -205,18 +202,16 @@ TEST_CASE("an empty mask makes any number of CPU ranks, whatever was said of GPU
 }
 
 TEST_CASE("GPUs per rank on a host without any are refused") {
-    PlanRequest request = with(GpuVisibility::index, 2);
-    HostFacts facts;
-    facts.hostname = "h";
+    auto binding = with(GpuBind::index, 2);
 
-    const auto shares = share_gpus(request, facts, {}, 1, {});
+    const auto shares = share_gpus(binding, "h", {}, 1, {});
 
     REQUIRE_FALSE(shares);
     CHECK(shares.error().message ==
           "h: 1 rank with 2 GPUs each, but no GPU; leave --gpus-per-rank out to use CPUs");
 
-    request.may_lack_gpus = true;
-    CHECK(share_gpus(request, facts, {}, 1, {}));
+    binding.may_lack_gpus = true;
+    CHECK(share_gpus(binding, "h", {}, 1, {}));
 }
 
 TEST_CASE("a mask that the ranks would not inherit is given to them") {
@@ -227,10 +222,9 @@ TEST_CASE("a mask that the ranks would not inherit is given to them") {
 }
 
 TEST_CASE("flag --env of a mask takes the place of the one that was there") {
-    PlanRequest request = with(GpuVisibility::env);
-    request.env_set.emplace("CUDA_VISIBLE_DEVICES", "3,2");
+    const Environment env_set{{"CUDA_VISIBLE_DEVICES", "3,2"}};
 
-    const auto shares = share(2, "0", request, {{"CUDA_VISIBLE_DEVICES", "3,2"}});
+    const auto shares = share(2, "0", with(GpuBind::env), env_set, env_set);
 
     REQUIRE(shares);
     CHECK((*shares)[1].env.at("CUDA_VISIBLE_DEVICES") == "2");
@@ -240,7 +234,7 @@ TEST_CASE("of MIG devices each rank sees one, because CUDA shows a process only 
     constexpr auto kMask = "MIG-1111,MIG-GPU-b000/3/0";
 
     const auto by_index = share(2, kMask);
-    const auto by_env = share(2, kMask, with(GpuVisibility::env));
+    const auto by_env = share(2, kMask, with(GpuBind::env));
 
     REQUIRE_FALSE(by_index);
     CHECK(by_index.error().message ==
@@ -252,4 +246,17 @@ TEST_CASE("of MIG devices each rank sees one, because CUDA shows a process only 
     CHECK((*by_env)[1].env == Environment{{"CUDA_VISIBLE_DEVICES", "MIG-GPU-b000/3/0"}});
     CHECK((*by_env)[1].gpus.at(0).index == 1);
     CHECK(visible("MIG-GPU-zzzz/1/0").empty());
+}
+
+TEST_CASE("a host has a slot for as many of its GPUs as a rank owns, else for each CPU") {
+    HostFacts facts;
+    facts.gpus = four_gpus();
+    facts.cpus = {0, 1, 2, 3, 4, 5};
+    const auto seen = apply_gpu_mask(facts.gpus, {});
+
+    CHECK(count_slots({}, facts, seen) == 4);
+    CHECK(count_slots({.gpus_per_rank = 2}, facts, seen) == 2);
+    CHECK(count_slots({.gpus_per_rank = 5}, facts, seen) == 6);
+    CHECK(count_slots({.gpus = GpuBind::none}, facts, seen) == 6);
+    CHECK(count_slots({.share_gpus = true}, facts, seen) == 6);
 }

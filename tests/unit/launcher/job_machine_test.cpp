@@ -150,8 +150,28 @@ TEST_CASE("a rank that reported its exception may end by itself first") {
     auto machine = running(2);
 
     CHECK(machine.on_report(report(1, ReportKind::exception)) == JobAction::watch_exit);
-    CHECK(machine.on_exited(exited(1, 1 << 8)) == JobAction::stop);
-    CHECK(machine.on_teardown_over(1) == JobAction::none);
+    CHECK(machine.on_exited(exited(1, 1 << 8)) == JobAction::none);
+    CHECK(machine.on_teardown_over(1) == JobAction::stop);
+    CHECK(machine.record().cause.kind == Cause::Kind::rank_failed);
+}
+
+TEST_CASE("after an exception the others have the same time to fail by it") {
+    auto machine = running(3);
+
+    machine.on_traceback(1);
+    CHECK(machine.on_exited(exited(1, 1 << 8)) == JobAction::watch_exit);
+    CHECK(machine.on_report(report(0, ReportKind::exception)) == JobAction::watch_exit);
+    CHECK(machine.on_exited(exited(0, 1 << 8)) == JobAction::none);
+    CHECK(machine.on_exited(exited(2, 1 << 8)) == JobAction::stop);
+}
+
+TEST_CASE("what ends the job while others have time to fail is not its cause") {
+    auto machine = running(2);
+
+    CHECK(machine.on_report(report(1, ReportKind::exception)) == JobAction::watch_exit);
+    CHECK(machine.on_exited(exited(1, 1 << 8)) == JobAction::none);
+    CHECK(machine.on_time_limit() == JobAction::stop);
+    CHECK(machine.record().cause.kind == Cause::Kind::rank_failed);
 }
 
 TEST_CASE("a rank that hangs after its exception is stopped") {

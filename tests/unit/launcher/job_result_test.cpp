@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/job_result.hpp"
 
-#include "launcher/supervise/summary.hpp"
+#include "launcher/output/reserved_file.hpp"
 #include "tests/support/temp_dir.hpp"
 
 #include <catch2/catch.hpp>
@@ -21,7 +21,7 @@ using hvd::launch::JobResult;
 using hvd::launch::RankClass;
 using hvd::launch::RankResult;
 using hvd::launch::Reason;
-using hvd::launch::SummaryFile;
+using hvd::launch::ReservedFile;
 using hvd::test::TempDir;
 using Json = nlohmann::json;
 
@@ -43,9 +43,9 @@ JobResult failed_job() {
     result.exit_code = 3;
     result.reason = Reason::exit;
     result.seconds = 1.5;
-    result.ranks = {rank(0, RankClass::stopped), rank(1, RankClass::culprit),
-                    rank(2, RankClass::stopped), rank(3, RankClass::stopped),
-                    rank(4, RankClass::lost),    rank(5, RankClass::victim)};
+    result.ranks = {rank(0, RankClass::stopped),   rank(1, RankClass::culprit),
+                    rank(2, RankClass::stopped),   rank(3, RankClass::stopped),
+                    rank(4, RankClass::lost_peer), rank(5, RankClass::also_failed)};
     result.ranks[0].signal = SIGTERM;
     result.ranks[4].exit_code = 1;
     result.ranks[1].exit_code = 3;
@@ -78,8 +78,8 @@ TEST_CASE("the last words name the culprit, its last lines, and the others") {
           "horovodrun: culprit: rank 1 (host node1, local rank 1, pid 1001): exit 3\n"
           "horovodrun: | first\n"
           "horovodrun: | second\n"
-          "horovodrun: stopped: ranks 0,2-3\n"
           "horovodrun: also failed: ranks 5\n"
+          "horovodrun: stopped: ranks 0,2-3\n"
           "horovodrun: lost a peer: ranks 4\n");
 }
 
@@ -121,12 +121,12 @@ TEST_CASE("last words that several ranks had are there once, with who had them")
     result.culprit->same_ranks = {0, 2, 3};
 
     CHECK(format_last_words(result).find("horovodrun: | second\n"
-                                         "horovodrun: same on 3 ranks: 0,2-3\n"
-                                         "horovodrun: stopped") != std::string::npos);
+                                         "horovodrun: the same on ranks 0,2-3\n"
+                                         "horovodrun: also failed") != std::string::npos);
     CHECK(Json::parse(format_summary(result))["culprit"]["same_ranks"] == Json({0, 2, 3}));
 
     result.culprit->same_ranks = {5};
-    CHECK(format_last_words(result).find("horovodrun: same on 1 rank: 5\n") != std::string::npos);
+    CHECK(format_last_words(result).find("horovodrun: the same on ranks 5\n") != std::string::npos);
 }
 
 TEST_CASE("what a rank reported is shown unless its last lines show it already") {
@@ -146,15 +146,14 @@ TEST_CASE("a lost host is named, and its ranks apart from those that lost a peer
     result.culprit.reset();
     result.lost_host = "node3";
     result.sentence = "lost the agent on host node3: silence";
-    result.ranks[1].rank_class = RankClass::lost;
+    result.ranks[1].rank_class = RankClass::lost_host;
     result.ranks[1].exit_code.reset();
-    result.ranks[4].exit_code = 1;
     result.survivors = {{.host = "node2", .process = {.pid = 7, .state = "D", .wchan = "nfs"}}};
 
     CHECK(format_last_words(result) ==
           "horovodrun: lost the agent on host node3: silence\n"
-          "horovodrun: stopped: ranks 0,2-3\n"
           "horovodrun: also failed: ranks 5\n"
+          "horovodrun: stopped: ranks 0,2-3\n"
           "horovodrun: lost a peer: ranks 4\n"
           "horovodrun: lost with their host: ranks 1\n"
           "horovodrun: process 7 on host node2 could not be killed (state D, waiting in nfs)\n");
@@ -236,11 +235,11 @@ TEST_CASE("a summary appears whole, and nothing is left beside it") {
     const TempDir folder;
     const auto path = folder.path() / "summary.json";
     {
-        auto file = SummaryFile::reserve(path);
+        auto file = ReservedFile::reserve(path);
         REQUIRE(file);
         CHECK_FALSE(std::filesystem::exists(path));
 
-        REQUIRE(file->write(failed_job()));
+        REQUIRE(file->write(format_summary(failed_job())));
     }
 
     CHECK(TempDir::read(path) == format_summary(failed_job()));
@@ -250,7 +249,7 @@ TEST_CASE("a summary appears whole, and nothing is left beside it") {
 TEST_CASE("a job that never writes its summary leaves what was there before") {
     const TempDir folder;
     const auto path = folder.write("summary.json", "old");
-    REQUIRE(SummaryFile::reserve(path));
+    REQUIRE(ReservedFile::reserve(path));
 
     CHECK(TempDir::read(path) == "old");
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
@@ -259,8 +258,8 @@ TEST_CASE("a job that never writes its summary leaves what was there before") {
 TEST_CASE("a summary that cannot be written is refused with its name") {
     const TempDir folder;
 
-    const auto missing = SummaryFile::reserve(folder.path() / "no" / "summary.json");
-    const auto directory = SummaryFile::reserve(folder.path());
+    const auto missing = ReservedFile::reserve(folder.path() / "no" / "summary.json");
+    const auto directory = ReservedFile::reserve(folder.path());
 
     REQUIRE_FALSE(missing);
     CHECK(missing.error().code == hvd::Errc::invalid_argument);
@@ -274,12 +273,12 @@ TEST_CASE("a summary goes to where a link leads, and into what is no file") {
     std::filesystem::create_symlink(real, folder.path() / "link.json");
     std::filesystem::create_symlink("/dev/null", folder.path() / "null");
 
-    auto linked = SummaryFile::reserve(folder.path() / "link.json");
-    auto device = SummaryFile::reserve(folder.path() / "null");
+    auto linked = ReservedFile::reserve(folder.path() / "link.json");
+    auto device = ReservedFile::reserve(folder.path() / "null");
     REQUIRE(linked);
     REQUIRE(device);
-    REQUIRE(linked->write(failed_job()));
-    REQUIRE(device->write(failed_job()));
+    REQUIRE(linked->write(format_summary(failed_job())));
+    REQUIRE(device->write(format_summary(failed_job())));
 
     CHECK(std::filesystem::is_symlink(folder.path() / "link.json"));
     CHECK(std::filesystem::is_symlink(folder.path() / "null"));

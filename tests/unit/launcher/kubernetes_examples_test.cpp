@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be said of examples/kubernetes without a cluster: the commands are ones that horovodrun
+// The checks of examples/kubernetes that need no cluster: the commands are ones that horovodrun
 // takes, and names, ports and files that have to agree do.
 #include "launcher/cli/options.hpp"
 #include "launcher/hosts/allocation.hpp"
@@ -16,7 +16,7 @@
 
 #include <yaml-cpp/yaml.h>
 
-using namespace hvd::launch;
+using namespace hvd::launch;  // NOLINT(google-build-using-namespace): a test of this namespace
 
 namespace {
 
@@ -42,7 +42,7 @@ YAML::Node container_of(const YAML::Node& owner) {
     return containers[0];
 }
 
-/// What horovodrun makes of a container's command.
+/// The request that horovodrun reads from a container's command.
 template <typename Request>
 Request parse(const YAML::Node& container, const hvd::Environment& environment = {}) {
     REQUIRE(container["command"].as<std::vector<std::string>>() ==
@@ -107,6 +107,7 @@ TEST_CASE("the launcher of the MPIJob takes hosts and slots from the operator") 
     }
     const hvd::test::TempDir folder;
     const hvd::Environment environment{
+        {"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
         {"OMPI_MCA_orte_default_hostfile", folder.write("hostfile", hosts).string()}};
     const auto request = parse<LaunchRequest>(container_of(replicas["Launcher"]), environment);
     const auto allocation = find_allocation(environment);
@@ -130,13 +131,13 @@ TEST_CASE("the pods of the StatefulSet join the job that waits for as many") {
     const auto listening = parse<LaunchRequest>(container_of(job["spec"]));
     const auto joining = parse<JoinRequest>(container_of(workers["spec"]));
 
-    REQUIRE(listening.listen);
-    CHECK(listening.join_hosts == workers["spec"]["replicas"].as<int>());
-    CHECK(listening.processes == *listening.join_hosts * joining.slots);
+    REQUIRE(listening.hosts.listen);
+    CHECK(listening.hosts.join_count == workers["spec"]["replicas"].as<int>());
+    CHECK(listening.processes == *listening.hosts.join_count * joining.slots);
     CHECK(listening.command.front() == "python3");
 
     CHECK(joining.launcher.host == service["metadata"]["name"].as<std::string>());
-    CHECK(joining.launcher.port == listening.listen->port);
+    CHECK(joining.launcher.port == listening.hosts.listen->port);
     CHECK(joining.launcher.port == service["spec"]["ports"][0]["port"].as<int>());
     CHECK(joining.launcher.port ==
           container_of(job["spec"])["ports"][0]["containerPort"].as<int>());
@@ -147,9 +148,9 @@ TEST_CASE("the pods of the StatefulSet join the job that waits for as many") {
           workers_service["metadata"]["name"].as<std::string>());
     CHECK(selects(workers_service["spec"]["selector"], workers["spec"]["template"]));
 
-    REQUIRE(listening.join_token_file);
+    REQUIRE(listening.hosts.join_token_file);
     REQUIRE(joining.token_file);
-    const auto secret = secret_of(job["spec"], *listening.join_token_file);
+    const auto secret = secret_of(job["spec"], *listening.hosts.join_token_file);
     CHECK(secret == "horovod-join/token");
     CHECK(secret == secret_of(workers["spec"], *joining.token_file));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What horovodrun does inside of LSF jobs: their variables as they were recorded, and what
+// horovodrun inside of LSF jobs: their variables as they were recorded, and what
 // --dry-run prints of them in golden/lsf.txt. When a difference is meant, copy what the test wrote
 // over the golden file, and let the reviewer read the difference.
 #include "collectives/base/text.hpp"
@@ -93,56 +93,28 @@ HostFacts facts_of(const Host& host, const Example& example) {
 
 /// The steps of launch.cpp, with these hosts in the place of agents.
 hvd::Result<LaunchPlan> plan_of(const Example& example, const LaunchRequest& request) {
-    auto hosts = request.hosts;
+    auto hosts = request.hosts.list;
     const bool is_here = std::ranges::find(hosts, example.here, &Host::name) != hosts.end();
     if (request.mpi.is_jsrun && !is_here) {
         hosts.push_back({.name = example.here, .slots = 0});
     }
-    PlanRequest wishes;
-    wishes.processes = request.processes;
-    wishes.hosts = hosts;
-    wishes.command = request.command;
-    wishes.cwd = "/work";
-    wishes.job_id = std::string(32, '0');
-    wishes.gpu_visibility =
-        request.gpu_bind == GpuBind::none ? GpuVisibility::none : GpuVisibility::index;
-    wishes.pin_cpus = request.bind_to == BindTo::share;
-    wishes.slots_are_cpus = request.slots_are_cpus;
-    wishes.stdin_rank = request.stdin_rank.value_or(-1);
-    wishes.caller_env = *example.job;
-    wishes.tunables = request.tunables;
-    std::vector<HostFacts> facts;
+    std::vector<PlanHost> planned_hosts;
     for (const auto& host : hosts) {
-        facts.push_back(facts_of(host, example));
-        wishes.starters.push_back(host.name == example.here ? "local" : request.remote.shell);
+        planned_hosts.push_back(
+            {.host = host,
+             .starter = host.name == example.here ? "local" : request.ssh.remote_shell.front(),
+             .facts = facts_of(host, example)});
     }
-    HVD_TRY(auto planned, make_plan(wishes, facts));
+    HVD_TRY(auto planned,
+            make_plan(request,
+                      {.cwd = "/work", .job_id = std::string(32, '0'), .environment = *example.job},
+                      planned_hosts));
     if (!request.mpi.is_jsrun) {
         return std::move(planned.plan);
     }
-    std::vector<std::vector<int>> cpus;
-    std::ranges::transform(facts, std::back_inserter(cpus), &HostFacts::cpus);
-    std::vector<std::vector<int>> gpus;
-    if (request.gpu_bind == GpuBind::none) {
-        for (const auto& host : facts) {
-            std::ranges::transform(host.gpus, std::back_inserter(gpus.emplace_back()), &Gpu::index);
-        }
-    }
-    HVD_TRY(auto args, hvd::split_shell_words(request.mpi.args));
-    HVD_TRY(auto binding, hvd::split_shell_words(request.mpi.binding_args));
-    return mpi::wrap_plan(std::move(planned.plan), {.kind = mpi::Kind::jsrun,
-                                                    .program = request.mpi.program,
-                                                    .shim = "/opt/hvd-agent",
-                                                    .ssh_port = {},
-                                                    .ssh_identity = {},
-                                                    .interfaces = {},
-                                                    .binding_args = std::move(binding),
-                                                    .mpi_args = std::move(args),
-                                                    .is_tcp = request.mpi.is_tcp,
-                                                    .allocation = request.mpi.allocation,
-                                                    .host_cpus = std::move(cpus),
-                                                    .host_gpus = std::move(gpus),
-                                                    .resource_folder = "/tmp"});
+    return mpi::wrap_plan(
+        std::move(planned.plan), request, planned_hosts,
+        {.kind = mpi::Kind::jsrun, .shim = "/opt/hvd-agent", .resource_folder = "/tmp"});
 }
 
 /// What --dry-run prints, without the variables of the ranks: they are those of any other job.
@@ -167,8 +139,8 @@ std::string describe(const Example& example, const std::string& path) {
         if (host.starter == "local") {
             continue;
         }
-        const auto line = remote_argv({.name = host.host}, {.remote_shell = request.remote.shell},
-                                      "exec /bin/sh -c 'LINE'");
+        const auto line =
+            remote_argv({.name = host.host}, {.options = request.ssh}, "exec /bin/sh -c 'LINE'");
         text += "  agent of " + host.host + ": " + quote_words(line) + "\n";
     }
     return text;
@@ -271,5 +243,5 @@ TEST_CASE("without a flag, jsrun starts nothing") {
     const auto plain = request("train", job);
 
     CHECK_FALSE(plain.mpi.is_wanted);
-    CHECK(plain.remote.shell == "blaunch");
+    CHECK(plain.ssh.remote_shell == std::vector<std::string>{"blaunch"});
 }

@@ -64,7 +64,7 @@ TEST_CASE("a missed start limit names the ranks that have not started, if any is
     CHECK(sentence() == "not every rank had started within --start-timeout; all have since");
 }
 
-/// How a rank ended, what it wrote to standard error, and the exception that it reported.
+/// A rank's end, its last lines of standard error, and the exception that it reported.
 struct End {
     int wait_status = 0;
     std::string words;
@@ -108,7 +108,7 @@ JobResult result_of(const std::vector<End>& ends, std::size_t error_lines = 20) 
     return result;
 }
 
-/// Who failed with the last words of rank 0.
+/// The ranks that failed with the last output of rank 0.
 std::vector<int> same_as_first(const std::vector<End>& ends, std::size_t error_lines = 20) {
     return result_of(ends, error_lines).culprit->same_ranks;
 }
@@ -184,6 +184,60 @@ TEST_CASE("an exception that ranks reported counts where their last lines differ
     CHECK(same_as_first({{kExit1, "a\n", "ValueError: x"},
                          {kExit1, "b\n", "ValueError: x"},
                          {kExit1, "c\n", "ValueError: y"}}) == std::vector{1});
+}
+
+/// What the report says of ranks that reported these exceptions at these times and exited with 1.
+JobResult result_of_exceptions(const std::vector<std::pair<std::string, int>>& said) {
+    const LaunchPlan plan;
+    JobRecord record;
+    for (const auto& [exception, time] : said) {
+        auto& rank = record.ranks.emplace_back();
+        rank.rank = static_cast<int>(record.ranks.size()) - 1;
+        rank.started.emplace();
+        rank.exited.emplace();
+        rank.exited->wait_status = kExit1;
+        rank.exited->time_ns = time + 5;
+        rank.exception.emplace();
+        rank.exception->time_ns = time;
+        rank.exception->report.text = exception;
+    }
+    record.cause.kind = Cause::Kind::rank_failed;
+    const std::vector<StderrTail> tails(said.size());
+    return make_result({.plan = plan,
+                        .record = record,
+                        .tails = tails,
+                        .hosts = {},
+                        .survivors = {},
+                        .unswept = {},
+                        .warnings = {}});
+}
+
+TEST_CASE("of ranks that failed alike the lowest stands for all, whichever was first") {
+    const auto result =
+        result_of_exceptions({{"x", 30}, {"other", 25}, {"x", 10}, {"x", 20}, {"third", 40}});
+
+    CHECK(result.culprit->rank.rank == 0);
+    CHECK(result.culprit->same_ranks == std::vector{2, 3});
+    CHECK(result.culprit->failed_ranks == 5);
+    CHECK(result.culprit->lead_seconds == Approx(15e-9));
+    CHECK(result.ranks[0].rank_class == RankClass::culprit);
+    CHECK(result.ranks[1].rank_class == RankClass::also_failed);
+    CHECK(result.ranks[3].rank_class == RankClass::same);
+}
+
+TEST_CASE("ranks that all failed alike have no lead") {
+    const auto result = result_of_exceptions({{"x", 3}, {"x", 2}});
+
+    CHECK(result.culprit->failed_ranks == 2);
+    CHECK_FALSE(result.culprit->lead_seconds);
+}
+
+TEST_CASE("the addresses of objects do not tell exceptions apart") {
+    const auto result = result_of_exceptions({{"KeyError: <Data object at 0x7f01ab>", 1},
+                                              {"KeyError: <Data object at 0x7e99>", 2},
+                                              {"KeyError: <Data object at 0x7e99> twice", 3}});
+
+    CHECK(result.culprit->same_ranks == std::vector{1});
 }
 
 TEST_CASE("a rank that we ended is the same only if it failed by an exception as the culprit did") {

@@ -6,7 +6,7 @@
 
 #include <string>
 
-using namespace hvd::launch::mpi;
+using namespace hvd::launch::mpi;  // NOLINT(google-build-using-namespace): a test of this namespace
 
 namespace {
 

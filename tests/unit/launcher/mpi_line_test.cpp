@@ -9,32 +9,26 @@
 #include <string_view>
 #include <vector>
 
-using namespace hvd::launch::mpi;
+using namespace hvd::launch::mpi;  // NOLINT(google-build-using-namespace): a test of this namespace
 
 namespace {
 
 /// Two hosts, two ranks each, everything else as it is without flags.
-LineRequest plain(Kind kind) {
+Job plain(Kind kind) {
     return {.kind = kind,
-            .program = "mpirun",
             .hosts = {{"node1", 2}, {"node2", 2}},
             .variables = {"HOROVOD_MPI_JOB", "PATH"},
-            .ssh_port = {},
-            .ssh_identity = {},
-            .interfaces = {},
-            .binding_args = {},
-            .mpi_args = {},
             .command = {"/opt/hvd-agent", "exec", "--", "python3", "train it.py"}};
 }
 
-std::string line_of(const LineRequest& request) {
-    const auto line = make_line(request);
+std::string line_of(const Job& job) {
+    const auto line = make_line(job);
     REQUIRE(line);
     return hvd::launch::quote_words(line->argv);
 }
 
-std::string error_of(const LineRequest& request) {
-    const auto line = make_line(request);
+std::string error_of(const Job& job) {
+    const auto line = make_line(job);
     REQUIRE_FALSE(line);
     return line.error().message;
 }
@@ -91,34 +85,34 @@ TEST_CASE("Open MPI 5 has other words for the same") {
 }
 
 TEST_CASE("Spectrum MPI gets -tcp with --tcp") {
-    auto request = plain(Kind::spectrum);
-    request.is_tcp = true;
+    auto job = plain(Kind::spectrum);
+    job.options.is_tcp = true;
 
-    CHECK(line_of(request) ==
+    CHECK(line_of(job) ==
           "mpirun --allow-run-as-root --tag-output --stdin none -np 4 -H node1:2,node2:2 "
           "--bind-to none --map-by slot -tcp -x HOROVOD_MPI_JOB -x PATH" +
               std::string(kEnd));
 }
 
 TEST_CASE("MPICH gets its hosts with counts") {
-    auto request = plain(Kind::mpich);
-    request.hosts = {{"node1", 3}, {"node2", 1}};
+    auto job = plain(Kind::mpich);
+    job.hosts = {{"node1", 3}, {"node2", 1}};
 
-    CHECK(line_of(request) ==
+    CHECK(line_of(job) ==
           "mpirun -l -np 4 -hosts node1:3,node2:1 -bind-to none -genvlist HOROVOD_MPI_JOB,PATH" +
               std::string(kEnd));
 }
 
 TEST_CASE("Intel MPI gets one count for all hosts, and its binding by a variable") {
-    auto request = plain(Kind::intel);
+    auto job = plain(Kind::intel);
 
-    CHECK(line_of(request) ==
+    CHECK(line_of(job) ==
           "mpirun -l -np 4 -ppn 2 -hosts node1,node2 -genvlist HOROVOD_MPI_JOB,PATH" +
               std::string(kEnd));
-    CHECK(make_line(request)->env == hvd::Environment{{"I_MPI_PIN", "off"}});
+    CHECK(make_line(job)->env == hvd::Environment{{"I_MPI_PIN", "off"}});
 
-    request.hosts = {{"node1", 3}, {"node2", 1}};
-    CHECK(error_of(request) ==
+    job.hosts = {{"node1", 3}, {"node2", 1}};
+    CHECK(error_of(job) ==
           "Intel MPI cannot start different numbers of ranks on hosts (node1:3,node2:1); give all "
           "hosts the same number of slots");
 }
@@ -126,10 +120,10 @@ TEST_CASE("Intel MPI gets one count for all hosts, and its binding by a variable
 TEST_CASE("no line turns a fabric off") {
     const auto kind =
         GENERATE(Kind::open_mpi_4, Kind::open_mpi_5, Kind::spectrum, Kind::mpich, Kind::intel);
-    auto request = plain(kind);
-    request.is_tcp = kind != Kind::spectrum;
+    auto job = plain(kind);
+    job.options.is_tcp = kind != Kind::spectrum;
 
-    const auto line = line_of(request);
+    const auto line = line_of(job);
 
     CHECK(line.find("pml") == std::string::npos);
     CHECK(line.find('^') == std::string::npos);
@@ -137,86 +131,84 @@ TEST_CASE("no line turns a fabric off") {
 }
 
 TEST_CASE("more ranks than slots are allowed in the way of each MPI") {
-    auto request = plain(Kind::open_mpi_4);
-    request.is_oversubscribed = true;
-    CHECK(line_of(request).find("--bind-to none --map-by slot --oversubscribe ") !=
-          std::string::npos);
+    auto job = plain(Kind::open_mpi_4);
+    job.is_oversubscribed = true;
+    CHECK(line_of(job).find("--bind-to none --map-by slot --oversubscribe ") != std::string::npos);
 
-    request.kind = Kind::open_mpi_5;
-    CHECK(line_of(request).find("--bind-to none --map-by slot:OVERSUBSCRIBE -x") !=
-          std::string::npos);
+    job.kind = Kind::open_mpi_5;
+    CHECK(line_of(job).find("--bind-to none --map-by slot:OVERSUBSCRIBE -x") != std::string::npos);
 
-    request.kind = Kind::mpich;
-    CHECK(line_of(request).find("versubscribe") == std::string::npos);
+    job.kind = Kind::mpich;
+    CHECK(line_of(job).find("versubscribe") == std::string::npos);
 }
 
 TEST_CASE("flags --binding-args and --mpi-args stand where MPI reads them") {
-    auto request = plain(Kind::open_mpi_4);
-    request.binding_args = {"--bind-to", "socket"};
-    request.mpi_args = {"--mca", "pml", "ucx"};
+    auto job = plain(Kind::open_mpi_4);
+    job.options.binding_args = {"--bind-to", "socket"};
+    job.options.args = {"--mca", "pml", "ucx"};
 
-    CHECK(line_of(request) ==
+    CHECK(line_of(job) ==
           "mpirun --allow-run-as-root --tag-output --stdin none -np 4 -H node1:2,node2:2 "
           "--bind-to socket -x HOROVOD_MPI_JOB -x PATH --mca pml ucx" +
               std::string(kEnd));
 
-    request.kind = Kind::mpich;
-    CHECK(line_of(request) ==
+    job.kind = Kind::mpich;
+    CHECK(line_of(job) ==
           "mpirun -l -np 4 -hosts node1:2,node2:2 --bind-to socket -genvlist "
           "HOROVOD_MPI_JOB,PATH --mca pml ucx" +
               std::string(kEnd));
 }
 
 TEST_CASE("port and identity go to the ssh of each MPI, and interfaces to its connections") {
-    auto request = plain(Kind::open_mpi_4);
-    request.ssh_port = 2222;
-    request.ssh_identity = "/home/a/id";
-    request.interfaces = {"eth0"};
+    auto job = plain(Kind::open_mpi_4);
+    job.ssh.port = 2222;
+    job.ssh.identity = "/home/a/id";
+    job.options.interfaces = {"eth0"};
     const auto has = [&](std::string_view part) {
-        CAPTURE(part, line_of(request));
-        CHECK(line_of(request).find(part) != std::string::npos);
+        CAPTURE(part, line_of(job));
+        CHECK(line_of(job).find(part) != std::string::npos);
     };
 
     has("--mca plm_rsh_args '-p 2222 -i /home/a/id' --mca btl_tcp_if_include eth0 --mca "
         "oob_tcp_if_include eth0");
-    request.kind = Kind::open_mpi_5;
+    job.kind = Kind::open_mpi_5;
     has("--prtemca plm_ssh_args '-p 2222 -i /home/a/id' --mca btl_tcp_if_include eth0 --prtemca "
         "oob_tcp_if_include eth0");
-    request.kind = Kind::intel;
+    job.kind = Kind::intel;
     has("-bootstrap ssh -bootstrap-exec-args '-p 2222 -i /home/a/id' -iface eth0");
-    request.kind = Kind::mpich;
+    job.kind = Kind::mpich;
     has("-launcher ssh -iface eth0");
-    CHECK(make_line(request)->env ==
+    CHECK(make_line(job)->env ==
           hvd::Environment{{"HYDRA_LAUNCHER_EXTRA_ARGS", "-p 2222 -i /home/a/id"}});
 
-    request.interfaces = {"eth0", "ib0"};
-    CHECK(error_of(request) ==
+    job.options.interfaces = {"eth0", "ib0"};
+    CHECK(error_of(job) ==
           "MPICH cannot use several interfaces (eth0,ib0); name one in --network-interfaces");
 }
 
 TEST_CASE("from 64 hosts on Open MPI's daemons are started by one program") {
-    auto request = plain(Kind::open_mpi_4);
-    request.hosts.clear();
+    auto job = plain(Kind::open_mpi_4);
+    job.hosts.clear();
     for (int host = 0; host < 64; ++host) {
-        request.hosts.push_back({"n" + std::to_string(host), 1});
+        job.hosts.push_back({"n" + std::to_string(host), 1});
     }
 
-    CHECK(line_of(request).find("--mca plm_rsh_no_tree_spawn true --mca plm_rsh_num_concurrent "
-                                "64") != std::string::npos);
-    request.hosts.pop_back();
-    CHECK(line_of(request).find("plm_rsh") == std::string::npos);
+    CHECK(line_of(job).find("--mca plm_rsh_no_tree_spawn true --mca plm_rsh_num_concurrent "
+                            "64") != std::string::npos);
+    job.hosts.pop_back();
+    CHECK(line_of(job).find("plm_rsh") == std::string::npos);
 }
 
 TEST_CASE("standard input goes where it was asked to, or the line is refused") {
-    auto request = plain(Kind::open_mpi_4);
-    request.input = Input::one;
-    request.input_rank = 3;
-    CHECK(line_of(request).find("--stdin 3 ") != std::string::npos);
-    request.input = Input::all;
-    CHECK(line_of(request).find("--stdin all ") != std::string::npos);
+    auto job = plain(Kind::open_mpi_4);
+    job.input = Input::one;
+    job.input_rank = 3;
+    CHECK(line_of(job).find("--stdin 3 ") != std::string::npos);
+    job.input = Input::all;
+    CHECK(line_of(job).find("--stdin all ") != std::string::npos);
 
-    request.kind = Kind::mpich;
-    CHECK(error_of(request) ==
+    job.kind = Kind::mpich;
+    CHECK(error_of(job) ==
           "MPICH cannot give standard input to another rank than 0; use --stdin 0, or leave --mpi "
           "out");
 }

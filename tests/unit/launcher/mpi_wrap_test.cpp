@@ -45,21 +45,15 @@ LaunchPlan native() {
                       host_of("b", 1, {rank_of(2)})}};
 }
 
-mpi::WrapRequest open_mpi() {
-    return {.kind = mpi::Kind::open_mpi_4,
-            .program = "mpirun",
-            .shim = "/opt/hvd-agent",
-            .ssh_port = {},
-            .ssh_identity = {},
-            .interfaces = {},
-            .binding_args = {},
-            .mpi_args = {}};
+hvd::Result<LaunchPlan> wrapped_plan(LaunchPlan plan, const LaunchRequest& request = {}) {
+    return mpi::wrap_plan(std::move(plan), request, {},
+                          {.kind = mpi::Kind::open_mpi_4, .shim = "/opt/hvd-agent"});
 }
 
 }  // namespace
 
 TEST_CASE("mpirun starts the planned ranks where they were planned") {
-    const auto plan = mpi::wrap_plan(native(), open_mpi());
+    const auto plan = wrapped_plan(native());
 
     REQUIRE(plan);
     CHECK(plan->mode == "mpi");
@@ -76,7 +70,7 @@ TEST_CASE("mpirun starts the planned ranks where they were planned") {
 }
 
 TEST_CASE("no value of a variable is on the line") {
-    const auto plan = mpi::wrap_plan(native(), open_mpi());
+    const auto plan = wrapped_plan(native());
 
     REQUIRE(plan);
     CHECK(std::ranges::none_of(plan->hosts.front().launchers.front().argv, [](const auto& word) {
@@ -85,7 +79,7 @@ TEST_CASE("no value of a variable is on the line") {
 }
 
 TEST_CASE("the job and its places travel in one variable") {
-    const auto plan = mpi::wrap_plan(native(), open_mpi());
+    const auto plan = wrapped_plan(native());
 
     REQUIRE(plan);
     const auto& text = plan->job.ranks_env.at("HOROVOD_MPI_JOB");
@@ -102,7 +96,7 @@ TEST_CASE("a host with more ranks than slots is oversubscribed") {
     auto plan = native();
     plan.hosts[2].slots = 0;
 
-    const auto wrapped = mpi::wrap_plan(std::move(plan), open_mpi());
+    const auto wrapped = wrapped_plan(std::move(plan));
 
     REQUIRE(wrapped);
     const auto& argv = wrapped->hosts.front().launchers.front().argv;
@@ -113,7 +107,7 @@ TEST_CASE("on one host mpirun passes on by itself what it has") {
     auto plan = native();
     plan.hosts.resize(1);
 
-    const auto wrapped = mpi::wrap_plan(std::move(plan), open_mpi());
+    const auto wrapped = wrapped_plan(std::move(plan));
 
     REQUIRE(wrapped);
     const auto& argv = wrapped->hosts.front().launchers.front().argv;
@@ -125,7 +119,7 @@ TEST_CASE("horovodrun's standard input is mpirun's, which gives it to the rank")
     auto plan = native();
     plan.hosts[2].stdin_rank = 2;
 
-    const auto wrapped = mpi::wrap_plan(std::move(plan), open_mpi());
+    const auto wrapped = wrapped_plan(std::move(plan));
 
     REQUIRE(wrapped);
     CHECK(wrapped->hosts[0].stdin_rank == kLauncherRank);
@@ -143,4 +137,20 @@ TEST_CASE("a job that is malformed is refused with its text") {
 
     REQUIRE_FALSE(job);
     CHECK(job.error().message.find("HOROVOD_MPI_JOB='" + text + "'") == 0);
+}
+
+TEST_CASE("the ssh of mpirun gets the port of the other hosts") {
+    const auto line = [](std::vector<Host> hosts, std::optional<int> port) {
+        LaunchRequest request;
+        request.hosts.list = std::move(hosts);
+        request.ssh.port = port;
+        return quote_words(wrapped_plan(native(), request)->hosts.front().launchers.front().argv);
+    };
+    using Catch::Contains;
+
+    CHECK_THAT(line({{"a"}, {"b"}}, {}), !Contains("plm_rsh_args"));
+    CHECK_THAT(line({{"a"}, {"b"}}, 2222), Contains("plm_rsh_args '-p 2222'"));
+    CHECK_THAT(line({{"a"}, {"b", {}, {}, 23}}, {}), Contains("plm_rsh_args '-p 23'"));
+    CHECK_THAT(line({{"a", {}, {}, 22}, {"b", {}, {}, 23}, {"c"}}, 23),
+               Contains("plm_rsh_args '-p 23'"));
 }

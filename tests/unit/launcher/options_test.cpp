@@ -2,14 +2,16 @@
 #include "launcher/cli/options.hpp"
 
 #include "collectives/base/text.hpp"
-#include "launcher/cli/tunables.hpp"
+#include "launcher/cli/flag.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/launcher/command_lines.hpp"
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,25 +20,26 @@ using hvd::Errc;
 using hvd::launch::BindTo;
 using hvd::launch::CheckBuild;
 using hvd::launch::error;
-using hvd::launch::FailureRule;
 using hvd::launch::GpuBind;
 using hvd::launch::Host;
 using hvd::launch::LaunchRequest;
-using hvd::launch::MpiRequest;
+using hvd::launch::LinePrefix;
+using hvd::launch::MpiOptions;
+using hvd::launch::OnFailure;
 using hvd::launch::OutputFormat;
 using hvd::launch::parse_command_line;
 using hvd::launch::PortSpan;
 using hvd::launch::PrintAndExit;
-using hvd::launch::RemoteRequest;
 using hvd::launch::request;
+using hvd::launch::SshOptions;
 using hvd::launch::Words;
 using hvd::launch::words;
 using std::chrono::milliseconds;
 
 namespace {
 
-std::string page(std::string_view text) {
-    const auto parsed = parse_command_line(words(text), {});
+std::string page(std::string_view text, std::size_t columns = 80) {
+    const auto parsed = parse_command_line(words(text), {}, columns);
     REQUIRE(parsed);
     const auto* page = std::get_if<PrintAndExit>(&*parsed);
     REQUIRE(page != nullptr);
@@ -54,8 +57,8 @@ TEST_CASE("the number of ranks has three names, and a value after '=' or a blank
 }
 
 TEST_CASE("a flag of one letter takes its value after '=' too") {
-    CHECK(request("-H=localhost:2 -p=22 -n=2 a").hosts == std::vector<Host>{{"localhost", 2}});
-    CHECK(request("-H localhost:2 -p=22 -n=2 a").remote.port == 22);
+    CHECK(request("-H=localhost:2 -p=22 -n=2 a").hosts.list == std::vector<Host>{{"localhost", 2}});
+    CHECK(request("-H localhost:2 -p=22 -n=2 a").ssh.port == 22);
     CHECK(error("-n=-2 a") == "-n -2: must be a whole number from 1 to 1048576");
     CHECK(error("-H= a") == "-H: its value is missing; write -H HOST[:SLOTS],...");
 }
@@ -81,39 +84,39 @@ TEST_CASE("every value of a request can be given by a flag") {
         "--grace 0 cmd");
 
     CHECK(all.processes == 3);
-    CHECK(all.hosts == std::vector<Host>{{"localhost", 4}});
-    CHECK(all.gpu_bind == GpuBind::env);
-    CHECK(all.gpus_per_rank == 2);
-    CHECK(all.share_gpus);
-    CHECK(all.bind_to == BindTo::none);
-    CHECK_FALSE(all.may_oversubscribe);
-    CHECK(all.env_set == Environment{{"A", "1"}, {"B", ""}, {"C", "x=y"}});
-    CHECK(all.env_pass == Words{"NCCL_*"});
-    CHECK(all.env_clean);
-    CHECK(all.notes.empty());
-    CHECK(all.output_filename == "out");
-    CHECK(all.prefix_timestamp);
-    CHECK(all.show == std::vector{0, 2});
-    CHECK(all.summary == "s.json");
-    CHECK(all.error_lines == 7);
-    CHECK(all.stdin_rank == 1);
-    CHECK_FALSE(all.stdin_all);
-    CHECK(all.verbose);
-    CHECK(all.start_timeout == milliseconds(5000));
-    CHECK(all.timeout == milliseconds(500));
-    CHECK(all.grace == milliseconds(0));
+    CHECK(all.hosts.list == std::vector<Host>{{"localhost", 4}});
+    CHECK(all.binding.gpus == GpuBind::env);
+    CHECK(all.binding.gpus_per_rank == 2);
+    CHECK(all.binding.share_gpus);
+    CHECK(all.binding.cpus == BindTo::none);
+    CHECK_FALSE(all.binding.may_oversubscribe);
+    CHECK(all.environment.set == Environment{{"A", "1"}, {"B", ""}, {"C", "x=y"}});
+    CHECK(all.environment.pass == Words{"NCCL_*"});
+    CHECK(all.environment.is_clean);
+    CHECK(all.report.notes.empty());
+    CHECK(all.output.folder == "out");
+    CHECK(all.output.prefix == LinePrefix::stamped());
+    CHECK(all.output.show == std::vector{0, 2});
+    CHECK(all.report.summary == "s.json");
+    CHECK(all.report.error_lines == 7);
+    CHECK(all.input.rank == 1);
+    CHECK_FALSE(all.input.is_for_all);
+    CHECK(all.report.is_verbose);
+    CHECK(all.limits.start_timeout == milliseconds(5000));
+    CHECK(all.limits.timeout == milliseconds(500));
+    CHECK(all.limits.grace == milliseconds(0));
 }
 
 TEST_CASE("a plan is asked for by flags") {
     const auto plan = request("-np 3 --dry-run --output-format json --facts f.json cmd");
 
-    CHECK(plan.dry_run);
-    CHECK(plan.output_format == OutputFormat::json);
-    CHECK(plan.facts_file == "f.json");
+    CHECK(plan.dry_run.is_wanted);
+    CHECK(plan.dry_run.format == OutputFormat::json);
+    CHECK(plan.dry_run.facts_file == "f.json");
 }
 
 TEST_CASE("hosts of several -H add up, as those of one do") {
-    CHECK(request("-H a:1 -H b:2,a:3 cmd").hosts == std::vector<Host>{{"a", 4}, {"b", 2}});
+    CHECK(request("-H a:1 -H b:2,a:3 cmd").hosts.list == std::vector<Host>{{"a", 4}, {"b", 2}});
     CHECK(error("-H a:1 -H b: cmd") ==
           "-H a:1,b:: host 'b:': the number of slots is missing, such as in 'node1:4'");
 }
@@ -128,36 +131,36 @@ TEST_CASE("of several files only one would count, and so they are refused") {
 TEST_CASE("defaults are the documented ones") {
     const auto plain = request("-np 1 cmd");
 
-    CHECK(plain.hosts.empty());
-    CHECK_FALSE(plain.dry_run);
-    CHECK(plain.output_format == OutputFormat::text);
-    CHECK(plain.gpu_bind == GpuBind::index);
-    CHECK(plain.gpus_per_rank == 1);
-    CHECK(plain.bind_to == BindTo::share);
-    CHECK(plain.may_oversubscribe);
-    CHECK(plain.tunables.empty());
-    CHECK(plain.notes.empty());
-    CHECK(plain.start_timeout == milliseconds(30'000));
-    CHECK_FALSE(plain.timeout);
-    CHECK(plain.grace == milliseconds(10'000));
-    CHECK(plain.error_lines == 20);
-    CHECK_FALSE(plain.prefix);
-    CHECK_FALSE(plain.stdin_all);
-    CHECK_FALSE(plain.stdin_rank);
+    CHECK(plain.hosts.list.empty());
+    CHECK_FALSE(plain.dry_run.is_wanted);
+    CHECK(plain.dry_run.format == OutputFormat::text);
+    CHECK(plain.binding.gpus == GpuBind::index);
+    CHECK(plain.binding.gpus_per_rank == 1);
+    CHECK(plain.binding.cpus == BindTo::share);
+    CHECK(plain.binding.may_oversubscribe);
+    CHECK(plain.environment.tunables.empty());
+    CHECK(plain.report.notes.empty());
+    CHECK(plain.limits.start_timeout == milliseconds(30'000));
+    CHECK_FALSE(plain.limits.timeout);
+    CHECK(plain.limits.grace == milliseconds(10'000));
+    CHECK(plain.report.error_lines == 20);
+    CHECK(plain.output.prefix == LinePrefix());
+    CHECK_FALSE(plain.input.is_for_all);
+    CHECK_FALSE(plain.input.rank);
 }
 
 TEST_CASE("a value that looks like the name of a flag is a value") {
-    CHECK(request("-np 2 --summary env --output-filename verbose a").summary == "env");
+    CHECK(request("-np 2 --summary env --output-filename verbose a").report.summary == "env");
 }
 
 TEST_CASE("flag --env-pass without --env-clean selects nothing, and says so") {
-    CHECK(request("-np 2 --env-pass A a").notes ==
+    CHECK(request("-np 2 --env-pass A a").report.notes ==
           Words{"--env-pass has no effect here without --env-clean: every variable is passed on"});
-    CHECK(request("-np 2 -H node1:2 --env-pass A a").notes.empty());
+    CHECK(request("-np 2 -H node1:2 --env-pass A a").report.notes.empty());
 }
 
 TEST_CASE("flag --env NAME takes the value that the variable has here") {
-    CHECK(request("-np 1 --env A a", {{"A", "7"}}).env_set == Environment{{"A", "7"}});
+    CHECK(request("-np 1 --env A a", {{"A", "7"}}).environment.set == Environment{{"A", "7"}});
     CHECK(error("-np 1 --env A a") == "--env A: A is not set here; write A=VALUE");
     CHECK(error("-np 1 --env =1 a") == "--env =1: write NAME=VALUE");
 }
@@ -265,23 +268,32 @@ TEST_CASE("mode --mpi takes its arguments, and its program from HOROVOD_MPIRUN")
                            {{"HOROVOD_MPIRUN", "/opt/mpirun"}});
 
     REQUIRE(parsed);
-    CHECK(std::get<LaunchRequest>(*parsed).mpi == MpiRequest{.is_wanted = true,
+    CHECK(std::get<LaunchRequest>(*parsed).mpi == MpiOptions{.is_wanted = true,
                                                              .program = "/opt/mpirun",
-                                                             .args = "-x A -x B",
-                                                             .binding_args = "--bind-to core",
+                                                             .args = {"-x", "A", "-x", "B"},
+                                                             .binding_args = {"--bind-to", "core"},
                                                              .is_tcp = true});
 }
 
-TEST_CASE("the ssh of mpirun gets the port of the other hosts") {
-    const auto port = [](const std::string& flags) {
-        return request("-np 2 --mpi " + flags + " a").mpi.ssh_port;
-    };
+TEST_CASE("a command in a flag is split as sh splits it, quotes included") {
+    const auto parsed = parse_command_line(
+        {"-np", "2", "--remote-shell", "kexec -n 'two jobs'", "--wrap", R"(env "A=b c" \x)", "a"},
+        {});
+    const auto open = parse_command_line({"-np", "2", "--mpi", "--mpi-args=-x 'A", "a"}, {});
+    const auto strange = parse_command_line({"-np", "2", "--wrap", R"(sh "it's")", "a"}, {});
 
-    CHECK(port("-H a,b") == std::nullopt);
-    CHECK(port("-H a,b -p 2222") == 2222);
-    CHECK(port("-H me@a,ssh://me@b:23/1") == 23);
-    CHECK(port("-H ssh://a:22/1,ssh://b:23/1,c -p 23") == 23);
-    CHECK(port("-H a,b --remote-shell r --mpi-args=-launcher-exec=r") == std::nullopt);
+    REQUIRE(parsed);
+    CHECK(std::get<LaunchRequest>(*parsed).ssh.remote_shell == Words{"kexec", "-n", "two jobs"});
+    CHECK(std::get<LaunchRequest>(*parsed).ssh.wrap == Words{"env", "A=b c", "x"});
+    REQUIRE_FALSE(open);
+    CHECK_THAT(open.error().message, Catch::Contains("a quote is not closed in '-x 'A'"));
+    REQUIRE_FALSE(strange);
+    CHECK_THAT(strange.error().message, Catch::Contains("the word it's has a quote"));
+}
+
+TEST_CASE("mpirun may be told a shell of its own for other hosts") {
+    CHECK(request("-np 2 --mpi -H a,b --remote-shell r --mpi-args=-launcher-exec=r a").mpi.args ==
+          Words{"-launcher-exec=r"});
 }
 
 TEST_CASE("what mpirun cannot do, or is not asked to, is refused") {
@@ -316,16 +328,17 @@ TEST_CASE("flags about other hosts are read") {
         request("-np 2 --network-interface eth0,ib* --network-interfaces 10.0.0.0/8 a");
     const auto rules = request("-np 2 --lease 2.5 --on-failure wait --exit-timeout 0 a");
 
-    CHECK(one.remote == RemoteRequest{.port = 2222,
-                                      .identity = "/dev/null",
-                                      .concurrency = 8,
-                                      .shell = "/o/ssh",
-                                      .wrap = "w"});
-    CHECK(network.tunables.at("HOROVOD_NETWORK_INTERFACES") == "eth0,ib*,10.0.0.0/8");
-    CHECK(request("-np 2 --port-range 7-9 a").tunables.at("HOROVOD_PORT_RANGE") == "7-9");
-    CHECK(rules.lease == milliseconds(2500));
-    CHECK(rules.on_failure == FailureRule::wait);
-    CHECK(rules.exit_timeout == milliseconds(0));
+    CHECK(one.ssh == SshOptions{.port = 2222,
+                                .identity = "/dev/null",
+                                .concurrency = 8,
+                                .remote_shell = {"/o/ssh"},
+                                .wrap = {"w"}});
+    CHECK(network.environment.tunables.at("HOROVOD_NETWORK_INTERFACES") == "eth0,ib*,10.0.0.0/8");
+    CHECK(request("-np 2 --port-range 7-9 a").environment.tunables.at("HOROVOD_PORT_RANGE") ==
+          "7-9");
+    CHECK(rules.limits.lease == milliseconds(2500));
+    CHECK(rules.limits.on_failure == OnFailure::wait);
+    CHECK(rules.limits.exit_timeout == milliseconds(0));
 }
 
 TEST_CASE("a key file that cannot be read is refused, since ssh would take another key") {
@@ -334,8 +347,8 @@ TEST_CASE("a key file that cannot be read is refused, since ssh would take anoth
     (void)folder.write("key", "");
     const Environment caller{{"HOME", home}};
 
-    CHECK(request("-np 2 -i " + home + "/key a").remote.identity == home + "/key");
-    CHECK(request("-np 2 --ssh-identity-file=~/key a", caller).remote.identity == home + "/key");
+    CHECK(request("-np 2 -i " + home + "/key a").ssh.identity == home + "/key");
+    CHECK(request("-np 2 --ssh-identity-file=~/key a", caller).ssh.identity == home + "/key");
     CHECK(error("-np 2 -i " + home + "/gone a") ==
           "-i " + home +
               "/gone: No such file or directory; name the file of a private key, or of the public "
@@ -351,13 +364,14 @@ TEST_CASE("ports to listen at come from wherever the ranks would find them") {
     using Ports = std::optional<PortSpan>;
     const Environment caller{{"HOROVOD_PORT_RANGE", "10-12"}};
 
-    CHECK(request("-np 2 a").ports == Ports());
-    CHECK(request("-np 2 --port-range 7-9 a").ports == Ports({7, 9}));
-    CHECK(request("-np 2 --port-range 7 a").ports == Ports({7, 7}));
-    CHECK(request("-np 2 a", caller).ports == Ports({10, 12}));
-    CHECK(request("-np 2 --port-range 7-9 a", caller).ports == Ports({7, 9}));
-    CHECK(request("-np 2 --port-range 7-9 --env HOROVOD_PORT_RANGE=8-8 a").ports == Ports({8, 8}));
-    CHECK(request("-np 2 --port-range 7-9 --listen h:8 --join-hosts 1 a").listen->port == 8);
+    CHECK(request("-np 2 a").hosts.ports == Ports());
+    CHECK(request("-np 2 --port-range 7-9 a").hosts.ports == Ports({7, 9}));
+    CHECK(request("-np 2 --port-range 7 a").hosts.ports == Ports({7, 7}));
+    CHECK(request("-np 2 a", caller).hosts.ports == Ports({10, 12}));
+    CHECK(request("-np 2 --port-range 7-9 a", caller).hosts.ports == Ports({7, 9}));
+    CHECK(request("-np 2 --port-range 7-9 --env HOROVOD_PORT_RANGE=8-8 a").hosts.ports ==
+          Ports({8, 8}));
+    CHECK(request("-np 2 --port-range 7-9 --listen h:8 --join-hosts 1 a").hosts.listen->port == 8);
     CHECK_THAT(error("-np 2 a", {{"HOROVOD_PORT_RANGE", "9-8"}}),
                Catch::StartsWith("HOROVOD_PORT_RANGE=9-8: must be two ports"));
     CHECK(error("-np 2 --port-range 7-9 --listen h:10 --join-hosts 1 a") ==
@@ -388,22 +402,71 @@ TEST_CASE("version, help and build check need nothing else and win over the rest
     }
 }
 
-TEST_CASE("help shows every section within 80 columns") {
-    const auto text = page("--help");
+TEST_CASE("help is one screen, and help all shows every group within the width of the terminal") {
+    const auto widest = [](const std::string& text) {
+        std::size_t most = 0;
+        for (const auto line : hvd::split(text, '\n')) {
+            most = std::max(most, line.size());
+        }
+        return most;
+    };
+    const auto first = page("--help");
+    const auto all = page("--help all");
 
-    for (const auto line : hvd::split(text, '\n')) {
-        CAPTURE(line);
-        CHECK(line.size() <= 80);
-    }
+    CHECK(std::ranges::count(first, '\n') <= 24);
+    CHECK_THAT(first, Catch::Contains("--help all"));
     for (const auto* title : {"Job:", "Hosts:", "CPUs and GPUs:", "Environment of the ranks:",
-                              "Input and output:", "Time limits:", "Tuning:", "Autotune:",
-                              "Timeline:", "Stall check:", "Libraries:", "Logging:", "About:"}) {
-        CHECK_THAT(text, Catch::Contains("\n" + std::string(title) + "\n"));
+                              "Input and output:", "Time limits:", "Tuning:", "Timeline:",
+                              "Stall check:", "Libraries:", "Logging:", "About:"}) {
+        CHECK_THAT(all, Catch::Contains("\n" + std::string(title) + "\n"));
     }
-    for (const auto& tunable : hvd::launch::tunables()) {
-        const auto shown = tunable.help.empty() ? tunable.off_flag : tunable.flag;
-        if (!tunable.help.empty() || !tunable.off_help.empty()) {
-            CHECK_THAT(text, Catch::Contains(std::string(shown)));
+    for (const auto* words : {"--help", "--help all", "doctor --help"}) {
+        CHECK(widest(page(words)) <= 80);
+        CHECK(widest(page(words, 100)) <= 100);
+        CHECK(widest(page(words, 400)) <= 120);
+    }
+    CHECK(widest(page("--help all", 100)) > 80);
+}
+
+TEST_CASE("a flag is listed if it has an effect") {
+    const auto all = page("--help all");
+
+    for (const auto& group : hvd::launch::flag_groups()) {
+        for (const auto& flag : group.flags) {
+            CAPTURE(flag.spelling);
+            const auto line = "\n  " + std::string(flag.spelling);
+            const bool is_listed = all.find(line + " ") != std::string::npos ||
+                                   all.find(line + "\n") != std::string::npos;
+            CHECK(is_listed == !flag.help.empty());
+            CHECK_FALSE((is_listed && (has_no_effect(flag) || is_elastic(flag))));
+        }
+    }
+    CHECK(page("--help all").find("--autotune") == std::string::npos);
+}
+
+TEST_CASE("help for the doctor is the doctor's own") {
+    const auto text = page("doctor --help");
+
+    CHECK_THAT(text, Catch::StartsWith("Usage: horovodrun doctor"));
+    CHECK(page("--help doctor") == text);
+    CHECK_THAT(text, Catch::Contains("--json") && !Catch::Contains("--dry-run"));
+}
+
+TEST_CASE("no name stands for two flags, and no key for two settings") {
+    std::set<std::string_view> names;
+    std::set<std::string_view> keys;
+    for (const auto& group : hvd::launch::flag_groups()) {
+        for (const auto& flag : group.flags) {
+            CAPTURE(flag.spelling);
+            std::set<std::string_view> own;
+            for (const auto name : flag.names) {
+                own.insert(hvd::launch::bare_name(name));
+                CHECK((name.empty() || hvd::launch::find_flag(name) == &flag));
+            }
+            own.erase("");
+            CHECK(std::ranges::all_of(own, [&](auto name) { return names.insert(name).second; }));
+            const auto key = flag.setting.key;
+            CHECK((key.empty() || keys.insert(key).second));
         }
     }
 }

@@ -3,6 +3,7 @@
 
 #include "launcher/plan/planner.hpp"
 #include "launcher/wire/frames.hpp"
+#include "tests/unit/launcher/plan_on.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -13,14 +14,13 @@ namespace hvd::launch {
 namespace {
 
 LaunchPlan plan_for(int ranks, std::string argument) {
-    PlanRequest request;
+    LaunchRequest request;
     request.processes = ranks;
-    request.hosts = {{"node7", {}}};
-    request.starters = {"ssh"};
+    request.hosts.list = {{"node7", {}}};
     request.command = {"train", std::move(argument)};
     HostFacts facts;
     facts.cpus.resize(static_cast<std::size_t>(ranks));
-    return make_plan(request, std::vector{facts}).value().plan;
+    return test::plan_on(request, {facts}, "ssh").value().plan;
 }
 
 TEST_CASE("a command travels once to each host, not once for each of its ranks") {

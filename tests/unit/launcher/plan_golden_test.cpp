@@ -5,6 +5,7 @@
 // let the reviewer read the difference.
 #include "collectives/base/text.hpp"
 #include "launcher/plan/planner.hpp"
+#include "tests/unit/launcher/plan_on.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -20,12 +21,11 @@
 using hvd::find;
 using hvd::format_ranges;
 using hvd::launch::Gpu;
-using hvd::launch::GpuVisibility;
+using hvd::launch::GpuBind;
 using hvd::launch::Host;
 using hvd::launch::HostFacts;
 using hvd::launch::HostPlan;
-using hvd::launch::make_plan;
-using hvd::launch::PlanRequest;
+using hvd::launch::LaunchRequest;
 
 namespace {
 
@@ -47,7 +47,7 @@ HostFacts describe(const Host& host, int gpus) {
 
 struct Policy {
     const char* name;
-    GpuVisibility visibility;
+    GpuBind visibility;
     int gpus_per_rank;
     bool share_gpus;
     std::optional<std::string> mask;
@@ -71,17 +71,16 @@ std::string line_of(const HostPlan& host) {
     return line;
 }
 
-std::string plan_line(PlanRequest request, const Policy& policy, int gpus) {
-    request.gpu_visibility = policy.visibility;
-    request.gpus_per_rank = policy.gpus_per_rank;
-    request.share_gpus = policy.share_gpus;
+std::string plan_line(LaunchRequest request, const Policy& policy, int gpus) {
+    request.binding.gpus = policy.visibility;
+    request.binding.gpus_per_rank = policy.gpus_per_rank;
+    request.binding.share_gpus = policy.share_gpus;
     std::vector<HostFacts> facts;
-    request.starters.assign(request.hosts.size(), "local");
-    for (const auto& host : request.hosts) {
+    for (const auto& host : request.hosts.list) {
         facts.push_back(describe(host, gpus));
         facts.back().gpu_mask = policy.mask;
     }
-    const auto planned = make_plan(request, facts);
+    const auto planned = hvd::test::plan_on(request, facts);
     if (!planned) {
         return "refused: " + planned.error().message;
     }
@@ -102,25 +101,24 @@ std::string all_plans() {
         {"uneven", {{"a", 1}, {"b", {}}}},
     };
     const std::vector<Policy> policies{
-        {"index", GpuVisibility::index, 1, false, {}},
-        {"env", GpuVisibility::env, 1, false, {}},
-        {"env 2 each", GpuVisibility::env, 2, false, {}},
-        {"env shared", GpuVisibility::env, 1, true, {}},
-        {"env mask 3,0", GpuVisibility::env, 1, false, "3,0"},
-        {"none", GpuVisibility::none, 1, false, {}},
-        {"index mask empty", GpuVisibility::index, 1, false, ""},
+        {"index", GpuBind::index, 1, false, {}},
+        {"env", GpuBind::env, 1, false, {}},
+        {"env 2 each", GpuBind::env, 2, false, {}},
+        {"env shared", GpuBind::env, 1, true, {}},
+        {"env mask 3,0", GpuBind::env, 1, false, "3,0"},
+        {"none", GpuBind::none, 1, false, {}},
+        {"index mask empty", GpuBind::index, 1, false, ""},
     };
     std::ostringstream text;
     for (const auto& [layout, hosts] : layouts) {
         for (const auto processes : {0, 1, 3, 10}) {
             for (const int gpus : {0, 2, 4}) {
                 for (const auto& policy : policies) {
-                    PlanRequest request;
+                    LaunchRequest request;
                     request.processes =
                         processes == 0 ? std::nullopt : std::optional<int>(processes);
-                    request.hosts = hosts;
+                    request.hosts.list = hosts;
                     request.command = {"train"};
-                    request.job_id = std::string(32, '0');
                     text << layout << ", np " << processes << ", " << gpus << " GPUs, "
                          << policy.name << "\n  " << plan_line(request, policy, gpus) << "\n";
                 }

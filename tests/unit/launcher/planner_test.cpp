@@ -2,6 +2,7 @@
 #include "launcher/plan/planner.hpp"
 
 #include "collectives/launch_contract/launch_env.hpp"
+#include "tests/unit/launcher/plan_on.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -12,17 +13,17 @@
 
 using hvd::Environment;
 using hvd::Errc;
+using hvd::launch::BindTo;
 using hvd::launch::Gpu;
-using hvd::launch::GpuVisibility;
+using hvd::launch::GpuBind;
 using hvd::launch::Host;
 using hvd::launch::HostFacts;
-using hvd::launch::make_plan;
-using hvd::launch::PlanRequest;
+using hvd::launch::LaunchRequest;
 using hvd::launch::ProcessSpec;
+using hvd::test::kJob;
+using hvd::test::plan_on;
 
 namespace {
-
-constexpr auto kJob = "0123456789abcdef0123456789abcdef";
 
 HostFacts facts(const char* name, int cpus, int gpus = 0) {
     HostFacts facts;
@@ -40,20 +41,17 @@ HostFacts facts(const char* name, int cpus, int gpus = 0) {
     return facts;
 }
 
-PlanRequest request(std::optional<int> processes, std::vector<Host> hosts = {{"h", {}}}) {
-    PlanRequest request;
+LaunchRequest request(std::optional<int> processes, std::vector<Host> hosts = {{"h", {}}}) {
+    LaunchRequest request;
     request.processes = processes;
-    request.hosts = std::move(hosts);
+    request.hosts.list = std::move(hosts);
     request.command = {"python3", "train.py"};
-    request.cwd = "/data";
-    request.job_id = kJob;
-    request.starters.assign(request.hosts.size(), "local");
     return request;
 }
 
 /// With everything that is set for them in `env`, whatever they share with others.
-std::vector<ProcessSpec> ranks(const PlanRequest& request, const std::vector<HostFacts>& facts) {
-    const auto planned = make_plan(request, facts);
+std::vector<ProcessSpec> ranks(const LaunchRequest& request, const std::vector<HostFacts>& facts) {
+    const auto planned = plan_on(request, facts);
     INFO((planned ? "" : planned.error().message));
     REQUIRE(planned);
     std::vector<ProcessSpec> ranks;
@@ -66,19 +64,21 @@ std::vector<ProcessSpec> ranks(const PlanRequest& request, const std::vector<Hos
     return ranks;
 }
 
-std::string error(const PlanRequest& request, const std::vector<HostFacts>& facts) {
-    const auto planned = make_plan(request, facts);
+std::string error(const LaunchRequest& request, const std::vector<HostFacts>& facts) {
+    const auto planned = plan_on(request, facts);
     return planned ? "" : planned.error().message;
 }
 
-std::vector<std::string> warnings(const PlanRequest& request, const std::vector<HostFacts>& facts) {
-    return make_plan(request, facts).value().warnings;
+std::vector<std::string> warnings(const LaunchRequest& request,
+                                  const std::vector<HostFacts>& facts,
+                                  const hvd::Environment& environment = {}) {
+    return plan_on(request, facts, "local", environment).value().warnings;
 }
 
 }  // namespace
 
 TEST_CASE("flag -np 2 of four written slots starts two ranks") {
-    const auto planned = make_plan(request(2, {{"localhost", 4}}), std::vector{facts("h", 8)});
+    const auto planned = plan_on(request(2, {{"localhost", 4}}), std::vector{facts("h", 8)});
 
     REQUIRE(planned);
     CHECK(planned->plan.mode == "native");
@@ -104,10 +104,10 @@ TEST_CASE("without -np every slot of the hosts gets a rank") {
     CHECK(ranks(request({}), {facts("h", 8, 2)}).size() == 2);  // or its GPUs
     CHECK(ranks(request({}), {facts("h", 0)}).size() == 1);
     auto pairs = request({});
-    pairs.gpus_per_rank = 2;
+    pairs.binding.gpus_per_rank = 2;
     CHECK(ranks(pairs, {facts("h", 8, 4)}).size() == 2);
     auto without = request({});
-    without.gpu_visibility = GpuVisibility::none;
+    without.binding.gpus = GpuBind::none;
     CHECK(ranks(without, {facts("h", 8, 2)}).size() == 8);
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("counted slots may be exceeded with a warning, unless that was forbidd
     CHECK(ranks(three, {facts("h", 2)})[0].cpus.empty());
     CHECK(ranks(three, {facts("h", 2)})[0].env.at("OMP_NUM_THREADS") == "1");
 
-    three.may_oversubscribe = false;
+    three.binding.may_oversubscribe = false;
     CHECK(error(three, {facts("h", 2)}) ==
           "3 ranks on the 2 CPUs of h, and --no-oversubscribe was given; start fewer ranks there");
     CHECK(error(three, {facts("h", 3)}).empty());
@@ -133,7 +133,7 @@ TEST_CASE("flag -np above written slots is refused with both numbers") {
 }
 
 TEST_CASE("more ranks than GPUs are refused before anything starts") {
-    const auto planned = make_plan(request(3), std::vector{facts("h", 8, 2)});
+    const auto planned = plan_on(request(3), std::vector{facts("h", 8, 2)});
 
     REQUIRE_FALSE(planned);
     CHECK(planned.error().code == Errc::invalid_argument);
@@ -192,7 +192,7 @@ TEST_CASE("a rank of one host gets the documented variables and no others") {
 
 TEST_CASE("without pinning a rank still uses as many threads as its share has CPUs") {
     auto unpinned = request(2);
-    unpinned.pin_cpus = false;
+    unpinned.binding.cpus = BindTo::none;
 
     const auto all = ranks(unpinned, {facts("h", 8)});
 
@@ -214,7 +214,7 @@ TEST_CASE("CPUs of a rank lie near its GPU") {
 
 TEST_CASE("a host that gets no rank keeps its place in the plan") {
     const auto planned =
-        make_plan(request(1, {{"a", 2}, {"b", 2}}), std::vector{facts("a", 2), facts("b", 2)});
+        plan_on(request(1, {{"a", 2}, {"b", 2}}), std::vector{facts("a", 2), facts("b", 2)});
 
     REQUIRE(planned);
     REQUIRE(planned->plan.hosts.size() == 2);
@@ -224,11 +224,11 @@ TEST_CASE("a host that gets no rank keeps its place in the plan") {
 
 TEST_CASE("standard input goes to the host of the rank that reads it") {
     auto second = request(2, {{"a", 1}, {"b", 1}});
-    second.stdin_rank = 1;
+    second.input.rank = 1;
     const std::vector hosts{facts("a", 2), facts("b", 2)};
 
-    const auto planned = make_plan(second, hosts);
-    second.stdin_rank = 2;
+    const auto planned = plan_on(second, hosts);
+    second.input.rank = 2;
 
     REQUIRE(planned);
     CHECK(planned->plan.hosts[0].stdin_rank == -1);
@@ -249,7 +249,7 @@ TEST_CASE("GPUs that could not be found out are a warning, unless nobody wants o
     auto host = facts("h", 4);
     host.gpu_note = "the NVIDIA driver did not answer within 5 s";
     auto none = request(1);
-    none.gpu_visibility = GpuVisibility::none;
+    none.binding.gpus = GpuBind::none;
 
     CHECK(warnings(request(1), {host}) ==
           std::vector<std::string>{
@@ -262,11 +262,11 @@ TEST_CASE("GPUs that could not be found out are a warning, unless nobody wants o
 TEST_CASE("an order of GPUs that we cannot foresee is a warning") {
     auto host = facts("h", 4, 2);
     auto fastest = request(2);
-    fastest.caller_env = {{"CUDA_DEVICE_ORDER", "FASTEST_FIRST"}};
-    CHECK(warnings(fastest, {host}).empty());  // all of one kind
+    const hvd::Environment order{{"CUDA_DEVICE_ORDER", "FASTEST_FIRST"}};
+    CHECK(warnings(fastest, {host}, order).empty());  // all of one kind
 
     host.gpus[1].name = "slower";
-    CHECK(warnings(fastest, {host}) ==
+    CHECK(warnings(fastest, {host}, order) ==
           std::vector<std::string>{
               "CUDA_DEVICE_ORDER=FASTEST_FIRST: the GPUs of h differ, so ranks may number them in "
               "another order than planned; leave it unset"});
@@ -276,5 +276,16 @@ TEST_CASE("the same request and facts give the same plan") {
     const std::vector hosts{facts("a", 7, 3), facts("b", 5, 3)};
     const auto both = request(5, {{"a", 3}, {"b", 3}});
 
-    CHECK(make_plan(both, hosts).value().plan == make_plan(both, hosts).value().plan);
+    CHECK(plan_on(both, hosts).value().plan == plan_on(both, hosts).value().plan);
+}
+
+TEST_CASE("more than 64 ranks for each CPU of a host are a typing error, unless the user insists") {
+    CHECK(ranks(request(128, {{"h", {}}}), {facts("h", 2)}).size() == 128);
+    CHECK(error(request(129), {facts("h", 2)}) ==
+          "129 ranks on the 2 CPUs of h are more than 64 for each CPU; start fewer ranks there, or "
+          "insist with --oversubscribe");
+
+    auto insisting = request(129);
+    insisting.binding.may_overload = true;
+    CHECK(ranks(insisting, {facts("h", 2)}).size() == 129);
 }

@@ -71,6 +71,34 @@ TEST_CASE("a place that cannot be written is refused at once, with its name") {
     CHECK(files.error().message.find(file.string()) != std::string::npos);
 }
 
+TEST_CASE("no link below the folder is followed: what it leads to stays as it is") {
+    const TempDir folder;
+    const auto other = folder.path() / "other";
+    std::filesystem::create_directories(other / "deep");
+    const auto file = folder.write("other/stdout", "precious");
+    const auto place = folder.path() / "place";
+    std::filesystem::create_directories(place / "rank.0");
+    const auto target = GENERATE("stdout", "stderr", "rank.1", "launcher.log");
+    CAPTURE(target);
+    const auto link =
+        (std::string_view(target).starts_with("std") ? place / "rank.0" : place) / target;
+    std::filesystem::create_symlink(target == std::string_view("stdout")   ? file
+                                    : target == std::string_view("rank.1") ? other
+                                                                           : other / "new",
+                                    link);
+
+    const auto log = LauncherLog::create(place);
+    const auto files = RankFiles::create(place, 2, {});
+
+    REQUIRE_FALSE((log && files));
+    const auto& message = log ? files.error().message : log.error().message;
+    CHECK(message == "--output-filename: cannot write " + link.string() +
+                         ": it is a symbolic link; remove it");
+    CHECK(TempDir::read(file) == "precious");
+    CHECK_FALSE(std::filesystem::exists(other / "new"));
+    CHECK_FALSE(std::filesystem::exists(other / "stderr"));
+}
+
 TEST_CASE("a full disk is told once, and other files go on") {
     const TempDir folder;
     const auto place = folder.path() / "rank.0";

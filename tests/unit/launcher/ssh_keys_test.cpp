@@ -2,7 +2,6 @@
 #include "launcher/remote/ssh/encoding.hpp"
 #include "launcher/remote/ssh/key_file.hpp"
 #include "launcher/remote/ssh/known_hosts.hpp"
-#include "launcher/remote/ssh/name_lookup.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -172,18 +171,4 @@ TEST_CASE("a key file says what can be done with it") {
     CHECK(inspect_key_file("").kind == KeyFile::Kind::unsupported);
     CHECK(inspect_key_file("-----END OPENSSH PRIVATE KEY-----\n-----BEGIN OPENSSH PRIVATE KEY-----")
               .kind == KeyFile::Kind::unsupported);
-}
-
-TEST_CASE("each address that getent prints is taken once") {
-    const std::string output =
-        "fe80::1%7 STREAM node7\nfe80::1%7 DGRAM\n10.0.0.7 STREAM\n10.0.0.7 RAW\nnonsense STREAM\n";
-
-    const auto all = parse_getent(output, 22, std::nullopt);
-    const auto old = parse_getent(output, 22, AF_INET);
-
-    REQUIRE(all.size() == 2);
-    CHECK(all[0].text == "fe80::1%7");
-    CHECK(all[1].text == "10.0.0.7");
-    REQUIRE(old.size() == 1);
-    CHECK(old[0].text == "10.0.0.7");
 }

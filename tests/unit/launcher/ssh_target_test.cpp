@@ -36,11 +36,11 @@ public:
                                                              const Host& host = {
                                                                  .name = "node1"}) const {
         const Environment environment{{"KEYS", path()}, {"SSH_AUTH_SOCK", "/agent"}};
-        const SshOptions options{
-            .config = folder_.write(
-                "config", config + "\nUserKnownHostsFile ~/known\nGlobalKnownHostsFile none\n")};
+        const SshTask task{
+            .options = {.config = folder_.write("config", config + "\nUserKnownHostsFile ~/known\n"
+                                                                   "GlobalKnownHostsFile none\n")}};
         KnownHostsFiles known;
-        return make_target(host, options, {.name = "me", .home = path()}, environment, known);
+        return make_target(host, task, {.name = "me", .home = path()}, environment, known);
     }
 
     [[nodiscard]] SshTarget target(const std::string& config) const {

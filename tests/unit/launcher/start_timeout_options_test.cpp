@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 namespace {
 
 milliseconds start_timeout(std::string_view text) {
-    return request(text).start_timeout;
+    return request(text).limits.start_timeout;
 }
 
 }  // namespace
@@ -34,11 +34,11 @@ TEST_CASE("the time to start is what the user says, however many hosts there are
 TEST_CASE("the start timeout comes from flag, then environment, then 30 s, and 0 is unset") {
     const Environment seven{{"HOROVOD_START_TIMEOUT", "7"}};
 
-    CHECK(request("-np 1 --start-timeout 5 a", seven).start_timeout == milliseconds(5000));
-    CHECK(request("-np 1 --start-timeout 0 a", seven).start_timeout == milliseconds(7000));
-    CHECK(request("-np 1 a", seven).start_timeout == milliseconds(7000));
-    CHECK(request("-np 1 --start-timeout 0 a").start_timeout == milliseconds(30'000));
-    CHECK(request("-np 1 a", {{"HOROVOD_START_TIMEOUT", ""}}).start_timeout ==
+    CHECK(request("-np 1 --start-timeout 5 a", seven).limits.start_timeout == milliseconds(5000));
+    CHECK(request("-np 1 --start-timeout 0 a", seven).limits.start_timeout == milliseconds(7000));
+    CHECK(request("-np 1 a", seven).limits.start_timeout == milliseconds(7000));
+    CHECK(request("-np 1 --start-timeout 0 a").limits.start_timeout == milliseconds(30'000));
+    CHECK(request("-np 1 a", {{"HOROVOD_START_TIMEOUT", ""}}).limits.start_timeout ==
           milliseconds(30'000));
 }
 

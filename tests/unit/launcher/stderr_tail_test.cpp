@@ -90,6 +90,22 @@ TEST_CASE("what ranks are compared by is the same however many lines were asked 
     CHECK(many.words() == usual.words());
 }
 
+TEST_CASE("what TensorFlow and absl print while they start is left out") {
+    StderrTail tail;
+    tail.add(
+        "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
+        "I0000 00:00:1795636811.382892   23327 port.cc:153] oneDNN custom operations are on.\n"
+        "2026-01-31 09:15:00.123456: I tensorflow/core/util/port.cc:153] oneDNN is on.\n"
+        "E0000 00:00:1795636811.38 7 cuda_dnn.cc:8454] Unable to register cuDNN factory: twice\n"
+        "To enable the following instructions: AVX2 FMA, in other operations, rebuild TensorFlow\n"
+        "W0000 00:00:1795636811.38 7 op_kernel.cc:1816] OP_REQUIRES failed\n"
+        "2026-01-31 09:15:00.123456: F tensorflow/core/a.cc:1] Check failed\n");
+
+    CHECK(tail.lines() ==
+          Lines{"W0000 00:00:1795636811.38 7 op_kernel.cc:1816] OP_REQUIRES failed",
+                "2026-01-31 09:15:00.123456: F tensorflow/core/a.cc:1] Check failed"});
+}
+
 TEST_CASE("many lines that are long are cut as a whole") {
     StderrTail tail(1000);
     for (int line = 0; line < 1000; ++line) {

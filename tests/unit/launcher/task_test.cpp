@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace hvd::launch;
+using namespace hvd::launch;  // NOLINT(google-build-using-namespace): a test of this namespace
 
 TEST_CASE("a task knows its place by the variables of its launcher") {
     CHECK(find_task({{"OMPI_COMM_WORLD_RANK", "2"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/time_limit.hpp"
+#include "launcher/supervise/time_limit.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -12,7 +12,7 @@ constexpr std::int64_t kNow = 1'700'000'000;
 
 std::optional<hvd::launch::TimeLimit> limit(std::optional<std::chrono::milliseconds> timeout,
                                             std::optional<std::int64_t> end) {
-    return time_limit(timeout, end,
+    return time_limit({.timeout = timeout, .allocation_end = end},
                       std::chrono::system_clock::time_point(std::chrono::seconds(kNow)));
 }
 

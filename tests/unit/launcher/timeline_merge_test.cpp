@@ -25,7 +25,7 @@ using nlohmann::json;
 
 namespace {
 
-/// What differs between the files of a test.
+/// The differences between the files of a test.
 struct Trace {
     int rank = 0;
     int size = 2;

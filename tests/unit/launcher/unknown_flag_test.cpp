@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Words that were meant to be flags, and what is said about them.
+// Words that were meant to be flags, and the messages about them.
 #include "tests/unit/launcher/command_lines.hpp"
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ TEST_CASE("an unknown flag is an error that names the nearest known one") {
           "unknown flag '--fusion-treshold-mb'; did you mean --fusion-threshold-mb?");
     CHECK(error("--dryrun -np 2 a") == "unknown flag '--dryrun'; did you mean --dry-run?");
     CHECK(error("-np 2 --completely-unknown=3 a") ==
-          "unknown flag '--completely-unknown'; 'horovodrun --help' lists the flags");
+          "unknown flag '--completely-unknown'; 'horovodrun --help all' lists the flags");
 }
 
 TEST_CASE("a guess is neither by accident nor the opposite") {
@@ -25,7 +25,7 @@ TEST_CASE("a guess is neither by accident nor the opposite") {
     CAPTURE(flag);
 
     CHECK(error("-np 2 " + std::string(flag) + " a") ==
-          "unknown flag '" + std::string(flag) + "'; 'horovodrun --help' lists the flags");
+          "unknown flag '" + std::string(flag) + "'; 'horovodrun --help all' lists the flags");
 }
 
 TEST_CASE("flags are not abbreviated, because a later flag would change what they mean") {
@@ -59,7 +59,6 @@ TEST_CASE("a flag of other launchers is answered with ours") {
         {"--nproc_per_node=4", "the slots of the hosts say so: -H node1:4,node2:4"},
         {"-ppn", "the slots of the hosts say so: -H node1:4,node2:4"},
         {"--nnodes", "the hosts are those of -H node1:4,node2:4 or -hostfile FILE"},
-        {"--oversubscribe", "it is not needed here; leave it out"},
         {"--allow-run-as-root", "it is not needed here; leave it out"},
         {"--map-by", "ranks fill the hosts in their order"},
         {"-mca", "MCA parameters are for Open MPI"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who is to blame when mpirun has started the ranks.
+// The culprit when mpirun has started the ranks.
 #include "launcher/supervise/job_machine.hpp"
 #include "launcher/supervise/verdict.hpp"
 
@@ -9,7 +9,7 @@
 #include <csignal>
 #include <optional>
 
-using namespace hvd::launch;
+using namespace hvd::launch;  // NOLINT(google-build-using-namespace): a test of this namespace
 
 namespace {
 

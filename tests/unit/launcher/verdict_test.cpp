@@ -5,6 +5,8 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,7 +16,6 @@ using hvd::launch::describe_failure;
 using hvd::launch::find_lead;
 using hvd::launch::JobRecord;
 using hvd::launch::judge;
-using hvd::launch::Lead;
 using hvd::launch::RankClass;
 using hvd::launch::RankRecord;
 using hvd::launch::Reason;
@@ -77,7 +78,7 @@ private:
     RankRecord record_;
 };
 
-std::optional<Lead> lead_in(const JobRecord& record) {
+std::optional<std::int64_t> lead_in(const JobRecord& record) {
     return find_lead(record, judge(record));
 }
 
@@ -112,7 +113,7 @@ TEST_CASE("the first rank that fails is the culprit, with its exit code") {
                              .reason = Reason::exit,
                              .culprit = 1,
                              .lost = {},
-                             .classes = {stopped, culprit, victim, ok}});
+                             .classes = {stopped, culprit, also_failed, ok}});
 }
 
 TEST_CASE("ranks that Slurm has signalled have not failed by that signal") {
@@ -128,7 +129,7 @@ TEST_CASE("ranks that Slurm has signalled have not failed by that signal") {
                                    .culprit = {},
                                    .lost = {},
                                    .step_signal = SIGTERM,
-                                   .classes = {RankClass::lost, stopped, stopped, stopped}});
+                                   .classes = {lost_peer, stopped, stopped, stopped}});
 }
 
 TEST_CASE("a rank that fails before Slurm's signal is the culprit") {
@@ -167,13 +168,21 @@ TEST_CASE("a rank that the kernel killed for memory is named so") {
           "out of memory: its cgroup's oom_kill rose by 1 (limit 64 MiB)");
 }
 
+TEST_CASE("a rank whose own exception came after the culprit's has failed, also if we ended it") {
+    const auto verdict = judge(job({Rank(0).raised(10).ends(exit_status(1), 12),
+                                    Rank(1).raised(11).lost(0, 13).stopped(SIGTERM, 14),
+                                    Rank(2).lost(0, 13).raised(14).ends(exit_status(1), 15)}));
+
+    CHECK(verdict.classes == std::vector{culprit, also_failed, lost_peer});
+}
+
 TEST_CASE("who only lost a peer is no culprit, even when its exit came first") {
     const auto verdict =
         judge(job({Rank(0).lost(1, 11).ends(exit_status(1), 12), Rank(1).ends(SIGSEGV, 20),
                    Rank(2).lost(1, 10).stopped(SIGTERM, 13)}));
 
     CHECK(verdict.culprit == 1);
-    CHECK(verdict.classes == std::vector{lost, culprit, lost});
+    CHECK(verdict.classes == std::vector{lost_peer, culprit, lost_peer});
     CHECK(verdict.exit_code == 139);
 }
 
@@ -220,7 +229,7 @@ TEST_CASE("a clean exit that others waited for is leaving early") {
                              .reason = Reason::left_early,
                              .culprit = 0,
                              .lost = {},
-                             .classes = {culprit, lost}});
+                             .classes = {culprit, lost_peer}});
 }
 
 TEST_CASE("who left in order and was missed is the culprit, however slowly it ends") {
@@ -233,7 +242,7 @@ TEST_CASE("who left in order and was missed is the culprit, however slowly it en
                              .reason = Reason::left_early,
                              .culprit = 0,
                              .lost = {},
-                             .classes = {culprit, lost}});
+                             .classes = {culprit, lost_peer}});
     CHECK(describe_failure(record.ranks[0], verdict) ==
           "shut down, while other ranks still waited for it");
 }
@@ -320,7 +329,7 @@ TEST_CASE("a lost host is the culprit when nothing failed before, and its ranks 
                              .reason = Reason::host_lost,
                              .culprit = {},
                              .lost = record.lost_hosts[0],
-                             .classes = {lost, lost, stopped, victim}});
+                             .classes = {lost_peer, lost_host, stopped, also_failed}});
 }
 
 TEST_CASE("a rank that failed before its host was lost is the culprit") {
@@ -332,7 +341,7 @@ TEST_CASE("a rank that failed before its host was lost is the culprit") {
     CHECK(verdict.culprit == 0);
     CHECK(verdict.exit_code == 3);
     CHECK_FALSE(verdict.lost);
-    CHECK(verdict.classes == std::vector{culprit, lost});
+    CHECK(verdict.classes == std::vector{culprit, lost_host});
 }
 
 TEST_CASE("who reported an exception before its host was lost is the culprit") {
@@ -382,21 +391,21 @@ TEST_CASE("the culprit is ahead of the next rank that failed by itself") {
     const auto record = job({Rank(0).ends(exit_status(1), 90), Rank(1).ends(exit_status(3), 10),
                              Rank(2).ends(SIGSEGV, 45), Rank(3).ends(0, 20)});
 
-    CHECK(lead_in(record) == Lead{.failed = 3, .ns = 35});
+    CHECK(lead_in(record) == 35);
 }
 
 TEST_CASE("an exception counts from its report, on both sides of the lead") {
     const auto record = job(
         {Rank(0).raised(20).ends(exit_status(1), 70), Rank(1).raised(10).ends(exit_status(1), 95)});
 
-    CHECK(lead_in(record) == Lead{.failed = 2, .ns = 10});
+    CHECK(lead_in(record) == 10);
 }
 
 TEST_CASE("who left early is ahead from its end on") {
     const auto record = job({Rank(0).lost(2, 12).ends(exit_status(1), 13),
                              Rank(1).ends(exit_status(7), 30), Rank(2).ends(0, 10)});
 
-    CHECK(lead_in(record) == Lead{.failed = 2, .ns = 20});
+    CHECK(lead_in(record) == 20);
 }
 
 TEST_CASE("ranks that we ended or that lost a peer leave the culprit alone") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/supervise/wall_clock.hpp"
+#include "launcher/fleet/wall_clock.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -63,38 +63,39 @@ std::vector<FromAgent> all_from_agent() {
                     .gpu_note = "nvml: no driver",
                     .free_port = 12345,
                     .mark = "m"};
-    return {Hello{.build_id = "x", .pid = 17},
-            Facts{facts},
-            Facts{},
-            Started{.rank = 1, .pid = 2},
-            StartFailed{.rank = 1, .step = "chdir /data", .error_number = 2, .time_ns = 0},
-            Output{.rank = 1, .stream = Stream::err, .time_ns = -1, .bytes = bytes_of("a\0b\n")},
-            RankReport{.rank = 1,
-                       .time_ns = 5,
-                       .report = {.kind = coll::ReportKind::peer_lost, .peer = 2, .text = "t"}},
-            Exited{.rank = 1,
-                   .time_ns = 6,
-                   .wait_status = 0x8b,
-                   .induced = true,
-                   .oom = "its cgroup's oom_kill rose by 1",
-                   .max_rss_bytes = 7},
-            Put{.rank = 1, .request = 9, .key = "k", .value = bytes_of("v")},
-            Get{.rank = 1, .request = 0xffffffff, .key = "k"},
-            Note{.text = "ü"},
-            StepSignal{.signal = 15},
-            Found{.marks = {"b"}},
-            Checked{.problems = {{.exit_code = 127, .text = "no such program"}}, .wall_ns = 8},
-            LinkOpen{.id = 1, .record = bytes_of("r"), .error = "e"},
-            LinkMeasured{.id = 1,
-                         .address = "10.0.0.2:4711 (eth0)",
-                         .round_trip_ns = 40'000,
-                         .bytes_per_second = std::uint64_t{1} << 33,
-                         .error = "e"},
-            PortPicked{.port = 4711, .taken = "by whom"},
-            AllGone{},
-            AllGone{.survivors = {{.pid = 5, .state = "D", .wchan = "nfs"}, {}}},
-            InputTaken{.bytes = 3},
-            Pong{.asked_ns = -1, .heard_ns = 2, .answered_ns = 3}};
+    return {
+        Hello{.build_id = "x", .pid = 17},
+        Facts{facts},
+        Facts{},
+        Started{.rank = 1, .pid = 2},
+        StartFailed{.rank = 1, .step = "chdir /data", .error_number = 2, .time_ns = 0},
+        Output{.rank = 1, .stream = OutputStream::err, .time_ns = -1, .bytes = bytes_of("a\0b\n")},
+        RankReport{.rank = 1,
+                   .time_ns = 5,
+                   .report = {.kind = coll::ReportKind::peer_lost, .peer = 2, .text = "t"}},
+        Exited{.rank = 1,
+               .time_ns = 6,
+               .wait_status = 0x8b,
+               .induced = true,
+               .oom = "its cgroup's oom_kill rose by 1",
+               .max_rss_bytes = 7},
+        Put{.rank = 1, .request = 9, .key = "k", .value = bytes_of("v")},
+        Get{.rank = 1, .request = 0xffffffff, .key = "k"},
+        Note{.text = "ü"},
+        StepSignal{.signal = 15},
+        Found{.marks = {"b"}},
+        Checked{.problems = {{.exit_code = 127, .text = "no such program"}}, .wall_ns = 8},
+        LinkOpen{.id = 1, .record = bytes_of("r"), .error = "e"},
+        LinkMeasured{.id = 1,
+                     .address = "10.0.0.2:4711 (eth0)",
+                     .round_trip_ns = 40'000,
+                     .bytes_per_second = std::uint64_t{1} << 33,
+                     .error = "e"},
+        PortPicked{.port = 4711, .taken = "by whom"},
+        AllGone{},
+        AllGone{.survivors = {{.pid = 5, .state = "D", .wchan = "nfs"}, {}}},
+        InputTaken{.bytes = 3},
+        Pong{.asked_ns = -1, .heard_ns = 2, .answered_ns = 3}};
 }
 
 std::vector<ToAgent> all_to_agent() {
@@ -193,7 +194,7 @@ TEST_CASE("the test sends every kind of message") {
 }
 
 TEST_CASE("a header and its payload are the frame of the whole output") {
-    const Output empty{.rank = 7, .stream = Stream::err, .time_ns = 99, .bytes = {}};
+    const Output empty{.rank = 7, .stream = OutputStream::err, .time_ns = 99, .bytes = {}};
     auto whole = empty;
     whole.bytes = bytes_of(std::string(1000, 'x'));
 
@@ -246,7 +247,7 @@ TEST_CASE("every cut and every extended frame is refused") {
 }
 
 TEST_CASE("values out of their range are refused") {
-    auto output = encode(FromAgent{Output{.stream = Stream::err, .bytes = {}}});
+    auto output = encode(FromAgent{Output{.stream = OutputStream::err, .bytes = {}}});
     output[9] = std::byte{2};  // length, type, rank, then the stream
     auto exited = encode(FromAgent{Exited{}});
     exited[21] = std::byte{2};  // length, type, rank, time, status, then `induced`

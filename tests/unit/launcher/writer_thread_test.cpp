@@ -24,7 +24,7 @@ Chunk chunk(std::string_view text) {
     return made;
 }
 
-/// Keeps what it was given; the test may hold it up.
+/// Keeps the bytes that it gets; the test may hold it up.
 class SlowSink final : public Sink {
 public:
     SlowSink(std::string& text, std::counting_semaphore<>& gate) : text_(text), gate_(gate) {}

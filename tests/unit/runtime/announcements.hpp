@@ -85,7 +85,7 @@ inline rt::Decision decision_of(const std::vector<rt::LogEntry>& entries) {
     return std::get<rt::Decision>(entries.back());
 }
 
-/// What the coordinator makes of a set's ranks: its id.
+/// The id that the coordinator gives a set of these ranks.
 inline int add_set(rt::Coordinator& coordinator,
                    const std::vector<std::int64_t>& ranks,
                    const std::vector<int>& world) {

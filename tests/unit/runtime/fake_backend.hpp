@@ -31,7 +31,7 @@ struct FakeCollective {
     bool is_alive = true;  // its Work exists
 };
 
-/// What a test may set, and what it may look at.
+/// A test's settings and observations.
 struct FakeBackendState {
     coll::Device::Kind device = coll::Device::Kind::host;  // which tasks it takes
     int max_in_flight = 1;

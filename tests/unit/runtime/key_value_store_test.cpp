@@ -37,7 +37,7 @@ bool contains(std::string_view text, std::string_view part) {
     return text.find(part) != std::string_view::npos;
 }
 
-/// What a launcher hears, and what it answers, in order. Returns what differed.
+/// The messages of a launcher and its replies, in order. Returns the first difference.
 using Script = std::vector<std::pair<std::string, std::string>>;
 
 struct Pmi {

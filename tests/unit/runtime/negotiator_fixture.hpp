@@ -162,7 +162,7 @@ public:
         return submit(std::move(change));
     }
 
-    /// What the log says next. One step of the negotiator.
+    /// The next entry of the log, after one step of the negotiator.
     std::vector<rt::Operation*> read(rt::ChannelEvent event) {
         channel.log.push_back(std::move(event));
         return step();

@@ -29,7 +29,7 @@ event::Decided joined(int rank, bool is_last = false) {
     return NegotiatorFixture::decided(decision);
 }
 
-/// What other ranks agree on without this one.
+/// An operation that other ranks agree on without this one.
 Decision without_this_rank(ReduceOp reduce = ReduceOp::sum) {
     Decision decision;
     decision.members = {{.name = "x", .signature = {.reduce = reduce, .shape = {3}}}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank that has joined puts in, with the loops that reduce it.
+// The contribution of a rank that has joined, with the loops that reduce it.
 #include "runtime/tensor/neutral.hpp"
 
 #include "collectives/reduce/half.hpp"

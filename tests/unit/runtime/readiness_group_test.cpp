@@ -32,7 +32,7 @@ std::vector<std::string> names_of(const Decision& decision) {
     return names;
 }
 
-/// What was decided must be a mismatch with this text.
+/// The decision must be a mismatch with this text.
 void require_mismatch(const Decision& decision, const std::string& message) {
     REQUIRE(decision.error);
     CHECK(decision.error->code == Errc::mismatch);

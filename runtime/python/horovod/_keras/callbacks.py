@@ -13,6 +13,7 @@ from horovod._keras import state
 from horovod._keras.callback import Callback, Logs
 from horovod._keras.chosen import framework, keras_module
 from horovod._keras.learning_rate import (
+    LearningRateScalingCallback,
     LearningRateScheduleCallback,
     LearningRateWarmupCallback,
     LRWarmupCallback,
@@ -24,6 +25,7 @@ __all__ = [
     "BestModelCheckpoint",
     "BroadcastGlobalVariablesCallback",
     "LRWarmupCallback",
+    "LearningRateScalingCallback",
     "LearningRateScheduleCallback",
     "LearningRateWarmupCallback",
     "MetricAverageCallback",

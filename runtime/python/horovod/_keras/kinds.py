@@ -9,6 +9,8 @@ from typing import Any
 
 def is_instance_of(optimizer: Any, module: str, *path: str) -> bool:
     kind: Any = sys.modules.get(module)
+    if not hasattr(kind, "__file__"):  # not imported, or what horovod.classic has under its name
+        return False
     for step in path:
         kind = getattr(kind, step, None)
     return isinstance(kind, type) and isinstance(optimizer, kind)

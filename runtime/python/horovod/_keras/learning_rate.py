@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from horovod._keras.callback import Callback, Logs
 from horovod._keras.compilation import say_once
-from horovod._keras.state import inner
+from horovod._keras.state import inner, momentum_slots, number_of, scale
 from horovod.common.basics import basics
+from horovod.common.learning_rate import scale_factor, warmup_factor
 
 Multiplier = Callable[[float], float]
 
@@ -27,6 +26,8 @@ class LearningRateScheduleCallback(Callback):
     that the optimizer has when training begins. `momentum_correction` scales what SGD has gathered
     in its momentum with the rate, so that a change takes effect at once.
     """
+
+    numbers_are_constant = False  # True for scripts from before 0.23, by horovod.classic
 
     def __init__(
         self,
@@ -47,8 +48,15 @@ class LearningRateScheduleCallback(Callback):
         self.staircase = staircase
         self.momentum_correction = momentum_correction
         self.steps_per_epoch = steps_per_epoch
-        self.multiplier = multiplier if callable(multiplier) else _decay(multiplier, start_epoch)
+        self.multiplier = multiplier if callable(multiplier) else self._of(multiplier)
         self.current_epoch = 0
+
+    def _of(self, number: float) -> Multiplier:
+        return (
+            (lambda epoch: number)
+            if self.numbers_are_constant
+            else _decay(number, self.start_epoch)
+        )
 
     def on_train_begin(self, logs: Logs = None) -> None:
         if self.initial_lr is None:
@@ -82,7 +90,7 @@ class LearningRateScheduleCallback(Callback):
         return self.steps_per_epoch
 
     def _learning_rate(self) -> float:
-        return float(np.asarray(inner(self.model.optimizer).learning_rate))
+        return float(number_of(inner(self.model.optimizer).learning_rate))
 
     def _adjust(self, epoch: float) -> None:
         assert self.initial_lr is not None
@@ -93,7 +101,7 @@ class LearningRateScheduleCallback(Callback):
             return
         optimizer.learning_rate = after
         if self.momentum_correction and before > 0:
-            _scale_momentum(optimizer, after / before)
+            _scale_momentum(optimizer, self.model.trainable_variables, after / before)
 
 
 def _decay(base: float, start_epoch: int) -> Multiplier:
@@ -105,15 +113,34 @@ def _decay(base: float, start_epoch: int) -> Multiplier:
     return lambda epoch: base ** (epoch - start_epoch)
 
 
-def _scale_momentum(optimizer: Any, factor: float) -> None:
+def _scale_momentum(optimizer: Any, variables: Sequence[Any], factor: float) -> None:
     """The sums of past steps hold the rates of those steps: multiplying them once by the ratio is
     the correction of Goyal et al. (2017), which multiplies the momentum for one step."""
-    if not getattr(optimizer, "momentum", 0):
+    if not number_of(getattr(optimizer, "momentum", 0)):
         return
-    sums = getattr(optimizer, "momentums", None) or getattr(optimizer, "_momentums", None) or []
-    for variable in sums:
+    sums = getattr(optimizer, "momentums", None) or getattr(optimizer, "_momentums", None)
+    for variable in momentum_slots(optimizer, variables) if sums is None else sums:
         if variable is not None:
-            variable.assign(variable * factor)
+            scale(variable, factor)
+
+
+class LearningRateScalingCallback(Callback):
+    """Multiplies the optimizer's rate by the number of ranks when training begins, or with
+    rule="sqrt" by its root: for a rate that is meant for one rank.
+
+    It comes before the callbacks of a warm-up or schedule in the list.
+    """
+
+    def __init__(self, rule: str = "linear") -> None:
+        super().__init__()
+        self.factor = scale_factor(rule)
+        self._is_over = False
+
+    def on_train_begin(self, logs: Logs = None) -> None:
+        if not self._is_over:  # a second fit() goes on at the rate of the first
+            optimizer = inner(self.model.optimizer)
+            optimizer.learning_rate = float(number_of(optimizer.learning_rate)) * self.factor
+            self._is_over = True
 
 
 class LearningRateWarmupCallback(LearningRateScheduleCallback):
@@ -134,8 +161,7 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
     ) -> None:
         def multiplier(epoch: float) -> float:
             # One batch further, so that an epoch ends on a round number.
-            progress = (epoch + 1.0 / self._steps()) / warmup_epochs
-            return (progress * (basics.size() - 1) + 1) / basics.size()
+            return warmup_factor(epoch + 1.0 / self._steps(), warmup_epochs)
 
         super().__init__(
             initial_lr,

@@ -37,5 +37,8 @@ def load_model(
         distribution = Distribution(framework(), settings, passes=1, average_passes=False)
         distribute_in_place(optimizer, distribution)
         model.jit_compile = False
-        model.make_train_function(force=True)
+        if hasattr(model, "_make_train_function"):  # tf_keras in a graph of TensorFlow 1
+            model.train_function = None  # loading has made one, with the optimizer as it was
+        else:
+            model.make_train_function(force=True)
     return model

@@ -12,11 +12,11 @@ import horovod.tensorflow  # noqa: F401  (first: it says what is missing)
 import tensorflow as tf
 
 from horovod.common.basics import Min, reduce_op
+from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.common.reduction import ReducerSettings
-from horovod.tensorflow import collectives, mpi_ops, ops
+from horovod.tensorflow import collectives, functions, mpi_ops, ops
 from horovod.tensorflow.compression import Compression
 from horovod.tensorflow.elastic import TensorFlowKerasState
-from horovod.tensorflow.functions import broadcast_global_variables, broadcast_variables
 from horovod.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
 from horovod.tensorflow.gradient_reducer import GradientReducer
 from horovod.tensorflow.util import as_it_is, key_of, on_device
@@ -87,17 +87,40 @@ def gradients_of(loss: Any, variables: Any, grad_loss: Any, tape: Any) -> tuple[
     return list(tape.gradient(loss, sources, grad_loss)), own
 
 
-def allreduce(value: Any, **arguments: Any) -> tf.Tensor:
-    return collectives.allreduce(tf.convert_to_tensor(value), **arguments)
+def _evaluated(result: Any) -> Any:
+    """In a graph of TensorFlow 1, what the session of Keras computes for it: callbacks and scripts
+    want values there too."""
+    if tf.compat.v1.executing_eagerly_outside_functions():
+        return result
+    return tf.compat.v1.keras.backend.get_session().run(result)
 
 
-def allgather(value: Any, name: str | None) -> tf.Tensor:
-    return mpi_ops.allgather(tf.convert_to_tensor(value), name=name)
+def broadcast_variables(
+    variables: Sequence[Any],
+    root_rank: int,
+    process_set: ProcessSet = global_process_set,
+    inplace: bool = False,
+) -> Any:
+    """Gives all variables the values they have on the root. `inplace` is accepted: it always is."""
+    return _evaluated(functions.broadcast_variables(variables, root_rank, process_set, inplace))
 
 
-def broadcast(value: Any, root_rank: int, name: str | None) -> tf.Tensor:
-    return mpi_ops.broadcast(tf.convert_to_tensor(value), root_rank, name=name)
+def broadcast_global_variables(root_rank: int) -> Any:
+    """Broadcasts all global variables of a TensorFlow 1 graph."""
+    return _evaluated(functions.broadcast_global_variables(root_rank))
 
 
-def reducescatter(value: Any, name: str | None, op: int) -> tf.Tensor:
-    return collectives.reducescatter(tf.convert_to_tensor(value), name=name, op=op)
+def allreduce(value: Any, **arguments: Any) -> Any:
+    return _evaluated(collectives.allreduce(tf.convert_to_tensor(value), **arguments))
+
+
+def allgather(value: Any, name: str | None) -> Any:
+    return _evaluated(mpi_ops.allgather(tf.convert_to_tensor(value), name=name))
+
+
+def broadcast(value: Any, root_rank: int, name: str | None) -> Any:
+    return _evaluated(mpi_ops.broadcast(tf.convert_to_tensor(value), root_rank, name=name))
+
+
+def reducescatter(value: Any, name: str | None, op: int) -> Any:
+    return _evaluated(collectives.reducescatter(tf.convert_to_tensor(value), name=name, op=op))

@@ -114,6 +114,7 @@ class HorovodBasics:
         self._atexit_pid = 0
         self.worlds_joined = 0  # how often init() has joined a world
         self.mpi_world: Any | None = None  # the communicator that the world was made of
+        self._lacks_sets = False  # on some rank the init() that made the world has raised
 
     def init(
         self,
@@ -126,7 +127,8 @@ class HorovodBasics:
         Or it lists the ranks of the world: all of them, or, where mpi4py.MPI is imported and has
         the ranks, some that all call this. `process_sets` are made at once, with the ids 1, 2, ...;
         "dynamic" lets sets be added and removed later. A second call changes nothing; sets given
-        to it must exist. Raises ValueError for arguments that cannot be met.
+        to it must exist. Raises ValueError for arguments that cannot be met; where two
+        communicators in `process_sets` are the same ranks, the world is there nevertheless.
         """
         is_listed = isinstance(comm, Sequence) and len(comm) > 0
         if comm is not None and not isinstance(comm, Sequence) and not mpi.is_communicator(comm):
@@ -135,6 +137,8 @@ class HorovodBasics:
             )
         requested = sets.Requested(process_sets)
         crash_report.install()
+        if self._lacks_sets and not requested.exist_on_all(self.mpi_world):
+            self.shutdown()
         is_new = not self.is_initialized()
         if is_new:
             self.mpi_world = mpi.subworld(comm) if is_listed else (comm or None)
@@ -148,9 +152,11 @@ class HorovodBasics:
                     f"a communicator of mpi4py"
                 )
             sets.global_process_set.ranks = everybody
+            sets.global_process_set.mpi_comm = self.mpi_world
             requested.bind(self.mpi_world)
         except Exception:
-            if is_new:
+            # The same communicators may be right on other ranks, which are in the world then.
+            if is_new and not requested.fails_somewhere:
                 self.shutdown()
             raise
 
@@ -164,6 +170,7 @@ class HorovodBasics:
         remember(handle.value or 0)
         self._leave_at_exit()
         if is_new:
+            self._lacks_sets = requested.fails_somewhere
             self.worlds_joined += 1
             unnamed.restart()
             if self.local_rank() == 0 and self.cross_size() > 1:
@@ -187,7 +194,9 @@ class HorovodBasics:
             check(library.hvd_shutdown(current))
             held_back.fail_all(HorovodInternalError("this rank has shut down"))
             names_in_use.clear()
+        self._lacks_sets = False
         sets.global_process_set.ranks = None
+        sets.global_process_set.mpi_comm = None
         sets.unbind_all()
 
     def is_initialized(self) -> bool:

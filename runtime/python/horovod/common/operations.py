@@ -119,24 +119,21 @@ def make_request(name: str, op: int, source: Tensor | None, target: Tensor | Non
     )
 
 
-def submit(requests: Sequence[Request]) -> list[int]:
-    """Queues all of them, or raises and queues none. Returns a ticket for each."""
-    count = len(requests)
-    array = (Request * count)(*requests)
+def submit(requests: int, count: int) -> list[int]:
+    """Queues the `count` requests at that address, or raises and queues none. Returns a ticket for
+    each."""
     tickets = (c_uint64 * count)()
-    check(library.hvd_submit(context(), array, count, tickets))
+    check(library.hvd_submit(context(), requests, count, tickets))
     return list(tickets)
 
 
-def submit_and_wait(requests: Sequence[Request]) -> list[int]:
+def submit_and_wait(requests: int, count: int) -> list[int]:
     """As `submit`, for a caller with nothing else to do: all have usually ended when it returns.
     How they ended is left to `wait`, which is to be called in any case."""
     if held_back.queues:
-        return submit(requests)
-    count = len(requests)
-    array = (Request * count)(*requests)
+        return submit(requests, count)
     tickets = (c_uint64 * count)()
-    status = library.hvd_run(context(), array, count, tickets, SIGNAL_CHECK_MS)
+    status = library.hvd_run(context(), requests, count, tickets, SIGNAL_CHECK_MS)
     if tickets[0] == 0:
         check(status)
     return list(tickets)
@@ -211,7 +208,7 @@ def run(request: Request, *memory: object, read: Callable[[Tensor], T] | None = 
     the result while it is valid, and what it returns is returned."""
     _running.append(memory)  # stays after a Ctrl-C, because the memory is then in use
     try:
-        (ticket,) = submit_and_wait([request])
+        (ticket,) = submit_and_wait(ctypes.addressof(request), 1)
     except Exception:
         _running.remove(memory)
         raise

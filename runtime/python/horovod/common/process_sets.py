@@ -124,36 +124,48 @@ class Requested:
                 )
         elif process_sets is not None:
             self.sets = [_checked(one) for one in process_sets if one is not global_process_set]
+        self.fails_somewhere = False  # on some rank: sets that are the same
+        self.has_communicators = any(one.mpi_comm is not None for one in self.sets)
         self._lists = [one.ranks or [] for one in self.sets]  # where none is a communicator
-        _check_different(self._lists if not self._has_communicators() else [])
-
-    def _has_communicators(self) -> bool:
-        return any(one.mpi_comm is not None for one in self.sets)
+        if not self.has_communicators:
+            _check_different(self._lists)
 
     def fill(self, options: abi.InitOptions, world_comm: Any | None) -> None:
         """Tells hvd_init. The memory lives as long as `options`. All ranks of the world call it."""
         options.dynamic_process_sets = int(self.is_dynamic)
-        if self._has_communicators():
+        if self.has_communicators:
             self._lists = self._gather(world_comm)
-            _check_different(self._lists)
         if self._lists:
             options.process_sets = (abi.ProcessSet * len(self._lists))(*map(_members, self._lists))
             options.process_set_count = len(self._lists)
 
     def _gather(self, world_comm: Any | None) -> list[list[int]]:
-        """The ranks of all sets. One communicator is a set of other ranks on each side of a split,
-        and unknown to a process that is no member."""
+        """The ranks of all sets, each once. One communicator is a set of other ranks on each side
+        of a split, and unknown to a process that is no member."""
         own = [_ranks_here(one, world_comm) for one in self.sets]
         everywhere = mpi.allgather(own, world_comm)
-        lists: list[list[int]] = []
+        lists: dict[tuple[int, ...], None] = {}
         for place in range(len(own)):
-            at_place = {tuple(theirs[place]): None for theirs in everywhere if theirs[place]}
-            lists += [list(ranks) for ranks in at_place]
-        return lists
+            lists.update({tuple(theirs[place]): None for theirs in everywhere})
+        everybody = list(range(len(everywhere)))
+        self.fails_somewhere = any(
+            ranks == everybody or ranks in theirs[:place]
+            for theirs in everywhere
+            for place, ranks in enumerate(theirs)
+            if ranks
+        )
+        return [list(ranks) for ranks in lists if ranks and list(ranks) != everybody]
+
+    def exist_on_all(self, world_comm: Any | None) -> bool:
+        """Whether the world has them. All ranks of the world call it."""
+        known = {tuple(ranks) for ranks in ids_and_ranks().values()}
+        own = [tuple(_ranks_here(one, world_comm)) for one in self.sets]
+        return all(mpi.allgather(all(not one or one in known for one in own), world_comm))
 
     def bind(self, world_comm: Any | None) -> None:
         """Gives the sets their ids in the world that there is now."""
         by_ranks = {tuple(ranks): number for number, ranks in ids_and_ranks().items()}
+        _check_different([_ranks_here(one, world_comm) for one in self.sets])
         for one in self.sets:
             ranks = _ranks_here(one, world_comm)
             if not ranks and one.mpi_comm is not None:
@@ -181,7 +193,7 @@ def _exists(ranks: list[int] | None) -> ValueError:
 
 def _check_different(lists: list[list[int]]) -> None:
     for place, ranks in enumerate(lists):
-        if ranks in lists[:place]:
+        if ranks and ranks in lists[:place]:
             raise _exists(ranks)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from horovod.common.basics import Adasum, Average, Max, Min, Product, Sum, basics
+from horovod.common.local_first import local_first
 
 __all__ = [
     "Adasum",
@@ -22,6 +23,7 @@ __all__ = [
     "init",
     "is_homogeneous",
     "is_initialized",
+    "local_first",
     "local_rank",
     "local_size",
     "metrics",

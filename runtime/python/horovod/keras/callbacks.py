@@ -4,6 +4,7 @@
 from horovod._keras.callbacks import (
     BestModelCheckpoint,
     BroadcastGlobalVariablesCallback,
+    LearningRateScalingCallback,
     LearningRateScheduleCallback,
     LearningRateWarmupCallback,
     LRWarmupCallback,
@@ -14,6 +15,7 @@ __all__ = [
     "BestModelCheckpoint",
     "BroadcastGlobalVariablesCallback",
     "LRWarmupCallback",
+    "LearningRateScalingCallback",
     "LearningRateScheduleCallback",
     "LearningRateWarmupCallback",
     "MetricAverageCallback",

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import enum
 import itertools
+import math
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +19,9 @@ import torch
 
 from horovod.common import operations
 from horovod.common.held_back import Held, held_back
-from horovod.common.library import Request, Tensor, library
+from horovod.common.library import library
 from horovod.common.names import names_in_use, unnamed
+from horovod.common.packed_requests import Memory, PackedRequests
 from horovod.common.process_sets import ProcessSet, global_process_set, process_set_id
 
 DTYPES: dict[torch.dtype, int] = {
@@ -36,6 +39,7 @@ DTYPES: dict[torch.dtype, int] = {
     torch.float32: library.enum("HVD_FLOAT32"),
     torch.float64: library.enum("HVD_FLOAT64"),
 }
+_LARGEST_COPY = 64 << 10  # of a result in memory of the library, in bytes
 _FROM_LIBRARY = {value: dtype for dtype, value in DTYPES.items()}
 
 
@@ -58,9 +62,9 @@ def check_supported(tensor: torch.Tensor, name: str) -> None:
         raise ValueError(f"{name}: tensors of {tensor.dtype} are not supported; use one of {names}")
 
 
-def describe(tensor: torch.Tensor) -> Tensor:
+def describe(tensor: torch.Tensor) -> Memory:
     """The library's view of a contiguous tensor."""
-    return operations.make_tensor(tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype])
+    return tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype]
 
 
 class Place(enum.Enum):
@@ -153,35 +157,33 @@ class Call:
         self.name = _name_of(batch, settings)
         process_set = process_set_id(settings.process_set)
         self.names = [(process_set, self.name + part) for part in batch.parts]
-        self.requests = self._make_requests()
+        self.requests = self._pack()
         self.tickets: list[int] = []
         self.error: Exception | None = None  # of the submission, where it was held back
         self.behind: Held | None = None
 
-    def _make_requests(self) -> list[Request]:
-        batch, settings, targets = self.batch, self.settings, self.targets
-        requests = []
-        for index, source in enumerate(self.sources):
-            target = describe(targets[index]) if targets else None
-            process_set, name = self.names[index]
-            request = operations.make_request(name, settings.op, describe(source), target)
-            request.reduce_op = settings.reduce_op
-            request.root = settings.root
-            request.prescale = settings.prescale
-            request.postscale = settings.postscale
-            request.group = batch.groups[index]
-            request.process_set = process_set
-            requests.append(request)
-        if settings.splits is not None:
-            count = len(settings.splits)
-            requests[0].splits = (ctypes.c_int64 * count)(*settings.splits)
-            requests[0].split_count = count
-        return requests
+    def _pack(self) -> PackedRequests:
+        settings = self.settings
+        inputs = [describe(source) for source in self.sources]
+        is_in_place = self.targets is self.sources
+        return PackedRequests(
+            [name for _, name in self.names],
+            inputs,
+            inputs if is_in_place else [describe(target) for target in self.targets],
+            op=settings.op,
+            reduce_op=settings.reduce_op,
+            root=settings.root,
+            prescale=settings.prescale,
+            postscale=settings.postscale,
+            groups=self.batch.groups,
+            process_set=self.names[0][0],
+            splits=settings.splits or (),
+        )
 
     def submit(self) -> None:
         """After it was held back."""
         try:
-            self.tickets = operations.submit(self.requests)
+            self.tickets = operations.submit(self.requests.address, self.requests.count)
         except Exception as error:  # is raised where the call is synchronized
             self.error = error
         self.behind = None
@@ -200,7 +202,7 @@ class Call:
                 if error is not None:
                     raise error
             if not self.targets:
-                return self._copies()
+                return self._results()
         finally:
             for ticket in self.tickets:
                 operations.release(ticket)
@@ -209,12 +211,14 @@ class Call:
             return list(self.batch.tensors)
         return self.targets
 
-    def _copies(self) -> list[torch.Tensor]:
-        copies = [_copy_of_result(ticket) for ticket in self.tickets]
+    def _results(self) -> list[torch.Tensor]:
+        """Those in memory of the library."""
+        splits = []
         if self.settings.returns_splits:
             received = operations.received_splits(self.tickets[0])
-            copies.append(torch.tensor(received, dtype=torch.int32))
-        return copies
+            splits.append(torch.tensor(received, dtype=torch.int32))
+        tickets, self.tickets = self.tickets, []
+        return [_take_result(ticket) for ticket in tickets] + splits
 
     @torch.no_grad()
     def _copy_back(self) -> None:
@@ -250,12 +254,25 @@ def _share(source: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
     return torch.empty((rows, *source.shape[1:]), dtype=source.dtype, device=source.device)
 
 
-def _copy_of_result(ticket: int) -> torch.Tensor:
-    source = operations.result(ticket)
-    tensor = torch.empty(source.shape[: source.ndim], dtype=_FROM_LIBRARY[source.dtype])
-    if tensor.numel() > 0:
-        ctypes.memmove(tensor.data_ptr(), source.data, tensor.numel() * tensor.element_size())
-    return tensor
+def _take_result(ticket: int) -> torch.Tensor:
+    """The result, and gives the ticket back: at once where a copy is cheap, else with the tensor's
+    memory, which is then that of the library."""
+    try:
+        source = operations.result(ticket)
+        shape, dtype = source.shape[: source.ndim], _FROM_LIBRARY[source.dtype]
+        size = math.prod(shape) * dtype.itemsize
+        if size > _LARGEST_COPY:
+            memory = (ctypes.c_char * size).from_address(source.data)
+            weakref.finalize(memory, operations.release, ticket).atexit = False
+            ticket = 0
+            return torch.frombuffer(memory, dtype=dtype).view(shape)
+        tensor = torch.empty(shape, dtype=dtype)
+        if size > 0:
+            ctypes.memmove(tensor.data_ptr(), source.data, size)
+        return tensor
+    finally:
+        if ticket != 0:
+            operations.release(ticket)
 
 
 _calls: dict[int, Call] = {}
@@ -276,9 +293,7 @@ def run(batch: Batch, settings: Settings) -> list[torch.Tensor]:
     return _finish(_start(batch, settings, operations.submit_and_wait))
 
 
-def _start(
-    batch: Batch, settings: Settings, submit: Callable[[Sequence[Request]], list[int]]
-) -> int:
+def _start(batch: Batch, settings: Settings, submit: Callable[[int, int], list[int]]) -> int:
     call = Call(batch, settings)
     if batch.name is not None:
         names_in_use.check(call.names)
@@ -288,11 +303,11 @@ def _start(
     if batch.name is None and _is_held_back(call):
         return handle
     try:
-        call.tickets = submit(call.requests)
+        call.tickets = submit(call.requests.address, call.requests.count)
     except Exception:
         _forget(handle)
         if batch.name is None:
-            unnamed.step_back(batch.label, call.requests[0].process_set)
+            unnamed.step_back(batch.label, call.names[0][0])
         raise
     return handle
 
@@ -312,7 +327,7 @@ def _is_held_back(call: Call) -> bool:
 def _forget(handle: int) -> None:
     call = _calls.pop(handle, None)
     if call is not None and call.batch.name is None:
-        key = (call.name, call.requests[0].process_set)
+        key = (call.name, call.names[0][0])
         if _unnamed_calls.get(key) is call:
             del _unnamed_calls[key]
 

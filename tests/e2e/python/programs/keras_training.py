@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras_callbacks  # noqa: F401  (its cases)
+import keras_large_batch  # noqa: F401  (its cases)
 import keras_layers  # noqa: F401  (its cases)
 import numpy as np
 from cases import case, raises, run

@@ -16,6 +16,22 @@ def check(one: hvd.ProcessSet, ranks: list[int]) -> None:
     assert total.item() == one.size() == len(ranks)
 
 
+def some_of_it_twice(world: MPI.Intracomm) -> None:
+    """A list and one side of a split are the same ranks: an error there, and none elsewhere."""
+    size, rank = world.size, world.rank
+    half = hvd.ProcessSet(world.Split(rank % 2))
+    even = hvd.ProcessSet(list(range(0, size, 2)))
+    if rank % 2 == 0:
+        raises(ValueError, lambda: hvd.init(comm=world, process_sets=[half, even]))
+    else:
+        hvd.init(comm=world, process_sets=[half, even])
+    hvd.init(comm=world, process_sets=[half])
+    assert hvd.global_process_set.mpi_comm == world
+    check(half, list(range(rank % 2, size, 2)))
+    hvd.barrier()
+    hvd.shutdown()
+
+
 def main() -> None:
     world = MPI.COMM_WORLD
     size, rank = world.size, world.rank
@@ -32,6 +48,7 @@ def main() -> None:
     if rank in ends:
         comm = world.Create_group(world.Get_group().Incl(ends))
     raises(ValueError, lambda: hvd.init(process_sets=[hvd.ProcessSet(world)]))
+    assert hvd.size() == size and hvd.global_process_set.mpi_comm is None
     both = hvd.ProcessSet(comm)
     hvd.init(process_sets=[both])
     everything = hvd.mpi_ops._basics._get_process_set_ids_and_ranks()
@@ -40,6 +57,7 @@ def main() -> None:
         check(both, ends)
     hvd.barrier()
     hvd.shutdown()
+    some_of_it_twice(world)
     # One more, later.
     hvd.init(process_sets="dynamic")
     later = hvd.add_process_set(hvd.ProcessSet(comm if rank in ends else ends))

@@ -266,7 +266,7 @@ def sixty_four_collectives_in_opposite_order_finish() -> None:
 def collectives_of_constants_run_in_every_step() -> None:
     @tf.function
     def step() -> list[tf.Tensor]:
-        # Ranks differ in what graph optimisers could fold, and in what they could merge.
+        # Graph optimisers could fold and merge other operations on each rank.
         first = tf.constant([1.0]) if hvd.rank() == 0 else tf.constant([2.0])
         second = tf.constant([1.0])
         order = {0: first, 1: second}

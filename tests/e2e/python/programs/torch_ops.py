@@ -379,6 +379,21 @@ def the_global_process_set_is_the_world() -> None:
     assert hvd.global_process_set.rank() == hvd.rank()
 
 
+@case
+def large_results_stay_when_others_come_and_go() -> None:
+    """Their memory is the library's, and is given back with the tensor."""
+    rows = 50_000 * hvd.size()
+    kept = []
+    for number in range(4):
+        sent = torch.full((rows, 1), float(number + hvd.rank()))
+        received = hvd.alltoall(sent, name="large")
+        _ = hvd.alltoall(sent, name="large.dropped")
+        kept.append((number, received[:50_000].clone(), received.view(-1)[:50_000]))
+    for number, copy, view in kept:
+        assert torch.equal(copy.view(-1), view)
+        assert torch.equal(view, torch.full((50_000,), float(number)))
+
+
 if __name__ == "__main__":
     hvd.init()
     print(f"world {hvd.rank()} {hvd.size()}\n", end="", flush=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from horovod._keras import wrapping
 from horovod._keras.loading import load_model
+from horovod._keras.on_tensorflow import broadcast_global_variables, broadcast_variables
 from horovod._keras.values import Compression, allgather, allreduce, broadcast, reducescatter
 from horovod._keras.wrapping import PartialDistributedOptimizer
 from horovod.common import world
@@ -22,12 +23,7 @@ from horovod.common.process_sets import (
     remove_process_set,
 )
 from horovod.common.world import *  # noqa: F403
-from horovod.tensorflow.functions import (
-    allgather_object,
-    broadcast_global_variables,
-    broadcast_object,
-    broadcast_variables,
-)
+from horovod.tensorflow.functions import allgather_object, broadcast_object
 
 from . import callbacks, elastic
 

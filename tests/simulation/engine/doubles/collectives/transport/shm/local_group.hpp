@@ -16,7 +16,7 @@
 
 namespace hvd::coll {
 
-/// What the ranks of one host share.
+/// The state that the ranks of one host share.
 struct SharedHost {
     SharedHost(int ranks, std::size_t bytes);
 

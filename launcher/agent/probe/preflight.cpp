@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/probe/preflight.hpp"
+
+#include "collectives/base/error.hpp"
+#include "launcher/agent/processes/command_path.hpp"
+#include "launcher/agent/processes/environment_block.hpp"
+#include "launcher/model/exit_code.hpp"
+
+#include <cerrno>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+namespace hvd::launch::agent {
+namespace {
+
+std::optional<wire::Problem> check_directory(const std::string& path) {
+    if (path.empty() || ::access((path + "/.").c_str(), X_OK) == 0) {
+        return std::nullopt;
+    }
+    return wire::Problem{.exit_code = kExitCannotExecute,
+                         .text = system_error("working directory " + path, errno).message +
+                                 "; start from a folder that every host has"};
+}
+
+std::optional<wire::Problem> check_program(const std::string& name,
+                                           const std::string& cwd,
+                                           const Environment& environment) {
+    const auto path = find(environment, "PATH");
+    const auto found = find_command(name, path, cwd);
+    const auto* error = std::get_if<int>(&found);
+    if (error == nullptr) {
+        return std::nullopt;
+    }
+    if (*error != ENOENT) {
+        return wire::Problem{
+            .exit_code = kExitCannotExecute,
+            .text = system_error(name, *error).message + "; make it executable there"};
+    }
+    const auto python3 = find_command("python3", path, cwd);
+    const bool is_renamed = name == "python" && std::holds_alternative<std::string>(python3);
+    const bool is_searched = name.find('/') == std::string::npos;
+    return wire::Problem{
+        .exit_code = kExitNotFound,
+        .text = name + ": not found" + (is_searched ? " in PATH=" + path.value_or("") : "") +
+                (is_renamed ? "; write python3, which is there"
+                            : "; install it there, or write a path that every host has")};
+}
+
+}  // namespace
+
+std::vector<wire::Problem> find_problems(const JobPlan& job, const HostPlan& plan) {
+    std::vector<wire::Problem> problems;
+    const auto note = [&](std::optional<wire::Problem> problem) {
+        if (problem) {
+            problems.push_back(*std::move(problem));
+        }
+    };
+    if (plan.ranks.empty()) {
+        return problems;
+    }
+    const auto& rank = plan.ranks.front();  // all have the same command and directory
+    const auto& cwd = cwd_of(job, rank);
+    const auto& argv = argv_of(job, rank);
+    note(check_directory(cwd));
+    if (problems.empty() && !argv.empty()) {
+        auto environment = rank.env;
+        environment.merge(with_own_environment(common_environment(job, plan), plan.inherits_env));
+        note(check_program(argv.front(), cwd, environment));
+    }
+    return problems;
+}
+
+std::string warn_of_small_shm() {
+    constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+    constexpr std::uint64_t kSmall = 64 * kMiB;  // what containers have by default
+    struct statvfs space {};
+    if (::statvfs("/dev/shm", &space) != 0) {
+        return "there is no /dev/shm; data loaders with workers and NCCL need it";
+    }
+    const auto bytes = std::uint64_t{space.f_blocks} * space.f_frsize;
+    if (bytes > kSmall || bytes == 0) {
+        return {};
+    }
+    return "/dev/shm has only " + std::to_string(bytes / kMiB) +
+           " MiB; data loaders with workers and NCCL may need more (docker run --shm-size)";
+}
+
+}  // namespace hvd::launch::agent

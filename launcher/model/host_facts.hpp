@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvd::launch {
+
+/// One GPU of a host, as its driver names it.
+struct Gpu {
+    int index = 0;  // in PCI bus order, the order of CUDA_DEVICE_ORDER=PCI_BUS_ID
+    std::string uuid;
+    std::string name;
+    std::uint64_t memory_bytes = 0;
+    std::vector<int> cpus;  // near it; empty when unknown
+
+    friend bool operator==(const Gpu&, const Gpu&) = default;
+};
+
+/// What an agent found out about its host.
+struct HostFacts {
+    std::string hostname;
+    std::string machine;    // uname -m
+    std::vector<int> cpus;  // allowed to us (cpuset), ascending
+    std::uint64_t memory_bytes = 0;
+    std::vector<Gpu> gpus;                // all that the driver shows, before any mask
+    std::optional<std::string> gpu_mask;  // CUDA_VISIBLE_DEVICES as the agent found it
+    std::string gpu_note;                 // why `gpus` is empty, when that is worth a line
+    int free_port = 0;   // tested free a moment ago, outside the ephemeral range; for MASTER_PORT
+    std::string mark{};  // an abstract socket of a random name, which agents of this machine reach
+
+    friend bool operator==(const HostFacts&, const HostFacts&) = default;
+};
+
+}  // namespace hvd::launch

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "launcher/output/writer_thread.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace hvd::launch {
+
+class LauncherLog;
+class LaunchTrace;
+
+/// What a job writes into besides the console. All that is pointed to outlives the job; null: it is
+/// not wanted.
+struct JobContext {
+    LauncherLog* log = nullptr;  // with a folder for output: what horovodrun says goes there too
+    LaunchTrace* trace = nullptr;
+    std::function<Status()> on_all_started{};          // with `trace`: once it is complete
+    std::function<std::unique_ptr<Sink>()> console{};  // of a simulation, as of OutputPlaces
+};
+
+}  // namespace hvd::launch

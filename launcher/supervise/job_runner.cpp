@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/job_runner.hpp"
+
+#include "collectives/base/text.hpp"
+#include "launcher/net/io_thread.hpp"
+#include "launcher/supervise/launch_trace.hpp"
+#include "launcher/supervise/make_result.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace hvd::launch {
+namespace {
+
+/// What the console may still take once a person or a time limit has ended the job.
+constexpr auto kDrainPatience = std::chrono::seconds(10);
+constexpr auto kDrainPatienceAfterKill = std::chrono::seconds(2);
+
+/// How long an agent may take to end once its ranks are gone.
+constexpr auto kAgentPatience = std::chrono::seconds(5);
+
+std::chrono::steady_clock::time_point as_time(std::int64_t steady_ns) {
+    return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(steady_ns));
+}
+
+std::int64_t as_ns(std::chrono::steady_clock::time_point time) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+std::string name_of(int rank, const LaunchPlan& plan) {
+    const std::string program = plan.mode == "jsrun" ? "jsrun" : "mpirun";
+    return rank == kLauncherRank ? program : "rank " + std::to_string(rank);
+}
+
+}  // namespace
+
+JobRunner::JobRunner(IoThread& io,
+                     AgentFleet& fleet,
+                     JobSignals& signals,
+                     const LaunchRequest& request,
+                     JobContext context)
+    : io_(io),
+      fleet_(fleet),
+      signals_(signals),
+      request_(request),
+      context_(std::move(context)),
+      time_limit_(time_limit(request.limits, std::chrono::system_clock::now())),
+      world_(fleet),
+      end_timer_(io) {}
+
+// ---- from the plan to its end ----
+
+Result<Supervised> JobRunner::run(const LaunchPlan& plan, const Begin& begin) {
+    HVD_TRY(auto starts, encode_starts(plan));
+    HVD_TRY_STATUS(prepare(plan, begin.notes));
+    start_ranks(std::move(starts), begin.start_deadline);
+    auto& output = streams_->output();
+    fleet_.starter().say_through([&](const std::string& sentence) { output.say(sentence); });
+    io_.run();
+    fleet_.starter().say_through({});
+    signals_.listen({});
+    return Supervised{.result = *std::move(result_),
+                      .is_console_abandoned = output.is_console_abandoned(),
+                      .is_folder_abandoned = output.is_folder_abandoned()};
+}
+
+Status JobRunner::prepare(const LaunchPlan& plan, const std::string& notes) {
+    plan_ = &plan;
+    HVD_TRY(streams_, RankStreams::open(io_, fleet_, plan, request_, context_,
+                                        {.on_progress = [this] { continue_draining(); },
+                                         .on_console_closed =
+                                             [this] { perform(machine_->on_console_closed()); }}));
+    if (!notes.empty()) {
+        streams_->output().say_as_is(notes);
+    }
+    machine_.emplace(plan, request_.limits.on_failure);
+    timers_.emplace(io_, *machine_, [this](JobAction action) { perform(action); });
+    hosts_.emplace(io_, fleet_, plan, [this] { continue_draining(); });
+    news_.emplace(plan.hosts, request_.report.is_verbose);
+    fleet_.listen(
+        {.on_message = [this](std::size_t host,
+                              wire::FromAgent message) { on_message(host, std::move(message)); },
+         .on_end = [this](const AgentEnd& end) { on_end(end); },
+         .on_silence = [this](std::size_t /*host*/,
+                              const std::string& sentence) { streams_->output().say(sentence); }});
+    signals_.listen({.on_stop_request = [this](int signal) { on_stop_request(signal); },
+                     .on_other =
+                         [this](int signal) {
+                             if (!is_draining_) {
+                                 signal_ranks(signal);
+                             }
+                         }});
+    return ok();
+}
+
+void JobRunner::start_ranks(std::vector<Frame> starts, Deadline deadline) {
+    if (context_.trace != nullptr) {
+        context_.trace->enter("start", io_.now());
+    }
+    started_at_ = io_.now();
+    for (std::size_t host = 0; host < starts.size(); ++host) {
+        fleet_.send_frame(host, std::move(starts[host]));
+    }
+    streams_->start_input(io_);
+    timers_->limit_start(deadline);
+    if (time_limit_) {
+        timers_->limit_job(time_limit_->left);
+    }
+    fleet_.hurry_heartbeat();
+}
+
+void JobRunner::perform(JobAction action) {
+    auto& output = streams_->output();
+    switch (action) {
+        case JobAction::none:
+        case JobAction::watch_exit: return;
+        case JobAction::limit_exit:
+            if (request_.limits.exit_timeout) {
+                timers_->limit_exit(*request_.limits.exit_timeout);
+            }
+            return;
+        case JobAction::ask:
+            signal_ranks(signals_.stop_signal());
+            timers_->limit_grace(request_.limits.grace);
+            [[fallthrough]];
+        case JobAction::say_hint: output.say("stopping, Ctrl-C again to kill"); return;
+        case JobAction::stop:
+            ask_bare_launcher(SIGTERM);
+            fleet_.send_all(wire::Stop{.grace_ms = request_.limits.grace.count()});
+            if (machine_->record().cause.kind != Cause::Kind::rank_failed) {
+                output.limit(io_.in(request_.limits.grace + kDrainPatience));
+            }
+            return;
+        case JobAction::kill:
+            fleet_.send_all(wire::Stop{.grace_ms = 0});
+            // Dead ranks cannot be told from a console that holds up their last output.
+            output.limit(io_.in(kDrainPatienceAfterKill));
+            return;
+        case JobAction::finish: begin_draining(); return;
+    }
+}
+
+void JobRunner::end_trace() {
+    if (context_.trace == nullptr || !context_.on_all_started) {
+        return;
+    }
+    context_.trace->finish(io_.now());
+    if (request_.report.is_verbose) {
+        streams_->output().say(context_.trace->critical_path());
+    }
+    if (const auto told = std::exchange(context_.on_all_started, nullptr)(); !told) {
+        streams_->output().say(told.error().message);
+    }
+}
+
+void JobRunner::begin_draining() {
+    is_draining_ = true;
+    timers_->cancel_all();
+    streams_->end();
+    close_fleet();
+    end_timer_.set(io_.in(kAgentPatience), [this] {
+        has_given_up_agents_ = true;
+        continue_draining();
+    });
+    // A job that ended by itself has its output delivered, however long its reader takes.
+    const auto cause = machine_->record().cause.kind;
+    if (cause != Cause::Kind::none && cause != Cause::Kind::rank_failed) {
+        streams_->output().limit(io_.in(kDrainPatience));
+    }
+    continue_draining();
+}
+
+/// Two rounds: all that the ranks wrote, then the last words.
+void JobRunner::continue_draining() {
+    auto& output = streams_->output();
+    const bool is_settled = fleet_.have_all_ended() && !hosts_->is_sweeping();
+    if (!is_draining_ || !(is_settled || has_given_up_agents_) || !output.is_idle()) {
+        return;
+    }
+    if (!result_) {
+        result_ = make_result();
+        const auto words = format_last_words(*result_);
+        if (!words.empty()) {
+            output.say_as_is(words, format_last_words(*result_, Values::hidden));
+            if (!output.is_idle()) {
+                return;
+            }
+        }
+    }
+    io_.stop();
+}
+
+/// Agents that end with the job's exit code learn it as it is known before they have ended.
+void JobRunner::close_fleet() {
+    const auto known = launch::make_result({.plan = *plan_,
+                                            .record = machine_->record(),
+                                            .tails = streams_->tails(),
+                                            .hosts = {},
+                                            .survivors = {},
+                                            .unswept = {},
+                                            .warnings = {},
+                                            .seconds = 0,
+                                            .time_limit = time_limit_ ? time_limit_->words : ""});
+    constexpr std::string_view kPrefix = "horovodrun: ";
+    const auto words = format_last_words(known);
+    const auto line = std::string_view(words).substr(0, words.find('\n'));
+    fleet_.close({.exit_code = known.exit_code,
+                  .text = std::string(line.substr(std::min(line.size(), kPrefix.size())))});
+}
+
+JobResult JobRunner::make_result() {
+    std::vector<HostResult> hosts;
+    for (std::size_t host = 0; host < fleet_.size(); ++host) {
+        const auto& error = fleet_.end_of(host);
+        hosts.push_back({.host = fleet_.name(host),
+                         .state = error ? "lost" : "ok",
+                         .error = error ? error->message : std::string()});
+    }
+    const std::chrono::duration<double> lasted = io_.now() - started_at_;
+    return launch::make_result({.plan = *plan_,
+                                .record = machine_->record(),
+                                .tails = streams_->tails(),
+                                .hosts = std::move(hosts),
+                                .survivors = hosts_->take_survivors(),
+                                .unswept = hosts_->take_unswept(),
+                                .warnings = streams_->output().losses(),
+                                .seconds = lasted.count(),
+                                .time_limit = time_limit_ ? time_limit_->words : ""});
+}
+
+// ---- signals ----
+
+void JobRunner::on_stop_request(int signal) {
+    if (is_draining_) {
+        streams_->output().abandon_stuck();
+        return;
+    }
+    const bool was_killing = machine_->state() == JobState::killing;
+    perform(machine_->on_stop_signal(signal, io_.now()));
+    if (was_killing) {
+        streams_->output().abandon_stuck();
+    }
+}
+
+/// jsrun may be on a host without ranks, whose agent cannot tell whether there are any.
+bool JobRunner::has_bare_launcher(std::size_t host) const {
+    const auto& plan = plan_->hosts[host];
+    return plan.ranks.empty() && !plan.launchers.empty();
+}
+
+/// Hears of signals as long as it has started nobody to whom it would pass them on.
+void JobRunner::ask_bare_launcher(int signal) {
+    if (std::ranges::any_of(machine_->record().ranks,
+                            [](const RankRecord& rank) { return rank.started.has_value(); })) {
+        return;
+    }
+    for (std::size_t host = 0; host < plan_->hosts.size(); ++host) {
+        if (has_bare_launcher(host)) {
+            fleet_.send(host, wire::Signal{.number = signal});
+        }
+    }
+}
+
+void JobRunner::signal_ranks(int signal) {
+    ask_bare_launcher(signal);
+    for (std::size_t host = 0; host < plan_->hosts.size(); ++host) {
+        if (!has_bare_launcher(host)) {
+            fleet_.send(host, wire::Signal{.number = signal});
+        }
+    }
+}
+
+// ---- hosts ----
+
+void JobRunner::on_end(const AgentEnd& end) {
+    if (is_draining_) {
+        continue_draining();
+    } else if (!hosts_->is_done(end.host)) {
+        hosts_->sweep(end.host, end.is_silent ? Sweeper::kPatienceWithSilent : Sweeper::kPatience);
+        lose_host(end.host, {.host = fleet_.name(end.host),
+                             .time_ns = end.is_silent ? as_ns(end.heard_at) : fleet_.now_ns(),
+                             .why = end.why});
+    }
+}
+
+void JobRunner::lose_host(std::size_t host, HostLoss loss) {
+    hosts_->lost(host);
+    world_.on_host_lost(plan_->hosts[host], machine_->record(), loss.why);
+    perform(machine_->on_host_lost(std::move(loss)));
+    finish_if_all_done();
+}
+
+void JobRunner::finish_if_all_done() {
+    if (hosts_->are_all_done()) {
+        perform(machine_->on_all_gone());
+    }
+}
+
+bool JobRunner::knows(std::size_t host, int rank) {
+    if (machine_->knows(rank)) {
+        return true;
+    }
+    fleet_.refuse(host, {Errc::internal, "it spoke of rank " + std::to_string(rank) +
+                                             ", which is not in the plan"});
+    return false;
+}
+
+// ---- messages ----
+
+void JobRunner::on_message(std::size_t host, wire::FromAgent message) {
+    if (is_draining_ && !std::holds_alternative<wire::Note>(message)) {
+        return;
+    }
+    std::visit([&](auto& event) { on(host, event); }, message);
+}
+
+void JobRunner::on(std::size_t host, wire::Started event) {
+    if (!knows(host, event.rank)) {
+        return;
+    }
+    event.time_ns = fleet_.to_our_clock(host, event.time_ns);
+    if (request_.report.is_verbose) {
+        streams_->output().say(name_of(event.rank, *plan_) + " started on " + fleet_.name(host) +
+                               ", pid " + std::to_string(event.pid));
+    }
+    if (context_.trace != nullptr && context_.on_all_started) {
+        context_.trace->started(host, event.rank, as_time(event.time_ns));
+    }
+    perform(machine_->on_started(event));
+    if (machine_->state() != JobState::starting) {
+        timers_->all_have_started();
+        end_trace();
+    }
+}
+
+void JobRunner::on(std::size_t host, wire::StartFailed event) {
+    event.time_ns = fleet_.to_our_clock(host, event.time_ns);
+    if (knows(host, event.rank)) {
+        perform(machine_->on_start_failed(event));
+    }
+}
+
+void JobRunner::on(std::size_t host, wire::Output& event) {
+    if (knows(host, event.rank)) {
+        streams_->on(host, event);
+    }
+}
+
+void JobRunner::on(std::size_t host, wire::RankReport event) {
+    event.time_ns = fleet_.to_our_clock(host, event.time_ns);
+    if (!knows(host, event.rank)) {
+        return;
+    }
+    if (event.report.kind == coll::ReportKind::connected ||
+        event.report.kind == coll::ReportKind::versions) {
+        for (const auto& sentence : news_->add(host, event)) {
+            streams_->output().say(sentence);
+        }
+        return;
+    }
+    world_.on_report(event);
+    if (machine_->on_report(event) == JobAction::watch_exit) {
+        timers_->limit_teardown(event.rank);
+    }
+}
+
+void JobRunner::on(std::size_t host, wire::Exited event) {
+    if (!knows(host, event.rank)) {
+        return;
+    }
+    event.time_ns = fleet_.to_our_clock(host, event.time_ns);
+    streams_->on_exited(event.rank);
+    if (request_.report.is_verbose) {
+        streams_->output().say(name_of(event.rank, *plan_) + " ended");
+    }
+    const auto index = static_cast<std::size_t>(event.rank);
+    if (event.rank != kLauncherRank && streams_->tails()[index].has_traceback()) {
+        machine_->on_traceback(event.rank);
+    }
+    const auto action = machine_->on_exited(event);
+    if (action == JobAction::watch_exit) {
+        timers_->limit_teardown(event.rank);
+    }
+    if (event.rank != kLauncherRank) {  // no rank waits for mpirun
+        world_.on_exited(machine_->record().ranks[index]);
+    }
+    perform(action);
+}
+
+void JobRunner::on(std::size_t host, const wire::Note& event) {
+    streams_->output().say_as_is("horovodrun: host " + fleet_.name(host) + ": " + event.text +
+                                 "\n");
+}
+
+void JobRunner::on(std::size_t host, const wire::StepSignal& event) {
+    machine_->on_step_signal(event.signal);
+    on(host, wire::Note{.text = "Slurm sent " + signal_name(event.signal) +
+                                " to all processes of the step"});
+}
+
+void JobRunner::on(std::size_t host, const wire::AllGone& event) {
+    fleet_.expect_silence(host);
+    const bool was_lost = hosts_->is_done(host);
+    hosts_->done(host, event.survivors);
+    if (!was_lost && machine_->has_ended_unasked(plan_->hosts[host])) {
+        lose_host(host,
+                  {.host = fleet_.name(host),
+                   .time_ns = fleet_.now_ns(),
+                   .why = "its agent ended the ranks there, which nobody here had asked for"});
+        return;
+    }
+    finish_if_all_done();
+}
+
+}  // namespace hvd::launch

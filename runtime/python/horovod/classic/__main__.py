@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m horovod.classic [--data DIR] SCRIPT [ARGUMENT...]"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import runpy
+import sys
+from pathlib import Path
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m horovod.classic",
+        description="Runs a script that was written for Keras 2 and TensorFlow 1.",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="a folder with the files that the script would download, such as mnist.npz",
+    )
+    parser.add_argument("script", type=Path)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    arguments = parser.parse_args()
+    if not arguments.script.is_file():
+        parser.error(f"there is no script {arguments.script}")
+    if arguments.data is not None and not arguments.data.is_dir():
+        parser.error(f"--data {arguments.data}: there is no such folder")
+    return arguments
+
+
+def _prepare(data: Path | None) -> None:
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # read at the import of TensorFlow
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    for package in ("tensorflow", "tf_keras"):
+        if importlib.util.find_spec(package) is None:
+            sys.exit(f"horovod.classic needs {package}: pip install tensorflow tf_keras")
+    import tensorflow as tf
+
+    tf.compat.v1.disable_v2_behavior()
+    # Collectives work on the memory of resource variables.
+    tf.compat.v1.enable_resource_variables()
+    from horovod.classic import data_sets, imports, models
+
+    data_sets.use(data)
+    models.prepare()
+    imports.install()
+
+
+def main() -> None:
+    arguments = _parse()
+    _prepare(arguments.data)
+    sys.argv = [str(arguments.script), *arguments.arguments]
+    sys.path[0] = str(arguments.script.resolve().parent)
+    runpy.run_path(str(arguments.script), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libhorovod and MPI by turns, in the same processes and on the same memory: `against_mpi ROUNDS
+// MAX_BYTES` under mpirun. Rank 0 prints lines of "case bytes ours_us theirs_us ratio": medians of
+// the rounds. For comparison only.
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hvd/hvd.hpp"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using hvd::ReduceOp;
+using hvd::Request;
+
+/// One side of a comparison: a call that all ranks make.
+using Call = std::function<void()>;
+
+constexpr hvd::Reduction kSum{.op = ReduceOp::sum};
+
+double median(std::vector<double>& values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::ranges::nth_element(values, middle);
+    return *middle;
+}
+
+/// The largest over all ranks, so that all agree on it.
+double largest(double value) {
+    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return value;
+}
+
+/// Time of one call in microseconds: of the rank that takes longest.
+double time_of(const Call& call, int calls) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const auto start = Clock::now();
+    for (int done = 0; done < calls; ++done) {
+        call();
+    }
+    const auto taken = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+    return largest(taken / calls);
+}
+
+class Comparison {
+public:
+    Comparison(int rounds, bool prints) : rounds_(rounds), prints_(prints) {}
+
+    void run(const char* name, std::size_t bytes, const Call& ours, const Call& theirs) const {
+        constexpr double kTurnUs = 20'000;  // a turn takes about this long
+        const double slower = std::max(time_of(ours, 3), time_of(theirs, 3));
+        const int calls = std::clamp(static_cast<int>(kTurnUs / slower), 1, 5000);
+        (void)time_of(ours, calls);
+        (void)time_of(theirs, calls);
+        std::vector<double> our_times;
+        std::vector<double> their_times;
+        std::vector<double> ratios;
+        for (int round = 0; round < rounds_; ++round) {
+            const bool we_begin = round % 2 == 0;
+            const double first = time_of(we_begin ? ours : theirs, calls);
+            const double second = time_of(we_begin ? theirs : ours, calls);
+            our_times.push_back(we_begin ? first : second);
+            their_times.push_back(we_begin ? second : first);
+            ratios.push_back(our_times.back() / their_times.back());
+        }
+        if (prints_) {
+            std::printf("%s %zu %.3f %.3f %.4f\n", name, bytes, median(our_times),
+                        median(their_times), median(ratios));
+            (void)std::fflush(stdout);
+        }
+    }
+
+private:
+    int rounds_;
+    bool prints_;
+};
+
+/// One operation over and over, with its name resolved once, as MPI's call has it too.
+class Repeated {
+public:
+    Repeated(hvd::World& world, const Request& request) : plan_(world.plan(request)) {}
+    void operator()() { plan_.run(); }
+
+private:
+    hvd::Plan plan_;
+};
+
+void compare_sizes(hvd::World& world, const Comparison& comparison, std::size_t largest_size) {
+    const auto ranks = static_cast<std::size_t>(world.size());
+    for (std::size_t bytes = 4; bytes <= largest_size; bytes *= 4) {
+        const auto size = std::to_string(bytes);
+        const auto count = static_cast<int>(bytes / sizeof(float));
+        std::vector<float> in(bytes / sizeof(float), 1.0F);
+        std::vector<float> out(in.size(), 0.0F);
+        Repeated allreduce(world, Request::allreduce("allreduce." + size, std::span(out), kSum));
+        comparison.run("allreduce", bytes, std::ref(allreduce), [&] {
+            MPI_Allreduce(MPI_IN_PLACE, out.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        });
+        if (in.size() % ranks != 0) {
+            continue;
+        }
+        const int share = count / static_cast<int>(ranks);
+        std::vector<float> received(in.size());
+        Repeated alltoall(world, Request::alltoall("alltoall." + size, std::span(in)));
+        comparison.run("alltoall", bytes, std::ref(alltoall), [&] {
+            MPI_Alltoall(in.data(), share, MPI_FLOAT, received.data(), share, MPI_FLOAT,
+                         MPI_COMM_WORLD);
+        });
+        std::vector<float> slice(in.size() / ranks);
+        Repeated reducescatter(
+            world, Request::reducescatter("reducescatter." + size, std::span(in), kSum));
+        comparison.run("reducescatter", bytes, std::ref(reducescatter), [&] {
+            MPI_Reduce_scatter_block(in.data(), slice.data(), share, MPI_FLOAT, MPI_SUM,
+                                     MPI_COMM_WORLD);
+        });
+    }
+}
+
+/// Many small tensors in one call, by name; MPI takes them one by one.
+void compare_batch(hvd::World& world, const Comparison& comparison, int tensors, int bytes) {
+    const auto count = static_cast<std::size_t>(bytes) / sizeof(float);
+    std::vector<std::vector<float>> data(static_cast<std::size_t>(tensors),
+                                         std::vector<float>(count, 0.0F));
+    std::vector<Request> requests;
+    for (auto& tensor : data) {
+        requests.push_back(Request::allreduce(
+            "batch." + std::to_string(bytes) + "." + std::to_string(requests.size()),
+            std::span(tensor), kSum));
+    }
+    const auto name = "batch_of_" + std::to_string(tensors);
+    Request::with_raw(requests, [&](std::span<const hvd_request> raw) {
+        std::vector<hvd_ticket> tickets(raw.size());
+        const auto ours = [&] {
+            if (hvd_run(world.context(), raw.data(), raw.size(), tickets.data(), -1) != HVD_OK) {
+                throw hvd::Failure(HVD_INTERNAL, hvd_last_error());
+            }
+            for (const auto ticket : tickets) {
+                (void)hvd_release(world.context(), ticket);
+            }
+        };
+        comparison.run(name.c_str(), static_cast<std::size_t>(bytes), ours, [&] {
+            for (auto& tensor : data) {
+                MPI_Allreduce(MPI_IN_PLACE, tensor.data(), static_cast<int>(count), MPI_FLOAT,
+                              MPI_SUM, MPI_COMM_WORLD);
+            }
+        });
+    });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc != 3) {
+        return 2;
+    }
+    MPI_Init(&argc, &argv);
+    try {
+        hvd::World world;
+        const Comparison comparison(std::atoi(argv[1]), world.rank() == 0);
+        compare_sizes(world, comparison, std::strtoull(argv[2], nullptr, 10));
+        compare_batch(world, comparison, 1'000, 256);
+        compare_batch(world, comparison, 10'000, 1'024);
+    } catch (const hvd::Failure& failure) {
+        (void)std::fprintf(stderr, "against_mpi: %s\n", failure.what());
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    MPI_Finalize();
+    return 0;
+}
