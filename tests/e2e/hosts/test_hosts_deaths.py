@@ -92,7 +92,7 @@ def test_a_killed_rank_is_missed_at_once_though_its_child_holds_its_connections(
     assert "culprit: rank 2 (host h2, local rank 0, pid" in "\n".join(job.said)
     assert job.code == 137
     classes = [rank["class"] for rank in summary_of(start.hosts)["ranks"]]
-    assert classes == ["lost", "lost", "culprit", "lost"]
+    assert classes == ["lost_peer", "lost_peer", "culprit", "lost_peer"]
     start.hosts.wait_until_clean(2)
 
 
@@ -130,7 +130,7 @@ def assert_others_waited_for_rank_1(summary):
     classes = [rank["class"] for rank in summary["ranks"]]
     assert classes.pop(1) == "culprit"
     # The first who waits ends the job, perhaps before another has come to where it would wait.
-    assert "lost" in classes and set(classes) <= {"lost", "stopped"}
+    assert "lost_peer" in classes and set(classes) <= {"lost_peer", "stopped"}
 
 
 def test_a_rank_that_exits_with_0_while_others_wait_for_it_is_the_culprit(cluster):
