@@ -137,14 +137,23 @@ Result<std::vector<Operation*>> Engine::create(std::span<Request> requests) {
 
 Result<std::vector<Operation*>> Engine::submit(std::span<Request> requests) {
     HVD_TRY(auto operations, create(requests));
-    inbox_.push(leaders_of(operations));
+    push(leaders_of(operations));
     return operations;
 }
 
 Status Engine::start(const Plan& plan) {
     HVD_TRY_STATUS(claim(plan.operations));
-    inbox_.push(plan.leaders);
+    push(plan.leaders);
     return ok();
+}
+
+/// Hands operations to the engine's thread. Once that has ended they fail here, at once.
+void Engine::push(std::span<Operation* const> leaders) {
+    inbox_.push(leaders);
+    if (has_ended_.load(std::memory_order_seq_cst) && !is_inside()) {
+        const auto hold = lock_.take();
+        progress_.fail_rest();
+    }
 }
 
 Status Engine::check_may_wait() const {
@@ -176,7 +185,7 @@ Result<Outcome> Engine::run_claimed(std::span<Operation* const> operations,
         drive(
             std::move(hold), [&] { return all_done(operations); }, deadline);
     } else {
-        inbox_.push(leaders);
+        push(leaders);
     }
     return wait(operations, deadline);
 }
@@ -356,6 +365,9 @@ void Engine::loop(const std::stop_token& stop) {
         progress_.dispatch();
         if (stop.stop_requested()) {
             progress_.leave(stop_deadline_);
+            // What is pushed before others can see this is taken by the look after it.
+            has_ended_.store(true, std::memory_order_seq_cst);
+            progress_.fail_rest();
             return;
         }
         Spinner spinner(is_oversubscribed_.load(std::memory_order_relaxed));

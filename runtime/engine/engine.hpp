@@ -123,6 +123,7 @@ private:
     [[nodiscard]] Status admit_all(std::span<Operation* const> operations) const;
     [[nodiscard]] Status claim(std::span<Operation* const> operations);
     [[nodiscard]] Result<std::vector<Operation*>> create(std::span<Request> requests);
+    void push(std::span<Operation* const> leaders);
     [[nodiscard]] Status check_may_wait() const;
     [[nodiscard]] Result<Outcome> run_claimed(std::span<Operation* const> operations,
                                               std::span<Operation* const> leaders,
@@ -153,6 +154,7 @@ private:
     std::atomic<std::uint64_t> submitted_{0};
     std::atomic<std::uint64_t> wakeups_{0};
     std::atomic<std::uint64_t> caller_progress_{0};
+    std::atomic<bool> has_ended_{false};  // the thread takes nothing from the inbox any more
 
     std::jthread thread_;  // last: it uses everything above
 };

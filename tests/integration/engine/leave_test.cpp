@@ -58,6 +58,20 @@ void leave_in_flight(EngineRank& self, std::size_t elements) {
 
 }  // namespace
 
+TEST_CASE("what is submitted after the engine has stopped fails at once") {
+    const auto socket = unique_socket_name();
+    const auto ends = run_ranks(1, [&](int rank) {
+        auto self = join_world(rank, 1, socket);
+        self->engine->stop(Deadline::in(kShutdownLimit));
+        std::vector<float> data(10, 1);
+        const auto late = self->submit({allreduce("late", data)});
+        require(hvd::rt::TicketTable::is_done(*late.front()), "the operation has not ended");
+        require(late.front()->failed, "the operation has not failed");
+        return 0;
+    });
+    CHECK(failures(ends) == "");
+}
+
 TEST_CASE("ranks that leave with operations in flight do not take their time limit") {
     const int size = GENERATE(2, 3);
     const std::size_t elements = GENERATE(std::size_t{10}, std::size_t{300'000});
