@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 from commands import Ended
-from foreign.worlds import ROLL_CALL, check_one_host, environment, run, world_of
+from foreign.worlds import (
+    ROLL_CALL,
+    TWO_WORLDS,
+    check_one_host,
+    check_two_worlds,
+    environment,
+    run,
+    world_of,
+)
 
 # Not "mpirun": which of the two that is depends on the machine.
 MPIRUN = (
@@ -73,6 +81,24 @@ def test_torchrun() -> None:
 
     check_one_host(world_of(ended), 2)
     assert ended.stderr.count("as the variables of torchrun say") == 2
+
+
+RUNS_OF_TWO = {
+    "mpirun": (*MPIRUN, "2"),
+    "pmix alone": (*MPIRUN, "2", *PMIX_ALONE),
+    "mpich": ("mpiexec.hydra", "-np", "2"),
+    "torchrun": (TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python"),
+}
+
+
+@pytest.mark.parametrize("launcher", RUNS_OF_TWO.values(), ids=RUNS_OF_TWO)
+def test_ranks_init_twice_in_one_job(launcher: tuple[str, ...]) -> None:
+    check_two_worlds(run(*launcher, *TWO_WORLDS), 2)
+
+
+@pytest.mark.parametrize("mode", [(), ("--mpi",)], ids=["native", "mpi"])
+def test_ranks_of_horovodrun_init_twice_in_one_job(horovodrun: Path, mode: tuple[str, ...]) -> None:
+    check_two_worlds(run(str(horovodrun), *mode, "-np", "2", "--prefix", "none", *TWO_WORLDS), 2)
 
 
 HIDDEN_STEP = """

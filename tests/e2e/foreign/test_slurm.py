@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from foreign.slurm import Slurm
-from foreign.worlds import ROLL_CALL, world_of
+from foreign.worlds import ROLL_CALL, TWO_WORLDS, check_two_worlds, world_of
 
 TWO_BY_TWO = ("-N2", "--ntasks-per-node=2")
 
@@ -19,6 +19,11 @@ def test_srun_on_two_nodes_with_and_without_pmi(slurm: Slurm, mpi: str) -> None:
     assert [rank["local"] for rank in world] == [[0, 2], [1, 2], [0, 2], [1, 2]]
     assert [rank["cross"] for rank in world] == [[0, 2], [0, 2], [1, 2], [1, 2]]
     assert ended.stderr.count("as the variables of srun say") == 4
+
+
+@pytest.mark.parametrize("mpi", ["none", "pmi2", "pmix"])
+def test_tasks_of_srun_init_twice_in_one_job_step(slurm: Slurm, mpi: str) -> None:
+    check_two_worlds(slurm.run("srun", f"--mpi={mpi}", *TWO_BY_TWO, *TWO_WORLDS), 4)
 
 
 def test_srun_of_an_ordinary_user_with_ranks_dealt_round(slurm: Slurm) -> None:

@@ -13,6 +13,7 @@ from commands import Ended, run_command
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 ROLL_CALL = (sys.executable, str(PROGRAMS / "roll_call.py"))
+TWO_WORLDS = (sys.executable, str(PROGRAMS / "two_worlds.py"))
 
 # Of a launcher that the tests themselves run under.
 _OF_LAUNCHERS = ("HOROVOD_", "OMPI_", "PMI", "SLURM_", "FLUX_", "TORCHELASTIC_", "JSM_")
@@ -45,3 +46,9 @@ def check_one_host(world: list[dict[str, Any]], size: int) -> None:
     assert sorted(rank["local"] for rank in world) == [[n, size] for n in range(size)]
     assert {tuple(rank["cross"]) for rank in world} == {(0, 1)}
     assert len({rank["pid"] for rank in world}) == size
+
+
+def check_two_worlds(ended: Ended, size: int) -> None:
+    """Of two_worlds.py, whose ranks init, shut down and init again."""
+    assert ended.code == 0, ended
+    assert ended.stdout.splitlines() == [f"world 0 of {size}", f"world 1 of {size}"], ended
