@@ -26,8 +26,8 @@ struct WorldPlace {
     // Where the ranks leave each other values: one of the two, or neither where the kernel of the
     // one host suffices.
     std::unique_ptr<coll::AgentStore> agent{};
-    std::unique_ptr<coll::Store> client{};               // of a store server
     std::unique_ptr<coll::store::StoreServer> server{};  // on the rank that serves
+    std::unique_ptr<coll::Store> client{};               // its; ends before it, which waits for all
     std::string prefix{};                                // of this world's keys in the store
     std::optional<coll::WorldKey> key{};                 // where something else carried it
 
