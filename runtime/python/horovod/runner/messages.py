@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the caller of a function and the ranks that run it say to each other.
+
+A *call* goes to every rank and an *outcome* comes from each. Launcher and agents pass both as bytes
+and read nothing in them. A rank unpickles the call and the caller unpickles the value of an
+outcome; the exception of a rank is JSON.
+
+    call      "hvdc", major and minor version of Python (u8 each), pickle of (fn, args, kwargs)
+    outcome   0 (u8), pickle of the value   or   1 (u8), JSON of a RankFailure
+
+On a stream, the length (u64, little endian) stands before each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+import struct
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, BinaryIO
+
+import cloudpickle
+
+from horovod.runner.errors import RankFailure
+
+_MAGIC = b"hvdc"
+_HEADER = struct.Struct("<4sBB")
+_LENGTH = struct.Struct("<Q")
+_PIECE = 1 << 20  # bytes; a read allocates no more than arrives
+_VALUE = b"\0"
+_FAILURE = b"\1"
+
+
+class PythonVersionError(RuntimeError):
+    """The Python of a rank differs from that of the caller: pickles of functions do not cross."""
+
+
+class MessageError(RuntimeError):
+    """The other end left early, or sent what is no message of this version."""
+
+
+def encode_call(
+    fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+) -> bytes:
+    """Functions of `__main__`, of a cell for example, travel with their code."""
+    header = _HEADER.pack(_MAGIC, *sys.version_info[:2])
+    return header + cloudpickle.dumps((fn, tuple(args), dict(kwargs or {})))
+
+
+def decode_call(message: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """For ranks alone, because unpickling runs what the caller wrote."""
+    if len(message) < _HEADER.size:
+        raise MessageError(f"a call of {len(message)} bytes is too short")
+    magic, *caller = _HEADER.unpack_from(message)
+    if magic != _MAGIC:
+        raise MessageError(f"a call begins with {_MAGIC!r}, not with {magic!r}")
+    own = sys.version_info[:2]
+    if tuple(caller) != own:
+        raise PythonVersionError(
+            f"the function comes from Python {caller[0]}.{caller[1]}, and this rank runs Python "
+            f"{own[0]}.{own[1]} ({sys.executable}): name an interpreter of the same version with "
+            "executable="
+        )
+    fn, args, kwargs = pickle.loads(memoryview(message)[_HEADER.size :])
+    return fn, args, kwargs
+
+
+def encode_value(value: Any) -> bytes:
+    return _VALUE + cloudpickle.dumps(value)
+
+
+def encode_failure(failure: RankFailure) -> bytes:
+    return _FAILURE + json.dumps(dataclasses.asdict(failure)).encode()
+
+
+def decode_outcome(message: bytes) -> Any:
+    """The value that a rank returned, or a RankFailure. For the calling process alone."""
+    kind, body = message[:1], memoryview(message)[1:]
+    if kind == _VALUE:
+        return pickle.loads(body)
+    if kind == _FAILURE:
+        return RankFailure(**json.loads(bytes(body)))
+    raise MessageError(f"an outcome begins with 0 or 1, not with {kind!r}")
+
+
+def send(stream: BinaryIO, message: bytes) -> None:
+    """`stream` is blocking; a socket's `makefile("rwb")`, or a file opened on a descriptor."""
+    stream.write(_LENGTH.pack(len(message)))
+    stream.write(message)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> bytes:
+    """Waits for a whole message: its end is that of the connection, which ends with the job."""
+    (length,) = _LENGTH.unpack(_read(stream, _LENGTH.size))
+    return _read(stream, length)
+
+
+def _read(stream: BinaryIO, size: int) -> bytes:
+    content = bytearray()
+    while len(content) < size:
+        piece = stream.read(min(_PIECE, size - len(content)))
+        if not piece:
+            raise MessageError(f"the connection ended after {len(content)} of {size} bytes")
+        content += piece
+    return bytes(content)
