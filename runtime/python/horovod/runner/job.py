@@ -126,7 +126,7 @@ class Job:
         if self._process.poll() is None:
             self._process.terminate()
         try:
-            # What horovodrun still prints must not block it.
+            # communicate reads the last output, because a full pipe would block horovodrun.
             self._process.communicate(timeout=_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
@@ -175,7 +175,7 @@ class _Outcomes:
         self._frames = bytearray()
         self._of_rank: dict[int, bytearray] = {}
 
-    def feed(self, received: bytes) -> Iterator[tuple[int, bytes]]:
+    def feed(self, received: bytes) -> Iterator[tuple[int, bytearray]]:
         self._frames += received
         while len(self._frames) >= _FRAME.size:
             rank, size = _FRAME.unpack_from(self._frames)
@@ -189,7 +189,8 @@ class _Outcomes:
             del self._frames[:end]
             if _is_whole(content):
                 del self._of_rank[rank]
-                yield rank, bytes(memoryview(content)[_LENGTH.size :])
+                del content[: _LENGTH.size]
+                yield rank, content
 
 
 def _is_whole(content: bytearray) -> bool:

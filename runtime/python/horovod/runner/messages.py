@@ -28,7 +28,7 @@ from horovod.runner.errors import RankFailure
 _MAGIC = b"hvdc"
 _HEADER = struct.Struct("<4sBB")
 _LENGTH = struct.Struct("<Q")
-_PIECE = 1 << 20  # bytes; a read allocates no more than arrives
+_PIECE = 1 << 20  # bytes that one read asks for
 _VALUE = b"\0"
 _FAILURE = b"\1"
 
@@ -49,7 +49,9 @@ def encode_call(
     return header + cloudpickle.dumps((fn, tuple(args), dict(kwargs or {})))
 
 
-def decode_call(message: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+def decode_call(
+    message: bytes | bytearray,
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """For ranks alone, because unpickling runs what the caller wrote."""
     if len(message) < _HEADER.size:
         raise MessageError(f"a call of {len(message)} bytes is too short")
@@ -75,7 +77,7 @@ def encode_failure(failure: RankFailure) -> bytes:
     return _FAILURE + json.dumps(dataclasses.asdict(failure)).encode()
 
 
-def decode_outcome(message: bytes) -> Any:
+def decode_outcome(message: bytes | bytearray) -> Any:
     """The value that a rank returned, or a RankFailure. For the calling process alone."""
     kind, body = message[:1], memoryview(message)[1:]
     if kind == _VALUE:
@@ -92,17 +94,19 @@ def send(stream: BinaryIO, message: bytes) -> None:
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> bytes:
+def receive(stream: BinaryIO) -> bytearray:
     """Waits for a whole message: its end is that of the connection, which ends with the job."""
     (length,) = _LENGTH.unpack(_read(stream, _LENGTH.size))
     return _read(stream, length)
 
 
-def _read(stream: BinaryIO, size: int) -> bytes:
-    content = bytearray()
-    while len(content) < size:
-        piece = stream.read(min(_PIECE, size - len(content)))
-        if not piece:
-            raise MessageError(f"the connection ended after {len(content)} of {size} bytes")
-        content += piece
-    return bytes(content)
+def _read(stream: BinaryIO, size: int) -> bytearray:
+    content = bytearray(size)  # the kernel backs it with memory as it is filled
+    view = memoryview(content)
+    done = 0
+    while done < size:
+        count = stream.readinto(view[done : done + _PIECE])  # type: ignore[attr-defined]
+        if not count:
+            raise MessageError(f"the connection ended after {done} of {size} bytes")
+        done += count
+    return content
