@@ -2,6 +2,7 @@
 //
 // Prints the GPUs of this host for hvd-agent: lines of fields with tabs between them,
 // "gpu INDEX UUID MEMORY-BYTES NEAR-CPUS NAME" in PCI bus order, or "note WHY-THERE-IS-NONE".
+// Its argument replaces /sys in tests.
 #include "apps/hvd-gpu-probe/nvml.hpp"
 #include "collectives/base/env.hpp"
 #include "collectives/base/text.hpp"
@@ -23,14 +24,14 @@ std::string field(std::string text) {
 
 }  // namespace
 
-int main(int argc, char**) {
-    if (argc > 1) {
-        (void)std::fputs("usage: hvd-gpu-probe    (HOROVOD_NVML_LIBRARY names the library)\n",
-                         stderr);
+int main(int argc, char** argv) {
+    if (argc > 2) {
+        (void)std::fputs(
+            "usage: hvd-gpu-probe [SYSFS]    (HOROVOD_NVML_LIBRARY names the library)\n", stderr);
         return kUsage;
     }
     const auto library = hvd::read_env("HOROVOD_NVML_LIBRARY").value_or("libnvidia-ml.so.1");
-    const auto gpus = hvd::gpu_probe::list_gpus(library);
+    const auto gpus = hvd::gpu_probe::list_gpus(library, argc == 2 ? argv[1] : "/sys");
     std::string text;
     if (!gpus) {
         text = "note\t" + field(gpus.error().message) + "\n";

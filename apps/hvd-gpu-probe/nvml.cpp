@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/hvd-gpu-probe/nvml.hpp"
 
+#include "collectives/base/file.hpp"
+#include "collectives/base/text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <cstdio>
 #include <memory>
 #include <tuple>
+#include <utility>
 
 #include <dlfcn.h>
 
@@ -36,6 +41,7 @@ struct PciInfo {
 
 constexpr unsigned kTextBytes = 96;
 constexpr unsigned kCpuWords = 128;
+constexpr std::size_t kMaxList = 4096;
 constexpr unsigned kBitsPerWord = sizeof(unsigned long) * CHAR_BIT;
 
 struct LibraryCloser {
@@ -83,7 +89,7 @@ std::string load_all(void* library, Functions& nvml) {
     return missing == needed.end() ? "" : missing->first;
 }
 
-std::vector<int> near_cpus(const Functions& nvml, Device device) {
+std::vector<int> cpus_of_driver(const Functions& nvml, Device device) {
     std::array<unsigned long, kCpuWords> words{};
     if (nvml.cpu_affinity == nullptr ||
         nvml.cpu_affinity(device, kCpuWords, words.data()) != kSuccess) {
@@ -98,12 +104,21 @@ std::vector<int> near_cpus(const Functions& nvml, Device device) {
     return cpus;
 }
 
+std::vector<int> cpus_of_kernel(const std::filesystem::path& sysfs, const PciInfo& pci) {
+    std::array<char, kTextBytes> place{};
+    (void)std::snprintf(place.data(), place.size(), "%04x:%02x:%02x.0", pci.domain, pci.bus,
+                        pci.device);
+    const auto list =
+        read_file(sysfs / "bus/pci/devices" / place.data() / "local_cpulist", kMaxList);
+    return list ? parse_ranges(trim(*list)).value_or(std::vector<int>{}) : std::vector<int>{};
+}
+
 struct Placed {
     std::tuple<unsigned, unsigned, unsigned> place;  // on the PCI bus
     FoundGpu gpu;
 };
 
-Result<Placed> describe(const Functions& nvml, unsigned index) {
+Result<Placed> describe(const Functions& nvml, const std::filesystem::path& sysfs, unsigned index) {
     const auto failed = [&](const char* what, Return code) {
         return Error{Errc::unavailable,
                      "GPU " + std::to_string(index) + ": " + what + ": " + nvml.error_string(code)};
@@ -124,6 +139,10 @@ Result<Placed> describe(const Functions& nvml, unsigned index) {
     if (const auto code = nvml.pci_info(device, &pci); code != kSuccess) {
         return failed("PCI information", code);
     }
+    auto cpus = cpus_of_driver(nvml, device);
+    if (cpus.empty()) {
+        cpus = cpus_of_kernel(sysfs, pci);
+    }
     // A board whose memory is the machine's does not know its amount.
     Memory memory{};
     const bool has_memory = nvml.memory(device, &memory) == kSuccess;
@@ -132,17 +151,17 @@ Result<Placed> describe(const Functions& nvml, unsigned index) {
                           .uuid = uuid.data(),
                           .name = name.data(),
                           .memory_bytes = has_memory ? memory.total : 0,
-                          .near_cpus = near_cpus(nvml, device)}};
+                          .near_cpus = std::move(cpus)}};
 }
 
-Result<std::vector<FoundGpu>> list_with(const Functions& nvml) {
+Result<std::vector<FoundGpu>> list_with(const Functions& nvml, const std::filesystem::path& sysfs) {
     unsigned count = 0;
     if (const auto code = nvml.device_count(&count); code != kSuccess) {
         return Error{Errc::unavailable, std::string("device count: ") + nvml.error_string(code)};
     }
     std::vector<Placed> placed;
     for (unsigned index = 0; index < count; ++index) {
-        HVD_TRY(auto gpu, describe(nvml, index));
+        HVD_TRY(auto gpu, describe(nvml, sysfs, index));
         placed.push_back(std::move(gpu));
     }
     std::ranges::stable_sort(placed, {}, &Placed::place);
@@ -156,7 +175,8 @@ Result<std::vector<FoundGpu>> list_with(const Functions& nvml) {
 
 }  // namespace
 
-Result<std::vector<FoundGpu>> list_gpus(const std::string& library_name) {
+Result<std::vector<FoundGpu>> list_gpus(const std::string& library_name,
+                                        const std::filesystem::path& sysfs) {
     const std::unique_ptr<void, LibraryCloser> library(::dlopen(library_name.c_str(), RTLD_NOW));
     if (!library) {
         const char* why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): one thread
@@ -169,7 +189,7 @@ Result<std::vector<FoundGpu>> list_gpus(const std::string& library_name) {
     if (const auto code = nvml.init(); code != kSuccess) {
         return Error{Errc::unavailable, library_name + ": " + nvml.error_string(code)};
     }
-    auto gpus = list_with(nvml);
+    auto gpus = list_with(nvml, sysfs);
     (void)nvml.shutdown();
     return gpus ? std::move(gpus) : std::move(gpus).error().context(library_name);
 }

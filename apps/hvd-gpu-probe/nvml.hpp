@@ -4,6 +4,7 @@
 #include "collectives/base/result.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,10 @@ struct FoundGpu {
 };
 
 /// Loads the library (NVML: libnvidia-ml.so.1 or another that speaks like it) and asks for all
-/// GPUs. May hang in the driver: run it in a process that can be killed. Errors: unavailable, with
+/// GPUs. The kernel's files below `sysfs` tell the CPUs near a GPU where the library does not know
+/// them. May hang in the driver: run it in a process that can be killed. Errors: unavailable, with
 /// the library and what failed.
-[[nodiscard]] Result<std::vector<FoundGpu>> list_gpus(const std::string& library);
+[[nodiscard]] Result<std::vector<FoundGpu>> list_gpus(const std::string& library,
+                                                      const std::filesystem::path& sysfs);
 
 }  // namespace hvd::gpu_probe

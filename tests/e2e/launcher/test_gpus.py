@@ -88,3 +88,24 @@ def test_hosts_that_join_have_the_slots_that_the_plan_gives_them(meeting, driver
 
     assert ended.code == 124, ended.err
     assert b"1 hosts with 1 slots have joined, for 2 ranks" in ended.err
+
+
+def test_the_kernel_tells_the_near_cpus_that_the_driver_does_not_know(
+    driver, tmp_path, agent_program
+):
+    device = tmp_path / "bus/pci/devices/0000:3f:00.0"
+    device.mkdir(parents=True)
+    (device / "local_cpulist").write_text("8-11,40\n")
+
+    found = subprocess.run(
+        [agent_program.with_name("hvd-gpu-probe"), tmp_path],
+        env={**driver, "FAKE_NVML": "far"},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+
+    gpus = [line.split("\t") for line in found.stdout.splitlines()]
+    near = [(gpu[2], gpu[4]) for gpu in gpus]
+    assert near == [("GPU-2", ""), ("GPU-1", "8-11,40"), ("GPU-0", "")]

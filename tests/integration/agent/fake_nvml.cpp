@@ -2,7 +2,7 @@
 //
 // A library with the functions of NVML that hvd-gpu-probe calls. FAKE_NVML says how it behaves:
 // "gpus" shows three GPUs in another order than that of the bus, "fail" cannot be initialised,
-// "lost" has a GPU that fell off the bus, "hang" never returns.
+// "lost" has a GPU that fell off the bus, "far" knows no CPUs near a GPU, "hang" never returns.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +14,7 @@
 namespace {
 
 constexpr int kSuccess = 0;
+constexpr int kNotSupported = 3;
 constexpr int kDriverNotLoaded = 9;
 constexpr int kGpuIsLost = 15;
 constexpr unsigned kGpus = 3;
@@ -103,6 +104,9 @@ __attribute__((visibility("default"))) int nvmlDeviceGetPciInfo_v3(void* device,
 __attribute__((visibility("default"))) int nvmlDeviceGetCpuAffinity(void* device,
                                                                     unsigned words,
                                                                     unsigned long* cpus) {
+    if (behaviour() == "far") {
+        return kNotSupported;
+    }
     std::memset(cpus, 0, words * sizeof *cpus);
     cpus[number_of(device)] = 0b1101;
     return kSuccess;
