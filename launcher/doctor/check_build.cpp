@@ -60,13 +60,22 @@ std::string find_in_loader_cache(std::string_view library) {
     return cache->substr(start, cache->find('\0', start) - start);
 }
 
+/// "2.27.7" of 22707; before 2.9 a version had one digit less.
+std::string nccl_version(int version) {
+    constexpr int kFirstLong = 10'000;
+    constexpr int kHundred = 100;
+    const int major = version / (version < kFirstLong ? kFirstLong / 10 : kFirstLong);
+    const int minor = version / kHundred % (version < kFirstLong ? 10 : kHundred);
+    return std::to_string(major) + "." + std::to_string(minor) + "." +
+           std::to_string(version % kHundred);
+}
+
 /// What Python finds, which is what the ranks will; without a Python, a file where the dynamic
 /// loader looks.
 BuildFacts::Item find_nccl(const Environment& environment, const PythonPackages& python) {
     if (const auto& [version, file] = python.nccl; version != 0) {
         return {"NCCL", true,
-                "version code " + std::to_string(version) + ", " +
-                    (file.empty() ? "from the dynamic loader" : file)};
+                nccl_version(version) + ", " + (file.empty() ? "from the dynamic loader" : file)};
     }
     if (python.error.empty()) {
         return {"NCCL", false,

@@ -122,6 +122,23 @@ TEST_CASE("without a Python, NCCL is a file where the dynamic loader looks") {
           BuildFacts::Item{"NCCL", true, (folder.path() / "libnccl.so.2").string()});
 }
 
+TEST_CASE("NCCL has the version that people know and the path of its file") {
+    struct Example {
+        std::string code;
+        std::string version;
+    };
+    const auto example =
+        GENERATE(Example{"22707", "2.27.7"}, Example{"21805", "2.18.5"}, Example{"2708", "2.7.8"});
+    CAPTURE(example.code);
+    const TempDir folder;
+    write_python(folder.path(), "printf 'NCCL\\t" + example.code + "\\t/site/nccl.so\\n'\n");
+
+    const auto facts = find_build({{"PATH", folder.path().string()}}, "/bin/horovodrun");
+
+    CHECK(facts.operations.at(0) ==
+          BuildFacts::Item{"NCCL", true, example.version + ", /site/nccl.so"});
+}
+
 TEST_CASE("a Python that does not answer is given up at the deadline") {
     const TempDir folder;
     write_python(folder.path(), "exec sleep 100\n");
