@@ -104,6 +104,9 @@ public:
     /// Kind::remove_process_set.
     [[nodiscard]] const ProcessSetTable& process_sets() const noexcept { return sets_; }
 
+    /// Why nothing can succeed in this world any more, if so. Takes no lock.
+    [[nodiscard]] Status health() const { return progress_.health(); }
+
     [[nodiscard]] Counters counters() const;
 
     /// By process set and operation, in that order.

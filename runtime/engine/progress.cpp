@@ -310,6 +310,7 @@ void Progress::break_with(const Error& cause) {
         return;
     }
     broken_ = cause;
+    is_broken_.store(true, std::memory_order_release);
     gather_until_.reset();
     departure_limit_.reset();
     unfinished_limit_.reset();
@@ -318,6 +319,13 @@ void Progress::break_with(const Error& cause) {
     negotiator_.fail_open([this](const Operation& leader) { return describe(leader); });
     executor_.abort(cause);
     fail(std::exchange(taken_, {}));
+}
+
+Status Progress::health() const {
+    if (is_broken_.load(std::memory_order_acquire)) {
+        return *broken_;
+    }
+    return ok();
 }
 
 /// Why the operation fails, now that the world is broken.

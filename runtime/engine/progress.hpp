@@ -14,6 +14,7 @@
 #include "runtime/tensor/process_set_table.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -83,6 +84,7 @@ public:
     [[nodiscard]] Metrics metrics() const { return executor_.metrics(); }
 
     // Thread: any.
+    [[nodiscard]] Status health() const;
     [[nodiscard]] const Negotiator::Totals& agreed() const noexcept { return negotiator_.totals(); }
     [[nodiscard]] const Executor::Totals& executed() const noexcept { return executor_.totals(); }
 
@@ -124,10 +126,11 @@ private:
     std::optional<Deadline::Clock::time_point> departure_limit_;  // for what runs
     std::optional<Deadline::Clock::time_point> unfinished_limit_;  // for what runs in ended sets
     std::optional<Channel::PeerFailure> lost_;  // a peer that is gone, until somebody misses it
-    std::optional<Error> broken_;
-    bool is_cut_off_ = false;      // broken while a collective was in flight
-    std::optional<int> left_by_;   // broken because this peer has shut down
-    std::optional<int> reported_;  // the peer whose departure was reported last
+    std::optional<Error> broken_;               // does not change once it has a value
+    std::atomic<bool> is_broken_{false};        // Thread: any; broken_ may be read by all then
+    bool is_cut_off_ = false;                   // broken while a collective was in flight
+    std::optional<int> left_by_;                // broken because this peer has shut down
+    std::optional<int> reported_;               // the peer whose departure was reported last
     bool is_leaving_ = false;
 };
 

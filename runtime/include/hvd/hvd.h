@@ -96,7 +96,7 @@ typedef enum hvd_feature {
     HVD_FEATURE_GLOO = 1, /* the native transport, which answers to that name; always 1 */
     HVD_FEATURE_NCCL = 2, /* version code, such as 22707, of the libnccl.so.2 that is loaded or that
                              the dynamic loader finds, which is loaded for this question */
-    HVD_FEATURE_CUDA = 3, /* GPU tensors are understood by this build */
+    HVD_FEATURE_CUDA = 3, /* 1: requests with tensors on a GPU are taken by this build */
     HVD_FEATURE_CCL = 4,
     HVD_FEATURE_DDL = 5,
     HVD_FEATURE_ROCM = 6,
@@ -287,6 +287,13 @@ HVD_API hvd_status hvd_run(hvd_context* context,
                            hvd_ticket* tickets,
                            int64_t timeout_ms);
 
+/* HVD_OK while the world works. Otherwise how it ended, for this rank: by the death of a peer, whom
+ * hvd_last_error names, by one that has left, by a failure here; HVD_UNAVAILABLE outside of a
+ * world. Nothing that is submitted then can succeed, and what a stream was made to wait for
+ * (hvd_wait_stream) may be undefined: look here before such results are used for good. Takes no
+ * lock and does not drive the engine, so that every step can call it. */
+HVD_API hvd_status hvd_health(hvd_context* context);
+
 /* HVD_OK: finished. HVD_IN_PROGRESS: not yet. Anything else: how it failed. Never blocks. */
 HVD_API hvd_status hvd_poll(hvd_context* context, hvd_ticket ticket);
 
@@ -303,14 +310,45 @@ HVD_API hvd_status hvd_wait_any(hvd_context* context,
                                 int64_t timeout_ms,
                                 size_t* index);
 
+/* The stream forms of waiting: work that is put into `stream` (a CUstream or cudaStream_t; NULL is
+ * the default stream) after such a call returns HVD_OK finds the result. For a device's tensor the
+ * stream waits, not the host: the call returns as soon as the operation is in the device's order.
+ * For a tensor of the host they are hvd_wait and hvd_run, and use no stream. Limits, tickets and
+ * the status are as there; as hvd_run, hvd_run_stream leaves valid tickets unless `tickets[0]` is
+ * 0. An operation that has been put in the device's order does not fail any more: see hvd_health.
+ */
+HVD_API hvd_status hvd_wait_stream(hvd_context* context,
+                                   hvd_ticket ticket,
+                                   void* stream,
+                                   int64_t timeout_ms);
+
+/* For all of `count` tickets. The status is that of the first that failed. */
+HVD_API hvd_status hvd_wait_all_stream(hvd_context* context,
+                                       const hvd_ticket* tickets,
+                                       size_t count,
+                                       void* stream,
+                                       int64_t timeout_ms);
+HVD_API hvd_status hvd_run_stream(hvd_context* context,
+                                  const hvd_request* requests,
+                                  size_t count,
+                                  hvd_ticket* tickets,
+                                  void* stream,
+                                  int64_t timeout_ms);
+
+/* `stream` is about to be destroyed by its owner: drops what is kept for it. The other functions
+ * need no such call for a stream that lives as long as the process. Errors: HVD_INVALID_ARGUMENT (a
+ * negative index). */
+HVD_API hvd_status hvd_release_stream(hvd_context* context, int32_t device_index, void* stream);
+
 /* Calls `done(argument, status, message)` once when the ticket ends, on the engine's thread or, if
  * it has ended already, on this one. `message` is valid during the call. One callback a ticket.
  * The callback must not block. It may submit, start plans and release tickets, this one too. What
  * waits is refused there with HVD_INVALID_ARGUMENT, and submits nothing: hvd_wait for what is
- * pending, hvd_wait_any, hvd_run, hvd_plan_wait, hvd_plan_run, hvd_process_set_add and _remove,
- * hvd_shutdown, and hvd_init unless there is a world, whose context it gives.
- * A C++ exception that leaves the callback ends there and is logged. The operation had ended before
- * the call, on all ranks: its status and its result stand, and hvd_on_complete returns HVD_OK. */
+ * pending, hvd_wait_any, hvd_run, hvd_plan_wait, hvd_plan_run, their stream forms,
+ * hvd_process_set_add and _remove, hvd_shutdown, and hvd_init unless there is a world, whose
+ * context it gives. A C++ exception that leaves the callback ends there and is logged. The
+ * operation had ended before the call, on all ranks: its status and its result stand, and
+ * hvd_on_complete returns HVD_OK. */
 typedef void (*hvd_callback)(void* argument, hvd_status status, const char* message);
 HVD_API hvd_status hvd_on_complete(hvd_context* context,
                                    hvd_ticket ticket,
@@ -342,6 +380,12 @@ HVD_API hvd_status hvd_plan_start(hvd_context* context, hvd_plan* plan);
 
 /* Waits for all operations of the last start. The status is that of the first that failed. */
 HVD_API hvd_status hvd_plan_wait(hvd_context* context, hvd_plan* plan, int64_t timeout_ms);
+
+/* As hvd_wait_all_stream for the operations of the last start. */
+HVD_API hvd_status hvd_plan_wait_stream(hvd_context* context,
+                                        hvd_plan* plan,
+                                        void* stream,
+                                        int64_t timeout_ms);
 
 /* hvd_plan_start and hvd_plan_wait in one call, without a detour through the engine's thread. */
 HVD_API hvd_status hvd_plan_run(hvd_context* context, hvd_plan* plan, int64_t timeout_ms);

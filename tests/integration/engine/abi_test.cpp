@@ -62,6 +62,21 @@ TEST_CASE("a limit of all the milliseconds there are is none") {
     CHECK(launch("limits", 2) == "");
 }
 
+TEST_CASE("streams find results of the host without an event, at 1 and 3 ranks") {
+    const int ranks = GENERATE(1, 3);
+    CAPTURE(ranks);
+
+    CHECK(launch("stream_waits", ranks) == "");
+}
+
+TEST_CASE("the stream forms of waiting keep their limits") {
+    CHECK(launch("stream_wait_limit", 2) == "");
+}
+
+TEST_CASE("a world is healthy until a peer dies, whose rank the health names") {
+    CHECK(launch("health_after_death", 3) == "");
+}
+
 TEST_CASE("what waits is refused in a callback, and submits nothing") {
     CHECK(launch("waits_in_callback", 1) == "");
 }

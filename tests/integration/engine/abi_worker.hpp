@@ -16,6 +16,9 @@ void require(bool condition, const std::string& message);
 /// Programs that err.
 [[nodiscard]] std::map<std::string, void (*)()> misuse_cases();
 
+/// The stream forms of waiting, and the health of a world.
+[[nodiscard]] std::map<std::string, void (*)()> stream_cases();
+
 /// Process sets, alltoall, reducescatter and join.
 [[nodiscard]] std::map<std::string, void (*)()> set_cases();
 
