@@ -112,13 +112,10 @@ CUresult fake_cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
     if (id == 0) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    state().scheduler().enqueue(
-        id,
-        [=](const Touch& /*touch*/) {
-            function(data);
-            return true;
-        },
-        true);
+    state().scheduler().enqueue_host(id, [=](const Touch& /*touch*/) {
+        function(data);
+        return true;
+    });
     return CUDA_SUCCESS;
 }
 

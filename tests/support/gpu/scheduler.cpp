@@ -88,6 +88,14 @@ void Scheduler::enqueue(Id stream, Step step, bool may_be_pageable, bool is_coll
     push(stream, std::move(operation));
 }
 
+void Scheduler::enqueue_host(Id stream, Step step) {
+    const std::lock_guard lock(mutex_);
+    Operation operation;
+    operation.step = std::move(step);
+    operation.is_host = true;
+    push(stream, std::move(operation));
+}
+
 void Scheduler::record(Id id, Id stream) {
     const std::lock_guard lock(mutex_);
     auto& event = events_.at(id);
@@ -252,6 +260,9 @@ bool Scheduler::run_first(Id id, std::unique_lock<std::mutex>& lock) {
     if (operation.recorded != 0) {
         events_.at(operation.recorded).completed = operation.version;
     } else if (operation.step) {
+        if (operation.is_host) {
+            merge(host_, operation.moment.before);
+        }
         const Touch touch = [&](const Access& access) {
             const std::lock_guard guard(mutex_);
             memory_.access(access, operation.moment, operation.may_be_pageable);

@@ -37,6 +37,8 @@ public:
     [[nodiscard]] bool has_event(Id event) const;
 
     void enqueue(Id stream, Step step, bool may_be_pageable, bool is_collective = false);
+    /// A host function: what it does next comes after what its stream held.
+    void enqueue_host(Id stream, Step step);
     void record(Id id, Id stream);
     void wait_for(Id stream, Id id);
 
@@ -79,6 +81,7 @@ private:
         Moment moment;
         bool may_be_pageable = false;
         bool is_collective = false;
+        bool is_host = false;
     };
     struct Stream {
         std::deque<Operation> operations;

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/cuda/device.hpp"
+
+namespace hvd::coll::cuda {
+
+Device::Device(const Driver& driver, int index) : driver_(driver) {
+    check(driver_, driver_.cuInit(0), "cuInit");
+    CUdevice device = 0;
+    check(driver_, driver_.cuDeviceGet(&device, index), "cuDeviceGet");
+    check(driver_, driver_.cuDevicePrimaryCtxRetain(&context_, device), "cuDevicePrimaryCtxRetain");
+    const Current current(*this);
+    check(driver_, driver_.cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+}
+
+Device::Current::Current(const Device& device) : driver_(device.driver_) {
+    check(driver_, driver_.cuCtxPushCurrent(device.context_), "cuCtxPushCurrent");
+    (void)driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+}
+
+Device::Current::~Current() {
+    (void)driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+    CUcontext ended = nullptr;
+    (void)driver_.cuCtxPopCurrent(&ended);
+}
+
+CUstream Device::make_stream() const {
+    int lowest = 0;
+    int highest = 0;
+    check(driver_, driver_.cuCtxGetStreamPriorityRange(&lowest, &highest),
+          "cuCtxGetStreamPriorityRange");
+    CUstream stream = nullptr;
+    check(driver_, driver_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, highest),
+          "cuStreamCreateWithPriority");
+    return stream;
+}
+
+void Device::wait_for_stream(CUstream stream, CUstream other) {
+    auto status = CU_STREAM_CAPTURE_STATUS_NONE;
+    check(driver_, driver_.cuStreamIsCapturing(other, &status), "cuStreamIsCapturing");
+    if (status != CU_STREAM_CAPTURE_STATUS_NONE) {
+        throw Exception({Errc::unsupported,
+                         "the tensor's stream is capturing a CUDA graph: collectives cannot be "
+                         "part of a graph, submit them outside of the capture"});
+    }
+    check(driver_, driver_.cuEventRecord(event_, other), "cuEventRecord");
+    wait_for_event(stream, event_);
+}
+
+void Device::wait_for_event(CUstream stream, CUevent event) const {
+    check(driver_, driver_.cuStreamWaitEvent(stream, event, 0), "cuStreamWaitEvent");
+}
+
+}  // namespace hvd::coll::cuda

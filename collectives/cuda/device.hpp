@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One GPU in its primary context, which the framework uses too.
+#pragma once
+
+#include "collectives/cuda/driver.hpp"
+
+namespace hvd::coll::cuda {
+
+/// The context of a GPU and our own streams on it. It is never closed: the process may end while
+/// the driver has gone already.
+///
+/// Thread: its owner's.
+class Device {
+public:
+    /// Throws Exception. `driver` outlives the device.
+    Device(const Driver& driver, int index);
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+    ~Device() = default;
+
+    /// Makes the device's context the calling thread's while it lives. A graph that is captured
+    /// elsewhere in the process stays valid meanwhile.
+    class Current {
+    public:
+        explicit Current(const Device& device);
+        Current(const Current&) = delete;
+        Current& operator=(const Current&) = delete;
+        ~Current();
+
+    private:
+        const Driver& driver_;
+        CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+    };
+
+    // All of these need `Current`, and throw Exception.
+
+    /// A stream that neither waits for the default stream nor makes it wait.
+    [[nodiscard]] CUstream make_stream() const;
+
+    /// Makes `stream` wait for what is in `other` now.
+    void wait_for_stream(CUstream stream, CUstream other);
+    void wait_for_event(CUstream stream, CUevent event) const;
+
+private:
+    const Driver& driver_;
+    CUcontext context_ = nullptr;
+    CUevent event_ = nullptr;  // recorded and waited for in one call, so one is enough
+};
+
+}  // namespace hvd::coll::cuda

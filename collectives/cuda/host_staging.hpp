@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tensors of GPUs through pinned memory.
+#pragma once
+
+#include "collectives/cuda/device.hpp"
+#include "collectives/staging.hpp"
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvd::coll::cuda {
+
+/// See Staging. It lasts as long as the process.
+class HostStaging final : public Staging {
+public:
+    /// `library` is the driver's name, for dlopen.
+    explicit HostStaging(std::string library = kDriverLibrary) : library_(std::move(library)) {}
+
+    [[nodiscard]] Bytes allocate(int device, Kind kind, std::size_t bytes) override;
+    void follow(const DevicePlace& place) override;
+    void copy(int device,
+              Direction direction,
+              std::span<const Copy> copies,
+              std::function<void()> done) override;
+    void drain() noexcept override;
+
+private:
+    /// A GPU, a stream for each direction, and pinned memory that is free, by its size.
+    struct Gpu {
+        Gpu(const Driver& driver, int index);
+
+        Device device;
+        std::array<CUstream, 2> streams{};  // by Direction
+        std::multimap<std::size_t, std::byte*> free{};
+        std::size_t free_bytes = 0;
+    };
+
+    void give_back(std::byte* memory, int device, Kind kind, std::size_t bytes) noexcept override;
+
+    [[nodiscard]] Gpu& gpu(int index);                                           // needs mutex_
+    [[nodiscard]] std::byte* pinned(Gpu& gpu, std::size_t bytes);                // needs mutex_
+    void keep_or_free(Gpu& gpu, std::byte* memory, std::size_t bytes) noexcept;  // needs mutex_
+
+    std::string library_;
+    std::mutex mutex_;
+    std::optional<Driver> driver_;              // guarded by mutex_; unchanged once it is there
+    std::map<int, std::unique_ptr<Gpu>> gpus_;  // guarded by mutex_; their streams too
+};
+
+}  // namespace hvd::coll::cuda

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A build without CUDA's headers.
+#include "collectives/cuda/factory.hpp"
+
+namespace hvd::coll::cuda {
+
+std::unique_ptr<Staging> make_staging() {
+    return nullptr;
+}
+
+}  // namespace hvd::coll::cuda
