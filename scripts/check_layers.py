@@ -68,7 +68,7 @@ TABLE: dict[str, set[str]] = {
     "runtime/bootstrap": SHM
     | TCP
     | {"collectives/rendezvous/tcp", "collectives/mpi", "collectives/selector"}
-    | {"runtime/control", "runtime/engine", "runtime/tensor"},
+    | {"collectives/cuda", "runtime/control", "runtime/engine", "runtime/tensor"},
     "runtime/c_api": SEAMS
     | {"runtime/include/hvd", "runtime/tensor", "runtime/engine", "runtime/bootstrap"},
     "runtime/tensorflow": {"runtime/include/hvd"},

@@ -2,6 +2,7 @@
 #include "runtime/bootstrap/context.hpp"
 
 #include "collectives/base/env.hpp"
+#include "collectives/cuda/factory.hpp"
 #include "collectives/launch_contract/launch_env.hpp"
 
 #include <utility>
@@ -34,7 +35,7 @@ Context& Context::process() {
     return *context;
 }
 
-Context::Context() {
+Context::Context() : staging_(coll::cuda::make_staging()) {
     // Only flags and closes here: a lock may be held by a thread that the child does not have.
     // Where there was no world, the child may start one.
     (void)pthread_atfork(nullptr, nullptr, [] {
@@ -78,7 +79,8 @@ Status Context::init(const InitOptions& options) {
                               .timeout = options.timeout,
                               .generation = generation_,
                               .mpi_communicator = options.mpi_communicator,
-                              .has_dynamic_sets = options.has_dynamic_sets},
+                              .has_dynamic_sets = options.has_dynamic_sets,
+                              .staging = staging_.get()},
                              tickets_);
     if (!world) {
         engaged_.store(false, std::memory_order_relaxed);

@@ -80,12 +80,16 @@ public:
     /// Errors: unavailable in a forked child.
     [[nodiscard]] Result<TicketTable*> tickets();
 
+    /// Whether this build takes tensors of GPUs.
+    [[nodiscard]] bool takes_gpu_tensors() const noexcept { return staging_ != nullptr; }
+
 private:
     Context();
     ~Context() = default;
 
     [[nodiscard]] static Status add_sets(World& world, const InitOptions& options);
 
+    std::unique_ptr<coll::Staging> staging_;  // tickets that are kept have memory of it
     TicketTable tickets_;
     std::mutex mutex_;              // one init or shutdown at a time
     std::unique_ptr<World> owned_;  // guarded by mutex_

@@ -135,6 +135,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     world->host_ = place.host;
     world->job_ = place.job;
     world->has_dynamic_sets_ = options.has_dynamic_sets || config.has_dynamic_sets;
+    world->staging_ = options.staging;
     world->mpi_ = std::move(search.started_mpi);
     world->group_ = std::move(transports->group);
     world->mesh_ = std::move(transports->mesh);
@@ -215,7 +216,8 @@ void World::start_engine(MpiParts mpi,
                                  const int cause = coll::net::is_cut_notice(why) ? -1 : peer;
                                  (void)report(coll::ReportKind::peer_lost, cause, why);
                              }},
-            .world = std::move(all)},
+            .world = std::move(all),
+            .staging = staging_},
         tickets);
     membership_ = std::make_unique<Membership>(*engine_, tickets);
 }

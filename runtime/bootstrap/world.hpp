@@ -11,6 +11,7 @@
 #include "collectives/mpi/order.hpp"
 #include "collectives/mpi/session.hpp"
 #include "collectives/rendezvous/agent_store.hpp"
+#include "collectives/staging.hpp"
 #include "collectives/topology.hpp"
 #include "collectives/transport/shm/local_group.hpp"
 #include "collectives/transport/tcp/mesh.hpp"
@@ -40,6 +41,7 @@ public:
         int& generation;
         const void* mpi_communicator = nullptr;  // address of an MPI_Comm: of its ranks
         bool has_dynamic_sets = false;           // else HOROVOD_DYNAMIC_PROCESS_SETS decides
+        coll::Staging* staging = nullptr;        // for tensors of devices; outlives the world
     };
 
     /// Finds the other ranks. Errors: invalid_argument (an impossible environment), timed_out
@@ -113,6 +115,7 @@ private:
     std::unique_ptr<coll::mpi::Session> mpi_;
     bool is_by_mpi_ = false;
     bool has_dynamic_sets_ = false;
+    coll::Staging* staging_ = nullptr;
     std::unique_ptr<coll::AgentStore> agent_;
     std::unique_ptr<coll::AgentStore> reporter_;  // where the agent has no part in this world
     std::unique_ptr<coll::LocalGroup> group_;     // of the ranks of this host

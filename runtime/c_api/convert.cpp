@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,18 +48,30 @@ Shape read_shape(const hvd_tensor& tensor) {
     return {tensor.shape, tensor.shape + tensor.ndim};
 }
 
-/// Fills what the tensor says into the signature.
-Status read_tensor(const hvd_tensor& theirs, Signature& signature) {
+/// The device of a tensor; nothing on the host. Errors: invalid_argument.
+Result<std::optional<coll::DevicePlace>> read_place(const hvd_tensor& tensor) {
+    HVD_TRY(const auto kind,
+            read_enum("device type", tensor.device_type, coll::Device::Kind::cuda));
+    if (kind == coll::Device::Kind::host) {
+        return std::optional<coll::DevicePlace>();
+    }
+    if (tensor.device_index < 0) {
+        return invalid("device index " + std::to_string(tensor.device_index));
+    }
+    return std::optional(coll::DevicePlace{
+        .index = tensor.device_index, .stream = tensor.stream, .event = tensor.event});
+}
+
+/// Fills what the tensor says into the signature, to which a device is no part: what ranks agree on
+/// is in the host's memory.
+Status read_tensor(const hvd_tensor& theirs,
+                   Signature& signature,
+                   std::optional<coll::DevicePlace>& place) {
     HVD_TRY(const auto tensor, abi::read(&theirs));
     HVD_TRY_STATUS(check_dimensions(tensor));
     signature.shape = read_shape(tensor);
     HVD_TRY(signature.type, read_enum("dtype", tensor.dtype, coll::DataType::f64));
-    HVD_TRY(signature.device,
-            read_enum("device type", tensor.device_type, coll::Device::Kind::cuda));
-    if (signature.device != coll::Device::Kind::host) {
-        return Error{Errc::unsupported,
-                     "this version moves tensors in host memory only: copy the tensor to the CPU"};
-    }
+    HVD_TRY(place, read_place(tensor));
     if (std::ranges::any_of(signature.shape, [](std::int64_t extent) { return extent < 0; })) {
         return invalid("shape " + describe(signature.shape) + " has a negative dimension");
     }
@@ -86,7 +99,12 @@ Status read_output(const hvd_request& raw, Request& request) {
         return ok();  // in place: it has been read
     }
     Signature out;
-    HVD_TRY_STATUS(read_tensor(*raw.out, out));
+    std::optional<coll::DevicePlace> place;
+    HVD_TRY_STATUS(read_tensor(*raw.out, out, place));
+    if (place.has_value() != request.device.has_value() ||
+        (place && place->index != request.device->index)) {
+        return invalid("the output is on another device than the input");
+    }
     const auto& in = request.signature;
     if (in.op == coll::Op::reducescatter && !out.shape.empty() && !in.shape.empty()) {
         // How many rows this rank gets depends on its process set: the engine compares.
@@ -158,7 +176,7 @@ Status read_request(const hvd_request& raw, int world_size, Request& request) {
     if (raw.in == nullptr) {
         return invalid("no input tensor");
     }
-    HVD_TRY_STATUS(read_tensor(*raw.in, signature));
+    HVD_TRY_STATUS(read_tensor(*raw.in, signature, request.device));
     request.in = static_cast<const std::byte*>(raw.in->data);
     return read_output(raw, request);
 }
@@ -250,7 +268,12 @@ Status write_result(const Operation& operation, hvd_tensor* tensor) {
     result.strides = signature.strides.empty() ? nullptr : signature.strides.data();
     result.ndim = static_cast<std::int32_t>(operation.result_shape.size());
     result.dtype = static_cast<std::int32_t>(signature.type);
-    result.device_type = static_cast<std::int32_t>(signature.device);
+    result.device_type = HVD_HOST;
+    if (operation.staged != nullptr) {
+        result.data = operation.staged->out;
+        result.device_type = HVD_CUDA;
+        result.device_index = operation.staged->place.index;
+    }
     return abi::write(result, tensor);
 }
 

@@ -76,6 +76,7 @@ int32_t hvd_feature_value(int32_t feature) {
         switch (feature) {
             case HVD_FEATURE_GLOO: return 1;
             case HVD_FEATURE_NCCL: return hvd::rt::nccl_version();
+            case HVD_FEATURE_CUDA: return Context::process().takes_gpu_tensors() ? 1 : 0;
             case HVD_FEATURE_MPI: return hvd::rt::is_mpi_built() ? 1 : 0;
             case HVD_FEATURE_MPI_USED:
             case HVD_FEATURE_MPI_THREADS: return mpi_feature(feature);

@@ -59,18 +59,21 @@ Engine::Engine(Setup setup, TicketTable& tickets)
       averages_over_contributing_(setup.progress.config.averages_over_contributing),
       tickets_(tickets),
       sets_(std::move(setup.world)),
+      copies_(setup.staging, inbox_),
       progress_(std::move(setup.progress), tickets, sets_, inbox_),
       completed_before_(tickets.completed()) {
     inbox_.set_asleep(true);
+    tickets_.set_carrier(&copies_);
     thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
 }
 
 Engine::~Engine() {
     stop(Deadline::in(std::chrono::seconds(0)));
     // A caller may have come in before the end and submitted after it.
+    fail_rest();
     const auto hold = lock_.take();
-    progress_.fail_rest();
     tickets_.set_observer(nullptr);
+    tickets_.set_carrier(nullptr);
 }
 
 void Engine::stop(Deadline deadline) {
@@ -81,6 +84,14 @@ void Engine::stop(Deadline deadline) {
     thread_.request_stop();
     inbox_.wake();
     thread_.join();
+    fail_rest();
+}
+
+/// Ends operations that came after the end of the thread, and those whose results come back then.
+void Engine::fail_rest() {
+    copies_.drain();
+    const auto hold = lock_.take();
+    progress_.fail_rest();
 }
 
 // ---- callers ------------------------------------------------------------------------------------
@@ -128,7 +139,11 @@ Status Engine::claim(std::span<Operation* const> operations) {
 
 Result<std::vector<Operation*>> Engine::create(std::span<Request> requests) {
     HVD_TRY(auto operations, tickets_.create(requests));
-    if (auto claimed = claim(operations); !claimed) {
+    auto claimed = copies_.prepare(operations);
+    if (claimed) {
+        claimed = claim(operations);
+    }
+    if (!claimed) {
         (void)tickets_.discard(operations);  // nothing of it is pending
         return std::move(claimed).error();
     }
@@ -142,6 +157,7 @@ Result<std::vector<Operation*>> Engine::submit(std::span<Request> requests) {
 }
 
 Status Engine::start(const Plan& plan) {
+    HVD_TRY_STATUS(copies_.prepare(plan.operations));
     HVD_TRY_STATUS(claim(plan.operations));
     push(plan.leaders);
     return ok();
@@ -149,10 +165,11 @@ Status Engine::start(const Plan& plan) {
 
 /// Hands operations to the engine's thread. Once that has ended they fail here, at once.
 void Engine::push(std::span<Operation* const> leaders) {
-    inbox_.push(leaders);
+    if (!copies_.send(leaders)) {
+        inbox_.push(leaders);
+    }
     if (has_ended_.load(std::memory_order_seq_cst) && !is_inside()) {
-        const auto hold = lock_.take();
-        progress_.fail_rest();
+        fail_rest();
     }
 }
 
@@ -173,6 +190,7 @@ Result<Outcome> Engine::run(std::span<Request> requests,
 
 Result<Outcome> Engine::run(const Plan& plan, Deadline deadline) {
     HVD_TRY_STATUS(check_may_wait());
+    HVD_TRY_STATUS(copies_.prepare(plan.operations));
     HVD_TRY_STATUS(claim(plan.operations));
     return run_claimed(plan.operations, plan.leaders, deadline);
 }
@@ -180,7 +198,10 @@ Result<Outcome> Engine::run(const Plan& plan, Deadline deadline) {
 Result<Outcome> Engine::run_claimed(std::span<Operation* const> operations,
                                     std::span<Operation* const> leaders,
                                     Deadline deadline) {
-    if (auto hold = try_take_lock()) {
+    const auto is_staged = [](const Operation* operation) { return operation->staged != nullptr; };
+    if (std::ranges::any_of(operations, is_staged)) {
+        push(leaders);
+    } else if (auto hold = try_take_lock()) {
         progress_.put(leaders);
         drive(
             std::move(hold), [&] { return all_done(operations); }, deadline);

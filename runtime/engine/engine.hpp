@@ -8,6 +8,7 @@
 #include "runtime/engine/inbox.hpp"
 #include "runtime/engine/progress.hpp"
 #include "runtime/engine/progress_lock.hpp"
+#include "runtime/engine/staged_copies.hpp"
 #include "runtime/tensor/process_set_table.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 #include "runtime/timeline/timeline.hpp"
@@ -57,7 +58,8 @@ class Engine {
 public:
     struct Setup {
         Progress::Setup progress;
-        coll::ProcessSet world;        // all ranks, as this one sees them
+        coll::ProcessSet world;            // all ranks, as this one sees them
+        coll::Staging* staging = nullptr;  // for tensors of devices, which are refused without it
         bool force_hand_over = false;  // tests: callers give the progress lock back at every step
     };
 
@@ -127,6 +129,7 @@ private:
     [[nodiscard]] Status claim(std::span<Operation* const> operations);
     [[nodiscard]] Result<std::vector<Operation*>> create(std::span<Request> requests);
     void push(std::span<Operation* const> leaders);
+    void fail_rest();
     [[nodiscard]] Status check_may_wait() const;
     [[nodiscard]] Result<Outcome> run_claimed(std::span<Operation* const> operations,
                                               std::span<Operation* const> leaders,
@@ -147,6 +150,7 @@ private:
     std::mutex timeline_mutex_;
     std::unique_ptr<Timeline> timeline_;  // guarded by timeline_mutex_; tickets_ may refer to it
     Inbox<Operation*> inbox_;
+    StagedCopies copies_;
     ProgressLock lock_;
     Progress progress_;                           // Thread: progress lock
     Deadline sleeps_until_ = Deadline::never();   // Thread: progress lock; the engine's thread does

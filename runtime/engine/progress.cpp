@@ -86,8 +86,30 @@ bool Progress::step(Urgency urgency) {
     return has_moved;
 }
 
+/// Of operations on devices' tensors two kinds come that are not to be agreed on: those whose
+/// result is back, and those whose input did not come.
+void Progress::take_inbox() {
+    inbox_.take(taken_);
+    std::erase_if(taken_, [this](Operation* operation) {
+        if (operation->staged != nullptr && operation->staged->is_returning) {
+            tickets_.complete(*operation);
+            return true;
+        }
+        std::optional<Error> failure;
+        for_each_member(std::as_const(*operation), [&](const Operation& member) {
+            if (member.staged != nullptr && member.staged->failure) {
+                failure = member.staged->failure;
+            }
+        });
+        if (failure) {
+            fail(*operation, *failure);
+        }
+        return failure.has_value();
+    });
+}
+
 void Progress::put(std::span<Operation* const> leaders) {
-    inbox_.take(taken_);  // submitted before, perhaps by this thread: a join, say
+    take_inbox();  // submitted before, perhaps by this thread: a join, say
     taken_.insert(taken_.end(), leaders.begin(), leaders.end());
 }
 
@@ -96,7 +118,7 @@ void Progress::dispatch() {
 }
 
 bool Progress::take(Urgency urgency) {
-    inbox_.take(taken_);
+    take_inbox();
     if (taken_.empty()) {
         return false;
     }
@@ -338,13 +360,16 @@ Error Progress::describe(const Operation& leader) const {
 
 void Progress::fail(std::span<Operation* const> leaders) {
     for (Operation* leader : leaders) {
-        const auto cause = describe(*leader);
-        for_each_member(*leader, [&](Operation& member) {
-            member.failed = true;
-            member.error = cause;
-            tickets_.complete(member);
-        });
+        fail(*leader, describe(*leader));
     }
+}
+
+void Progress::fail(Operation& leader, const Error& cause) {
+    for_each_member(leader, [&](Operation& member) {
+        member.failed = true;
+        member.error = cause;
+        tickets_.complete(member);
+    });
 }
 
 template <class Done>
@@ -400,7 +425,7 @@ void Progress::leave(Deadline deadline) {
 }
 
 void Progress::fail_rest() {
-    inbox_.take(taken_);
+    take_inbox();
     fail(std::exchange(taken_, {}));
     tickets_.wake_any();
 }

@@ -109,6 +109,8 @@ private:
     void run_until(const Done& done, Deadline deadline);
     [[nodiscard]] Error describe(const Operation& leader) const;
     void fail(std::span<Operation* const> leaders);
+    void fail(Operation& leader, const Error& cause);
+    void take_inbox();
 
     EngineConfig config_;
     std::function<void(int, std::string_view)> on_peer_lost_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "collectives/base/error.hpp"
+#include "collectives/staging.hpp"
 #include "runtime/tensor/process_set_table.hpp"
 #include "runtime/tensor/signature.hpp"
 
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,7 @@ struct Request {
     bool has_out = false;        // false: the library allocates the output
     std::int64_t out_rows = -1;  // reducescatter: the first dimension of `out`, where there is one
     std::uint64_t group = 0;     // not 0: members of one call with this number complete as a unit
+    std::optional<coll::DevicePlace> device{};  // where `in` and `out` are, if not on the host
 };
 
 /// A name of a process set that is in use, or that ranks have agreed about: there is one object for
@@ -54,6 +57,18 @@ using OwnedBytes = std::unique_ptr<std::byte, AlignedFree>;
 /// 64-byte aligned; nullptr for 0 bytes. Throws std::bad_alloc.
 [[nodiscard]] OwnedBytes allocate_aligned(std::size_t bytes);
 
+/// The device's side of an operation whose other fields name memory of the host.
+struct Staged {
+    coll::DevicePlace place;
+    std::byte* in = nullptr;  // only read
+    std::byte* out = nullptr;
+    coll::Staging::Bytes host_in{};
+    coll::Staging::Bytes host_out{};
+    coll::Staging::Bytes owned{};  // the output on the device, where the library allocated it
+    bool is_returning = false;     // its result is on the way to the device. Thread: progress lock
+    std::optional<Error> failure{};  // why the input did not come to the host
+};
+
 using Callback = std::function<void(const Error*)>;
 
 /// The operation of a ticket. It belongs to its caller until it is submitted, then to the holder of
@@ -72,6 +87,7 @@ struct Operation {
     Signature signature;
     const std::byte* in = nullptr;
     std::byte* out = nullptr;
+    std::unique_ptr<Staged> staged;  // of a device's tensor
 
     // Thread: progress lock, until `done`.
     std::uint32_t unfinished = 0;  // of the leader: members that have not been executed

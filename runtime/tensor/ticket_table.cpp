@@ -148,6 +148,19 @@ private:
     bool is_finished_ = false;
 };
 
+namespace {
+
+std::unique_ptr<Staged> stage(const Request& request) {
+    if (!request.device) {
+        return nullptr;
+    }
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): copies name memory for both ways
+    auto* const in = const_cast<std::byte*>(request.in);
+    return std::make_unique<Staged>(Staged{.place = *request.device, .in = in, .out = request.out});
+}
+
+}  // namespace
+
 Result<std::vector<Operation*>> TicketTable::create(std::span<Request> requests) {
     for (const auto& request : requests) {
         if (request.name.empty()) {
@@ -168,6 +181,7 @@ Result<std::vector<Operation*>> TicketTable::create(std::span<Request> requests)
         operation.out = request.out;
         operation.allocates = !request.has_out;
         operation.out_rows = request.out_rows;
+        operation.staged = stage(request);
         operation.state.store(kIdle, std::memory_order_relaxed);
         operation.leader = nullptr;
         operation.next = nullptr;
@@ -274,6 +288,10 @@ bool TicketTable::is_done(const Operation& operation) noexcept {
 }
 
 void TicketTable::complete(Operation& operation) {
+    if (operation.staged != nullptr && !operation.failed && !operation.staged->is_returning &&
+        carrier_->carry(operation)) {
+        return;
+    }
     if (observer_ != nullptr) {
         Operation* const ended = &operation;
         observer_->on(Moment::ended, {&ended, 1}, {});
@@ -385,6 +403,7 @@ Status TicketTable::discard(std::span<Operation* const> operations) {
 
 void TicketTable::recycle(Operation& operation) noexcept {
     operation.owned.reset();
+    operation.staged.reset();
     operation.callback = nullptr;
     operation.failed = false;
     operation.event = nullptr;

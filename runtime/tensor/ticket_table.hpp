@@ -28,6 +28,23 @@ namespace hvd::rt {
 /// 2^32 other operations have used its place.
 using Ticket = std::uint64_t;
 
+/// Moves results to the devices of their callers.
+///
+/// Thread: progress lock.
+class ResultCarrier {
+public:
+    virtual ~ResultCarrier() = default;
+    ResultCarrier(const ResultCarrier&) = delete;
+    ResultCarrier& operator=(const ResultCarrier&) = delete;
+
+    /// True: the result is on its way, and TicketTable::complete is called again once it is there.
+    /// False: that is impossible, and the operation says why.
+    [[nodiscard]] virtual bool carry(Operation& operation) = 0;
+
+protected:
+    ResultCarrier() = default;
+};
+
 /// Operations live in chunks that are never freed before the table, so that a stale ticket is an
 /// error and never a crash.
 ///
@@ -56,13 +73,16 @@ public:
     [[nodiscard]] static bool is_done(const Operation& operation) noexcept;
 
     /// Ends one operation: success, or failure if `operation.failed`. The name may be used again
-    /// from here on. Thread: progress lock.
+    /// from here on. The result of a device's tensor is carried there first. Thread: progress lock.
     void complete(Operation& operation);
 
     /// The observer of what happens to operations, and of their ends in `complete`; nullptr: none.
     /// Thread: progress lock.
     void set_observer(Observer* observer) noexcept { observer_ = observer; }
     [[nodiscard]] Observer* observer() const noexcept { return observer_; }
+
+    /// Of the results of devices' tensors; nullptr: there are none. Thread: progress lock.
+    void set_carrier(ResultCarrier* carrier) noexcept { carrier_ = carrier; }
 
     /// Operations completed so far. Thread: any.
     [[nodiscard]] std::uint64_t completed() const noexcept {
@@ -135,6 +155,7 @@ private:
     std::unique_ptr<std::array<std::atomic<Chunk*>, kMaxChunks>> chunks_;
 
     Observer* observer_ = nullptr;
+    ResultCarrier* carrier_ = nullptr;
     std::atomic<std::uint64_t> completed_{0};
     std::uint64_t announced_ = 0;  // completed_ at the last wake_any. Thread: progress lock
     std::atomic<std::uint32_t> batches_{0};

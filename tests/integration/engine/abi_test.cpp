@@ -77,6 +77,22 @@ TEST_CASE("a world is healthy until a peer dies, whose rank the health names") {
     CHECK(launch("health_after_death", 3) == "");
 }
 
+TEST_CASE("tensors of a GPU take part in every operation, several ranks on one GPU too") {
+    const std::string name =
+        GENERATE("device_operations", "device_plan", "device_death", "device_failures");
+    const int ranks = GENERATE(1, 2, 3);
+    CAPTURE(name, ranks);
+
+    const auto ends = run_ranks(1, [&](int) {
+        // As a machine with the driver has it. NOLINTNEXTLINE(concurrency-mt-unsafe)
+        (void)::setenv("LD_LIBRARY_PATH", HVD_FAKE_GPU, 1);
+        (void)::execl(HVD_ABI_WORKER, HVD_ABI_WORKER, "launch", std::to_string(ranks).c_str(),
+                      name.c_str(), nullptr);
+        return 127;
+    });
+    CHECK(failures(ends) == "");
+}
+
 TEST_CASE("what waits is refused in a callback, and submits nothing") {
     CHECK(launch("waits_in_callback", 1) == "");
 }

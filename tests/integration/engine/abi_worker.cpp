@@ -369,6 +369,7 @@ int be_rank(const std::string& name) {
         auto cases = hvd::test::misuse_cases();
         cases.merge(hvd::test::set_cases());
         cases.merge(hvd::test::stream_cases());
+        cases.merge(hvd::test::device_cases());
         cases.insert(kCases.begin(), kCases.end());
         cases.at(name)();
         return 0;

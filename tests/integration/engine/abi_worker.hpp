@@ -19,6 +19,9 @@ void require(bool condition, const std::string& message);
 /// The stream forms of waiting, and the health of a world.
 [[nodiscard]] std::map<std::string, void (*)()> stream_cases();
 
+/// Tensors of a GPU, which is the stand-in's.
+[[nodiscard]] std::map<std::string, void (*)()> device_cases();
+
 /// Process sets, alltoall, reducescatter and join.
 [[nodiscard]] std::map<std::string, void (*)()> set_cases();
 

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tensors of a GPU through the C ABI, on the stand-in for the CUDA driver.
+#include "collectives/cuda/device.hpp"
+#include "collectives/cuda/shared_library.hpp"
+#include "runtime/include/hvd/hvd.hpp"
+#include "tests/integration/engine/abi_worker.hpp"
+#include "tests/support/gpu/control.hpp"
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+namespace hvd::test {
+namespace {
+
+using coll::cuda::Device;
+using coll::cuda::Driver;
+
+/// A framework with a stream on GPU 0. What it writes is in its stream, so that it is not there yet
+/// when a request is submitted.
+class Framework {
+public:
+    explicit Framework(int rank) { control().choose_order(static_cast<std::uint64_t>(rank)); }
+
+    static gpu::Control& control() {
+        static gpu::Control* const found =
+            reinterpret_cast<gpu::ControlFunction>(coll::cuda::find_symbol(
+                coll::cuda::open_library("libcuda.so.1").value(), gpu::kControlSymbol))();
+        return *found;
+    }
+
+    [[nodiscard]] CUdeviceptr make(std::size_t floats) const {
+        CUdeviceptr made = 0;
+        require(driver_.cuMemAlloc(&made, floats * sizeof(float)) == CUDA_SUCCESS, "cuMemAlloc");
+        return made;
+    }
+    void free(CUdeviceptr memory) const {
+        require(driver_.cuMemFree(memory) == CUDA_SUCCESS, "cuMemFree");
+    }
+    void write(CUdeviceptr to, const std::vector<float>& values) const {
+        require(driver_.cuMemcpyHtoDAsync(to, values.data(), values.size() * sizeof(float),
+                                          stream_) == CUDA_SUCCESS,
+                "cuMemcpyHtoDAsync");
+    }
+    [[nodiscard]] std::vector<float> read(const void* from, std::size_t floats) const {
+        std::vector<float> values(floats);
+        require(driver_.cuMemcpyDtoHAsync(values.data(), reinterpret_cast<CUdeviceptr>(from),
+                                          floats * sizeof(float), stream_) == CUDA_SUCCESS &&
+                    driver_.cuStreamSynchronize(stream_) == CUDA_SUCCESS,
+                "reading");
+        return values;
+    }
+
+    [[nodiscard]] CUstream stream() const { return stream_; }
+
+    static void check() {
+        for (const auto& violation : control().take_violations()) {
+            require(false, violation);
+        }
+    }
+
+private:
+    Driver driver_ = coll::cuda::open_driver().value();
+    Device device_{driver_, 0};
+    Device::Current current_{device_};
+    CUstream stream_ = device_.make_stream();
+};
+
+/// Rows of one float on the GPU.
+struct Rows {
+    Rows(CUdeviceptr memory, std::int64_t count, CUstream stream) : extent{count} {
+        tensor.struct_size = sizeof tensor;
+        tensor.data = reinterpret_cast<void*>(memory);  // NOLINT(performance-no-int-to-ptr)
+        tensor.shape = extent.data();
+        tensor.ndim = 1;
+        tensor.dtype = HVD_FLOAT32;
+        tensor.device_type = HVD_CUDA;
+        tensor.stream = stream;
+    }
+    Rows(const Rows&) = delete;
+    Rows& operator=(const Rows&) = delete;
+    ~Rows() = default;
+
+    std::array<std::int64_t, 1> extent;
+    hvd_tensor tensor{};
+};
+
+hvd_request request_of(hvd_op op, const Rows& in, const Rows* out) {
+    hvd_request request{};
+    request.struct_size = sizeof request;
+    request.name = "x";
+    request.in = &in.tensor;
+    request.out = out == nullptr ? nullptr : &out->tensor;
+    request.prescale = 1;
+    request.postscale = 1;
+    request.op = op;
+    request.reduce_op = HVD_SUM;
+    return request;
+}
+
+/// Runs one operation and gives what it leaves on the GPU.
+std::vector<float> run(hvd_context* context, const Framework& framework, hvd_request request) {
+    hvd_ticket ticket = 0;
+    require(hvd_run_stream(context, &request, 1, &ticket, framework.stream(), -1) == HVD_OK,
+            "running");
+    hvd_tensor result{};
+    result.struct_size = sizeof result;
+    require(hvd_result(context, ticket, &result) == HVD_OK, "hvd_result");
+    require(result.device_type == HVD_CUDA && result.device_index == 0, "on the GPU");
+    require(request.out == nullptr || result.data == request.out->data, "the caller's memory");
+    auto values = framework.read(result.data, static_cast<std::size_t>(result.shape[0]));
+    require(hvd_release(context, ticket) == HVD_OK, "releasing");
+    return values;
+}
+
+void device_operations() {
+    auto world = hvd::init();
+    auto* const context = world.context();
+    const auto size = static_cast<std::size_t>(world.size());
+    const auto rank = static_cast<float>(world.rank());
+    require(hvd_feature_value(HVD_FEATURE_CUDA) == 1, "GPUs");
+    const Framework framework(world.rank());
+    const auto rows = static_cast<std::int64_t>(size);
+    const auto a = framework.make(size);
+    const auto b = framework.make(size);
+    const Rows in(a, rows, framework.stream());
+    const Rows out(b, rows, framework.stream());
+    const Rows one(b, 1, framework.stream());
+    const std::vector<float> mine(size, rank + 1);
+    const auto sum = static_cast<float>(size * (size + 1) / 2);
+
+    for (int step = 0; step < 3; ++step) {
+        framework.write(a, mine);
+        require(run(context, framework, request_of(HVD_ALLREDUCE, in, &out)) ==
+                    std::vector<float>(size, sum),
+                "allreduce");
+        require(framework.read(in.tensor.data, size) == mine, "the input is left alone");
+        require(run(context, framework, request_of(HVD_ALLREDUCE, in, nullptr)) ==
+                    std::vector<float>(size, sum),
+                "allreduce into the library's memory");
+        require(run(context, framework, request_of(HVD_REDUCESCATTER, in, &one)) ==
+                    std::vector<float>{sum},
+                "reducescatter");
+        require(run(context, framework, request_of(HVD_ALLGATHER, in, nullptr)).back() ==
+                    static_cast<float>(size),
+                "allgather");
+        require(run(context, framework, request_of(HVD_ALLTOALL, in, nullptr)).back() ==
+                    static_cast<float>(size),
+                "alltoall");
+        require(run(context, framework, request_of(HVD_BROADCAST, in, &in)) ==
+                    std::vector<float>(size, 1),
+                "broadcast");
+    }
+    framework.free(a);
+    framework.free(b);
+    Framework::check();
+    world.barrier("end");
+}
+
+void device_plan() {
+    auto world = hvd::init();
+    auto* const context = world.context();
+    const Framework framework(world.rank());
+    const auto memory = framework.make(1);
+    const Rows value(memory, 1, framework.stream());
+    const auto request = request_of(HVD_ALLREDUCE, value, &value);
+    hvd_plan* plan = nullptr;
+    require(hvd_plan_create(context, &request, 1, &plan) == HVD_OK, "a plan");
+    for (int step = 1; step <= 10; ++step) {
+        const std::vector<float> mine{static_cast<float>(step)};
+        framework.write(memory, mine);
+        require(hvd_plan_start(context, plan) == HVD_OK, "starting");
+        require(hvd_plan_wait_stream(context, plan, framework.stream(), -1) == HVD_OK, "waiting");
+        require(
+            framework.read(value.tensor.data, 1).front() == static_cast<float>(step * world.size()),
+            "sum");
+    }
+    require(hvd_plan_free(context, plan) == HVD_OK, "freeing");
+    framework.free(memory);
+    Framework::check();
+    world.barrier("end");
+}
+
+/// The world ends while tensors of GPUs wait for a rank.
+void device_death() {
+    auto world = hvd::init();
+    auto* const context = world.context();
+    const Framework framework(world.rank());
+    const auto memory = framework.make(1);
+    const Rows value(memory, 1, framework.stream());
+    const std::vector<float> mine{1};
+    framework.write(memory, mine);
+    world.barrier("all are here");
+    if (world.size() > 1 && world.rank() == world.size() - 1) {
+        ::_exit(0);
+    }
+    const auto request = request_of(HVD_ALLREDUCE, value, &value);
+    hvd_ticket ticket = 0;
+    const auto status = hvd_run_stream(context, &request, 1, &ticket, framework.stream(), -1);
+    require((status == HVD_OK) == (world.size() == 1), "a sum without a rank");
+    require(hvd_release(context, ticket) == HVD_OK, "releasing");
+    // One that nobody has waited for when the world ends.
+    require(hvd_submit(context, &request, 1, &ticket) == HVD_OK, "submitting");
+    require(hvd_shutdown(context) == HVD_OK, "leaving");
+    require(hvd_poll(context, ticket) != HVD_IN_PROGRESS, "ended with the world");
+    require(hvd_release(context, ticket) == HVD_OK, "releasing");
+    framework.free(memory);
+    Framework::check();
+}
+
+/// A device that fails is this rank's error, in words.
+void device_failures() {
+    auto world = hvd::init();
+    auto* const context = world.context();
+    const Framework framework(world.rank());
+    const auto memory = framework.make(1);
+    const Rows value(memory, 1, framework.stream());
+    const std::vector<float> mine{1};
+    framework.write(memory, mine);
+    auto request = request_of(HVD_ALLREDUCE, value, &value);
+    hvd_ticket ticket = 0;
+
+    Framework::control().fail("cuMemHostAlloc", 0, CUDA_ERROR_OUT_OF_MEMORY);
+    require(hvd_submit(context, &request, 1, &ticket) == HVD_INTERNAL, "no pinned memory");
+    require(std::string(hvd_last_error()).find("out of memory") != std::string::npos, "why");
+    Framework::control().fail("cuMemcpyDtoHAsync", 0, CUDA_ERROR_LAUNCH_FAILED);
+    require(hvd_run_stream(context, &request, 1, &ticket, nullptr, -1) == HVD_INTERNAL, "no copy");
+    require(hvd_release(context, ticket) == HVD_OK, "releasing");
+    Framework::control().fail("cuMemcpyHtoDAsync", 0, CUDA_ERROR_LAUNCH_FAILED);
+    require(hvd_run_stream(context, &request, 1, &ticket, nullptr, -1) == HVD_INTERNAL, "no way");
+    require(hvd_release(context, ticket) == HVD_OK, "releasing");
+    require(run(context, framework, request).front() == static_cast<float>(world.size()), "a sum");
+
+    Rows elsewhere(memory, 1, nullptr);
+    elsewhere.tensor.device_index = 1;
+    request.out = &elsewhere.tensor;
+    require(hvd_submit(context, &request, 1, &ticket) == HVD_INVALID_ARGUMENT, "two devices");
+    framework.free(memory);
+    world.barrier("end");
+}
+
+}  // namespace
+
+std::map<std::string, void (*)()> device_cases() {
+    return {{"device_operations", device_operations},
+            {"device_plan", device_plan},
+            {"device_death", device_death},
+            {"device_failures", device_failures}};
+}
+
+}  // namespace hvd::test
