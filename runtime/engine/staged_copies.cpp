@@ -94,10 +94,11 @@ void StagedCopies::copy_inputs(std::span<Operation* const> staged,
     }
     struct Rest {
         std::vector<Operation*> leaders;
-        std::atomic<std::size_t> devices;
+        std::atomic<std::size_t> devices = 0;
     };
-    const auto rest = std::make_shared<Rest>(
-        std::vector<Operation*>(leaders.begin(), leaders.end()), copies.size());
+    const auto rest = std::make_shared<Rest>();
+    rest->leaders.assign(leaders.begin(), leaders.end());
+    rest->devices.store(copies.size(), std::memory_order_relaxed);
     for (const auto& [device, of_device] : copies) {
         staging_->copy(device, Staging::Direction::to_host, of_device, [this, rest] {
             if (rest->devices.fetch_sub(1, std::memory_order_acq_rel) == 1) {

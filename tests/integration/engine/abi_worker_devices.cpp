@@ -132,7 +132,7 @@ void device_operations() {
     const Rows out(b, rows, framework.stream());
     const Rows one(b, 1, framework.stream());
     const std::vector<float> mine(size, rank + 1);
-    const auto sum = static_cast<float>(size * (size + 1) / 2);
+    const auto sum = static_cast<float>(size * (size + 1)) / 2;
 
     for (int step = 0; step < 3; ++step) {
         framework.write(a, mine);
