@@ -201,7 +201,9 @@ Result<Outcome> Engine::run_claimed(std::span<Operation* const> operations,
     const auto is_staged = [](const Operation* operation) { return operation->staged != nullptr; };
     if (std::ranges::any_of(operations, is_staged)) {
         push(leaders);
-    } else if (auto hold = try_take_lock()) {
+        return wait(operations, deadline);
+    }
+    if (auto hold = try_take_lock()) {
         progress_.put(leaders);
         drive(
             std::move(hold), [&] { return all_done(operations); }, deadline);

@@ -103,7 +103,7 @@ hvd_request request_of(hvd_op op, const Rows& in, const Rows* out) {
     return request;
 }
 
-/// Runs one operation and gives what it leaves on the GPU.
+/// Runs one operation and returns its result, which is on the GPU.
 std::vector<float> run(hvd_context* context, const Framework& framework, hvd_request request) {
     hvd_ticket ticket = 0;
     require(hvd_run_stream(context, &request, 1, &ticket, framework.stream(), -1) == HVD_OK,
