@@ -5,6 +5,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
+#include "collectives/device_tensors.hpp"
 #include "collectives/process_set.hpp"
 #include "collectives/types.hpp"
 
@@ -32,7 +33,7 @@ public:
     [[nodiscard]] virtual Result<Progress> poll() = 0;
 
     /// Once `enqueued`: the device's event that completes with the task. nullptr on the host.
-    [[nodiscard]] virtual void* event() const noexcept { return nullptr; }
+    [[nodiscard]] virtual SharedEvent event() const { return nullptr; }
 
     /// While `pending`: the places of members that have not begun the task, ascending, as far as
     /// this rank can tell. Empty: it cannot, or there are none.
@@ -67,6 +68,13 @@ public:
     /// Whether it reads and writes the task's segments itself. If not, the engine packs them into
     /// `workspace` and passes that as one segment. Never changes a result.
     [[nodiscard]] virtual bool gathers(const Task& task) const noexcept = 0;
+
+    /// What this member tells the others before the first task, of the same size on all; empty:
+    /// nothing. May throw Exception.
+    [[nodiscard]] virtual std::vector<std::byte> introduce() { return {}; }
+
+    /// What all members have told, in the order of their places. May throw Exception.
+    virtual void meet(std::span<const std::byte> /*introductions*/) {}
 
     /// At least `bytes` of the communicator's memory, valid until the Work of the next `start` is
     /// done. Empty when none is free: wait for a Work first.

@@ -10,6 +10,8 @@
 
 namespace hvd::coll {
 
+class DeviceEvent;
+
 enum class Op : std::uint8_t {
     allreduce,
     allgather,
@@ -97,6 +99,9 @@ struct Segment {
     std::vector<std::size_t> send_counts{};
 };
 
+/// Segments of one task on a device, at most: the kernels' tables have room for as many.
+inline constexpr std::size_t kMostOnDevice = 8192;
+
 /// One collective over all members of a process set. Members that start a task together give the
 /// same values in every field but the addresses (and, for allgather and alltoall, each segment's
 /// own `count`, and for alltoall the counts: what place p sends to q is what q gets from p).
@@ -110,6 +115,8 @@ struct Task {
     int root = 0;          // broadcast: the place in the set whose `in` everybody gets
     std::vector<Segment> segments{};
     int divisor = 0;  // average divides by it; 0: by the number of members
+    /// On a device: after which the inputs are there. Valid until the Work is enqueued.
+    std::vector<const DeviceEvent*> ready{};
 };
 
 /// Bytes that one rank puts in.

@@ -52,7 +52,8 @@ TABLE: dict[str, set[str]] = {
     "collectives/nccl": SEAMS | {"collectives/cuda"},
     "collectives/selector": BACKEND
     | {"collectives/transport/shm", "collectives/transport/tcp"}
-    | {"collectives/mpi", "collectives/self", "collectives/shm", "collectives/tcp"},
+    | {"collectives/mpi", "collectives/nccl", "collectives/self", "collectives/shm"}
+    | {"collectives/tcp"},
     "runtime/include/hvd": set(),
     "runtime/tensor": SEAMS,
     "runtime/negotiation": SEAMS | {"runtime/tensor"},

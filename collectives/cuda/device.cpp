@@ -34,14 +34,18 @@ CUstream Device::make_stream() const {
     return stream;
 }
 
-void Device::wait_for_stream(CUstream stream, CUstream other) {
+void Device::refuse_capture(CUstream stream) const {
     auto status = CU_STREAM_CAPTURE_STATUS_NONE;
-    check(driver_, driver_.cuStreamIsCapturing(other, &status), "cuStreamIsCapturing");
+    check(driver_, driver_.cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
     if (status != CU_STREAM_CAPTURE_STATUS_NONE) {
         throw Exception({Errc::unsupported,
                          "the tensor's stream is capturing a CUDA graph: collectives cannot be "
                          "part of a graph, submit them outside of the capture"});
     }
+}
+
+void Device::wait_for_stream(CUstream stream, CUstream other) {
+    refuse_capture(other);
     check(driver_, driver_.cuEventRecord(event_, other), "cuEventRecord");
     wait_for_event(stream, event_);
 }

@@ -42,6 +42,9 @@ public:
     void wait_for_stream(CUstream stream, CUstream other);
     void wait_for_event(CUstream stream, CUevent event) const;
 
+    /// Throws Exception (Errc::unsupported) where `stream` captures a graph.
+    void refuse_capture(CUstream stream) const;
+
 private:
     const Driver& driver_;
     CUcontext context_ = nullptr;

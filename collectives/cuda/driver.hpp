@@ -28,6 +28,7 @@ namespace hvd::coll::cuda {
     X(cuLaunchKernel, 4000) X(cuLaunchHostFunc, 10000)                                    \
     X(cuMemAlloc, 3020) X(cuMemFree, 3020) X(cuMemGetInfo, 3020)                          \
     X(cuMemHostAlloc, 2020) X(cuMemFreeHost, 2000) X(cuPointerGetAttributes, 7000)        \
+    X(cuMemAllocAsync, 11020) X(cuMemFreeAsync, 11020)                                     \
     X(cuMemcpyAsync, 4000) X(cuMemcpyHtoDAsync, 3020) X(cuMemcpyDtoHAsync, 3020)          \
     X(cuMemsetD8Async, 3020)                                                              \
     X(cuStreamCreateWithPriority, 5050) X(cuStreamDestroy, 4000) X(cuStreamQuery, 2000)   \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/device_tensors.hpp"
 #include "collectives/staging.hpp"
 
 #include <memory>
@@ -10,5 +11,9 @@ namespace hvd::coll::cuda {
 /// Staging for CUDA's devices; nullptr where this build has no CUDA. Opens the driver with its
 /// first use.
 [[nodiscard]] std::unique_ptr<Staging> make_staging();
+
+/// The GPU of this process for collectives on it; nullptr where this build has no CUDA. Opens the
+/// driver with its first use.
+[[nodiscard]] std::unique_ptr<DeviceTensors> make_device_tensors();
 
 }  // namespace hvd::coll::cuda

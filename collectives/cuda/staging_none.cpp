@@ -9,4 +9,8 @@ std::unique_ptr<Staging> make_staging() {
     return nullptr;
 }
 
+std::unique_ptr<DeviceTensors> make_device_tensors() {
+    return nullptr;
+}
+
 }  // namespace hvd::coll::cuda

@@ -33,6 +33,9 @@ std::vector<std::unique_ptr<Backend>> create_backends(BackendParts parts) {
         }
     }
     backends.push_back(self::create());
+    if (auto nccl = nccl::create(parts.devices, std::move(parts.nccl), parts.log)) {
+        backends.push_back(std::move(nccl));
+    }
     return backends;
 }
 

@@ -7,6 +7,7 @@
 #include "collectives/backend.hpp"
 #include "collectives/mpi/communicator.hpp"
 #include "collectives/mpi/order.hpp"
+#include "collectives/nccl/factory.hpp"
 #include "collectives/reactor.hpp"
 #include "collectives/topology.hpp"
 #include "collectives/transport/shm/local_group.hpp"
@@ -31,7 +32,10 @@ struct BackendParts {
     std::optional<mpi::Communicator> communicator{};  // of all ranks, where MPI was asked for: it
                                                       // then does everything
     mpi::Order order = mpi::Order::by_rank;           // what it may do with f16 and bf16
-    Reactor* reactor = nullptr;  // what the engine sleeps in, for MPI; outlives them
+    Reactor* reactor = nullptr;        // what the engine sleeps in, for MPI; outlives them
+    DeviceTensors* devices = nullptr;  // of tensors that stay there, if any do; outlives them
+    nccl::Options nccl{};
+    Logger log{"", LogLevel::warn};
 };
 
 /// Bytes of the local group's segment that `create_backends` needs.

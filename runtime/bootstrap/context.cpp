@@ -35,7 +35,9 @@ Context& Context::process() {
     return *context;
 }
 
-Context::Context() : staging_(coll::cuda::make_staging()) {
+Context::Context()
+    : staging_(coll::cuda::make_staging()), devices_(coll::cuda::make_device_tensors()) {
+    tickets_.set_devices(devices_.get());
     // Only flags and closes here: a lock may be held by a thread that the child does not have.
     // Where there was no world, the child may start one.
     (void)pthread_atfork(nullptr, nullptr, [] {
@@ -80,7 +82,8 @@ Status Context::init(const InitOptions& options) {
                               .generation = generation_,
                               .mpi_communicator = options.mpi_communicator,
                               .has_dynamic_sets = options.has_dynamic_sets,
-                              .staging = staging_.get()},
+                              .staging = staging_.get(),
+                              .devices = devices_.get()},
                              tickets_);
     if (!world) {
         engaged_.store(false, std::memory_order_relaxed);

@@ -6,6 +6,7 @@
 #include "collectives/transport/tcp/cut_notice.hpp"
 #include "runtime/bootstrap/find_place.hpp"
 #include "runtime/bootstrap/host_routes.hpp"
+#include "runtime/bootstrap/nccl_version.hpp"
 #include "runtime/bootstrap/transports.hpp"
 #include "runtime/control/local_channel.hpp"
 #include "runtime/control/shm_channel.hpp"
@@ -136,6 +137,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     world->job_ = place.job;
     world->has_dynamic_sets_ = options.has_dynamic_sets || config.has_dynamic_sets;
     world->staging_ = options.staging;
+    world->devices_ = config.gpu_operations == GpuOperations::nccl ? options.devices : nullptr;
     world->mpi_ = std::move(search.started_mpi);
     world->group_ = std::move(transports->group);
     world->mesh_ = std::move(transports->mesh);
@@ -198,7 +200,12 @@ void World::start_engine(MpiParts mpi,
                                .mesh = mesh_.get(),
                                .communicator = std::move(mpi.communicator),
                                .order = mpi.order,
-                               .reactor = reactor.get()});
+                               .reactor = reactor.get(),
+                               .devices = devices_,
+                               .nccl = {.library = config.nccl_library,
+                                        .folders = interpreter_nccl_folders(),
+                                        .connect_limit = config.start_timeout},
+                               .log = log});
     auto all = coll::world_of(topology_);
     all.hosts = hosts_;
     engine_ = std::make_unique<Engine>(
@@ -217,7 +224,8 @@ void World::start_engine(MpiParts mpi,
                                  (void)report(coll::ReportKind::peer_lost, cause, why);
                              }},
             .world = std::move(all),
-            .staging = staging_},
+            .staging = staging_,
+            .devices = devices_},
         tickets);
     membership_ = std::make_unique<Membership>(*engine_, tickets);
 }

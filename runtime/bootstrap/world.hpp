@@ -7,6 +7,7 @@
 #include "collectives/base/env.hpp"
 #include "collectives/base/log.hpp"
 #include "collectives/base/result.hpp"
+#include "collectives/device_tensors.hpp"
 #include "collectives/mpi/communicator.hpp"
 #include "collectives/mpi/order.hpp"
 #include "collectives/mpi/session.hpp"
@@ -42,6 +43,7 @@ public:
         const void* mpi_communicator = nullptr;  // address of an MPI_Comm: of its ranks
         bool has_dynamic_sets = false;           // else HOROVOD_DYNAMIC_PROCESS_SETS decides
         coll::Staging* staging = nullptr;        // for tensors of devices; outlives the world
+        coll::DeviceTensors* devices = nullptr;  // for those that stay there; outlives it too
     };
 
     /// Finds the other ranks. Errors: invalid_argument (an impossible environment), timed_out
@@ -116,6 +118,7 @@ private:
     bool is_by_mpi_ = false;
     bool has_dynamic_sets_ = false;
     coll::Staging* staging_ = nullptr;
+    coll::DeviceTensors* devices_ = nullptr;  // nullptr where none stay there
     std::unique_ptr<coll::AgentStore> agent_;
     std::unique_ptr<coll::AgentStore> reporter_;  // where the agent has no part in this world
     std::unique_ptr<coll::LocalGroup> group_;     // of the ranks of this host

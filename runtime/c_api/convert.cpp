@@ -274,6 +274,10 @@ Status write_result(const Operation& operation, hvd_tensor* tensor) {
         result.device_type = HVD_CUDA;
         result.device_index = operation.staged->place.index;
     }
+    if (operation.on_device != nullptr) {
+        result.device_type = HVD_CUDA;
+        result.device_index = operation.on_device->place.index;
+    }
     return abi::write(result, tensor);
 }
 

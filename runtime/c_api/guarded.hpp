@@ -111,4 +111,16 @@ inline Result<hvd_status> wait_for(std::string_view function,
     return status_of(world->engine().wait(operations, deadline_in(timeout_ms)));
 }
 
+/// The same, but for tensors of devices `stream` waits and not the host.
+inline Result<hvd_status> wait_on_stream(std::string_view function,
+                                         hvd_context* context,
+                                         std::span<Operation* const> operations,
+                                         void* stream,
+                                         std::int64_t timeout_ms) {
+    HVD_TRY_STATUS(refuse_in_callback(function));
+    HVD_TRY(auto* const mine, checked(context));
+    HVD_TRY(auto world, mine->use());
+    return status_of(world->engine().wait_on_stream(operations, stream, deadline_in(timeout_ms)));
+}
+
 }  // namespace hvd::rt::abi

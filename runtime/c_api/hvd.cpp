@@ -179,14 +179,20 @@ hvd_status hvd_poll(hvd_context* context, hvd_ticket ticket) {
         if (!TicketTable::is_done(*operation)) {
             return HVD_IN_PROGRESS;
         }
-        return operation->failed ? Result<hvd_status>(operation->error) : HVD_OK;
+        if (operation->failed || operation->event == nullptr) {
+            return operation->failed ? Result<hvd_status>(operation->error) : HVD_OK;
+        }
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto world, mine->use());
+        return status_of(world->engine().poll(*operation));
     });
 }
 
 hvd_status hvd_wait(hvd_context* context, hvd_ticket ticket, int64_t timeout_ms) {
     return guarded([&]() -> Result<hvd_status> {
         HVD_TRY(auto* const operation, find(context, ticket));
-        if (TicketTable::is_done(*operation)) {
+        if (TicketTable::is_done(*operation) &&
+            (operation->failed || operation->event == nullptr)) {
             return operation->failed ? Result<hvd_status>(operation->error) : HVD_OK;
         }
         return wait_for("hvd_wait", context, {&operation, 1}, timeout_ms);

@@ -69,6 +69,19 @@ hvd_status hvd_plan_wait(hvd_context* context, hvd_plan* plan, int64_t timeout_m
     });
 }
 
+hvd_status hvd_plan_wait_stream(hvd_context* context,
+                                hvd_plan* plan,
+                                void* stream,
+                                int64_t timeout_ms) {
+    return guarded([&]() -> Result<hvd_status> {
+        if (plan == nullptr) {
+            return invalid("hvd_plan_wait_stream: no plan");
+        }
+        return wait_on_stream("hvd_plan_wait_stream", context, plan->plan.operations, stream,
+                              timeout_ms);
+    });
+}
+
 hvd_status hvd_plan_run(hvd_context* context, hvd_plan* plan, int64_t timeout_ms) {
     return guarded([&]() -> Result<hvd_status> {
         HVD_TRY_STATUS(refuse_in_callback("hvd_plan_run"));

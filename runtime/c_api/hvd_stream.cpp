@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The C ABI's stream forms of waiting, and the health of the world. As in hvd.cpp there is no logic
-// here. Tensors are in host memory: no stream has anything to wait for once an operation has ended.
+// here.
 #include "collectives/base/result.hpp"
 #include "runtime/c_api/guarded.hpp"
 #include "runtime/include/hvd/hvd.h"
@@ -25,15 +25,18 @@ hvd_status hvd_health(hvd_context* context) {
 
 hvd_status hvd_wait_stream(hvd_context* context,
                            hvd_ticket ticket,
-                           void* /*stream*/,
+                           void* stream,
                            int64_t timeout_ms) {
-    return hvd_wait(context, ticket, timeout_ms);
+    return guarded([&]() -> Result<hvd_status> {
+        HVD_TRY(auto* const operation, find(context, ticket));
+        return wait_on_stream("hvd_wait_stream", context, {&operation, 1}, stream, timeout_ms);
+    });
 }
 
 hvd_status hvd_wait_all_stream(hvd_context* context,
                                const hvd_ticket* tickets,
                                size_t count,
-                               void* /*stream*/,
+                               void* stream,
                                int64_t timeout_ms) {
     return guarded([&]() -> Result<hvd_status> {
         if (tickets == nullptr || count == 0) {
@@ -45,7 +48,7 @@ hvd_status hvd_wait_all_stream(hvd_context* context,
             HVD_TRY(auto* const operation, find(context, ticket));
             operations.push_back(operation);
         }
-        return wait_for("hvd_wait_all_stream", context, operations, timeout_ms);
+        return wait_on_stream("hvd_wait_all_stream", context, operations, stream, timeout_ms);
     });
 }
 
@@ -53,16 +56,23 @@ hvd_status hvd_run_stream(hvd_context* context,
                           const hvd_request* requests,
                           size_t count,
                           hvd_ticket* tickets,
-                          void* /*stream*/,
+                          void* stream,
                           int64_t timeout_ms) {
-    return hvd_run(context, requests, count, tickets, timeout_ms);
-}
-
-hvd_status hvd_plan_wait_stream(hvd_context* context,
-                                hvd_plan* plan,
-                                void* /*stream*/,
-                                int64_t timeout_ms) {
-    return hvd_plan_wait(context, plan, timeout_ms);
+    return guarded([&]() -> Result<hvd_status> {
+        if (tickets == nullptr) {
+            return invalid("no place for the tickets");
+        }
+        tickets[0] = 0;
+        HVD_TRY_STATUS(refuse_in_callback("hvd_run_stream"));
+        HVD_TRY(auto* const mine, checked(context));
+        HVD_TRY(auto world, mine->use());
+        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
+        std::vector<Operation*> operations;
+        auto outcome =
+            world->engine().run_on_stream(read, operations, stream, deadline_in(timeout_ms));
+        write_tickets(operations, tickets);
+        return status_of(std::move(outcome));
+    });
 }
 
 hvd_status hvd_release_stream(hvd_context* context, int32_t device_index, void* /*stream*/) {

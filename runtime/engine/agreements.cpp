@@ -36,21 +36,43 @@ void shape_result(Operation& operation, const coll::ProcessSet& set) {
     }
 }
 
-/// nullptr where there is not as much memory.
-OwnedBytes try_allocate(const Shape& shape, std::size_t element_bytes) {
+/// Nothing where it is more than memory can be.
+std::optional<std::size_t> bytes_of(const Shape& shape, std::size_t element_bytes) {
     std::size_t bytes = element_bytes;
     for (const auto extent : shape) {
         const auto count = static_cast<std::size_t>(extent);
         if (count != 0 && bytes > std::numeric_limits<std::size_t>::max() / 2 / count) {
-            return nullptr;
+            return std::nullopt;
         }
         bytes *= count;
     }
+    return bytes;
+}
+
+/// False where there is not as much memory: an operation that fails, on all ranks alike.
+bool try_allocate(Operation& operation, std::size_t bytes) {
     try {
-        return allocate_aligned(bytes);
-    } catch (const std::bad_alloc&) {  // an operation that fails, on all ranks alike
-        return nullptr;
+        if (operation.on_device != nullptr) {
+            auto& mine = *operation.on_device;
+            mine.owned.reset();
+            mine.owned = mine.devices->allocate(bytes);
+            operation.out = mine.owned.get();
+        } else {
+            operation.owned.reset();
+            operation.owned = allocate_aligned(bytes);
+            operation.out = operation.owned.get();
+        }
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    } catch (const Exception&) {
+        return false;
     }
+}
+
+bool has_output(const Operation& operation) {
+    return operation.on_device != nullptr ? operation.on_device->owned != nullptr
+                                          : operation.owned != nullptr;
 }
 
 }  // namespace
@@ -62,16 +84,14 @@ std::string allocate_outputs(Operation& leader, const coll::ProcessSet& set) {
         if (!member->allocates || !has_tensor(member->signature)) {
             continue;
         }
-        if (member->owned != nullptr && member->result_shape == last_shape) {
+        if (has_output(*member) && member->result_shape == last_shape) {
             continue;  // a plan has run before, and its last result may go
         }
-        member->owned.reset();
-        member->owned = try_allocate(member->result_shape, coll::size_of(member->signature.type));
-        if (member->owned == nullptr && element_count(member->result_shape) != 0) {
+        const auto bytes = bytes_of(member->result_shape, coll::size_of(member->signature.type));
+        if (!bytes || !try_allocate(*member, *bytes)) {
             return "there is no memory for a result of shape " + describe(member->result_shape) +
                    " and type " + std::string(to_string(member->signature.type));
         }
-        member->out = member->owned.get();
     }
     return {};
 }

@@ -86,6 +86,20 @@ Status parse_cpu_operations(std::string_view text, EngineConfig& config) {
     return ok();
 }
 
+Status parse_gpu_operations(std::string_view text, EngineConfig& config) {
+    if (text == "host") {
+        config.gpu_operations = GpuOperations::host;
+    } else if (text != "nccl" && text != "NCCL") {
+        return expected("nccl, or host for tensors that travel through the memory of the host");
+    }
+    return ok();
+}
+
+Status parse_nccl_library(std::string_view text, EngineConfig& config) {
+    config.nccl_library = std::string(text);
+    return ok();
+}
+
 Status parse_mpi_threads(std::string_view text, EngineConfig& config) {
     HVD_TRY(const bool disables, parse_switch(text));
     config.mpi_threads = !disables;
@@ -173,6 +187,12 @@ constexpr auto kVariables = std::to_array<ConfigVariable>({
     {"HOROVOD_CPU_OPERATIONS", parse_cpu_operations,
      "tcp: connections even between ranks of one host; mpi: the MPI whose mpirun started the "
      "ranks; unset: what suits the hosts"},
+    {"HOROVOD_GPU_OPERATIONS", parse_gpu_operations,
+     "nccl: tensors of GPUs are reduced there, each rank having its own; host: they travel through "
+     "the memory of the host, and ranks may share a GPU"},
+    {"HOROVOD_NCCL_LIBRARY", parse_nccl_library,
+     "the file libnccl.so.2; unset: the one that the framework has loaded, else the one that pip "
+     "has installed, else the system's"},
     {"HOROVOD_MPI_THREADS_DISABLE", parse_mpi_threads,
      "1: MPI is not asked for MPI_THREAD_MULTIPLE; only where nobody else calls it"},
     {"HOROVOD_DETERMINISTIC", parse_deterministic,
@@ -230,7 +250,6 @@ constexpr auto kOtherVariables = std::to_array<std::string_view>({
     "HOROVOD_ELASTIC",
     "HOROVOD_ELASTIC_TIMEOUT",
     "HOROVOD_CONTROLLER",
-    "HOROVOD_GPU_OPERATIONS",
     "HOROVOD_MPI_LIBRARY",
     "HOROVOD_GLOO_IFACE",
     "HOROVOD_GLOO_RENDEZVOUS_ADDR",

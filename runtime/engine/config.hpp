@@ -24,6 +24,12 @@ enum class CpuOperations {
     mpi,
 };
 
+/// Where tensors of GPUs are reduced.
+enum class GpuOperations {
+    nccl,  // on the GPUs
+    host,  // through the memory of the host, also where ranks share a GPU
+};
+
 /// The settings of the runtime. Filled once, by `read_config`.
 struct EngineConfig {
     std::optional<std::size_t> fusion_bytes;    // nothing: what suits the backend; 0: off
@@ -34,10 +40,12 @@ struct EngineConfig {
     std::chrono::milliseconds start_timeout{30'000};
     std::chrono::milliseconds lease{30'000};  // after which a silent host is cut off; 0: never
     CpuOperations cpu_operations = CpuOperations::automatic;
-    bool mpi_threads = true;        // MPI_THREAD_MULTIPLE, where we start MPI
-    std::string timeline{};         // file that rank 0 writes; DYNAMIC: none yet
-    std::string timeline_folder{};  // where each rank writes a file
-    bool mark_cycles = false;       // in these
+    GpuOperations gpu_operations = GpuOperations::nccl;
+    std::optional<std::string> nccl_library{};  // the file; nothing: the one that is found
+    bool mpi_threads = true;                    // MPI_THREAD_MULTIPLE, where we start MPI
+    std::string timeline{};                     // file that rank 0 writes; DYNAMIC: none yet
+    std::string timeline_folder{};              // where each rank writes a file
+    bool mark_cycles = false;                   // in these
     bool is_stall_checked = true;
     std::chrono::milliseconds stall_warning{60'000};
     std::chrono::milliseconds stall_shutdown{0};  // 0: never

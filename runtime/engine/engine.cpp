@@ -59,6 +59,7 @@ Engine::Engine(Setup setup, TicketTable& tickets)
       averages_over_contributing_(setup.progress.config.averages_over_contributing),
       tickets_(tickets),
       sets_(std::move(setup.world)),
+      devices_(setup.devices),
       copies_(setup.staging, inbox_),
       progress_(std::move(setup.progress), tickets, sets_, inbox_),
       completed_before_(tickets.completed()) {
@@ -137,9 +138,15 @@ Status Engine::claim(std::span<Operation* const> operations) {
     return ok();
 }
 
+/// Decides where tensors of devices travel, and gets what they need there.
+Status Engine::prepare(std::span<Operation* const> operations) {
+    HVD_TRY_STATUS(devices_.prepare(operations));
+    return copies_.prepare(operations);
+}
+
 Result<std::vector<Operation*>> Engine::create(std::span<Request> requests) {
     HVD_TRY(auto operations, tickets_.create(requests));
-    auto claimed = copies_.prepare(operations);
+    auto claimed = prepare(operations);
     if (claimed) {
         claimed = claim(operations);
     }
@@ -157,7 +164,7 @@ Result<std::vector<Operation*>> Engine::submit(std::span<Request> requests) {
 }
 
 Status Engine::start(const Plan& plan) {
-    HVD_TRY_STATUS(copies_.prepare(plan.operations));
+    HVD_TRY_STATUS(prepare(plan.operations));
     HVD_TRY_STATUS(claim(plan.operations));
     push(plan.leaders);
     return ok();
@@ -185,14 +192,26 @@ Result<Outcome> Engine::run(std::span<Request> requests,
                             Deadline deadline) {
     HVD_TRY_STATUS(check_may_wait());
     HVD_TRY(operations, create(requests));
-    return run_claimed(operations, leaders_of(operations), deadline);
+    HVD_TRY(const auto ended, run_claimed(operations, leaders_of(operations), deadline));
+    return ended == Outcome::finished ? wait(operations, deadline) : ended;
 }
 
 Result<Outcome> Engine::run(const Plan& plan, Deadline deadline) {
     HVD_TRY_STATUS(check_may_wait());
-    HVD_TRY_STATUS(copies_.prepare(plan.operations));
+    HVD_TRY_STATUS(prepare(plan.operations));
     HVD_TRY_STATUS(claim(plan.operations));
-    return run_claimed(plan.operations, plan.leaders, deadline);
+    HVD_TRY(const auto ended, run_claimed(plan.operations, plan.leaders, deadline));
+    return ended == Outcome::finished ? wait(plan.operations, deadline) : ended;
+}
+
+Result<Outcome> Engine::run_on_stream(std::span<Request> requests,
+                                      std::vector<Operation*>& operations,
+                                      void* stream,
+                                      Deadline deadline) {
+    HVD_TRY_STATUS(check_may_wait());
+    HVD_TRY(operations, create(requests));
+    HVD_TRY(const auto ended, run_claimed(operations, leaders_of(operations), deadline));
+    return ended == Outcome::finished ? wait_on_stream(operations, stream, deadline) : ended;
 }
 
 Result<Outcome> Engine::run_claimed(std::span<Operation* const> operations,
@@ -201,7 +220,7 @@ Result<Outcome> Engine::run_claimed(std::span<Operation* const> operations,
     const auto is_staged = [](const Operation* operation) { return operation->staged != nullptr; };
     if (std::ranges::any_of(operations, is_staged)) {
         push(leaders);
-        return wait(operations, deadline);
+        return wait_for_ends(operations, deadline);
     }
     if (auto hold = try_take_lock()) {
         progress_.put(leaders);
@@ -210,13 +229,13 @@ Result<Outcome> Engine::run_claimed(std::span<Operation* const> operations,
     } else {
         push(leaders);
     }
-    return wait(operations, deadline);
+    return wait_for_ends(operations, deadline);
 }
 
-Result<Outcome> Engine::wait(std::span<Operation* const> operations, Deadline deadline) {
+Result<Outcome> Engine::wait_for_ends(std::span<Operation* const> operations, Deadline deadline) {
     std::optional<Error> first;
     for (const Operation* operation : operations) {
-        auto ended = wait(*operation, deadline);
+        auto ended = wait_for_end(*operation, deadline);
         if (!ended && !first) {
             first = std::move(ended).error();
         } else if (ended && *ended == Outcome::in_progress) {
@@ -229,7 +248,47 @@ Result<Outcome> Engine::wait(std::span<Operation* const> operations, Deadline de
     return Outcome::finished;
 }
 
+Result<Outcome> Engine::wait(std::span<Operation* const> operations, Deadline deadline) {
+    HVD_TRY(auto ended, wait_for_ends(operations, deadline));
+    for (const Operation* operation : operations) {
+        if (ended == Outcome::finished) {
+            HVD_TRY(ended, wait(*operation, deadline));
+        }
+    }
+    return ended;
+}
+
 Result<Outcome> Engine::wait(const Operation& operation, Deadline deadline) {
+    HVD_TRY(const auto ended, wait_for_end(operation, deadline));
+    if (ended == Outcome::finished) {
+        HVD_TRY(const bool is_there,
+                wait_for_device(operation, deadline, [this] { return health(); }));
+        return is_there ? Outcome::finished : Outcome::in_progress;
+    }
+    return ended;
+}
+
+Result<Outcome> Engine::poll(const Operation& operation) const {
+    if (!TicketTable::is_done(operation)) {
+        return Outcome::in_progress;
+    }
+    HVD_TRY_STATUS(outcome_of(operation));
+    HVD_TRY(const bool is_there, wait_for_device(operation, Deadline::in(std::chrono::seconds(0)),
+                                                 [this] { return health(); }));
+    return is_there ? Outcome::finished : Outcome::in_progress;
+}
+
+Result<Outcome> Engine::wait_on_stream(std::span<Operation* const> operations,
+                                       void* stream,
+                                       Deadline deadline) {
+    HVD_TRY(const auto ended, wait_for_ends(operations, deadline));
+    if (ended == Outcome::finished) {
+        HVD_TRY_STATUS(hold_back_stream(operations, stream, [this] { return health(); }));
+    }
+    return ended;
+}
+
+Result<Outcome> Engine::wait_for_end(const Operation& operation, Deadline deadline) {
     const auto done = [&] { return TicketTable::is_done(operation); };
     if (!done()) {
         HVD_TRY_STATUS(check_may_wait());
@@ -400,7 +459,7 @@ void Engine::loop(const std::stop_token& stop) {
                 continue;
             }
             // Only what all ranks have begun is worth a spin: it ends soon.
-            if (progress_.is_busy() && spinner.pause()) {
+            if (progress_.is_waiting() && spinner.pause()) {
                 continue;
             }
             if (!progress_.announce_sleep()) {

@@ -5,6 +5,7 @@
 
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
+#include "runtime/engine/device_operations.hpp"
 #include "runtime/engine/inbox.hpp"
 #include "runtime/engine/progress.hpp"
 #include "runtime/engine/progress_lock.hpp"
@@ -60,6 +61,7 @@ public:
         Progress::Setup progress;
         coll::ProcessSet world;            // all ranks, as this one sees them
         coll::Staging* staging = nullptr;  // for tensors of devices, which are refused without it
+        coll::DeviceTensors* devices = nullptr;  // of those that stay there; nullptr: none do
         bool force_hand_over = false;  // tests: callers give the progress lock back at every step
     };
 
@@ -94,7 +96,20 @@ public:
                                       Deadline deadline);
     [[nodiscard]] Result<Outcome> run(const Plan& plan, Deadline deadline);
 
-    /// Waits for all. The Error is that of the first that failed.
+    /// The same for tensors of a device: what is put into `stream` afterwards finds the results,
+    /// and the host waits for no device. Those of the host have ended then.
+    [[nodiscard]] Result<Outcome> run_on_stream(std::span<Request> requests,
+                                                std::vector<Operation*>& operations,
+                                                void* stream,
+                                                Deadline deadline);
+    [[nodiscard]] Result<Outcome> wait_on_stream(std::span<Operation* const> operations,
+                                                 void* stream,
+                                                 Deadline deadline);
+
+    /// Whether an operation has ended, on its device too.
+    [[nodiscard]] Result<Outcome> poll(const Operation& operation) const;
+
+    /// Waits for all, on their devices too. The Error is that of the first that failed.
     [[nodiscard]] Result<Outcome> wait(std::span<Operation* const> operations, Deadline deadline);
     [[nodiscard]] Result<Outcome> wait(const Operation& operation, Deadline deadline);
 
@@ -127,10 +142,14 @@ private:
     [[nodiscard]] Status admit(Operation& operation) const;
     [[nodiscard]] Status admit_all(std::span<Operation* const> operations) const;
     [[nodiscard]] Status claim(std::span<Operation* const> operations);
+    [[nodiscard]] Status prepare(std::span<Operation* const> operations);
     [[nodiscard]] Result<std::vector<Operation*>> create(std::span<Request> requests);
     void push(std::span<Operation* const> leaders);
     void fail_rest();
     [[nodiscard]] Status check_may_wait() const;
+    [[nodiscard]] Result<Outcome> wait_for_end(const Operation& operation, Deadline deadline);
+    [[nodiscard]] Result<Outcome> wait_for_ends(std::span<Operation* const> operations,
+                                                Deadline deadline);
     [[nodiscard]] Result<Outcome> run_claimed(std::span<Operation* const> operations,
                                               std::span<Operation* const> leaders,
                                               Deadline deadline);
@@ -150,6 +169,7 @@ private:
     std::mutex timeline_mutex_;
     std::unique_ptr<Timeline> timeline_;  // guarded by timeline_mutex_; tickets_ may refer to it
     Inbox<Operation*> inbox_;
+    DeviceOperations devices_;
     StagedCopies copies_;
     ProgressLock lock_;
     Progress progress_;                           // Thread: progress lock

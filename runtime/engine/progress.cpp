@@ -211,6 +211,9 @@ void Progress::awake() {
 
 Deadline Progress::next_look() const {
     Deadline first(gather_until_);
+    if (const auto look = executor_.next_look(); look.is_before(first)) {
+        first = look;
+    }
     for (const auto& limit : {departure_limit_, unfinished_limit_, stalls_.next()}) {
         if (const Deadline look(limit); look.is_before(first)) {
             first = look;

@@ -62,6 +62,9 @@ public:
     /// Whether a collective waits to start or is in flight.
     [[nodiscard]] bool is_busy() const noexcept { return executor_.is_busy(); }
 
+    /// The same, but for what a device does by itself.
+    [[nodiscard]] bool is_waiting() const noexcept { return executor_.is_waiting(); }
+
     /// From here on peers and callers wake the engine's thread. Looks once more for what came
     /// before; true if there was something, or is: then somebody must go on.
     [[nodiscard]] bool announce_sleep();

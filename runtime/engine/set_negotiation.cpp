@@ -206,6 +206,7 @@ Result<Operation*> SetNegotiation::make_neutral(const Decision& decision) {
         Operation& operation = context_.tickets.create_neutral(member.signature, entry_);
         fill_neutral(member.signature.reduce, member.signature.type,
                      {operation.owned.get(), byte_count(member.signature)});
+        context_.tickets.move_neutral(operation);
         operation.result_shape = member.signature.shape;
         operation.divisor = divisor_of(decision, member.signature, set());
         if (leader == nullptr) {

@@ -13,6 +13,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Between looks at a device: for what waits to go there, and for what is there and may have failed.
+constexpr std::chrono::microseconds kStartLook{100};
+constexpr std::chrono::milliseconds kStreamLook{1};
+
+bool is_on_device(const Batch& batch) {
+    return batch.front()->signature.device != coll::Device::Kind::host;
+}
+
 }  // namespace
 
 Executor::Executor(Setup setup, TicketTable& tickets)
@@ -36,6 +44,7 @@ Lane& Executor::lane_of(ProcessSetEntry& set) {
         lane->set = &set;
         set.users.fetch_add(1, std::memory_order_relaxed);
         lane->communicators.resize(setup_.backends.size());
+        lane->have_met.resize(setup_.backends.size());
     }
     return *lane;
 }
@@ -82,7 +91,13 @@ void Executor::retire_idle() {
     }
 }
 
-std::size_t Executor::usual_fusion_bytes() const {
+std::size_t Executor::usual_fusion_bytes(coll::Device::Kind device) const {
+    if (device != coll::Device::Kind::host) {
+        const coll::Task task{.device = {.kind = device}};
+        if (const auto* const backend = setup_.select(setup_.backends, task, {})) {
+            return backend->fusion_bytes();
+        }
+    }
     return setup_.backends.front()->fusion_bytes();
 }
 
@@ -97,12 +112,20 @@ void Executor::enqueue(std::span<Operation* const> leaders,
     // The common case, and the one where a few hundred nanoseconds count.
     if (leaders.size() == 1 && leaders.front()->next == nullptr) {
         leaders.front()->unfinished = 1;
-        lane.queue.push_back({leaders.front()});
+        queue(lane, {leaders.front()});
         return;
     }
-    for (auto& batch : fuse(leaders, fusion_bytes.value_or(usual_fusion_bytes()))) {
-        lane.queue.push_back(std::move(batch));
+    const auto usual = usual_fusion_bytes(leaders.front()->signature.device);
+    for (auto& batch : fuse(leaders, fusion_bytes.value_or(usual))) {
+        queue(lane, std::move(batch));
     }
+}
+
+void Executor::queue(Lane& lane, Batch batch) {
+    if (is_on_device(batch)) {
+        device_order_.push_back(&lane);
+    }
+    lane.queue.push_back(std::move(batch));
 }
 
 bool Executor::is_like_local_result(const coll::ProcessSet& set) const {
@@ -173,8 +196,7 @@ bool Executor::step(Lane& lane) {
     bool has_moved = false;
     // Several small ones in a row: the caller's loop has other things to look at now and then.
     for (int round = 0; round < 16; ++round) {
-        while (!lane.queue.empty() &&
-               lane.running.size() < static_cast<std::size_t>(lane.max_in_flight)) {
+        while (may_start(lane)) {
             start_next(lane);
             has_moved = true;
         }
@@ -186,15 +208,32 @@ bool Executor::step(Lane& lane) {
     return has_moved;
 }
 
-/// Polls the collectives in flight, and completes those that have ended. True if one has.
+bool Executor::may_start(const Lane& lane) const {
+    if (lane.queue.empty() || !lane.has_slot()) {
+        return false;
+    }
+    return !is_on_device(lane.queue.front()) ||
+           (device_order_.front() == &lane && !is_device_starting_);
+}
+
+/// Polls the collectives in flight, and completes those that have ended or are in a device's
+/// stream. True if one has.
 bool Executor::poll(Lane& lane) {
     for (std::size_t index = 0; index < lane.running.size(); ++index) {
         auto& running = lane.running[index];
-        const auto progress = running.work->poll();
+        if (index != 0 && (running.is_enqueued || running.has_ended)) {
+            continue;  // a stream ends in order
+        }
+        const auto progress =
+            running.has_ended ? Result(coll::Work::Progress::done) : running.work->poll();
         if (!progress) {
             auto failed = std::move(running);
             lane.running.erase(lane.running.begin() + static_cast<std::ptrdiff_t>(index));
             failed.work.reset();
+            if (!failed.is_enqueued && !failed.operations.empty() &&
+                is_on_device(failed.operations)) {
+                start_has_ended();
+            }
             on_failure(lane, failed.is_enqueued ? Batch() : failed.operations, progress.error());
             return true;
         }
@@ -202,15 +241,23 @@ bool Executor::poll(Lane& lane) {
             finish_first(lane);
             return true;
         }
+        if (*progress == coll::Work::Progress::done && running.limit == 1) {
+            running.has_ended = true;
+        }
         // A result in the workspace is copied into the caller's memory only at the end, so its
         // operations cannot complete early.
         if (*progress != coll::Work::Progress::pending && running.workspace.empty() &&
             !running.is_enqueued) {
             running.is_enqueued = true;
+            if (is_on_device(running.operations)) {
+                start_has_ended();
+            }
+            const auto event = running.work->event();
             for (Operation* operation : running.operations) {
-                operation->event = running.work->event();
+                operation->event = event;
                 complete_member(tickets_, *operation);
             }
+            return true;
         }
     }
     return false;
@@ -220,6 +267,10 @@ void Executor::finish_first(Lane& lane) {
     auto running = std::move(lane.running.front());
     lane.running.pop_front();
     running.work.reset();
+    if (running.meeting != nullptr) {
+        running.meeting->meet(std::span(running.introductions).first(running.introduction_bytes));
+        return;
+    }
     const bool is_timed = running.started != Clock::time_point{};
     const auto ended = is_timed ? Clock::now() : Clock::time_point{};
     if (!running.workspace.empty()) {
@@ -240,10 +291,20 @@ void Executor::finish_first(Lane& lane) {
 
 void Executor::start_next(Lane& lane) {
     // The batch stays in the queue, where `abort` finds it, until it has started.
+    const bool on_device = is_on_device(lane.queue.front());
+    is_device_starting_ = is_device_starting_ || on_device;
     auto started = start(lane, lane.queue.front());
+    if (started && started->meeting != nullptr) {
+        is_device_starting_ = false;
+        lane.running.push_back(std::move(started).value());
+        return;
+    }
     auto batch = std::move(lane.queue.front());
     lane.queue.pop_front();
     if (!started) {
+        if (on_device) {
+            start_has_ended();
+        }
         on_failure(lane, batch, started.error());
         return;
     }
@@ -251,7 +312,21 @@ void Executor::start_next(Lane& lane) {
     lane.running.push_back(std::move(started).value());
 }
 
-Result<coll::Communicator*> Executor::communicator_for(Lane& lane, const coll::Task& task) {
+/// The first batch on a device is in the stream, or never will be.
+void Executor::start_has_ended() {
+    device_order_.pop_front();
+    is_device_starting_ = false;
+}
+
+void Executor::leave_device_order(Lane& lane) {
+    if (!device_order_.empty() && device_order_.front() == &lane) {
+        is_device_starting_ = false;
+    }
+    std::erase(device_order_, &lane);
+}
+
+/// The position of the backend for the task, whose communicator is there then.
+Result<std::size_t> Executor::backend_for(Lane& lane, const coll::Task& task) {
     auto* const backend = setup_.select(setup_.backends, task, lane.set->set);
     if (backend == nullptr) {
         return Error{Errc::unsupported, "no backend can run this collective"};
@@ -259,13 +334,43 @@ Result<coll::Communicator*> Executor::communicator_for(Lane& lane, const coll::T
     const auto index = static_cast<std::size_t>(
         std::ranges::find(setup_.backends, backend, [](const auto& each) { return each.get(); }) -
         setup_.backends.begin());
-    lane.max_in_flight = backend->max_in_flight();
-    lane.backend = backend->name();
     auto& communicator = lane.communicators[index];
     if (!communicator) {
         communicator = backend->open(lane.set->set);
     }
-    return communicator.get();
+    return index;
+}
+
+/// Begins to exchange what the members of a communicator tell each other before its first task:
+/// through the host's memory, as any allgather of this set. Without a work where they need not.
+Result<RunningBatch> Executor::introduce(Lane& lane, std::size_t backend) {
+    RunningBatch meeting;
+    if (lane.have_met[backend]) {
+        return meeting;
+    }
+    lane.have_met[backend] = true;
+    auto& communicator = *lane.communicators[backend];
+    const auto own = communicator.introduce();
+    if (own.empty()) {
+        return meeting;
+    }
+    const auto& set = lane.set->set;
+    const auto members = static_cast<std::size_t>(set.size());
+    const coll::Task shape{.op = coll::Op::allgather, .type = coll::DataType::u8};
+    HVD_TRY(const auto host, backend_for(lane, shape));
+    // Both are in one piece of memory, which the running batch keeps.
+    meeting.introductions.resize((members + 1) * own.size());
+    std::ranges::copy(
+        own, meeting.introductions.begin() + static_cast<std::ptrdiff_t>(members * own.size()));
+    auto task = shape;
+    task.segments.push_back({.in = meeting.introductions.data() + members * own.size(),
+                             .out = meeting.introductions.data(),
+                             .count = own.size(),
+                             .counts = std::vector<std::size_t>(members, own.size())});
+    HVD_TRY(meeting.work, lane.communicators[host]->start(task));
+    meeting.introduction_bytes = members * own.size();
+    meeting.meeting = &communicator;
+    return meeting;
 }
 
 Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
@@ -273,7 +378,13 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
         return *broken_;
     }
     build_task(batch, lane.set->set, task_);
-    HVD_TRY(auto* const communicator, communicator_for(lane, task_));
+    HVD_TRY(const auto index, backend_for(lane, task_));
+    HVD_TRY(auto meeting, introduce(lane, index));
+    if (meeting.work != nullptr) {
+        return meeting;
+    }
+    auto* const communicator = lane.communicators[index].get();
+    lane.backend = setup_.backends[index]->name();
     const auto bytes = coll::input_bytes(task_);
     totals_.collectives += 1;
     totals_.bytes += bytes;
@@ -282,6 +393,7 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
         batch.size() > 1 || bytes >= kAlwaysTimedBytes || metrics.collectives % kTimedOneIn == 0;
     metrics.count(batch.size(), bytes);
     RunningBatch running;
+    running.limit = setup_.backends[index]->max_in_flight();
     if (is_timed) {
         ++metrics.timed;
         running.started = Clock::now();
@@ -309,6 +421,22 @@ Metrics Executor::metrics() const {
         lane->metrics.list(lane->set->set, metrics);
     }
     return metrics;
+}
+
+bool Executor::is_waiting() const noexcept {
+    return std::ranges::any_of(active_, [](const Lane* lane) { return lane->is_waiting(); });
+}
+
+Deadline Executor::next_look() const {
+    bool has_enqueued = false;
+    for (const Lane* lane : active_) {
+        has_enqueued =
+            has_enqueued || (!lane->running.empty() && lane->running.front().is_enqueued);
+    }
+    if (!device_order_.empty()) {
+        return Deadline::in(kStartLook);
+    }
+    return has_enqueued ? Deadline::in(kStreamLook) : Deadline::never();
 }
 
 // ---- stalls -------------------------------------------------------------------------------------
@@ -345,6 +473,7 @@ void Executor::abort_ending() {
     for (Lane* lane : active_) {
         if (lane->end) {
             lane->abort(*lane->end);
+            leave_device_order(*lane);
             lane->fail_all(tickets_, *lane->end);
         }
     }
@@ -362,6 +491,8 @@ void Executor::abort(const Error& cause) {
         }
     };
     for_each_lane([&](Lane& lane) { lane.abort(cause); });
+    device_order_.clear();
+    is_device_starting_ = false;
     for_each_lane([&](Lane& lane) { lane.fail_all(tickets_, cause); });
     retire_idle();
 }
@@ -374,6 +505,7 @@ void Executor::on_failure(Lane& lane, const Batch& batch, const Error& error) {
         return;
     }
     lane.abort(*lane.end);
+    leave_device_order(lane);
     fail_batch(tickets_, batch, *lane.end);
     lane.fail_all(tickets_, *lane.end);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "collectives/backend.hpp"
+#include "collectives/base/deadline.hpp"
 #include "collectives/base/tally.hpp"
 #include "runtime/execution/lane.hpp"
 #include "runtime/negotiation/stall.hpp"
@@ -11,6 +12,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -67,6 +69,12 @@ public:
     /// Whether anything waits to start or is in flight.
     [[nodiscard]] bool is_busy() const noexcept { return !active_.empty(); }
 
+    /// Whether anything of it is not in a device's stream yet, and may soon move.
+    [[nodiscard]] bool is_waiting() const noexcept;
+
+    /// When to look again for what devices do: nobody wakes the engine then.
+    [[nodiscard]] Deadline next_look() const;
+
     /// Nothing more of the set comes: what it holds is freed after its last collective.
     void close(int process_set);
 
@@ -93,8 +101,9 @@ public:
     /// Adds the collectives in flight to `list`.
     void list_in_flight(std::vector<Waiting>& list) const;
 
-    /// The largest fused message that suits the backend.
-    [[nodiscard]] std::size_t usual_fusion_bytes() const;
+    /// The largest fused message that suits the backend of such tensors.
+    [[nodiscard]] std::size_t usual_fusion_bytes(
+        coll::Device::Kind device = coll::Device::Kind::host) const;
 
     /// Of each operation that has been run in a set that exists.
     [[nodiscard]] Metrics metrics() const;
@@ -105,12 +114,17 @@ private:
     [[nodiscard]] Lane& lane_of(ProcessSetEntry& set);
     void activate(Lane& lane);
     [[nodiscard]] bool step(Lane& lane);
+    [[nodiscard]] bool may_start(const Lane& lane) const;
     [[nodiscard]] bool poll(Lane& lane);
     void finish_first(Lane& lane);
     void start_next(Lane& lane);
+    [[nodiscard]] Result<RunningBatch> introduce(Lane& lane, std::size_t backend);
+    void queue(Lane& lane, Batch batch);
+    void start_has_ended();
+    void leave_device_order(Lane& lane);
     static void count_waits(Lane& lane, std::span<Operation* const> leaders);
     [[nodiscard]] Result<RunningBatch> start(Lane& lane, const Batch& batch);
-    [[nodiscard]] Result<coll::Communicator*> communicator_for(Lane& lane, const coll::Task& task);
+    [[nodiscard]] Result<std::size_t> backend_for(Lane& lane, const coll::Task& task);
     void on_failure(Lane& lane, const Batch& batch, const Error& error);
     void retire_idle();
     void show(Moment moment,
@@ -122,8 +136,13 @@ private:
     std::map<int, std::unique_ptr<Lane>> lanes_;  // by process set
     std::vector<std::unique_ptr<Lane>> closing_;  // of sets that were removed; not idle
     std::vector<Lane*> active_;                   // those that are not idle
-    coll::Task task_;                             // scratch
-    std::vector<const std::byte*> inputs_;        // scratch
+    /// The lanes of the batches on devices that are not in the device's stream yet, in the order of
+    /// the log, in which they go there: NCCL's communicators wait for each other for ever
+    /// otherwise.
+    std::deque<Lane*> device_order_;
+    bool is_device_starting_ = false;       // the first of them has started
+    coll::Task task_;                       // scratch
+    std::vector<const std::byte*> inputs_;  // scratch
     std::optional<Error> broken_;
     Totals totals_;
 };

@@ -8,6 +8,7 @@
 #include "runtime/tensor/operation.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <deque>
@@ -29,7 +30,12 @@ struct RunningBatch {
     std::unique_ptr<coll::Work> work;
     std::chrono::steady_clock::time_point since{};    // when the engine first slept meanwhile
     std::chrono::steady_clock::time_point started{};  // where it is timed
-    bool is_enqueued = false;  // on a device's stream; its operations have completed
+    int limit = 1;                                    // of its backend: so many may be in flight
+    bool is_enqueued = false;                // on a device's stream; its operations have completed
+    bool has_ended = false;                  // behind such ones
+    coll::Communicator* meeting = nullptr;   // no operations: its members introduce themselves
+    std::vector<std::byte> introductions{};  // then: those of all, and once more the own one
+    std::size_t introduction_bytes = 0;      // of all
 };
 
 /// The collectives of one process set, in order: those that wait to start, and those in flight.
@@ -38,19 +44,36 @@ struct Lane {
     /// By backend; each is made when the first task goes that way. Before `running`, whose works
     /// use them.
     std::vector<std::unique_ptr<coll::Communicator>> communicators;
+    std::vector<bool> have_met;  // by backend: whether its members have introduced themselves
     std::deque<Batch> queue;
     std::deque<RunningBatch> running;
-    int max_in_flight = 1;     // of the backend that the last task went to
-    std::string_view backend;  // its name
+    std::string_view backend;  // that the last task went to
     SetMetrics metrics;
     std::optional<Error> end;  // a member has left: why what fails from now on fails
 
     [[nodiscard]] bool is_idle() const noexcept { return queue.empty() && running.empty(); }
 
-    /// Whether a task would start at once.
-    [[nodiscard]] bool has_room() const noexcept {
-        return queue.empty() && running.size() < static_cast<std::size_t>(max_in_flight);
+    /// Whether something waits to start, or runs and is not in a device's stream yet.
+    [[nodiscard]] bool is_waiting() const noexcept {
+        return !queue.empty() || std::ranges::any_of(running, [](const RunningBatch& each) {
+            return !each.is_enqueued && !each.has_ended;
+        });
     }
+
+    /// Whether the backends of what is in flight take another one.
+    [[nodiscard]] bool has_slot() const noexcept {
+        int limit = 1;
+        for (const auto& each : running) {
+            if (each.limit == 1 && !each.has_ended) {
+                return false;
+            }
+            limit = std::max(limit, each.limit);
+        }
+        return running.size() < static_cast<std::size_t>(limit);
+    }
+
+    /// Whether a task would start at once.
+    [[nodiscard]] bool has_room() const noexcept { return queue.empty() && has_slot(); }
 
     /// Adds the collectives in flight to `list`.
     void list_in_flight(std::vector<Waiting>& list) const;

@@ -54,6 +54,7 @@ void build_task(std::span<Operation* const> operations,
     task.root = first.op == coll::Op::broadcast ? place_of(first.root, set) : 0;
     task.divisor = operations.front()->divisor;
     task.segments.clear();
+    task.ready.clear();
     if (first.op == coll::Op::barrier) {
         return;
     }
@@ -63,6 +64,9 @@ void build_task(std::span<Operation* const> operations,
                               .count = element_count(operation->signature.shape)};
         set_counts(*operation, set, segment);
         task.segments.push_back(std::move(segment));
+        if (operation->on_device != nullptr && operation->on_device->ready != nullptr) {
+            task.ready.push_back(operation->on_device->ready.get());
+        }
     }
 }
 

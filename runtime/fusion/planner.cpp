@@ -14,7 +14,8 @@ struct OpenGroup {
 
     [[nodiscard]] bool takes(const FusionItem& item, std::size_t limit_bytes) const noexcept {
         // Subtract, do not add: the sum of two sizes may wrap, the difference cannot.
-        return kind == item.kind && bytes <= limit_bytes && item.bytes <= limit_bytes - bytes;
+        return kind == item.kind && bytes <= limit_bytes && item.bytes <= limit_bytes - bytes &&
+               (kind.device == coll::Device::Kind::host || members.size() < coll::kMostOnDevice);
     }
 };
 

@@ -33,7 +33,8 @@ struct FusionItem {
 /// Indices into the planner's input, in input order, that travel as one collective.
 using FusionGroup = std::vector<std::size_t>;
 
-/// Packs tensors of one kind into groups of at most `limit_bytes`.
+/// Packs tensors of one kind into groups of at most `limit_bytes`; on a device also of at most
+/// coll::kMostOnDevice tensors.
 ///
 /// Every rank calls this with the same input and must get the same output, so it looks at nothing
 /// else: no clock, no environment, no hash order. An item larger than the limit travels alone, and

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "collectives/base/error.hpp"
+#include "collectives/device_tensors.hpp"
 #include "collectives/staging.hpp"
 #include "runtime/tensor/process_set_table.hpp"
 #include "runtime/tensor/signature.hpp"
@@ -69,6 +70,14 @@ struct Staged {
     std::optional<Error> failure{};  // why the input did not come to the host
 };
 
+/// The device's side of an operation whose tensors stay there.
+struct OnDevice {
+    coll::DeviceTensors* devices = nullptr;
+    coll::DevicePlace place;
+    coll::SharedEvent ready{};  // after which the input is there. Until the task has started
+    coll::DeviceBytes owned{};  // the output, where the library allocated it
+};
+
 using Callback = std::function<void(const Error*)>;
 
 /// The operation of a ticket. It belongs to its caller until it is submitted, then to the holder of
@@ -87,7 +96,8 @@ struct Operation {
     Signature signature;
     const std::byte* in = nullptr;
     std::byte* out = nullptr;
-    std::unique_ptr<Staged> staged;  // of a device's tensor
+    std::unique_ptr<Staged> staged;       // of a device's tensor that travels through the host
+    std::unique_ptr<OnDevice> on_device;  // of one that does not
 
     // Thread: progress lock, until `done`.
     std::uint32_t unfinished = 0;  // of the leader: members that have not been executed
@@ -101,7 +111,7 @@ struct Operation {
     OwnedBytes owned;  // the output, where the library allocated it
     Shape result_shape;
     std::vector<std::int64_t> received_splits;  // of an alltoall
-    void* event = nullptr;                      // of the device, which completes with the result
+    coll::SharedEvent event;                    // of the device, which completes with the result
 
     // Thread: any.
     mutable std::atomic<std::uint32_t> state{0};  // see TicketTable; mutable: waiting changes it

@@ -182,6 +182,7 @@ Result<std::vector<Operation*>> TicketTable::create(std::span<Request> requests)
         operation.allocates = !request.has_out;
         operation.out_rows = request.out_rows;
         operation.staged = stage(request);
+        operation.on_device = nullptr;
         operation.state.store(kIdle, std::memory_order_relaxed);
         operation.leader = nullptr;
         operation.next = nullptr;
@@ -242,6 +243,21 @@ Operation& TicketTable::create_neutral(const Signature& signature, ProcessSetEnt
     operation.failed = false;
     operation.state.store(kReleased, std::memory_order_relaxed);
     return operation;
+}
+
+void TicketTable::move_neutral(Operation& operation) const {
+    if (operation.signature.device == coll::Device::Kind::host) {
+        return;
+    }
+    if (devices_ == nullptr) {
+        throw Exception({Errc::unsupported,
+                         "other ranks have tensors on GPUs, which this build does not take"});
+    }
+    auto device = std::make_unique<OnDevice>();
+    device->owned = devices_->upload({operation.owned.get(), byte_count(operation.signature)});
+    operation.in = device->owned.get();
+    operation.out = device->owned.get();
+    operation.on_device = std::move(device);
 }
 
 Status TicketTable::claim(std::span<Operation* const> operations) {
@@ -404,9 +420,10 @@ Status TicketTable::discard(std::span<Operation* const> operations) {
 void TicketTable::recycle(Operation& operation) noexcept {
     operation.owned.reset();
     operation.staged.reset();
+    operation.on_device.reset();
     operation.callback = nullptr;
     operation.failed = false;
-    operation.event = nullptr;
+    operation.event.reset();
     const std::lock_guard lock(mutex_);
     put_back(operation);
 }

@@ -84,6 +84,11 @@ public:
     /// Of the results of devices' tensors; nullptr: there are none. Thread: progress lock.
     void set_carrier(ResultCarrier* carrier) noexcept { carrier_ = carrier; }
 
+    /// Where tensors stay that are not on the host; nullptr: nowhere. Set before the first call of
+    /// another thread.
+    void set_devices(coll::DeviceTensors* devices) noexcept { devices_ = devices; }
+    [[nodiscard]] coll::DeviceTensors* devices() const noexcept { return devices_; }
+
     /// Operations completed so far. Thread: any.
     [[nodiscard]] std::uint64_t completed() const noexcept {
         return completed_.load(std::memory_order_relaxed);
@@ -124,6 +129,10 @@ public:
     /// std::bad_alloc. Thread: progress lock.
     [[nodiscard]] Operation& create_neutral(const Signature& signature, ProcessSetEntry& set);
 
+    /// Moves its tensor, which has been filled, to the device where the others have theirs; leaves
+    /// it on the host where they do. Throws Exception. Thread: progress lock.
+    void move_neutral(Operation& operation) const;
+
 private:
     static constexpr std::size_t kChunk = 256;
     static constexpr std::size_t kMaxChunks = 16384;
@@ -156,6 +165,7 @@ private:
 
     Observer* observer_ = nullptr;
     ResultCarrier* carrier_ = nullptr;
+    coll::DeviceTensors* devices_ = nullptr;
     std::atomic<std::uint64_t> completed_{0};
     std::uint64_t announced_ = 0;  // completed_ at the last wake_any. Thread: progress lock
     std::atomic<std::uint32_t> batches_{0};

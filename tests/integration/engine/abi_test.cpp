@@ -77,20 +77,39 @@ TEST_CASE("a world is healthy until a peer dies, whose rank the health names") {
     CHECK(launch("health_after_death", 3) == "");
 }
 
-TEST_CASE("tensors of a GPU take part in every operation, several ranks on one GPU too") {
+namespace {
+
+/// Ranks on a machine with the stand-ins for the driver and for NCCL; what failed.
+std::string launch_on_gpus(const std::string& name, int ranks, const char* operations) {
+    const auto ends = run_ranks(1, [&](int) {
+        // NOLINTBEGIN(concurrency-mt-unsafe): a process of its own
+        (void)::setenv("LD_LIBRARY_PATH", HVD_FAKE_GPU, 1);
+        (void)::setenv("HOROVOD_GPU_OPERATIONS", operations, 1);
+        // NOLINTEND(concurrency-mt-unsafe)
+        (void)::execl(HVD_ABI_WORKER, HVD_ABI_WORKER, "launch", std::to_string(ranks).c_str(),
+                      name.c_str(), nullptr);
+        return 127;
+    });
+    return failures(ends);
+}
+
+}  // namespace
+
+TEST_CASE("tensors of a GPU travel through the host, several ranks on one GPU too") {
     const std::string name =
         GENERATE("device_operations", "device_plan", "device_death", "device_failures");
     const int ranks = GENERATE(1, 2, 3);
     CAPTURE(name, ranks);
 
-    const auto ends = run_ranks(1, [&](int) {
-        // As a machine with the driver has it. NOLINTNEXTLINE(concurrency-mt-unsafe)
-        (void)::setenv("LD_LIBRARY_PATH", HVD_FAKE_GPU, 1);
-        (void)::execl(HVD_ABI_WORKER, HVD_ABI_WORKER, "launch", std::to_string(ranks).c_str(),
-                      name.c_str(), nullptr);
-        return 127;
-    });
-    CHECK(failures(ends) == "");
+    CHECK(launch_on_gpus(name, ranks, "host") == "");
+}
+
+TEST_CASE("NCCL moves tensors of GPUs, each rank on its own") {
+    const std::string name = GENERATE("device_operations", "device_plan", "device_death");
+    const int ranks = GENERATE(1, 2, 3);
+    CAPTURE(name, ranks);
+
+    CHECK(launch_on_gpus(name, ranks, "nccl") == "");
 }
 
 TEST_CASE("what waits is refused in a callback, and submits nothing") {

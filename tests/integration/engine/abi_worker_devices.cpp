@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -21,11 +22,20 @@ namespace {
 using coll::cuda::Device;
 using coll::cuda::Driver;
 
-/// A framework with a stream on GPU 0. What it writes is in its stream, so that it is not there yet
+/// The GPU of a rank: its own with NCCL; the first one where tensors travel through the host.
+int gpu_of(int rank) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it meanwhile
+    const char* const operations = std::getenv("HOROVOD_GPU_OPERATIONS");
+    return operations != nullptr && std::string(operations) == "host" ? 0 : rank;
+}
+
+/// A framework with a stream on a GPU. What it writes is in its stream, so that it is not there yet
 /// when a request is submitted.
 class Framework {
 public:
-    explicit Framework(int rank) { control().choose_order(static_cast<std::uint64_t>(rank)); }
+    explicit Framework(int rank) : index_(gpu_of(rank)) {
+        control().choose_order(static_cast<std::uint64_t>(rank));
+    }
 
     static gpu::Control& control() {
         static gpu::Control* const found =
@@ -57,6 +67,7 @@ public:
     }
 
     [[nodiscard]] CUstream stream() const { return stream_; }
+    [[nodiscard]] int index() const { return index_; }
 
     static void check() {
         for (const auto& violation : control().take_violations()) {
@@ -65,22 +76,24 @@ public:
     }
 
 private:
+    int index_;
     Driver driver_ = coll::cuda::open_driver().value();
-    Device device_{driver_, 0};
+    Device device_{driver_, index_};
     Device::Current current_{device_};
     CUstream stream_ = device_.make_stream();
 };
 
 /// Rows of one float on the GPU.
 struct Rows {
-    Rows(CUdeviceptr memory, std::int64_t count, CUstream stream) : extent{count} {
+    Rows(CUdeviceptr memory, std::int64_t count, const Framework& framework) : extent{count} {
         tensor.struct_size = sizeof tensor;
         tensor.data = reinterpret_cast<void*>(memory);  // NOLINT(performance-no-int-to-ptr)
         tensor.shape = extent.data();
         tensor.ndim = 1;
         tensor.dtype = HVD_FLOAT32;
         tensor.device_type = HVD_CUDA;
-        tensor.stream = stream;
+        tensor.device_index = framework.index();
+        tensor.stream = framework.stream();
     }
     Rows(const Rows&) = delete;
     Rows& operator=(const Rows&) = delete;
@@ -111,7 +124,8 @@ std::vector<float> run(hvd_context* context, const Framework& framework, hvd_req
     hvd_tensor result{};
     result.struct_size = sizeof result;
     require(hvd_result(context, ticket, &result) == HVD_OK, "hvd_result");
-    require(result.device_type == HVD_CUDA && result.device_index == 0, "on the GPU");
+    require(result.device_type == HVD_CUDA && result.device_index == framework.index(),
+            "on the GPU");
     require(request.out == nullptr || result.data == request.out->data, "the caller's memory");
     auto values = framework.read(result.data, static_cast<std::size_t>(result.shape[0]));
     require(hvd_release(context, ticket) == HVD_OK, "releasing");
@@ -128,9 +142,9 @@ void device_operations() {
     const auto rows = static_cast<std::int64_t>(size);
     const auto a = framework.make(size);
     const auto b = framework.make(size);
-    const Rows in(a, rows, framework.stream());
-    const Rows out(b, rows, framework.stream());
-    const Rows one(b, 1, framework.stream());
+    const Rows in(a, rows, framework);
+    const Rows out(b, rows, framework);
+    const Rows one(b, 1, framework);
     const std::vector<float> mine(size, rank + 1);
     const auto sum = static_cast<float>(size * (size + 1)) / 2;
 
@@ -167,7 +181,7 @@ void device_plan() {
     auto* const context = world.context();
     const Framework framework(world.rank());
     const auto memory = framework.make(1);
-    const Rows value(memory, 1, framework.stream());
+    const Rows value(memory, 1, framework);
     const auto request = request_of(HVD_ALLREDUCE, value, &value);
     hvd_plan* plan = nullptr;
     require(hvd_plan_create(context, &request, 1, &plan) == HVD_OK, "a plan");
@@ -192,7 +206,7 @@ void device_death() {
     auto* const context = world.context();
     const Framework framework(world.rank());
     const auto memory = framework.make(1);
-    const Rows value(memory, 1, framework.stream());
+    const Rows value(memory, 1, framework);
     const std::vector<float> mine{1};
     framework.write(memory, mine);
     world.barrier("all are here");
@@ -219,7 +233,7 @@ void device_failures() {
     auto* const context = world.context();
     const Framework framework(world.rank());
     const auto memory = framework.make(1);
-    const Rows value(memory, 1, framework.stream());
+    const Rows value(memory, 1, framework);
     const std::vector<float> mine{1};
     framework.write(memory, mine);
     auto request = request_of(HVD_ALLREDUCE, value, &value);
@@ -236,7 +250,7 @@ void device_failures() {
     require(hvd_release(context, ticket) == HVD_OK, "releasing");
     require(run(context, framework, request).front() == static_cast<float>(world.size()), "a sum");
 
-    Rows elsewhere(memory, 1, nullptr);
+    Rows elsewhere(memory, 1, framework);
     elsewhere.tensor.device_index = 1;
     request.out = &elsewhere.tensor;
     require(hvd_submit(context, &request, 1, &ticket) == HVD_INVALID_ARGUMENT, "two devices");

@@ -67,6 +67,39 @@ CUresult fake_cuMemFree(CUdeviceptr address) {
     return give_back(pointer(address), Memory::Kind::device);
 }
 
+/// In the order of a stream: waits for nothing.
+CUresult fake_cuMemAllocAsync(CUdeviceptr* address, std::size_t bytes, CUstream stream) {
+    HVD_FAKE_BEGIN("cuMemAllocAsync", Needs::context)
+    if (state().stream(stream) == 0) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    void* allocated = nullptr;
+    const auto result = allocate(&allocated, bytes, Memory::Kind::device);
+    *address = reinterpret_cast<CUdeviceptr>(allocated);
+    return result;
+}
+
+CUresult fake_cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+    HVD_FAKE_BEGIN("cuMemFreeAsync", Needs::context)
+    const auto id = state().stream(stream);
+    if (id == 0) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    state().scheduler().enqueue(
+        id,
+        [=](const Touch& touch) {
+            touch({pointer(address), 1, true});
+            if (!state().scheduler().with_memory([&](Memory& memory) {
+                    return memory.free(pointer(address), Memory::Kind::device);
+                })) {
+                state().report("freed what is no allocation, or a second time");
+            }
+            return true;
+        },
+        false);
+    return CUDA_SUCCESS;
+}
+
 CUresult fake_cuMemGetInfo(std::size_t* free, std::size_t* total) {
     HVD_FAKE_BEGIN("cuMemGetInfo", Needs::context)
     *free = std::size_t{1} << 30U;
@@ -152,6 +185,7 @@ CUresult fake_cuPointerGetAttributes(unsigned count,
 
 std::vector<DriverFunction> memory_functions() {
     return {
+        HVD_FAKE_ROW(cuMemAllocAsync, 11020),  HVD_FAKE_ROW(cuMemFreeAsync, 11020),
         HVD_FAKE_ROW(cuMemAlloc, 3020),        HVD_FAKE_ROW(cuMemFree, 3020),
         HVD_FAKE_ROW(cuMemGetInfo, 3020),      HVD_FAKE_ROW(cuMemHostAlloc, 2020),
         HVD_FAKE_ROW(cuMemFreeHost, 2000),     HVD_FAKE_ROW(cuMemcpyAsync, 4000),

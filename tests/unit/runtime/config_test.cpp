@@ -51,7 +51,7 @@ TEST_CASE("a wrong value is an error that names the variable and the value") {
     for (const auto& variable : config_variables()) {
         const std::string name(variable.name);
         if (name == "HOROVOD_NETWORK_INTERFACES" || name == "HOROVOD_TIMELINE" ||
-            name == "HOROVOD_TIMELINE_ALL") {
+            name == "HOROVOD_TIMELINE_ALL" || name == "HOROVOD_NCCL_LIBRARY") {
             continue;  // an interface, or a file, may have any name
         }
         CAPTURE(name);

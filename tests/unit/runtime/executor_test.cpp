@@ -301,7 +301,7 @@ TEST_CASE("what a device has in its stream is complete, with an event, and keeps
     rank.backend.started[1].state = State::enqueued;
     rank.step();
     CHECK(rank.is_done(first));
-    CHECK(first.event == &rank.backend.started[0].event);
+    CHECK(first.event == rank.backend.started[0].event);
     CHECK(rank.is_done(second));
     CHECK_FALSE(rank.is_done(third));
     CHECK(rank.backend.started.size() == 2);  // unfinished until their events complete

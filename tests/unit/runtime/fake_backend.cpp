@@ -55,7 +55,7 @@ public:
         return Progress::done;
     }
 
-    void* event() const noexcept override { return &collective_.event; }
+    coll::SharedEvent event() const override { return collective_.event; }
     std::vector<int> missing() const override { return collective_.missing; }
 
 private:

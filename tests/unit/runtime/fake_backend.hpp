@@ -17,6 +17,13 @@
 
 namespace hvd::test {
 
+/// Of a stream that nobody runs.
+class FakeEvent final : public coll::DeviceEvent {
+public:
+    [[nodiscard]] bool is_complete() const override { return true; }
+    void hold_back(void* /*stream*/) const override {}
+};
+
 /// One collective that has been started.
 struct FakeCollective {
     enum class State { pending, enqueued, done, failed };
@@ -25,7 +32,7 @@ struct FakeCollective {
     coll::Task task;
     State state = State::pending;
     std::vector<int> missing{};  // places
-    int event = 0;               // its address is the event
+    coll::SharedEvent event = std::make_shared<FakeEvent>();
     int polls = 0;
     int began = -1;        // when nothing was ahead of it any more, by FakeBackendState::now
     bool is_alive = true;  // its Work exists

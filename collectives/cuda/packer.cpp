@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/cuda/packer.hpp"
+
+#include "collectives/cuda/ptx.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace hvd::coll::cuda {
+namespace {
+
+constexpr std::string_view kCopyKernel = "hvd_copy";
+
+#define HVD_KERNEL_NAME(from, to) "hvd_convert_" #from "_" #to,
+constexpr std::array kKernelNames{HVD_PACK_KERNELS(HVD_KERNEL_NAME) kCopyKernel.data()};
+#undef HVD_KERNEL_NAME
+
+int attribute(const Driver& driver, CUdevice device, CUdevice_attribute which) {
+    int value = 0;
+    check(driver, driver.cuDeviceGetAttribute(&value, which, device), "cuDeviceGetAttribute");
+    return value;
+}
+
+CUmodule load_module(const Driver& driver, CUdevice device) {
+    const int capability =
+        10 * attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+        attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    const auto* const ptx = ptx_for(capability);
+    if (ptx == nullptr) {
+        throw Exception(
+            {Errc::unsupported, "this build has no kernels for GPUs of compute capability " +
+                                    std::to_string(capability / 10) + "." +
+                                    std::to_string(capability % 10) +
+                                    ": set HOROVOD_GPU_OPERATIONS=host, which needs none"});
+    }
+    CUmodule module = nullptr;
+    check(driver, driver.cuModuleLoadDataEx(&module, ptx->text.data(), 0, nullptr, nullptr),
+          "cuModuleLoadDataEx");
+    return module;
+}
+
+}  // namespace
+
+Packer::Packer(const Driver& driver, const Device& device, int index, CUstream stream)
+    : driver_(driver), stream_(stream) {
+    const Device::Current current(device);
+    CUdevice handle = 0;
+    check(driver, driver.cuDeviceGet(&handle, index), "cuDeviceGet");
+    processors_ =
+        static_cast<unsigned>(attribute(driver, handle, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+    auto* const module = load_module(driver, handle);
+    for (const char* const name : kKernelNames) {
+        check(driver, driver.cuModuleGetFunction(&kernels_[name], module, name),
+              "cuModuleGetFunction");
+    }
+    constexpr auto kTableBytes = kMostEntries * sizeof(PackEntry);
+    void* on_host = nullptr;
+    CUdeviceptr on_device = 0;
+    check(driver, driver.cuMemHostAlloc(&on_host, kTables * kTableBytes, CU_MEMHOSTALLOC_PORTABLE),
+          "cuMemHostAlloc");
+    check(driver, driver.cuMemAlloc(&on_device, kTables * kTableBytes), "cuMemAlloc");
+    for (std::size_t table = 0; table < kTables; ++table) {
+        tables_.at(table).on_host = static_cast<PackEntry*>(on_host) + table * kMostEntries;
+        tables_.at(table).on_device = on_device + table * kTableBytes;
+    }
+}
+
+bool Packer::has_room(int launches) {
+    for (std::size_t ahead = 0; ahead < static_cast<std::size_t>(launches); ++ahead) {
+        const auto& table = tables_.at((next_ + ahead) % kTables);
+        if (table.used == nullptr) {
+            continue;
+        }
+        const auto result = driver_.cuEventQuery(table.used);
+        if (result == CUDA_ERROR_NOT_READY) {
+            return false;
+        }
+        check(driver_, result, "cuEventQuery");
+    }
+    return true;
+}
+
+void Packer::run(const PackChange& change,
+                 bool is_pack,
+                 std::span<const PackEntry> entries,
+                 std::byte* fused) {
+    auto& table = tables_.at(next_);
+    next_ = (next_ + 1) % kTables;
+    std::ranges::copy(entries, table.on_host);
+    check(driver_,
+          driver_.cuMemcpyHtoDAsync(table.on_device, table.on_host, entries.size_bytes(), stream_),
+          "cuMemcpyHtoDAsync");
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA has addresses as numbers
+    const auto* const on_device = reinterpret_cast<const PackEntry*>(table.on_device);
+    auto launch = plan_pack(change, is_pack, entries, on_device, fused, processors_);
+    if (!launch) {
+        throw Exception({Errc::internal, "no kernel converts " +
+                                             std::string(to_string(change.from)) + " to " +
+                                             std::string(to_string(change.to))});
+    }
+    if (launch->blocks != 0) {
+        void* parameters[] = {&launch->arguments};
+        check(driver_,
+              driver_.cuLaunchKernel(kernels_.at(launch->kernel), launch->blocks, 1, 1,
+                                     launch->threads, 1, 1, 0, stream_, parameters, nullptr),
+              "cuLaunchKernel");
+    }
+    if (table.used == nullptr) {
+        check(driver_, driver_.cuEventCreate(&table.used, CU_EVENT_DISABLE_TIMING),
+              "cuEventCreate");
+    }
+    check(driver_, driver_.cuEventRecord(table.used, stream_), "cuEventRecord");
+}
+
+}  // namespace hvd::coll::cuda

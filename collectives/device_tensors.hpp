@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The seam to devices for tensors that stay on them: when they are ready, and memory for results.
+#pragma once
+
+#include "collectives/staging.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+
+namespace hvd::coll {
+
+/// A point in the order of a device. Whoever may still ask for it shares it.
+///
+/// Thread: any.
+class DeviceEvent {
+public:
+    virtual ~DeviceEvent() = default;
+    DeviceEvent(const DeviceEvent&) = delete;
+    DeviceEvent& operator=(const DeviceEvent&) = delete;
+
+    /// Whether the device has come to it. Never blocks. Throws Exception.
+    [[nodiscard]] virtual bool is_complete() const = 0;
+
+    /// Makes what is put into `stream` from now on wait for it; the host does not. nullptr is the
+    /// default stream. Throws Exception.
+    virtual void hold_back(void* stream) const = 0;
+
+    /// What the device did before it may be nothing: it was aborted. Set before the event
+    /// completes.
+    void invalidate() noexcept { is_valid_.store(false, std::memory_order_release); }
+    [[nodiscard]] bool is_valid() const noexcept {
+        return is_valid_.load(std::memory_order_acquire);
+    }
+
+protected:
+    DeviceEvent() = default;
+
+private:
+    std::atomic<bool> is_valid_{true};
+};
+
+using SharedEvent = std::shared_ptr<DeviceEvent>;
+
+/// Memory of a device, which goes back to where it came from.
+using DeviceBytes = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
+
+/// The devices of this process. Every function throws Exception where the device cannot do it.
+///
+/// Thread: any.
+class DeviceTensors {
+public:
+    virtual ~DeviceTensors() = default;
+    DeviceTensors(const DeviceTensors&) = delete;
+    DeviceTensors& operator=(const DeviceTensors&) = delete;
+
+    /// Loads what collectives on the device need; takes seconds the first time. A process has
+    /// collectives on one device: Errc::invalid_argument for a second one.
+    virtual void attach(int device) = 0;
+
+    /// The device that is attached; -1: none.
+    [[nodiscard]] virtual int attached() const noexcept = 0;
+
+    /// When the tensors of the place are ready: after what its stream holds now, or its event.
+    [[nodiscard]] virtual SharedEvent ready(const DevicePlace& place) = 0;
+
+    /// Memory of the attached device, for what its collectives write from now on; 256-byte aligned.
+    /// nullptr for 0 bytes.
+    [[nodiscard]] virtual DeviceBytes allocate(std::size_t bytes) = 0;
+
+    /// The same with a copy of `bytes` for what its collectives read from now on.
+    [[nodiscard]] virtual DeviceBytes upload(std::span<const std::byte> bytes) = 0;
+
+protected:
+    DeviceTensors() = default;
+};
+
+}  // namespace hvd::coll

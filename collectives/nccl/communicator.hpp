@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/backend.hpp"
+#include "collectives/cuda/gpu.hpp"
+#include "collectives/nccl/connection.hpp"
+#include "collectives/nccl/launch.hpp"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace hvd::coll::nccl {
+
+class StreamWork;
+
+/// A process set's communicator for tensors on its members' GPUs.
+class StreamCommunicator final : public Communicator {
+public:
+    /// The references outlive the communicator.
+    StreamCommunicator(const Backend& backend,
+                       const Library& library,
+                       cuda::Gpu& gpu,
+                       const ProcessSet& set,
+                       std::chrono::milliseconds connect_limit);
+    ~StreamCommunicator() override;
+
+    [[nodiscard]] bool gathers(const Task&) const noexcept override { return true; }
+    [[nodiscard]] std::span<std::byte> workspace(std::size_t) override { return {}; }
+    [[nodiscard]] std::vector<std::byte> introduce() override;
+    void meet(std::span<const std::byte> introductions) override;
+
+private:
+    friend class StreamWork;
+
+    std::unique_ptr<Work> do_start(const Task& task) override;
+    void do_abort(const Error& cause) override;
+
+    const Library& library_;
+    cuda::Gpu& gpu_;
+    ProcessSet set_;
+    std::chrono::milliseconds connect_limit_;
+    std::optional<Connection> connection_;  // once all members have met
+    std::optional<Error> aborted_;
+    std::vector<StreamWork*> in_flight_;
+};
+
+/// One task on its way into the stream and through it.
+class StreamWork final : public Work {
+public:
+    StreamWork(StreamCommunicator& communicator, const Task& task);
+    StreamWork(const StreamWork&) = delete;
+    StreamWork& operator=(const StreamWork&) = delete;
+    ~StreamWork() override;
+
+    [[nodiscard]] Result<Progress> poll() override;
+    [[nodiscard]] SharedEvent event() const override { return done_; }
+
+private:
+    friend class StreamCommunicator;
+
+    enum class Stage { waits, called, enqueued };
+
+    [[nodiscard]] Progress advance();
+
+    StreamCommunicator& communicator_;
+    std::unique_ptr<Launch> launch_;
+    std::vector<const DeviceEvent*> ready_;
+    Stage stage_ = Stage::waits;
+    SharedEvent done_;  // once enqueued
+    std::chrono::steady_clock::time_point next_look_{};
+};
+
+}  // namespace hvd::coll::nccl

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/nccl/connection.hpp"
+
+#include "collectives/nccl/check.hpp"
+
+#include <thread>
+
+namespace hvd::coll::nccl {
+namespace {
+
+constexpr std::chrono::seconds kFinalizeLimit{1};
+constexpr std::chrono::microseconds kPause{100};
+
+}  // namespace
+
+Connection::Connection(const Library& library,
+                       const cuda::Gpu& gpu,
+                       const ncclUniqueId& id,
+                       int size,
+                       int place,
+                       std::chrono::milliseconds limit)
+    : library_(library), gpu_(gpu), connect_by_(Deadline::in(limit)) {
+    const cuda::Device::Current current(gpu_.device());
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    check(library_, library_.ncclCommInitRankConfig(&handle_, size, id, place, &config),
+          "making a communicator");
+}
+
+bool Connection::is_ready() {
+    if (handle_ == nullptr) {
+        throw Exception({Errc::aborted, "the communicator was aborted"});
+    }
+    auto state = ncclSuccess;
+    check(library_, library_.ncclCommGetAsyncError(handle_, &state), "ncclCommGetAsyncError");
+    check(library_, state, is_connected_ ? "a collective" : "making a communicator");
+    is_in_progress_ = state == ncclInProgress;
+    if (!is_in_progress_) {
+        is_connected_ = true;
+    } else if (!is_connected_ && connect_by_.has_passed()) {
+        throw Exception({Errc::timed_out,
+                         "NCCL did not connect the ranks of a process set in time: a firewall, or "
+                         "the wrong network (NCCL_SOCKET_IFNAME); NCCL_DEBUG=INFO says more; "
+                         "HOROVOD_START_TIMEOUT is the limit"});
+    }
+    return !is_in_progress_;
+}
+
+void Connection::note(ncclResult_t result, const char* what) {
+    check(library_, result, what);
+    is_in_progress_ = is_in_progress_ || result == ncclInProgress;
+}
+
+void Connection::abort() noexcept {
+    if (handle_ == nullptr) {
+        return;
+    }
+    try {
+        const cuda::Device::Current current(gpu_.device());
+        (void)library_.ncclCommAbort(handle_);
+    } catch (const Exception&) {  // the driver has gone
+    }
+    handle_ = nullptr;
+}
+
+Connection::~Connection() {
+    if (handle_ == nullptr) {
+        return;
+    }
+    try {
+        const cuda::Device::Current current(gpu_.device());
+        if (!is_connected_ || is_in_progress_ || !is_ready()) {
+            abort();
+            return;
+        }
+        check(library_, library_.ncclCommFinalize(handle_), "ncclCommFinalize");
+        const auto limit = Deadline::in(kFinalizeLimit);
+        while (!is_ready()) {
+            if (limit.has_passed()) {
+                abort();
+                return;
+            }
+            std::this_thread::sleep_for(kPause);
+        }
+        (void)library_.ncclCommDestroy(handle_);
+    } catch (const Exception&) {
+        abort();
+    }
+}
+
+}  // namespace hvd::coll::nccl

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/deadline.hpp"
+#include "collectives/cuda/gpu.hpp"
+#include "collectives/nccl/library.hpp"
+
+#include <chrono>
+#include <string>
+
+namespace hvd::coll::nccl {
+
+/// One communicator of NCCL, whose calls do not block: each may go on after it has returned, and
+/// the next one waits for that.
+///
+/// Thread: progress lock.
+class Connection {
+public:
+    /// Begins to connect with the other members. `set` names them in messages. Throws Exception.
+    /// The references outlive the connection.
+    Connection(const Library& library,
+               const cuda::Gpu& gpu,
+               const ncclUniqueId& id,
+               int size,
+               int place,
+               std::chrono::milliseconds limit);
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+
+    /// Ends it in order, which takes a second at most; aborts it where a call is in progress.
+    ~Connection();
+
+    /// Whether the last call has ended, so that the next one may come. Throws Exception where it,
+    /// or what runs on the GPU, has failed, and where connecting takes too long.
+    [[nodiscard]] bool is_ready();
+
+    /// Ends what runs, also in kernels that wait for a peer that is gone.
+    void abort() noexcept;
+
+    /// For calls of NCCL while it is ready; `note` takes their results. Throws Exception.
+    [[nodiscard]] ncclComm_t handle() const noexcept { return handle_; }
+    void note(ncclResult_t result, const char* what);
+
+    /// Whether a call that was noted goes on, as far as it was asked.
+    [[nodiscard]] bool is_in_progress() const noexcept { return is_in_progress_; }
+
+    [[nodiscard]] const Library& library() const noexcept { return library_; }
+
+private:
+    const Library& library_;
+    const cuda::Gpu& gpu_;
+    ncclComm_t handle_ = nullptr;
+    Deadline connect_by_;
+    bool is_connected_ = false;
+    bool is_in_progress_ = true;
+};
+
+}  // namespace hvd::coll::nccl

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/backend.hpp"
+#include "collectives/base/log.hpp"
+#include "collectives/device_tensors.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvd::coll::nccl {
+
+struct Options {
+    std::optional<std::string> library{};             // HOROVOD_NCCL_LIBRARY
+    std::vector<std::filesystem::path> folders{};     // of the interpreter, where NCCL may be
+    std::chrono::milliseconds connect_limit{60'000};  // for making a communicator
+};
+
+/// Collectives of GPUs' tensors. `devices` is make_device_tensors' and outlives the backend;
+/// nullptr gives nullptr. NCCL is loaded with the first communicator.
+[[nodiscard]] std::unique_ptr<Backend> create(DeviceTensors* devices,
+                                              Options options,
+                                              const Logger& log);
+
+}  // namespace hvd::coll::nccl

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/nccl/introduction.hpp"
+
+#include "collectives/nccl/library.hpp"
+
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+namespace hvd::coll::nccl {
+namespace {
+
+static_assert(std::is_trivially_copyable_v<Introduction>);
+
+std::string gpu_name(const cuda::GpuUuid& uuid) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    std::string text = "GPU";
+    for (std::size_t index = 0; index < uuid.size(); ++index) {
+        if (index == 0 || index == 4 || index == 6 || index == 8 || index == 10) {
+            text += '-';
+        }
+        const auto value = std::to_integer<unsigned>(uuid.at(index));
+        text += kDigits[value >> 4U];
+        text += kDigits[value & 15U];
+    }
+    return text;
+}
+
+Status compare_two(const Introduction& one, int rank, const Introduction& other, int other_rank) {
+    if (one.nccl_version != other.nccl_version) {
+        return Error{Errc::mismatch, "rank " + std::to_string(rank) + " has NCCL " +
+                                         version_text(one.nccl_version) + ", rank " +
+                                         std::to_string(other_rank) + " has NCCL " +
+                                         version_text(other.nccl_version) +
+                                         ": install the same version everywhere"};
+    }
+    if (one.gpu == other.gpu) {
+        return Error{Errc::invalid_argument,
+                     "ranks " + std::to_string(rank) + " and " + std::to_string(other_rank) +
+                         " both have tensors on " + gpu_name(one.gpu) +
+                         ": call torch.cuda.set_device(hvd.local_rank()) before the first one; to "
+                         "share a GPU on purpose use horovodrun --share-gpus, or "
+                         "HOROVOD_GPU_OPERATIONS=host"};
+    }
+    return ok();
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const Introduction& introduction) {
+    std::vector<std::byte> bytes(sizeof introduction);
+    std::memcpy(bytes.data(), &introduction, bytes.size());
+    return bytes;
+}
+
+Result<ncclUniqueId> compare(std::span<const std::byte> all, const ProcessSet& set) {
+    std::vector<Introduction> members(static_cast<std::size_t>(set.size()));
+    if (all.size() != members.size() * sizeof(Introduction)) {
+        return Error{Errc::internal, "introductions of a wrong size"};
+    }
+    std::memcpy(members.data(), all.data(), all.size());
+    for (std::size_t later = 1; later < members.size(); ++later) {
+        for (std::size_t earlier = 0; earlier < later; ++earlier) {
+            HVD_TRY_STATUS(compare_two(members[earlier], set.rank_at(static_cast<int>(earlier)),
+                                       members[later], set.rank_at(static_cast<int>(later))));
+        }
+    }
+    return members.front().id;
+}
+
+}  // namespace hvd::coll::nccl

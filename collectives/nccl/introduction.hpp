@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the members of a process set tell each other before they make a communicator of NCCL.
+#pragma once
+
+#include "collectives/base/result.hpp"
+#include "collectives/cuda/gpu.hpp"
+#include "collectives/process_set.hpp"
+
+#include <nccl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace hvd::coll::nccl {
+
+/// As bytes on the way: all members have the same byte order.
+struct Introduction {
+    std::int32_t nccl_version = 0;
+    cuda::GpuUuid gpu{};
+    ncclUniqueId id{};  // of the member at place 0; nothing of the others
+};
+
+[[nodiscard]] std::vector<std::byte> encode(const Introduction& introduction);
+
+/// The unique id, from those of all members in the order of their places. Errors: mismatch, where
+/// versions of NCCL differ; invalid_argument, where two ranks use one GPU.
+[[nodiscard]] Result<ncclUniqueId> compare(std::span<const std::byte> all, const ProcessSet& set);
+
+}  // namespace hvd::coll::nccl

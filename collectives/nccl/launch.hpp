@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/cuda/gpu.hpp"
+#include "collectives/nccl/connection.hpp"
+#include "collectives/process_set.hpp"
+#include "collectives/types.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace hvd::coll::nccl {
+
+/// The way of one task into the GPU's stream: before NCCL's calls, the calls, after them. Between
+/// the steps the connection has to be ready.
+///
+/// Thread: progress lock, with Device::Current.
+class Launch {
+public:
+    virtual ~Launch() = default;
+    Launch(const Launch&) = delete;
+    Launch& operator=(const Launch&) = delete;
+
+    /// Whether `call` finds what it needs. Never blocks.
+    [[nodiscard]] virtual bool has_room(cuda::Gpu& /*gpu*/) const { return true; }
+
+    /// Enqueues what comes before NCCL, and NCCL's calls.
+    virtual void call(cuda::Gpu& gpu, Connection& connection) = 0;
+
+    /// Enqueues what comes after them, once they are in the stream.
+    virtual void finish(cuda::Gpu& /*gpu*/) {}
+
+protected:
+    Launch() = default;
+};
+
+[[nodiscard]] std::unique_ptr<Launch> plan_launch(const Task& task, const ProcessSet& set);
+
+}  // namespace hvd::coll::nccl

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/cuda/gpus.hpp"
+#include "collectives/nccl/communicator.hpp"
+#include "collectives/nccl/factory.hpp"
+#include "collectives/nccl/library.hpp"
+#include "collectives/nccl/reduction.hpp"
+
+#include <utility>
+
+namespace hvd::coll::nccl {
+namespace {
+
+/// On one stream, batches of this size let the GPU pack one while the engine agrees on the next;
+/// measured on an H200 (scripts/gpu_report.sh).
+constexpr std::size_t kFusionBytes = std::size_t{8} << 20U;
+
+class NcclBackend final : public Backend {
+public:
+    NcclBackend(cuda::Gpus& gpus, Options options, const Logger& log)
+        : gpus_(gpus), options_(std::move(options)), log_(log) {}
+
+    [[nodiscard]] std::string_view name() const noexcept override { return "nccl"; }
+
+    [[nodiscard]] int score(const Task& task, const ProcessSet& /*set*/) const noexcept override {
+        const bool reduces = task.op == Op::allreduce || task.op == Op::reducescatter;
+        return !task.device.is_host() && (!reduces || can_reduce(task.type, task.reduce)) ? 100 : 0;
+    }
+
+    [[nodiscard]] std::size_t fusion_bytes() const noexcept override { return kFusionBytes; }
+    [[nodiscard]] int max_in_flight() const noexcept override { return 64; }
+
+    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet& set) override {
+        auto& gpu = gpus_.gpu();
+        return std::make_unique<StreamCommunicator>(*this, library(), gpu, set,
+                                                    options_.connect_limit);
+    }
+
+private:
+    const Library& library() {
+        if (!library_) {
+            auto opened = open_library({.named = options_.library, .folders = options_.folders});
+            if (!opened) {
+                throw Exception(std::move(opened).error());
+            }
+            library_ = std::move(opened).value();
+            log_.info("NCCL " + version_text(library_->version) + ", " + library_->path +
+                      ", for tensors on GPU " + std::to_string(gpus_.attached()));
+        }
+        return *library_;
+    }
+
+    cuda::Gpus& gpus_;
+    Options options_;
+    Logger log_;
+    std::optional<Library> library_;  // once a communicator was made
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> create(DeviceTensors* devices, Options options, const Logger& log) {
+    if (devices == nullptr) {
+        return nullptr;
+    }
+    return std::make_unique<NcclBackend>(static_cast<cuda::Gpus&>(*devices), std::move(options),
+                                         log);
+}
+
+}  // namespace hvd::coll::nccl

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operations whose tensors stay on a device.
+#pragma once
+
+#include "collectives/base/deadline.hpp"
+#include "collectives/base/result.hpp"
+#include "collectives/device_tensors.hpp"
+#include "runtime/tensor/operation.hpp"
+
+#include <functional>
+#include <span>
+
+namespace hvd::rt {
+
+/// Makes operations on tensors of devices ones that the devices' own backend runs, and waits for
+/// what devices do.
+///
+/// Thread: any.
+class DeviceOperations {
+public:
+    /// nullptr: all tensors travel through the host.
+    explicit DeviceOperations(coll::DeviceTensors* devices) noexcept : devices_(devices) {}
+
+    /// Of operations that are about to be submitted: those that the device's backend can run stay
+    /// there, the others are left as they are. Errors: those of the device, and invalid_argument
+    /// for a second device.
+    [[nodiscard]] Status prepare(std::span<Operation* const> operations) const;
+
+private:
+    [[nodiscard]] static bool can_stay(const Signature& signature) noexcept;
+
+    coll::DeviceTensors* devices_;
+};
+
+/// Waits until the device has come to the end of an operation that has ended here: true; false
+/// where the deadline passes first. Errors: what `health` says, where the result may be nothing.
+[[nodiscard]] Result<bool> wait_for_device(const Operation& operation,
+                                           Deadline deadline,
+                                           const std::function<Status()>& health);
+
+/// Makes `stream` wait for operations that have ended here. Errors: the device's; what `health`
+/// says, where a result may be nothing.
+[[nodiscard]] Status hold_back_stream(std::span<Operation* const> operations,
+                                      void* stream,
+                                      const std::function<Status()>& health);
+
+}  // namespace hvd::rt

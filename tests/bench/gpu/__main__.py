@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What collectives of GPU tensors cost beside bare NCCL and a bare copy, and whether they are right.
+
+Runs on a machine with an NVIDIA GPU and PyTorch with CUDA, on the library that HOROVOD_LIBRARY
+names, at one rank (NCCL moves nothing then: what is measured is our own part). Prints rows of
+Markdown, which tests/bench/results/gpu.md keeps:
+
+    HOROVOD_LIBRARY=build/release/lib/libhorovod.so PYTHONPATH=runtime/python python3 tests/bench/gpu
+
+With --check-only under torchrun: results alone, at any number of ranks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from horovod.common.library import Request, Tensor
+
+DTYPES = {
+    torch.bool: "BOOL",
+    torch.uint8: "UINT8",
+    torch.int8: "INT8",
+    torch.int16: "INT16",
+    torch.int32: "INT32",
+    torch.int64: "INT64",
+    torch.float16: "FLOAT16",
+    torch.bfloat16: "BFLOAT16",
+    torch.float32: "FLOAT32",
+    torch.float64: "FLOAT64",
+}
+
+
+class Horovod:
+    """The C ABI, for tensors on the current GPU and its current stream."""
+
+    def __init__(self) -> None:
+        self.library = ctypes.CDLL(os.environ["HOROVOD_LIBRARY"])
+        for name in ("hvd_run_stream", "hvd_release", "hvd_result", "hvd_init", "hvd_shutdown"):
+            getattr(self.library, name).restype = ctypes.c_int32
+        self.library.hvd_last_error.restype = ctypes.c_char_p
+        self.context = ctypes.c_void_p()
+        self.check(self.library.hvd_init(None, ctypes.byref(self.context)))
+
+    def check(self, status: int) -> None:
+        if status != 0:
+            raise RuntimeError(f"status {status}: {self.library.hvd_last_error().decode()}")
+
+    def enum(self, name: str) -> int:
+        return int(self.library.hvd_enum_value(f"HVD_{name}".encode()))
+
+    def stop(self) -> None:
+        self.check(self.library.hvd_shutdown(self.context))
+
+
+class Call:
+    """One call of hvd_run_stream, which can be made again and again."""
+
+    def __init__(
+        self,
+        hvd: Horovod,
+        op: str,
+        inputs: list[torch.Tensor],
+        outputs: list[torch.Tensor] | None,
+        reduce_op: str = "SUM",
+        prescale: float = 1.0,
+        postscale: float = 1.0,
+    ) -> None:
+        self.hvd = hvd
+        self.keep: list[object] = [inputs, outputs]
+        self.count = len(inputs)
+        self.requests = (Request * self.count)()
+        self.tickets = (ctypes.c_uint64 * self.count)()
+        self.stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        for index, tensor in enumerate(inputs):
+            request = self.requests[index]
+            request.struct_size = ctypes.sizeof(Request)
+            request.name = f"tensor.{index}".encode()
+            request.input = ctypes.pointer(self.describe(tensor))
+            if outputs is not None:
+                request.output = ctypes.pointer(self.describe(outputs[index]))
+            request.prescale = prescale
+            request.postscale = postscale
+            request.op = hvd.enum(op)
+            request.reduce_op = hvd.enum(reduce_op)
+
+    def describe(self, tensor: torch.Tensor) -> Tensor:
+        shape = (ctypes.c_int64 * tensor.dim())(*tensor.shape)
+        self.keep.append(shape)
+        return Tensor(
+            struct_size=ctypes.sizeof(Tensor),
+            data=tensor.data_ptr(),
+            shape=shape,
+            ndim=tensor.dim(),
+            dtype=self.hvd.enum(DTYPES[tensor.dtype]),
+            device_type=self.hvd.enum("CUDA"),
+            device_index=tensor.device.index,
+            stream=self.stream.value,
+        )
+
+    def run(self) -> None:
+        library = self.hvd.library
+        status = library.hvd_run_stream(
+            self.hvd.context,
+            self.requests,
+            self.count,
+            self.tickets,
+            self.stream,
+            ctypes.c_int64(60000),
+        )
+        self.hvd.check(status)
+        for ticket in self.tickets:
+            library.hvd_release(self.hvd.context, ctypes.c_uint64(ticket))
+
+    def result(self) -> torch.Tensor:
+        """Of one request without an output, which the library has made."""
+        library = self.hvd.library
+        status = library.hvd_run_stream(
+            self.hvd.context, self.requests, 1, self.tickets, self.stream, ctypes.c_int64(60000)
+        )
+        self.hvd.check(status)
+        made = Tensor(struct_size=ctypes.sizeof(Tensor))
+        ticket = ctypes.c_uint64(self.tickets[0])
+        self.hvd.check(library.hvd_result(self.hvd.context, ticket, ctypes.byref(made)))
+        shape = tuple(made.shape[: made.ndim])
+        copy = torch.empty(shape, dtype=torch.float32, device="cuda")
+        memory = torch.as_tensor(_Floats(made.data, shape), device="cuda")
+        copy.copy_(memory)
+        torch.cuda.synchronize()
+        library.hvd_release(self.hvd.context, ticket)
+        return copy
+
+
+class _Floats:
+    def __init__(self, address: int, shape: tuple[int, ...]) -> None:
+        self.__cuda_array_interface__ = {
+            "data": (address, False),
+            "shape": shape,
+            "typestr": "<f4",
+            "version": 2,
+        }
+
+
+# ---- results ------------------------------------------------------------------------------------
+
+
+def values_of(dtype: torch.dtype, count: int, rank: int) -> torch.Tensor:
+    """Small whole numbers, so that every type holds every result."""
+    whole = (torch.arange(count, device="cuda") * 7 + rank) % 3 + 1
+    return (whole % 2 == 0) if dtype == torch.bool else whole.to(dtype)
+
+
+def expected(dtype: torch.dtype, count: int, size: int, reduce_op: str) -> torch.Tensor:
+    every = torch.stack([values_of(dtype, count, rank) for rank in range(size)])
+    if dtype == torch.bool:
+        return every.any(0) if reduce_op in {"SUM", "MAX"} else every.all(0)
+    wide = every.to(torch.float64)
+    reduced = {
+        "SUM": lambda: wide.sum(0),
+        "AVERAGE": lambda: wide.sum(0) / size,
+        "MIN": lambda: wide.amin(0),
+        "MAX": lambda: wide.amax(0),
+        "PRODUCT": lambda: wide.prod(0),
+    }[reduce_op]()
+    return (reduced if dtype.is_floating_point else reduced.trunc()).to(dtype)
+
+
+def check_results(hvd: Horovod, rank: int, size: int) -> int:
+    """How many results were right; prints those that were not."""
+    checked = 0
+    wrongs: list[str] = []
+
+    def compare(what: str, got: torch.Tensor, wanted: torch.Tensor) -> None:
+        nonlocal checked
+        torch.cuda.synchronize()
+        tolerance = 1e-2 if got.dtype in {torch.float16, torch.bfloat16} else 1e-6
+        same = torch.allclose(got.double(), wanted.double(), rtol=tolerance, atol=0)
+        if not same:
+            wrong = (got != wanted).flatten().nonzero().flatten()
+            first = int(wrong[0])
+            wrongs.append(
+                f"rank {rank}: {what}: {len(wrong)} of {got.numel()} are wrong, the first at {first}: "
+                f"{got.flatten()[first]} instead of {wanted.flatten()[first]}"
+            )
+        checked += 1
+
+    for dtype in DTYPES:
+        for reduce_op in ("SUM", "AVERAGE", "MIN", "MAX", "PRODUCT"):
+            if dtype == torch.bool and reduce_op == "AVERAGE":
+                continue
+            for count in (1, 7, 1000, 65537):
+                mine = values_of(dtype, count, rank)
+                out = torch.zeros_like(mine)
+                wanted = expected(dtype, count, size, reduce_op)
+                Call(hvd, "ALLREDUCE", [mine], [out], reduce_op).run()
+                compare(f"allreduce {dtype} {reduce_op} {count}", out, wanted)
+            many = [values_of(dtype, count, rank) for count in (1, 3, 1000, 5, 4099, 16)]
+            outs = [torch.zeros_like(one) for one in many]
+            Call(hvd, "ALLREDUCE", many, outs, reduce_op).run()
+            for one in outs:
+                compare(
+                    f"fused {dtype} {reduce_op}", one, expected(dtype, len(one), size, reduce_op)
+                )
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
+        mine = values_of(dtype, 5000, rank)
+        out = torch.zeros_like(mine)
+        Call(hvd, "ALLREDUCE", [mine], [out], "SUM", prescale=2.0, postscale=0.25).run()
+        compare(f"scaled {dtype}", out, expected(dtype, 5000, size, "SUM") * 0.5)
+    rows = values_of(torch.float32, 12 * size, rank).view(-1, 3)
+    part = torch.zeros(4, 3, device="cuda")
+    Call(hvd, "REDUCESCATTER", [rows], [part]).run()
+    whole = expected(torch.float32, 12 * size, size, "SUM").view(-1, 3)
+    compare("reducescatter", part, whole[4 * rank : 4 * rank + 4])
+    mine = values_of(torch.float32, 10, rank)
+    every = [values_of(torch.float32, 10, one) for one in range(size)]
+    compare("allgather", Call(hvd, "ALLGATHER", [mine], None).result(), torch.cat(every))
+    mine = values_of(torch.float32, 4 * size, rank)
+    every = [
+        values_of(torch.float32, 4 * size, one)[4 * rank : 4 * rank + 4] for one in range(size)
+    ]
+    compare("alltoall", Call(hvd, "ALLTOALL", [mine], None).result(), torch.cat(every))
+    mine = values_of(torch.float32, 1000, rank)
+    Call(hvd, "BROADCAST", [mine], [mine]).run()
+    compare("broadcast", mine, values_of(torch.float32, 1000, 0))
+    for wrong in wrongs:
+        print(wrong, flush=True)
+    if wrongs:
+        print(f"{len(wrongs)} of {checked} results are WRONG", flush=True)
+    return checked - len(wrongs)
+
+
+# ---- times --------------------------------------------------------------------------------------
+
+
+def seconds(action: Callable[[], None], repeat: int) -> float:
+    """Of one action with the host waiting for the GPU after it: the median."""
+    taken = []
+    for _ in range(repeat):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        action()
+        torch.cuda.synchronize()
+        taken.append(time.perf_counter() - begin)
+    return statistics.median(taken)
+
+
+def in_turn(one: Callable[[], None], other: Callable[[], None], repeat: int) -> tuple[float, float]:
+    """Two actions by turns, in rounds, so that both see the same machine."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(9):
+        times[0].append(seconds(one, repeat))
+        times[1].append(seconds(other, repeat))
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def bare_nccl(library: str) -> Callable[[torch.Tensor, torch.Tensor], Callable[[], None]]:
+    nccl = ctypes.CDLL(library)
+
+    class UniqueId(ctypes.Structure):
+        _fields_ = (("bytes", ctypes.c_char * 128),)
+
+    unique, comm = UniqueId(), ctypes.c_void_p()
+    nccl.ncclGetUniqueId(ctypes.byref(unique))
+    nccl.ncclCommInitRank.argtypes = (ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int)
+    if nccl.ncclCommInitRank(ctypes.byref(comm), 1, unique, 0) != 0:
+        raise RuntimeError("ncclCommInitRank")
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+
+    def prepare(source: torch.Tensor, target: torch.Tensor) -> Callable[[], None]:
+        arguments = (
+            ctypes.c_void_p(source.data_ptr()),
+            ctypes.c_void_p(target.data_ptr()),
+            ctypes.c_size_t(source.numel()),
+            7,
+            0,
+            comm,
+            stream,
+        )
+        return lambda: nccl.ncclAllReduce(*arguments)
+
+    return prepare
+
+
+def resnet50_sizes() -> list[int]:
+    """Elements of the 161 parameters of ResNet-50."""
+    sizes = [64 * 3 * 49, 64, 64]
+    width_in = 64
+    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for block in range(blocks):
+            sizes += [width_in * width, width, width, width * width * 9, width, width]
+            sizes += [width * width * 4, width * 4, width * 4]
+            if block == 0:
+                sizes += [width_in * width * 4, width * 4, width * 4]
+            width_in = width * 4
+    return [*sizes, 2048 * 1000, 1000]
+
+
+def measure(hvd: Horovod) -> None:
+    loaded = next(
+        line.split()[-1]
+        for line in Path("/proc/self/maps").read_text().splitlines()
+        if "libnccl" in line
+    )
+    bare = bare_nccl(loaded)
+    print("| measured | Horovod | beside it | goal | |\n|---|---|---|---|---|")
+
+    def row(what: str, ours: str, beside: str, goal: str, is_met: bool) -> None:
+        print(
+            f"| {what} | {ours} | {beside} | {goal} | {'met' if is_met else 'NOT MET'} |",
+            flush=True,
+        )
+
+    for count, name in ((1, "4 B"), (16 << 20, "64 MiB")):
+        source = torch.ones(count, device="cuda")
+        target = torch.empty_like(source)
+        call = Call(hvd, "ALLREDUCE", [source], [target])
+        ours, theirs = in_turn(call.run, bare(source, target), 200 if count == 1 else 20)
+        extra = 1e6 * (ours - theirs)
+        if count == 1:
+            row(
+                f"allreduce of {name}",
+                f"{1e6 * ours:.1f} us",
+                f"ncclAllReduce {1e6 * theirs:.1f} us",
+                "3 us more",
+                extra <= 3,
+            )
+        else:
+            row(
+                f"allreduce of {name}",
+                f"{1e6 * ours:.1f} us",
+                f"ncclAllReduce {1e6 * theirs:.1f} us",
+                "1 % more",
+                ours <= 1.01 * theirs,
+            )
+
+    gradients = [torch.ones(size, device="cuda") for size in resnet50_sizes()]
+    total = sum(one.numel() for one in gradients)
+    call = Call(hvd, "ALLREDUCE", gradients, gradients)
+    whole, copy = torch.ones(total, device="cuda"), torch.empty(total, device="cuda")
+    ours, theirs = in_turn(call.run, lambda: [copy.copy_(whole), whole.copy_(copy)] and None, 20)
+    row(
+        f"pack and unpack of {len(gradients)} ResNet-50 gradients",
+        f"{16 * total / ours / 1e9:.0f} GB/s",
+        f"two copies {16 * total / theirs / 1e9:.0f} GB/s",
+        "85 %",
+        theirs >= 0.85 * ours,
+    )
+
+    moved = 4 * 2 * 2 * total
+    kernels = seconds_in_kernels(call.run)
+    row(
+        "the same, kernels alone",
+        f"{moved / kernels / 1e9:.0f} GB/s",
+        f"two copies {moved / theirs / 1e9:.0f} GB/s",
+        "85 %",
+        theirs >= 0.85 * kernels,
+    )
+
+    small = [torch.ones(256, device="cuda") for _ in range(10000)]
+    one = torch.ones(1, device="cuda")
+    call = Call(hvd, "ALLREDUCE", small, small)
+    ours, theirs = in_turn(call.run, lambda: one.add_(1) and None, 20)
+    row(
+        "10,000 tensors of 1 KB, the whole call",
+        f"{1e6 * ours:.0f} us",
+        f"one launch {1e6 * theirs:.1f} us",
+        "10 launches",
+        ours <= 10 * theirs,
+    )
+    kernels = seconds_in_kernels(call.run)
+    row(
+        "the same, kernels alone",
+        f"{1e6 * kernels:.0f} us",
+        f"one launch {1e6 * theirs:.1f} us",
+        "10 launches",
+        kernels <= 10 * theirs,
+    )
+
+
+def seconds_in_kernels(action: Callable[[], None]) -> float:
+    """What the kernels that pack and unpack take of one action."""
+    repeat = 10
+    action()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(repeat):
+            action()
+        torch.cuda.synchronize()
+    own = [event for event in profile.events() if event.name.startswith("hvd_")]
+    return sum(event.device_time for event in own) / repeat / 1e6
+
+
+def describe_machine() -> None:
+    name = torch.cuda.get_device_name()
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    driver = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    version = ".".join(str(part) for part in torch.cuda.nccl.version())
+    print(
+        f"{name}, driver {driver}, PyTorch {torch.__version__}, NCCL {version}, "
+        f"Python {platform.python_version()}\n",
+        flush=True,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check-only", action="store_true", help="results, and no times")
+    options = parser.parse_args()
+    rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    torch.cuda.set_device(0)
+    hvd = Horovod()
+    if rank == 0:
+        describe_machine()
+    way = os.environ.get("HOROVOD_GPU_OPERATIONS", "nccl")
+    checked = check_results(hvd, rank, size)
+    if rank == 0:
+        print(f"{checked} results at {size} rank(s) by {way} are right\n", flush=True)
+    if not options.check_only:
+        measure(hvd)
+    hvd.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
