@@ -150,6 +150,9 @@ _FUNCTIONS = (
         c_int32,
         (c_void_p, POINTER(c_uint64), c_size_t, c_int64, POINTER(c_size_t)),
     ),
+    ("hvd_wait_stream", c_int32, (c_void_p, c_uint64, c_void_p, c_int64)),
+    ("hvd_wait_all_stream", c_int32, (c_void_p, c_void_p, c_size_t, c_void_p, c_int64)),
+    ("hvd_health", c_int32, (c_void_p,)),
     ("hvd_result", c_int32, (c_void_p, c_uint64, POINTER(Tensor))),
     (
         "hvd_received_splits",

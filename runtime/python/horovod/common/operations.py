@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, byref, c_int64, c_size_t, c_uint64
+from ctypes import POINTER, Array, byref, c_int64, c_size_t, c_uint64
 from typing import TypeVar
 
 from horovod.common.exceptions import HorovodInternalError
@@ -162,6 +162,19 @@ def wait(ticket: int) -> Exception | None:
             return None
         if status != IN_PROGRESS:
             return error_of(status, library.last_error())
+
+
+def wait_all(tickets: Array[c_uint64], stream: int = 0) -> bool:
+    """Blocks until all have ended; of a device's tensors, until `stream` waits for them. Whether
+    all went well: where not, `wait` tells of each."""
+    names_in_use.clear()
+    while not held_back.queues:
+        status = library.hvd_wait_all_stream(
+            _Process.handle, tickets, len(tickets), stream, SIGNAL_CHECK_MS
+        )
+        if status != IN_PROGRESS:
+            return bool(status == OK)
+    return False
 
 
 def has_ended(operation: Held) -> bool:

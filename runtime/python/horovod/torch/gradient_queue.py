@@ -164,8 +164,10 @@ class GradientQueue:
     def _finish_dense(self, store: bool) -> list[Exception]:
         errors = []
         is_changed = False
+        tickets = [slot.ticket for slot in self._in_flight]
+        have_succeeded = operations.wait_all((c_uint64 * len(tickets))(*tickets))
         for slot in self._in_flight:
-            error = operations.wait(slot.ticket)
+            error = None if have_succeeded else operations.wait(slot.ticket)
             if error is not None:
                 errors.append(error)
             elif store and not slot.store():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -14,11 +15,12 @@ from horovod.common.util import split_list
 
 
 def has_peers(process_set: ProcessSet) -> bool:
-    """Whether this rank is a member, and not the only one. Raises ValueError outside of a world,
-    and for a set that belongs to none."""
+    """Whether this rank is a member, and not the only one, or may get peers later, as in an elastic
+    job. Raises ValueError outside of a world, and for a set that belongs to none."""
     operations.context()
     process_set_id(process_set)
-    return bool(process_set.included()) and (process_set.size() or 1) > 1
+    may_grow = os.environ.get("HOROVOD_ELASTIC") == "1"
+    return bool(process_set.included()) and (may_grow or (process_set.size() or 1) > 1)
 
 
 def named_parameters_of(

@@ -15,6 +15,7 @@ from cases import case, raises, run
 from torch.utils.data import DataLoader, Dataset
 
 import horovod.torch as hvd
+from horovod.common.basics import basics
 
 ROWS = 4  # of each rank
 
@@ -531,6 +532,20 @@ def a_model_may_get_another_optimizer() -> None:
         optimizer.zero_grad()
         del optimizer
         gc.collect()
+
+
+@case
+def one_rank_of_an_elastic_job_has_hooks() -> None:
+    os.environ["HOROVOD_ELASTIC"] = "1"
+    try:
+        model = make_model()
+        optimizer = hvd.DistributedOptimizer(sgd(model), named_parameters=model.named_parameters())
+    finally:
+        del os.environ["HOROVOD_ELASTIC"]
+    before = basics.counters()["submitted"]
+    loss_of(model, own_batch(0)).backward()
+    optimizer.step()
+    assert basics.counters()["submitted"] - before == len(list(model.parameters()))
 
 
 @case
