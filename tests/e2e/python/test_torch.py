@@ -44,6 +44,7 @@ RANKS = {
     "torch_optimizer.py": (1, 2, 4),
     "torch_state.py": (1, 2, 3),
     "torch_faults.py": (1, 2, 3),
+    "torch_gpu_requests.py": (1,),
 }
 
 

@@ -143,6 +143,7 @@ _FUNCTIONS = (
     ("hvd_topology_of", c_int32, (c_void_p, POINTER(Topology))),
     ("hvd_submit", c_int32, (c_void_p, c_void_p, c_size_t, c_void_p)),
     ("hvd_run", c_int32, (c_void_p, c_void_p, c_size_t, c_void_p, c_int64)),
+    ("hvd_run_stream", c_int32, (c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_int64)),
     ("hvd_poll", c_int32, (c_void_p, c_uint64)),
     ("hvd_wait", c_int32, (c_void_p, c_uint64, c_int64)),
     (

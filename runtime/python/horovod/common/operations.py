@@ -139,6 +139,17 @@ def submit_and_wait(requests: int, count: int) -> list[int]:
     return list(tickets)
 
 
+def submit_and_wait_on_stream(requests: int, count: int, *, stream: int) -> list[int]:
+    """As `submit_and_wait`, for a device's tensors; `wait_on_stream` tells how they ended."""
+    if held_back.queues:
+        return submit(requests, count)
+    tickets = (c_uint64 * count)()
+    status = library.hvd_run_stream(context(), requests, count, tickets, stream, SIGNAL_CHECK_MS)
+    if tickets[0] == 0:
+        check(status)
+    return list(tickets)
+
+
 def poll(ticket: int) -> bool:
     """Whether it has ended, well or not."""
     status: int = library.hvd_poll(_Process.handle, ticket)
@@ -164,6 +175,22 @@ def wait(ticket: int) -> Exception | None:
             return error_of(status, library.last_error())
 
 
+def wait_on_stream(ticket: int, stream: int) -> Exception | None:
+    """As `wait`, for a device's tensor: what is put into `stream` afterwards finds the result, and
+    the host does not wait for the device."""
+    names_in_use.clear()
+    while True:
+        if held_back.queues and not poll(ticket):
+            held_back.submit_ready(_Process.handle)
+            held_back.wait_beside(_Process.handle, [ticket], SIGNAL_CHECK_MS)
+            continue
+        status = library.hvd_wait_stream(_Process.handle, ticket, stream, SIGNAL_CHECK_MS)
+        if status == OK:
+            return None
+        if status != IN_PROGRESS:
+            return error_of(status, library.last_error())
+
+
 def wait_all(tickets: Array[c_uint64], stream: int = 0) -> bool:
     """Blocks until all have ended; of a device's tensors, until `stream` waits for them. Whether
     all went well: where not, `wait` tells of each."""
@@ -175,6 +202,13 @@ def wait_all(tickets: Array[c_uint64], stream: int = 0) -> bool:
         if status != IN_PROGRESS:
             return bool(status == OK)
     return False
+
+
+def broken_world() -> list[Exception]:
+    """How the world ended; empty while it works. For results that only a device has waited for, and
+    that are nothing where it has ended meanwhile."""
+    status = library.hvd_health(_Process.handle)
+    return [] if status == OK else [error_of(status, library.last_error())]
 
 
 def has_ended(operation: Held) -> bool:

@@ -17,13 +17,15 @@ from horovod.common.library import REQUEST_BYTES, TENSOR_BYTES
 
 _REQUEST = struct.Struct("@NPPPddQiiiiPNii")
 _TENSOR = struct.Struct("@NPPPiiiiPP")
+_HOST = (0, 0, 0)  # device type, index and stream of a tensor of the host
 _WORD = 8  # bytes of an extent, and what structs are aligned to
 
 if _REQUEST.size != REQUEST_BYTES or _TENSOR.size != TENSOR_BYTES:
     raise AssertionError(f"{__name__} does not match the structs of horovod.common.library")
 
-Memory = tuple[int, Sequence[int], int]
-"""A row-major tensor of the host: address, shape, data type."""
+Memory = tuple[int, Sequence[int], int] | tuple[int, Sequence[int], int, int, int, int]
+"""A row-major tensor: address, shape, data type; of a device also its type and index, and the
+stream on which the tensor becomes ready."""
 
 
 class PackedRequests:
@@ -50,7 +52,7 @@ class PackedRequests:
         inputs. `splits` are those of the only request."""
         count = len(names)
         places = inputs if outputs is inputs else [*inputs, *outputs]
-        words = [extent for _, shape, _ in places for extent in shape]
+        words = [extent for place in places for extent in place[1]]
         tensors_at = count * REQUEST_BYTES
         words_at = tensors_at + len(places) * TENSOR_BYTES
         splits_at = words_at + len(words) * _WORD
@@ -61,10 +63,10 @@ class PackedRequests:
         begin = ctypes.addressof(memory)
         struct.pack_into(f"@{len(words)}q", memory, words_at, *words)
         at, shape_address = tensors_at, begin + words_at
-        for address, shape, dtype in places:
+        for address, shape, dtype, *device in places:
             dimensions = len(shape)
-            values = (TENSOR_BYTES, address, shape_address, 0, dimensions, dtype, 0, 0, 0, 0)
-            _TENSOR.pack_into(memory, at, *values)
+            values = (TENSOR_BYTES, address, shape_address, 0, dimensions, dtype)
+            _TENSOR.pack_into(memory, at, *values, *(device or _HOST), 0)
             at += TENSOR_BYTES
             shape_address += dimensions * _WORD
         source = begin + tensors_at

@@ -105,7 +105,7 @@ def broadcast_optimizer_state(
     tensors: list[torch.Tensor] = []
 
     def put_aside(tensor: torch.Tensor) -> _TensorPlace:
-        tensors.append(tensor)
+        tensors.append(tensor.cpu())  # where other ranks have room for it
         return _TensorPlace(len(tensors) - 1, tuple(tensor.shape), tensor.dtype)
 
     def make_room(place: _TensorPlace) -> torch.Tensor:

@@ -128,6 +128,8 @@ class GradientOptimizer(_UserClass):
                     stacklevel=2,
                 )
             self.synchronize()
+        elif self._is_distributed:
+            self._queue.check_health()
         self._synchronized = self._is_unscaled = False
         return super().step(closure)
 

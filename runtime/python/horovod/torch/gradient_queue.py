@@ -18,6 +18,7 @@ import torch
 from horovod.common import operations
 from horovod.common.basics import basics
 from horovod.common.library import Request, library
+from horovod.torch import gpu
 from horovod.torch.gradient_slot import GradientSlot, Reduction
 
 # The least size of a batch: below it a call costs more than it could overlap with backward.
@@ -48,6 +49,7 @@ class GradientQueue:
         self._sparse: list[GradientSlot] = []  # in flight, too
         self._flushes_at_end = False  # of the backward that is running
         self._has_warned = False
+        self._uses_gpu = False  # for the gradients that were awaited last
 
     def add(self, name: str, parameter: torch.nn.Parameter, reduction: Reduction) -> None:
         """Takes the gradients of a parameter from here on."""
@@ -162,15 +164,16 @@ class GradientQueue:
             raise errors[0]
 
     def _finish_dense(self, store: bool) -> list[Exception]:
-        errors = []
         is_changed = False
-        tickets = [slot.ticket for slot in self._in_flight]
-        have_succeeded = operations.wait_all((c_uint64 * len(tickets))(*tickets))
+        devices = dict.fromkeys([slot.device for slot in self._in_flight])
+        self._uses_gpu = devices.keys() != {gpu.HOST}
+        errors: list[Exception] = []
+        for device in devices:
+            errors += _wait_for([one for one in self._in_flight if one.device == device], device)
         for slot in self._in_flight:
-            error = None if have_succeeded else operations.wait(slot.ticket)
-            if error is not None:
-                errors.append(error)
-            elif store and not slot.store():
+            if slot.has_failed:
+                continue
+            if store and not slot.store():
                 is_changed = True
         in_flight, self._in_flight = self._in_flight, []
         for slot in in_flight:
@@ -181,12 +184,39 @@ class GradientQueue:
             warnings.warn(_CHANGED_ON_THE_WAY, stacklevel=3)
         return errors
 
+    def check_health(self) -> None:
+        """Raises where the world has ended after a GPU was made to wait for gradients: they may be
+        nothing then."""
+        if self._uses_gpu:
+            for error in operations.broken_world():
+                raise error
+
     def _finish_sparse(self) -> list[Exception]:
         errors = [slot.store_sparse() for slot in self._sparse]
         for slot in self._sparse:
             slot.clear()
         self._sparse = []
         return [error for error in errors if error is not None]
+
+
+def _wait_for(slots: list[GradientSlot], device: int) -> list[Exception]:
+    """Waits for gradients of one device; of a GPU's, the current stream does and not the host."""
+    stream = 0 if device == gpu.HOST else gpu.current_stream(device)
+    tickets = (c_uint64 * len(slots))(*[slot.ticket for slot in slots])
+    if operations.wait_all(tickets, stream):
+        found: list[Exception | None] = [None] * len(slots)
+    elif device == gpu.HOST:
+        found = [operations.wait(slot.ticket) for slot in slots]
+    else:
+        found = [operations.wait_on_stream(slot.ticket, stream) for slot in slots]
+    for slot, error in zip(slots, found, strict=True):
+        slot.has_failed = error is not None
+        if device != gpu.HOST:
+            slot.keep_for_stream(stream)
+    errors = [error for error in found if error is not None]
+    if device != gpu.HOST and not errors:
+        errors += operations.broken_world()
+    return errors
 
 
 def hook_of(queue: GradientQueue, slot: GradientSlot) -> Callable[[torch.Tensor], None]:

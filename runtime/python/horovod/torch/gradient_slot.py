@@ -12,6 +12,7 @@ from horovod.common import operations
 from horovod.common.basics import reduce_op
 from horovod.common.library import Request
 from horovod.common.process_sets import ProcessSet, process_set_id
+from horovod.torch import gpu
 from horovod.torch.compression import Compressor
 from horovod.torch.sparse import sparse_allreduce_async
 from horovod.torch.submission import DTYPES, check_supported
@@ -51,6 +52,8 @@ class GradientSlot:
         self.is_ready = False  # for its group
         self.is_taken = False  # queued or in flight
         self.ticket = 0
+        self.has_failed = False  # the operation that was awaited last
+        self.device = gpu.HOST  # of what travels: the number of a GPU, or HOST
         self.wait_for_sparse: Callable[[], torch.Tensor] = _nothing_sparse
         self._name = name
         self._reduction = reduction
@@ -93,15 +96,33 @@ class GradientSlot:
             self._sparse_dim = gradient.sparse_dim()
             gradient = gradient.to_dense()
         travelling, self._context = self._reduction.compression.compress(gradient)
-        if travelling.dtype is not self._dtype or not travelling.is_cpu:
-            check_supported(travelling, f"gradient of {self._name}")
-            self._dtype = travelling.dtype
-            self._tensor.dtype = DTYPES[travelling.dtype]
+        device = travelling.get_device()
+        if travelling.dtype is not self._dtype or device != self.device:
+            self._describe(travelling, device)
         if not self._has_layout(travelling):
             travelling = self._in_layout(travelling)
+        if device != gpu.HOST:  # the gradient is ready on the stream that backward uses
+            self._tensor.stream = gpu.current_stream(device)
         self._travelling = travelling
         self._tensor.data = travelling.data_ptr()
         return True
+
+    def _describe(self, travelling: torch.Tensor, device: int) -> None:
+        """Writes what is the same in most steps into the request."""
+        check_supported(travelling, f"gradient of {self._name}")
+        self._dtype = travelling.dtype
+        self.device = device
+        is_on_host = device == gpu.HOST
+        self._tensor.dtype = DTYPES[travelling.dtype]
+        self._tensor.device_type = 0 if is_on_host else gpu.CUDA
+        self._tensor.device_index = 0 if is_on_host else device
+        self._tensor.stream = None
+
+    def keep_for_stream(self, stream: int) -> None:
+        """The current stream, which is this one, waits for the result: where backward used another,
+        the memory belongs to both."""
+        if self._travelling is not None and (self._tensor.stream or 0) != stream:
+            gpu.keep_for_current_stream(self._travelling)
 
     def _zeros(self) -> torch.Tensor:
         if self._empty is not None and not self._reduction.sparse_as_dense:

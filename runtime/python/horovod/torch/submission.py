@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import functools
 import itertools
 import math
 import weakref
 from collections.abc import Callable, Sequence
+from ctypes import c_uint64
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +25,7 @@ from horovod.common.library import library
 from horovod.common.names import names_in_use, unnamed
 from horovod.common.packed_requests import Memory, PackedRequests
 from horovod.common.process_sets import ProcessSet, global_process_set, process_set_id
+from horovod.torch import gpu
 
 DTYPES: dict[torch.dtype, int] = {
     torch.bool: library.enum("HVD_BOOL"),
@@ -39,6 +42,8 @@ DTYPES: dict[torch.dtype, int] = {
     torch.float32: library.enum("HVD_FLOAT32"),
     torch.float64: library.enum("HVD_FLOAT64"),
 }
+_TAKES_GPUS = library.hvd_feature_value(library.enum("HVD_FEATURE_CUDA")) != 0
+_DEVICES = ("cpu", "cuda") if _TAKES_GPUS else ("cpu",)
 _LARGEST_COPY = 64 << 10  # of a result in memory of the library, in bytes
 _FROM_LIBRARY = {value: dtype for dtype, value in DTYPES.items()}
 
@@ -52,10 +57,10 @@ def check_supported(tensor: torch.Tensor, name: str) -> None:
             f"{name}: the tensor has the layout {tensor.layout}; use hvd.sparse_allreduce_async, "
             f"or tensor.to_dense()"
         )
-    if tensor.device.type != "cpu":
+    if tensor.device.type not in _DEVICES:
         raise NotImplementedError(
             f"{name}: the tensor is on {tensor.device}, and this build of horovod takes tensors of "
-            f"the CPU only; pass tensor.cpu()"
+            f"{'the CPU and of NVIDIA GPUs' if _TAKES_GPUS else 'the CPU'} only; pass tensor.cpu()"
         )
     if tensor.dtype not in DTYPES:
         names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
@@ -63,8 +68,12 @@ def check_supported(tensor: torch.Tensor, name: str) -> None:
 
 
 def describe(tensor: torch.Tensor) -> Memory:
-    """The library's view of a contiguous tensor."""
-    return tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype]
+    """The library's view of a contiguous tensor, which is ready on the current stream."""
+    if tensor.is_cpu:
+        return tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype]
+    index = tensor.get_device()
+    place = (tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype])
+    return (*place, gpu.CUDA, index, gpu.current_stream(index))
 
 
 class Place(enum.Enum):
@@ -137,6 +146,7 @@ class Call:
     __slots__ = (
         "batch",
         "behind",
+        "device",
         "error",
         "name",
         "names",
@@ -153,6 +163,7 @@ class Call:
         self.batch = batch
         self.settings = settings
         self.sources = [tensor.detach().contiguous() for tensor in batch.tensors]
+        self.device = _common_device(self.sources)
         self.targets = _targets(self.sources, settings)  # empty: the library allocates the results
         self.name = _name_of(batch, settings)
         process_set = process_set_id(settings.process_set)
@@ -193,7 +204,9 @@ class Call:
             operations.wait_for_held_back()
         if self.error is not None:
             return [self.error]
-        return [operations.wait(ticket) for ticket in self.tickets]
+        if self.device == gpu.HOST:
+            return [operations.wait(ticket) for ticket in self.tickets]
+        return _wait_on_streams(self)
 
     def collect(self, errors: list[Exception | None]) -> list[torch.Tensor]:
         """Gives the tickets back, and raises the first failure or returns the results."""
@@ -225,6 +238,33 @@ class Call:
         for result, target in zip(self.batch.tensors, self.targets, strict=True):
             if result.data_ptr() != target.data_ptr():
                 result.copy_(target)
+
+
+def _common_device(tensors: Sequence[torch.Tensor]) -> int | None:
+    """The number of their GPU, or gpu.HOST; None where they are not in one place."""
+    if len(tensors) == 1:
+        return tensors[0].get_device()
+    devices = {tensor.get_device() for tensor in tensors}
+    return devices.pop() if len(devices) == 1 else None
+
+
+def _wait_on_streams(call: Call) -> list[Exception | None]:
+    """Of a GPU's tensors, the current stream waits and not the host. Their memory then belongs to
+    that stream too, so that it is given to no other use before."""
+    errors: list[Exception | None] = [None] * len(call.tickets)
+    tickets = (c_uint64 * len(call.tickets))(*call.tickets)
+    if call.device is None or not operations.wait_all(tickets, gpu.current_stream(call.device)):
+        errors = [*map(_wait_for, call.tickets, call.sources)]
+    for tensor in (*call.sources, *call.targets):
+        if not tensor.is_cpu:
+            gpu.keep_for_current_stream(tensor)
+    return errors
+
+
+def _wait_for(ticket: int, source: torch.Tensor) -> Exception | None:
+    if source.is_cpu:
+        return operations.wait(ticket)
+    return operations.wait_on_stream(ticket, gpu.current_stream(source.get_device()))
 
 
 def _name_of(batch: Batch, settings: Settings) -> str:
@@ -259,6 +299,10 @@ def _take_result(ticket: int) -> torch.Tensor:
     memory, which is then that of the library."""
     try:
         source = operations.result(ticket)
+        if source.device_type == gpu.CUDA:
+            tensor = gpu.copy_result(source, _FROM_LIBRARY[source.dtype], ticket)
+            ticket = 0
+            return tensor
         shape, dtype = source.shape[: source.ndim], _FROM_LIBRARY[source.dtype]
         size = math.prod(shape) * dtype.itemsize
         if size > _LARGEST_COPY:
@@ -290,11 +334,19 @@ def start(batch: Batch, settings: Settings) -> int:
 
 def run(batch: Batch, settings: Settings) -> list[torch.Tensor]:
     """As `start` and `synchronize`, with less waking up of threads."""
-    return _finish(_start(batch, settings, operations.submit_and_wait))
+    return _finish(_start(batch, settings, operations.submit_and_wait, is_awaited=True))
 
 
-def _start(batch: Batch, settings: Settings, submit: Callable[[int, int], list[int]]) -> int:
+def _start(
+    batch: Batch,
+    settings: Settings,
+    submit: Callable[[int, int], list[int]],
+    *,
+    is_awaited: bool = False,
+) -> int:
     call = Call(batch, settings)
+    if is_awaited and call.device != gpu.HOST:
+        submit = _awaiting_on_stream(call.device)
     if batch.name is not None:
         names_in_use.check(call.names)
     handle = next(_handles)
@@ -310,6 +362,14 @@ def _start(batch: Batch, settings: Settings, submit: Callable[[int, int], list[i
             unnamed.step_back(batch.label, call.names[0][0])
         raise
     return handle
+
+
+def _awaiting_on_stream(device: int | None) -> Callable[[int, int], list[int]]:
+    """How a call for tensors of GPUs is submitted that is awaited at once."""
+    if device is None:
+        return operations.submit
+    stream = gpu.current_stream(device)
+    return functools.partial(operations.submit_and_wait_on_stream, stream=stream)
 
 
 def _is_held_back(call: Call) -> bool:

@@ -87,7 +87,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
             input, self.weight, self.bias, self.eps, self._name
         )
         if self.track_running_stats:
-            self._track(mean, variance, int(count.item()))
+            self._track(mean, variance, count)
         return output
 
     def _forward_alone(self, input: torch.Tensor) -> torch.Tensor:
@@ -116,9 +116,9 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
         return self.momentum or 0.0
 
     @torch.no_grad()
-    def _track(self, mean: torch.Tensor, variance: torch.Tensor, count: int) -> None:
+    def _track(self, mean: torch.Tensor, variance: torch.Tensor, count: torch.Tensor) -> None:
         momentum = self._next_momentum()
-        unbiased = variance * (count / max(count - 1, 1))
+        unbiased = variance * (count / (count - 1).clamp(min=1))  # no host wait for a GPU's count
         for running, value in ((self.running_mean, mean), (self.running_var, unbiased)):
             running.lerp_(value.to(running.dtype), momentum)
 
