@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-# What the files of a folder may include besides their own folder. Every folder with sources, at
+# The includes that the files of a folder may have besides their own folder. Every folder with sources, at
 # every depth, has a row. Tests may include anything and are not in the table.
 BASE = {"collectives/base"}
 SEAMS = BASE | {"collectives"}

@@ -17,7 +17,7 @@ cmake --preset tidy >"$build.log" || {
     exit 2
 }
 
-# Every source of ours that the build compiles, by its path from the root.
+# Every source that the build compiles, by its path from the root.
 sources() {
     sed -n 's/^ *"file": "\(.*\)"$/\1/p' "$build/compile_commands.json" |
         sed -n "s|^$PWD/||p" | grep -v '^build/' | sort -u

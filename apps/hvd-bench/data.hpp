@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Data whose results are exact in every type: small whole numbers that differ between ranks,
-// positions and rounds, so that an old or a foreign value is seen.
+// positions and rounds, so that a stale or another rank's value is seen.
 #pragma once
 
 #include "apps/hvd-bench/options.hpp"
@@ -13,7 +13,7 @@
 
 namespace hvd::bench {
 
-/// What a line of the table is about.
+/// The subject of a line of the table.
 struct Shape {
     Collective collective = Collective::allreduce;
     ReduceOp reduce = ReduceOp::sum;

@@ -122,7 +122,7 @@ Result<int> parse_int(std::string_view flag, const std::string& text, int least)
     return *number;
 }
 
-/// What was typed, before it is understood. Empty: nothing, the default holds.
+/// The options as typed, before parsing. Empty: not given, the default holds.
 struct Words {
     std::string collective;
     std::string type;

@@ -19,7 +19,7 @@ namespace hvd::bench {
 /// data and all meet; the time is from the last start to the last end.
 enum class Mode { loop, touch };
 
-/// What hvd.h can run that takes time; the values are those of hvd_op.
+/// The measurable operations of hvd.h; the values are those of hvd_op.
 enum class Collective : std::int32_t {
     allreduce = HVD_ALLREDUCE,
     allgather = HVD_ALLGATHER,

@@ -78,7 +78,7 @@ inline constexpr std::string_view kRemoteShellVariable = "OMPI_MCA_plm_rsh_agent
 /// Whether the key that -i names can be read: without it ssh would go on with others.
 [[nodiscard]] Status check_identity(const LaunchRequest& request);
 
-/// The task of another launcher that the command should become: nothing where a job of its own is
+/// The task of another launcher that the command should become: nothing where a new job is
 /// asked for. Errors also for a job inside a world of several ranks.
 [[nodiscard]] Result<std::optional<Task>> find_own_task(const Draft& draft);
 

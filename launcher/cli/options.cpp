@@ -46,8 +46,8 @@ struct Words {
     std::vector<std::string> command;
 };
 
-/// All names are long ones to Boost.Program_options, also the one-character ones: as short names it
-/// would not take them with a value after '='.
+/// All names are declared as long ones to Boost.Program_options, also the one-character ones,
+/// because its one-character options take no value after '='.
 po::options_description declare_flags() {
     po::options_description declared;
     for (const auto& group : flag_groups()) {
@@ -162,9 +162,9 @@ Status read_start_timeout(Draft& draft) {
     }
     if (limit.count() != 0) {  // 0 counts as unset, as in the original
         draft.request.limits.start_timeout = limit;
-        draft.join.patience = limit;
+        draft.join.timeout = limit;
     } else if (draft.request.hosts.listen) {
-        draft.request.limits.start_timeout = draft.join.patience;  // somebody has to type elsewhere
+        draft.request.limits.start_timeout = draft.join.timeout;  // somebody has to type elsewhere
     } else {
         draft.request.limits.start_timeout =
             default_start_timeout(draft.request.hosts.list.size(), draft.request.ssh.concurrency);

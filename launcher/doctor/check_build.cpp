@@ -18,7 +18,7 @@
 namespace hvd::launch {
 namespace {
 
-constexpr std::chrono::seconds kPatience{30};  // a cold file system under load
+constexpr std::chrono::seconds kTimeout{30};  // a cold file system under load
 constexpr std::string_view kNcclLibrary = "libnccl.so.2";
 
 std::string list(const char* title, const std::vector<BuildFacts::Item>& items) {
@@ -150,7 +150,7 @@ std::string print_build_json(const BuildFacts& facts) {
 BuildFacts find_build(const Environment& environment, const std::filesystem::path& program) {
     const auto python =
         find_python_packages(environment, own_python_folder(program),
-                             {"tensorflow", "torch", "mxnet"}, Deadline::in(kPatience));
+                             {"tensorflow", "torch", "mxnet"}, Deadline::in(kTimeout));
     const auto mpi = find_mpi(program);
     const BuildFacts::Item gloo{"Gloo", true, "the native transport answers to this name"};
     return {

@@ -45,7 +45,7 @@ struct Diagnosis {
     [[nodiscard]] bool is_well() const noexcept;
 };
 
-/// What the transport says of a host that it cannot reach, with what to do about it.
+/// The transport's error about a host that it cannot reach, with a remedy.
 [[nodiscard]] std::string with_remedy(const std::string& host, const std::string& words);
 
 /// One line for each host, its failures below; then one for each link.

@@ -26,7 +26,7 @@ public:
                 std::string build_id,
                 std::chrono::steady_clock::time_point began_at);
 
-    /// Starts the agents and takes what they tell of their hosts, until each has spoken or failed.
+    /// Starts the agents and collects their hosts' facts, until each agent has answered or failed.
     void link(Starter& starter,
               const std::vector<Host>& hosts,
               std::chrono::milliseconds start_timeout);

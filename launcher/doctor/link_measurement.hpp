@@ -13,7 +13,7 @@
 
 namespace hvd::launch {
 
-/// What the user allows for the data between hosts.
+/// The addresses and ports that the user allows for the data between hosts.
 struct LinkOptions {
     std::string interfaces{};  // HOROVOD_NETWORK_INTERFACES
     std::string ports{};       // HOROVOD_PORT_RANGE

@@ -84,7 +84,7 @@ Result<Child> spawn(std::vector<std::string> words, const Environment& environme
     return child;
 }
 
-/// What the child writes until it ends, or nothing at the deadline.
+/// The child's output until its end, or nothing at the deadline.
 std::optional<std::string> read_all(const UniqueFd& output, const Deadline& deadline) {
     std::string text;
     std::array<char, 4096> chunk{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a task of another launcher gets from the horovodrun in front of it.
+// The variables that a task of another launcher gets from the horovodrun in front of it.
 #pragma once
 
 #include "collectives/base/env.hpp"
@@ -16,8 +16,9 @@ namespace hvd::launch {
 /// launcher, which the runtime then asks itself. Pure.
 void set_contract(Environment& environment, const Task& task, const std::string& host);
 
-/// What native mode would set for this task's GPUs, where its place on the host is known. A mask of
-/// the launcher's that gives each task its own stays as it is. Runs hvd-gpu-probe.
+/// The variables that native mode would set for this task's GPUs, where its place on the host is
+/// known. A mask of the launcher that gives each task its own GPUs stays unchanged. Runs
+/// hvd-gpu-probe.
 [[nodiscard]] Environment own_gpus(const BindingOptions& binding,
                                    const Task& task,
                                    const Environment& environment);

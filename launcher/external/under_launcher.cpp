@@ -6,7 +6,7 @@
 #include "launcher/agent/external/shim.hpp"
 #include "launcher/external/task_environment.hpp"
 #include "launcher/model/exit_code.hpp"
-#include "launcher/mpi/foreign_line.hpp"
+#include "launcher/mpi/external_line.hpp"
 
 #include <array>
 #include <cerrno>

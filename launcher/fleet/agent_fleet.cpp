@@ -11,7 +11,7 @@ namespace hvd::launch {
 namespace {
 
 /// How long an agent may take to end that has no ranks.
-constexpr auto kEndPatience = std::chrono::seconds(5);
+constexpr auto kEndTimeout = std::chrono::seconds(5);
 
 std::int64_t as_ns(std::chrono::steady_clock::time_point time) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
@@ -43,7 +43,7 @@ AgentFleet::AgentFleet(IoThread& io, std::string build_id, std::chrono::millisec
 
 std::vector<std::optional<HostFacts>> AgentFleet::link(Starter& starter,
                                                        const std::vector<Host>& hosts,
-                                                       const Patience& patience) {
+                                                       const Timeout& timeout) {
     starter_ = &starter;
     heartbeat_.emplace(lease_, hosts.size());
     streams_.start(io_, starter, hosts);
@@ -58,13 +58,13 @@ std::vector<std::optional<HostFacts>> AgentFleet::link(Starter& starter,
                   return told != nullptr;
               },
           .is_awaited = std::vector<bool>(hosts.size(), true),
-          .patience = patience});
+          .timeout = timeout});
     return facts;
 }
 
-void AgentFleet::ask(Take take, std::vector<Frame> questions, const Patience& patience) {
+void AgentFleet::ask(Take take, std::vector<Frame> questions, const Timeout& timeout) {
     Question question{
-        .take = std::move(take), .is_awaited = std::vector<bool>(size()), .patience = patience};
+        .take = std::move(take), .is_awaited = std::vector<bool>(size()), .timeout = timeout};
     for (std::size_t host = 0; host < questions.size(); ++host) {
         if (!questions[host].empty()) {
             question.is_awaited[host] = true;
@@ -77,7 +77,7 @@ void AgentFleet::ask(Take take, std::vector<Frame> questions, const Patience& pa
 void AgentFleet::wait(Question question) {
     question_.emplace(std::move(question));
     if (!is_settled()) {
-        limit_.set(question_->patience.deadline, [this] { io_.stop(); });
+        limit_.set(question_->timeout.deadline, [this] { io_.stop(); });
         io_.run();
         limit_.cancel();
     }
@@ -158,10 +158,10 @@ void AgentFleet::agent_ended(AgentEnd end) {
     if (!question_) {
         return;
     }
-    auto& patience = question_->patience;
-    if (const auto more = std::exchange(patience.after_an_end, std::nullopt)) {
+    auto& timeout = question_->timeout;
+    if (const auto more = std::exchange(timeout.after_an_end, std::nullopt)) {
         const auto limit = io_.in(*more);
-        limit_.set(limit.is_before(patience.deadline) ? limit : patience.deadline,
+        limit_.set(limit.is_before(timeout.deadline) ? limit : timeout.deadline,
                    [this] { io_.stop(); });
     }
     if (is_settled()) {
@@ -262,7 +262,7 @@ void AgentFleet::dismiss(int exit_code) {
     heartbeat_timer_.cancel();
     close({.exit_code = exit_code, .text = {}});
     if (!have_all_ended()) {
-        limit_.set(io_.in(kEndPatience), [this] { io_.stop(); });
+        limit_.set(io_.in(kEndTimeout), [this] { io_.stop(); });
         io_.run();
         limit_.cancel();
     }

@@ -36,7 +36,7 @@ struct AgentEnd {
 /// with one deadline; hears by a heartbeat that they live and how their clocks differ; dismisses
 /// them. Hosts are numbered in the order in which `link` is given them.
 ///
-/// What an end or an answer means is its owner's to decide. Thread: io.
+/// The owner decides the meaning of an end or an answer. Thread: io.
 class AgentFleet final {
 public:
     /// Called from the loop, before `dismiss`. Each may be empty.
@@ -55,10 +55,11 @@ public:
     };
 
     /// How long answers are waited for.
-    struct Patience {
+    struct Timeout {
         Deadline deadline;
 
-        /// What the other agents still have once one has ended; nothing: as long as before.
+        /// The time that the other agents still have once one has ended; nothing: until the
+        /// deadline.
         std::optional<std::chrono::milliseconds> after_an_end{};
     };
 
@@ -74,14 +75,14 @@ public:
     /// the fleet. Called once.
     [[nodiscard]] std::vector<std::optional<HostFacts>> link(Starter& starter,
                                                              const std::vector<Host>& hosts,
-                                                             const Patience& patience);
+                                                             const Timeout& timeout);
 
     /// Sends `questions`, by host (an empty one is not sent), and waits for an Answer from each of
     /// these hosts. Nothing for those that were not asked or have not answered when the wait was
     /// over. The wait ends early by IoThread::stop.
     template <class Answer>
     [[nodiscard]] std::vector<std::optional<Answer>> ask(std::vector<Frame> questions,
-                                                         const Patience& patience) {
+                                                         const Timeout& timeout) {
         std::vector<std::optional<Answer>> answers(size());
         ask(
             [&answers](std::size_t host, wire::FromAgent& message) {
@@ -91,14 +92,14 @@ public:
                 }
                 return answer != nullptr;
             },
-            std::move(questions), patience);
+            std::move(questions), timeout);
         return answers;
     }
 
     /// The same where an answer is more than its message. `take` is given each message of a host
     /// that has not answered, and says whether it took it as the answer.
     using Take = std::function<bool(std::size_t host, wire::FromAgent& message)>;
-    void ask(Take take, std::vector<Frame> questions, const Patience& patience);
+    void ask(Take take, std::vector<Frame> questions, const Timeout& timeout);
 
     void send(std::size_t host, const wire::ToAgent& message) { streams_.send(host, message); }
     void send_frame(std::size_t host, Frame frame) { streams_.send_frame(host, std::move(frame)); }
@@ -107,7 +108,7 @@ public:
     /// Gives an agent up because of a message; its end follows.
     void refuse(std::size_t host, Error error) { streams_.refuse(host, std::move(error)); }
 
-    /// Gives an agent up that does not answer. No end of it is told.
+    /// Gives up an agent that does not answer. Its end is not reported.
     void abandon(std::size_t host, Error error);
 
     /// Its silence means nothing from now on: it has nothing left to tell.
@@ -135,12 +136,12 @@ public:
 
     // ---- the end ----
 
-    /// Tells those for whom somebody waits how the job has ended, and ends our direction of all
-    /// streams: an agent that still has ranks ends them, and itself. Ends are told as before.
+    /// Sends the job's end to agents that joined, and ends our direction of all
+    /// streams: an agent that still has ranks ends them, and itself. Ends are reported as before.
     void close(const wire::Ended& ended);
 
-    /// The same, for agents without ranks; waits, for 5 s at most, until all have ended. No event
-    /// is told any more.
+    /// The same, for agents without ranks; waits, for 5 s at most, until all have ended. No more
+    /// events are reported.
     void dismiss(int exit_code);
 
     // ---- what is known ----
@@ -165,11 +166,11 @@ public:
     }
 
 private:
-    /// What is asked at present.
+    /// The question that is open at present.
     struct Question {
         Take take;
         std::vector<bool> is_awaited;  // by host
-        Patience patience;
+        Timeout timeout;
     };
 
     void wait(Question question);

@@ -10,9 +10,9 @@
 
 namespace hvd::launch {
 
-/// How far the clock of another host is ahead of ours, from questions and answers as in NTP: half
-/// the difference of the ways there and back, of the exchange that was under way for the shortest
-/// time. Only the last kSamples count, because clocks drift.
+/// The offset of another host's clock from the local one, from questions and answers as in NTP:
+/// half the difference of the two directions' delays, of the exchange with the shortest round trip.
+/// Only the last kSamples count, because clocks drift.
 class ClockOffset final {
 public:
     static constexpr std::size_t kSamples = 16;
@@ -35,8 +35,8 @@ public:
     /// Nothing before the first sample.
     [[nodiscard]] std::optional<Sample> best() const noexcept;
 
-    /// A time of that host's clock on ours. An event is not later than the news of it; before the
-    /// first sample the time of the news is all we have.
+    /// A time of that host's clock on ours. An event is not later than the arrival of its message;
+    /// before the first sample the time of arrival is the only estimate.
     [[nodiscard]] std::int64_t to_our_clock(std::int64_t time_ns,
                                             std::int64_t news_ns) const noexcept;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the agents are still there. Pure: its owner reports what it hears, and learns which hosts
-// to ask, to tell people about and to give up.
+// Failure detector of agents. Pure: its owner reports messages, and learns which hosts
+// to ask, to report to the user and to give up.
 #pragma once
 
 #include "launcher/fleet/clock_offset.hpp"
@@ -19,7 +19,7 @@ class Heartbeat final {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    /// A host that is silent for this long is told to people, once.
+    /// A host that is silent for this long is reported to the user, once.
     static constexpr auto kSilence = std::chrono::seconds(5);
 
     /// A host is asked this often, or eight times in a lease where that is more often. When ranks

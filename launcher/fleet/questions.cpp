@@ -12,14 +12,14 @@ namespace hvd::launch {
 
 Machines find_machines(AgentFleet& fleet,
                        std::span<const std::optional<HostFacts>> facts,
-                       const AgentFleet::Patience& patience) {
+                       const AgentFleet::Timeout& timeout) {
     std::vector<Frame> questions;
     std::vector<std::string> marks;  // of the hosts before; empty for those without facts
     for (const auto& known : facts) {
         questions.push_back(known ? wire::encode(wire::Seek{.marks = marks}) : Frame());
         marks.push_back(known ? known->mark : "");
     }
-    auto answers = fleet.ask<wire::Found>(std::move(questions), patience);
+    auto answers = fleet.ask<wire::Found>(std::move(questions), timeout);
     Machines machines;
     for (std::size_t host = 0; host < answers.size(); ++host) {
         auto& answer = answers[host];
@@ -37,7 +37,7 @@ Machines find_machines(AgentFleet& fleet,
 
 std::vector<std::optional<CheckedHost>> check_hosts(AgentFleet& fleet,
                                                     std::vector<Frame> checks,
-                                                    const AgentFleet::Patience& patience) {
+                                                    const AgentFleet::Timeout& timeout) {
     std::vector<std::optional<CheckedHost>> answers(checks.size());
     const auto sent_ns = wall_clock_ns();
     fleet.ask(
@@ -53,7 +53,7 @@ std::vector<std::optional<CheckedHost>> check_hosts(AgentFleet& fleet,
             }
             return true;
         },
-        std::move(checks), patience);
+        std::move(checks), timeout);
     return answers;
 }
 

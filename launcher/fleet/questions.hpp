@@ -22,10 +22,10 @@ struct Machines {
 };
 [[nodiscard]] Machines find_machines(AgentFleet& fleet,
                                      std::span<const std::optional<HostFacts>> facts,
-                                     const AgentFleet::Patience& patience);
+                                     const AgentFleet::Timeout& timeout);
 
-/// What keeps the ranks of a host from running there, and how its wall clock differs from ours
-/// where it has one of its own.
+/// The problems that keep the ranks of a host from running there, and the offset of its wall clock
+/// where it is another machine.
 struct CheckedHost {
     std::vector<wire::Problem> problems;
     std::optional<ClockReading> clock{};
@@ -33,6 +33,6 @@ struct CheckedHost {
 
 /// `checks` are wire::Check messages by host. Nothing for a host that has not answered.
 [[nodiscard]] std::vector<std::optional<CheckedHost>>
-check_hosts(AgentFleet& fleet, std::vector<Frame> checks, const AgentFleet::Patience& patience);
+check_hosts(AgentFleet& fleet, std::vector<Frame> checks, const AgentFleet::Timeout& timeout);
 
 }  // namespace hvd::launch

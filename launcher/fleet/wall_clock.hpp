@@ -9,7 +9,7 @@
 
 namespace hvd::launch {
 
-/// How far a host's clock is ahead of ours, and how far this may be wrong.
+/// The offset of a host's clock from the local one, and its uncertainty.
 struct ClockReading {
     double ahead_seconds = 0;
     double error_seconds = 0;

@@ -14,10 +14,10 @@ namespace hvd::launch {
 
 enum class Scheduler { slurm, lsf, pbs, sge, kubernetes };
 
-/// What a batch system gave the job that we run in.
+/// The hosts that a batch system gave the surrounding job.
 struct Allocation {
     Scheduler scheduler{};
-    std::string name;         // for people: "Slurm job 42"
+    std::string name;         // as printed: "Slurm job 42"
     std::string id;           // for the scheduler: "42"; empty where it does not say
     std::vector<Host> hosts;  // slots unset where only whole hosts were asked for
 

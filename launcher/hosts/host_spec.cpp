@@ -32,7 +32,7 @@ bool is_address_character(char c) noexcept {
     return std::isxdigit(static_cast<unsigned char>(c)) != 0 || c == ':' || c == '.';
 }
 
-/// What stands between the brackets: an address, perhaps with the interface it belongs to.
+/// The text between the brackets: an address, perhaps with the interface it belongs to.
 bool looks_like_ipv6(std::string_view text) noexcept {
     const auto percent = text.find('%');
     const auto address = text.substr(0, percent);
@@ -133,7 +133,7 @@ Result<int> parse_slots(std::string_view item, std::string_view text) {
     return *slots;
 }
 
-/// What follows the name: ":SLOTS".
+/// Reads the text after the name: ":SLOTS".
 Result<std::optional<int>> read_slots(std::string_view item, std::string_view rest) {
     if (rest.empty()) {
         return std::optional<int>{};
@@ -147,7 +147,7 @@ Result<std::optional<int>> read_slots(std::string_view item, std::string_view re
 
 constexpr std::string_view kScheme = "ssh://";
 
-/// What follows the name in ssh(1)'s own form: ":PORT", then "/SLOTS".
+/// Reads the text after the name in ssh(1)'s own form: ":PORT", then "/SLOTS".
 Status read_uri_tail(std::string_view item, std::string_view rest, Host& host) {
     const auto slash = rest.find('/');
     const auto port = rest.substr(0, slash);

@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 8> kOfNode{
     "SLURM_MEM_BIND*", "SLURM_TOPOLOGY_ADDR*", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_SHARDS_ON_NODE",
 };
 
-// What srun cannot do without: which job, and how Slurm is reached.
+// The variables that srun needs: the job, and the addresses of Slurm.
 constexpr std::array<std::string_view, 8> kForSrun{
     "SLURM_JOB_ID",       "SLURM_JOBID",           "SLURM_CONF", "SLURM_CONF_SERVER",
     "SLURM_CLUSTER_NAME", "SLURM_WORKING_CLUSTER", "SLURM_JWT",  "SLURM_SACK*",

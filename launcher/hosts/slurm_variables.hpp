@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slurm's variables by what they are about: an allocation's are the same for the whole job, others
-// are true on one node or for one task only.
+// Slurm's variables by their scope: an allocation's are the same for the whole job, others
+// hold on one node or for one task only.
 #pragma once
 
 #include "collectives/base/env.hpp"
@@ -23,13 +23,14 @@ namespace hvd::launch {
 /// allocation came along.
 [[nodiscard]] bool has_srun(const Environment& environment);
 
-/// What an agent that srun started has to forget: its task, and how srun counts its own step, whose
-/// variables have the names of the allocation's (SLURM_NTASKS=2). Those come from horovodrun.
+/// The variables that an agent under srun removes: those of its task, and those of the agents'
+/// step, which have the names of the allocation's (SLURM_NTASKS=2). horovodrun sends the
+/// allocation's.
 [[nodiscard]] std::vector<std::string> step_variables(const Environment& environment);
 
-/// What srun gets: everything but the variables by which Slurm repeats the options of sbatch and
-/// salloc (SLURM_GPUS_PER_TASK, SRUN_CPUS_PER_TASK, ...). They are about ranks, and would give an
-/// agent a part of its node only.
+/// The environment of srun: everything but the variables by which Slurm repeats the options of
+/// sbatch and salloc (SLURM_GPUS_PER_TASK, SRUN_CPUS_PER_TASK, ...). They are about ranks, and
+/// would give an agent a part of its node only.
 [[nodiscard]] Environment srun_environment(const Environment& environment);
 
 }  // namespace hvd::launch

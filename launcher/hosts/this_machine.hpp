@@ -13,7 +13,7 @@ namespace hvd::launch {
 /// The names and addresses under which this machine may be written.
 struct ThisMachine {
     std::string hostname;                // as the kernel has it, short or full
-    std::vector<std::string> aliases;    // of /etc/hosts, on lines with an address of ours
+    std::vector<std::string> aliases;    // of /etc/hosts, on lines with a local address
     std::vector<std::string> addresses;  // of the interfaces, as inet_ntop writes them
 };
 

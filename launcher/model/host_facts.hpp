@@ -19,7 +19,7 @@ struct Gpu {
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
-/// What an agent found out about its host.
+/// The facts that an agent collects about its host.
 struct HostFacts {
     std::string hostname;
     std::string machine;    // uname -m

@@ -12,7 +12,7 @@
 
 namespace hvd::launch {
 
-/// What stands in the summary as "reason"; `none` when the job succeeded.
+/// The "reason" of the summary; `none` when the job succeeded.
 enum class Reason : std::uint8_t {
     none,
     exit,         // the culprit exited with a status other than 0

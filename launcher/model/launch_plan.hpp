@@ -45,7 +45,7 @@ struct JobPlan {
     friend bool operator==(const JobPlan&, const JobPlan&) = default;
 };
 
-/// The starter of the agent on horovodrun's own machine; every other one has a name of its own.
+/// The name of the starter of the agent on horovodrun's own machine.
 inline constexpr std::string_view kLocalStarter = "local";
 
 /// Everything else that one agent needs.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a command line can ask for besides a job.
+// The requests of a command line besides a job.
 #pragma once
 
 #include "launcher/model/host.hpp"
@@ -22,7 +22,7 @@ struct CheckBuild {
 };
 
 /// The hosts of a job should be examined and no rank be started (`horovodrun doctor`). The job need
-/// not say how many ranks there are, nor what they run.
+/// not give a number of ranks or a command.
 struct Examine {
     LaunchRequest job;
     bool json = false;
@@ -42,7 +42,7 @@ struct JoinRequest {
     std::optional<std::filesystem::path> token_file;  // unset: standard input
     std::string name;                                 // empty: the hostname
     int slots = 0;                                    // 0: as many as the host has
-    std::chrono::milliseconds patience{600'000};
+    std::chrono::milliseconds timeout{600'000};
 };
 
 /// Another launcher has started us in the place of its task: the command should become it.

@@ -9,7 +9,7 @@ namespace hvd::launch {
 /// A process that even KILL did not end.
 struct Survivor {
     std::int32_t pid = 0;
-    std::string state;  // one letter of /proc/PID/stat
+    std::string state;  // one character of /proc/PID/stat
     std::string wchan;  // where in the kernel it waits
 
     friend bool operator==(const Survivor&, const Survivor&) = default;

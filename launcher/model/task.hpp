@@ -7,7 +7,7 @@ namespace hvd::launch {
 
 /// Which process of which world another launcher made this one.
 struct Task {
-    std::string_view launcher;  // for people: "mpirun"
+    std::string_view launcher;  // as printed: "mpirun"
     int rank = 0;
     int size = 1;         // 0: only its PMIx server tells
     int local_rank = -1;  // -1: it does not say

@@ -21,7 +21,7 @@ struct HostRanks {
     friend bool operator==(const HostRanks&, const HostRanks&) = default;
 };
 
-/// What jsrun is told of a host with ranks.
+/// The resources of a host with ranks, as jsrun's resource file lists them.
 struct ResourceHost {
     int number = 0;                           // in the allocation, from 1
     int slots = 0;                            // of the allocation
@@ -35,7 +35,7 @@ struct ResourceHost {
 /// Which ranks read standard input.
 enum class Input : std::uint8_t { none, one, all };
 
-/// What a line is made of: the user's options, and what the plan makes of the job.
+/// The parts of a line: the user's options, and the job's plan.
 struct Job {
     Kind kind = Kind::open_mpi_4;
     MpiOptions options{};

@@ -49,7 +49,7 @@ bool is_hydra(Kind kind) noexcept {
 }
 
 Result<Kind> detect_kind(std::string_view version_text, std::string_view program) {
-    // Spectrum MPI and Intel MPI also name what they were made from.
+    // Spectrum MPI and Intel MPI also name the MPI that they are derived from.
     if (contains(version_text, "IBM Spectrum MPI")) {
         return Kind::spectrum;
     }

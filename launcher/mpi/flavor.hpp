@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which MPI an `mpirun` belongs to, from what it says about itself; and what is no MPI's.
+// The MPI that an `mpirun` belongs to, from its version text; and launchers of no MPI.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -17,7 +17,7 @@ enum class Kind : std::uint8_t {
     open_mpi_5,  // PRRTE
     spectrum,    // IBM's, made from Open MPI
     mpich,       // hydra
-    intel,       // hydra with flags of its own
+    intel,       // hydra with other flags
     jsrun,       // IBM's Job Step Manager, which --jsrun names; nothing is asked
 };
 
@@ -27,7 +27,7 @@ enum class Kind : std::uint8_t {
 /// Whether it is started by hydra.
 [[nodiscard]] bool is_hydra(Kind kind) noexcept;
 
-/// Reads the output of `program --version`. Errors: unsupported, with what it said.
+/// Reads the output of `program --version`. Errors: unsupported, with that output.
 [[nodiscard]] Result<Kind> detect_kind(std::string_view version_text, std::string_view program);
 
 }  // namespace hvd::launch::mpi

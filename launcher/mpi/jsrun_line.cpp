@@ -65,7 +65,7 @@ std::vector<int> logical(const std::vector<int>& cpus, const std::vector<int>& u
     return places;
 }
 
-/// What ranks of a host share, all its GPUs and the CPUs of those that are not pinned, is in
+/// Resources that the ranks of a host share, all its GPUs and the CPUs of unpinned ranks, are in
 /// several sets. Nodes refuse physical numbers at places; a number too many is no reason to fail.
 std::string resource_file(const Job& job) {
     std::string text =
@@ -96,8 +96,8 @@ bool has_smpiargs(const Words& words) {
 }
 
 /// jsrun preloads Spectrum MPI's CUDA hooks, with which a program that uses CUDA without that MPI,
-/// as ranks of ours do, ends: "CUDA Hook Library: Failed to find symbol mem_find_dreg_entries".
-/// jsrun takes the option once, so the user's stands in the place of ours.
+/// as our ranks do, fails: "CUDA Hook Library: Failed to find symbol mem_find_dreg_entries".
+/// jsrun takes the option once, so the user's value replaces ours.
 Words smpiargs(const Job& job) {
     if (has_smpiargs(job.options.args) || has_smpiargs(job.options.binding_args)) {
         return {};

@@ -46,7 +46,7 @@ coll::MpiJob describe_job(const LaunchPlan& plan) {
     return job;
 }
 
-/// What jsrun is told of the host at `index`.
+/// The resources of the host at `index`, for jsrun.
 Result<ResourceHost> describe_resources(const HostPlan& host,
                                         const HostFacts& facts,
                                         const LaunchRequest& request) {

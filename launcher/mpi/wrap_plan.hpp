@@ -14,7 +14,7 @@
 
 namespace hvd::launch::mpi {
 
-/// What is there to start ranks with.
+/// The programs that can start ranks here.
 struct Installation {
     Kind kind = Kind::open_mpi_4;
     std::string shim;               // the path of hvd-agent

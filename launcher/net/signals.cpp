@@ -96,7 +96,8 @@ void stop_self() {
     sigemptyset(&set);
     sigaddset(&set, SIGTSTP);
     ::kill(::getpid(), SIGTSTP);
-    // It waits at the door until it is let in, and the process stops in this call.
+    // The signal is pending while it is blocked; unblocking delivers it, and the process stops in
+    // this call.
     ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
     ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }

@@ -10,7 +10,7 @@
 
 namespace hvd::launch {
 
-/// What travels from the io thread to the threads that write.
+/// A piece of output on its way from the io thread to the writer threads.
 struct Chunk {
     enum class Kind : std::uint8_t {
         data,    // bytes that a rank wrote

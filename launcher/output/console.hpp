@@ -16,9 +16,9 @@
 
 namespace hvd::launch {
 
-/// What the writer of a console tells the io thread while it works.
+/// The state that the writer of a console shows the io thread while it works.
 struct ConsoleEvents {
-    /// Counts finished writes, so that a reader who is slow is told from one who does not read.
+    /// Counts finished writes, which distinguishes a slow reader from one that does not read.
     std::atomic<std::uint64_t> writes{0};
 
     /// Writing failed with this errno; the stream's output is dropped from then on, and of both

@@ -17,7 +17,7 @@
 
 namespace hvd::launch {
 
-/// Whose output it is, and who else takes it.
+/// The destinations of a job's output besides the console, and the settings of its lines.
 struct OutputPlaces {
     int ranks = 0;
     std::vector<RankPlace> places{};  // by rank
@@ -53,8 +53,8 @@ public:
     /// and `logged` in the log.
     void say(std::string_view text, std::string_view logged);
 
-    /// Output that was submitted and not yet written where it is slowest: what the agents must not
-    /// send on top of. Bounded by what they were allowed to send.
+    /// Output that was submitted and that the slowest destination has not written yet. It counts
+    /// against the agents' credit, which bounds it.
     [[nodiscard]] std::size_t pending_bytes() const noexcept;
 
     /// Whether everything was written. If not, asks for `on_progress` once it is.
@@ -70,8 +70,9 @@ public:
     /// the process must end by _exit.
     [[nodiscard]] Stuck abandon_stuck();
 
-    /// What standard output has not taken yet, and how many writes it has: a reader who is slow is
-    /// told from one who does not read. Standard error counts too where both are one.
+    /// Bytes that standard output has not taken yet, and the number of finished writes, which
+    /// distinguishes a slow reader from one that does not read. Standard error counts too where
+    /// both are one.
     [[nodiscard]] std::size_t stdout_pending_bytes() const noexcept { return out_.pending_bytes(); }
     [[nodiscard]] std::uint64_t stdout_writes() const noexcept { return out_events_.writes.load(); }
 

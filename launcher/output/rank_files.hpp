@@ -19,7 +19,7 @@ namespace hvd::launch {
 /// the bytes that the ranks wrote, without prefixes.
 class RankFiles final : public Sink {
 public:
-    /// What failed after the start, on the writer's thread, each at most once.
+    /// Failures after the start, called on the writer's thread, each at most once.
     struct Events {
         std::function<void(std::string)> on_error;      // output of ranks is lost
         std::function<void(std::string)> on_log_error;  // words of horovodrun are

@@ -6,8 +6,8 @@
 namespace hvd::launch {
 namespace {
 
-/// What a sink is given between two flushes: large enough to make system calls rare, small enough
-/// to keep the processor's cache warm.
+/// The bytes that a sink gets between two flushes: large enough to make system calls rare, small
+/// enough to keep the processor's cache warm.
 constexpr std::size_t kFlushBytes = std::size_t{128} << 10;
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The door between the io thread, which must not block, and places whose writes may: a terminal
-// that is stopped, a full pipe, a slow disk.
+// The queue between the io thread, which must not block, and destinations whose writes may: a
+// terminal that is stopped, a full pipe, a slow disk.
 #pragma once
 
 #include "launcher/output/chunk.hpp"
@@ -31,7 +31,7 @@ public:
     using Clock = std::chrono::steady_clock;
     using TimePoint = Clock::time_point;
 
-    /// May keep what it was given until `flush`.
+    /// May buffer the bytes until `flush`.
     virtual void take(const Chunk& chunk) = 0;
     virtual void flush() = 0;
 
@@ -45,12 +45,12 @@ protected:
     Sink() = default;
 };
 
-/// Gives chunks to a sink, in order, on a thread of its own that starts with the first of them.
+/// Gives chunks to a sink, in order, on a thread that starts with the first of them.
 /// Members are the io thread's unless they say otherwise.
 class WriterThread final {
 public:
-    /// Where the sink is called: on a thread of its own, or, for a sink that never waits, by who
-    /// pushes.
+    /// The thread that calls the sink: a writer thread, or, for a sink that never waits, the
+    /// pushing thread.
     enum class Mode : std::uint8_t { threaded, in_place };
 
     /// `on_progress` is called on the writer's thread: each time kProgressStep bytes are done, and

@@ -50,7 +50,7 @@ std::string explain_missing_loader(const std::string& command, const fs::path& f
            "; write sed -i 's/\\r$//' " + quote_word(command);
 }
 
-/// What a shell would have made of the word; nothing where it may be a program.
+/// The meaning that the word would have in a shell; nothing where it may be a program.
 std::optional<std::string> explain_shell_word(const std::string& command) {
     const auto is_of_name = [](char c) {
         return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';

@@ -49,7 +49,7 @@ std::vector<std::vector<int>> share_cpus(std::span<const int> allowed,
             next += count;
         }
     }
-    // What a place could not give comes from the rest, in order.
+    // CPUs that a place lacks come from the rest, in order.
     for (std::size_t rank = 0; rank < ranks; ++rank) {
         const auto missing = quota[rank] - shares[rank].size();
         const std::vector<int> rest(free.begin(),

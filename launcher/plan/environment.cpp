@@ -71,7 +71,7 @@ bool is_contract(std::string_view name) noexcept {
 /// Names the launcher around us; that of the ranks is this one.
 constexpr std::string_view kOuterLauncher = "HOROVOD_LAUNCHER";
 
-/// Adds what has neither been set by the user nor stands there already.
+/// Adds variables that neither the user has set nor `variables` contains already.
 void add(Environment& variables, const EnvironmentOptions& options, Environment weaker) {
     std::erase_if(weaker, [&](const auto& entry) {
         return options.set.contains(entry.first) || options.tunables.contains(entry.first);

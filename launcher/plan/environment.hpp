@@ -13,20 +13,21 @@
 
 namespace hvd::launch {
 
-/// What of horovodrun's own environment all ranks share: everything, or with --env-clean what
-/// --env-pass selects. Variables of another launcher of ours, around this one, stay behind.
+/// The part of horovodrun's own environment that all ranks share: everything, or with --env-clean
+/// the selection of --env-pass. Variables of an outer horovodrun are left out.
 [[nodiscard]] Environment shared_environment(const EnvironmentOptions& options, Environment own);
 
-/// What of `shared` travels to another machine. What belongs to this machine, this login or a task
-/// of an outer launcher stays here: HOME, SSH_*, DISPLAY, OMPI_*, CUDA_VISIBLE_DEVICES, ... But
-/// what --env-pass names was asked for, and travels.
+/// The part of `shared` that travels to another machine. Variables of this machine, this login or a
+/// task of an outer launcher stay here: HOME, SSH_*, DISPLAY, OMPI_*, CUDA_VISIBLE_DEVICES, ...
+/// Variables that
+/// --env-pass names travel.
 [[nodiscard]] Environment portable_environment(const EnvironmentOptions& options,
                                                const Environment& shared);
 
-// What is set for the ranks on top of `shared`, in three parts, so that what many ranks have in
-// common is kept once. In rising order: defaults that give way to what the caller has
-// (OMP_NUM_THREADS, ...), the contract, tunables, and --env, which wins; only what it says about
-// GPUs is narrowed down to the rank's own.
+// The variables of the ranks on top of `shared`, in three parts, so that values common to many
+// ranks are kept once. In rising order: defaults that give way to the caller's variables
+// (OMP_NUM_THREADS, ...), the contract, tunables, and --env, which wins; only its GPU masks
+// are narrowed down to the rank's own GPUs.
 
 struct JobSettings {
     coll::LaunchContract contract;  // size and id of the job count

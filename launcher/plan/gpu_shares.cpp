@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kMig = "MIG-";
 
-/// What an entry of a mask names.
+/// The GPUs that an entry of a mask names.
 struct Match {
     std::optional<Gpu> gpu;
     bool is_mig = false;

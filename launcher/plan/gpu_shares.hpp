@@ -45,7 +45,7 @@ struct VisibleGpus {
                               const HostFacts& facts,
                               const VisibleGpus& visible);
 
-/// What one rank gets.
+/// The GPUs of one rank.
 struct GpuShare {
     std::vector<Gpu> gpus;
     Environment env;  // on top of `present`

@@ -21,7 +21,7 @@ Error refuse(std::string why) {
     return {Errc::invalid_argument, std::move(why)};
 }
 
-/// What is known of one host before its ranks are planned.
+/// The facts about one host before its ranks are planned.
 struct Site {
     const Host* host = nullptr;
     const std::string* starter = nullptr;

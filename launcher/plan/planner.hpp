@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Request and facts → plan: a pure function. --dry-run prints what it returns; the agents run it.
+// Request and facts → plan: a pure function. --dry-run prints the plan; the agents run it.
 #pragma once
 
 #include "collectives/base/env.hpp"
@@ -27,7 +27,7 @@ struct PlanHost {
 [[nodiscard]] Status merge_machines(std::vector<PlanHost>& hosts,
                                     const std::vector<std::size_t>& machines);
 
-/// What a plan takes over from the process of horovodrun.
+/// The values that a plan takes over from the process of horovodrun.
 struct LaunchContext {
     std::string cwd;
     std::string job_id;  // 32 hexadecimal digits

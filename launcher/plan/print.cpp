@@ -47,7 +47,7 @@ std::string align(const std::vector<Row>& rows) {
     return text;
 }
 
-/// A rank with what it has in common with others.
+/// A rank with the values that it shares with others.
 struct Place {
     const HostPlan* host = nullptr;
     const ProcessSpec* rank = nullptr;
@@ -100,7 +100,7 @@ std::string indent(std::string_view lines) {
     return text;
 }
 
-/// What all ranks have in common. Nothing where there are none.
+/// The lines that are common to all ranks. Nothing where there are none.
 std::string describe_command(const LaunchPlan& plan,
                              const std::vector<Place>& places,
                              Values values) {
@@ -158,7 +158,7 @@ bool is_harmless(std::string_view name, std::string_view value) {
         "LC_NUMERIC",   "LD_LIBRARY_PATH", "LD_PRELOAD", "LOCAL_RANK",  "LOCAL_WORLD_SIZE",
         "MASTER_ADDR",  "MASTER_PORT",     "PATH",       "PWD",         "RANK",
         "TF_CONFIG",    "TMPDIR",          "TZ",         "VIRTUAL_ENV", "WORLD_SIZE"};
-    // Whoever names a variable of his own does not begin it so. TF_ alone is Terraform's, too.
+    // Users' own variables do not begin like this. TF_ alone is Terraform's, too.
     static constexpr std::array kStarts{
         "CUDA_",   "FI_",     "GOMP_",     "HOROVOD_",   "KERAS_",    "KMP_",    "MKL_",
         "NCCL_",   "NVIDIA_", "OMP_",      "OMPI_MCA_",  "OPENBLAS_", "PYTHON",  "ROCR_",

@@ -10,7 +10,7 @@
 
 namespace hvd::launch {
 
-/// How the agent of a host was started, in words for people: the command, where it is one.
+/// The way in which the agent of a host was started, as printed: the command, where it is one.
 struct AgentWay {
     std::string host;
     std::string way;
@@ -43,8 +43,8 @@ enum class Values : std::uint8_t { shown, hidden };
 /// as U+FFFD. Fields are only ever added.
 [[nodiscard]] std::string print_json(const LaunchPlan& plan, std::span<const AgentWay> agents = {});
 
-/// What every rank finds in its environment, but for what mpirun or jsrun adds, for who asks later
-/// with what a job ran:
+/// The environment of every rank, without the variables that mpirun or jsrun adds, as a record of
+/// the job:
 ///
 ///     {version: 1, job_id, hosts: [{host, env: {name: value}}],
 ///      ranks: [{rank, host, env: {name: value}}]}

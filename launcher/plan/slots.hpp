@@ -24,7 +24,7 @@ struct Capacity {
 [[nodiscard]] Result<std::vector<int>> fill_hosts(std::span<const Capacity> hosts,
                                                   std::optional<int> processes);
 
-/// Who is who, in rank order. `ranks_on` is the number of ranks on each host.
+/// The topology of each rank, in rank order. `ranks_on` is the number of ranks on each host.
 [[nodiscard]] std::vector<coll::Topology> number_ranks(std::span<const int> ranks_on);
 
 }  // namespace hvd::launch

@@ -18,14 +18,14 @@ namespace hvd::launch {
 
 class IoThread;
 
-/// What starters need to know of this process, read once by the spine.
+/// The facts about this process that starters need, read once by the spine.
 struct StarterContext {
     std::filesystem::path program;               // where horovodrun itself lies
     std::optional<std::filesystem::path> agent;  // HOROVOD_AGENT: this file and no other
     sigset_t signal_mask{};                      // as horovodrun was given it
 
-    /// In which every agent is to have come up. Each step on the way there has less, so that the
-    /// one that fails is told in its own words.
+    /// The time in which every agent must have come up. Each step has less, so that
+    /// the error names the step that failed.
     std::chrono::milliseconds start_timeout{30'000};
 
     /// Told, from the loop, when the way to a host's agent enters a step. May be empty.

@@ -63,7 +63,7 @@ private:
 };
 
 /// Takes the starter of `gathered` for the hosts that are not here, if there is one; else they are
-/// reached by SSH. Errors: unavailable, as of make_ssh_starter. News of a host for people, such as
+/// reached by SSH. Errors: unavailable, as of make_ssh_starter. Messages about a host, such as
 /// its banner, go to `context.say`.
 [[nodiscard]] Result<std::unique_ptr<HostStarters>> make_host_starters(
     IoThread& io,

@@ -6,7 +6,7 @@
 namespace hvd::launch {
 namespace {
 
-/// What it was; RLIM_INFINITY, which is never restored, while it has not been raised. One variable
+/// The limit before it was raised; RLIM_INFINITY, which is never restored, until then. One variable
 /// for the process, as the limit is.
 rlim_t& limit_before() noexcept {
     static rlim_t limit = RLIM_INFINITY;
@@ -18,7 +18,7 @@ constexpr rlim_t kFilesPerProgram = 4;  // three pipes and a handle of the proce
 constexpr rlim_t kFilesPerStart = 4;    // those, or for the name of a host
 constexpr rlim_t kFilesPerSocket = 1;
 
-/// What stays open once all hosts are linked.
+/// The number of descriptors that stay open once all hosts are linked.
 rlim_t kept_files(const FileBudget& budget) {
     return kOwnFiles + kFilesPerProgram * budget.programs +
            kFilesPerSocket * (budget.hosts - budget.programs);

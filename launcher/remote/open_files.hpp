@@ -10,11 +10,10 @@
 
 namespace hvd::launch {
 
-/// Raises this process's soft limit of open files to the hard one. Gives what it then is.
+/// Raises this process's soft limit of open files to the hard one. Returns the new limit.
 [[nodiscard]] rlim_t raise_open_files();
 
-/// Puts it back to what it was before. For a child between vfork and exec: it only calls the
-/// kernel.
+/// Restores the limit. For a child between vfork and exec: it makes system calls only.
 void restore_open_files() noexcept;
 
 /// The files that a start needs, against the limit.

@@ -46,8 +46,8 @@ public:
     /// Ends our direction: an agent that still has ranks ends them.
     virtual void close() = 0;
 
-    /// What it waits for before the agent's first words, and how long: "connecting: 10.0.0.1: no
-    /// answer for 29 s". Empty where it cannot tell.
+    /// The step before the agent's first message, and its duration: "connecting: 10.0.0.1: no
+    /// answer for 29 s". Empty where that is unknown.
     [[nodiscard]] virtual std::string progress() const { return {}; }
 
     /// Whether the kernel tells at once when the agent ends, and its clock is ours.
@@ -70,7 +70,7 @@ public:
     /// As the plan names it: "local".
     [[nodiscard]] virtual std::string_view name() const noexcept = 0;
 
-    /// How the agent of a host that was started came to be there, for people: the command, where it
+    /// The way in which the agent of a host was started, as printed: the command, where it
     /// is one.
     [[nodiscard]] virtual std::string way_to(const Host& /*host*/) const {
         return std::string(name());
@@ -79,8 +79,8 @@ public:
     /// Errors: unavailable, with what was tried and the remedy.
     [[nodiscard]] virtual Result<std::unique_ptr<AgentChannel>> start(const Host& host) = 0;
 
-    /// Where sentences go that a program which starts agents (srun) has for people while the job
-    /// runs; without a call, or after one with an empty function, to standard error.
+    /// Sets the function that prints messages of a program which starts agents (srun) while the job
+    /// runs; without a call, or after one with an empty function, they go to standard error.
     virtual void say_through(const std::function<void(const std::string&)>& /*say*/) {}
 
 protected:

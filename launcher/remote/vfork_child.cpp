@@ -17,7 +17,7 @@ namespace {
 /// Runs in the child between vfork and exec: system calls only, on memory shared with the parent.
 /// Returns errno of the call that failed.
 int become(const std::vector<char*>& argv, char* const* environment, const ChildOrder& order) {
-    // A session of its own from the start: Ctrl-C at our terminal is ours alone. (dup2 of a
+    // A new session from the start: Ctrl-C at our terminal reaches us alone. (dup2 of a
     // descriptor onto itself would leave it close-on-exec, but no pipe has a number that low.)
     if (::setsid() < 0) {
         return errno;
@@ -36,8 +36,8 @@ int become(const std::vector<char*>& argv, char* const* environment, const Child
     return errno;
 }
 
-/// A function of its own: variables of one that calls vfork may be lost. The child writes the errno
-/// of what failed to `report`.
+/// A separate function, because variables of a function that calls vfork may be lost. The child
+/// writes the errno of a failure to `report`.
 [[gnu::noinline]] pid_t start(const std::vector<char*>& argv,
                               char* const* environment,
                               const ChildOrder& order,

@@ -13,8 +13,8 @@
 
 namespace hvd::launch {
 
-/// A program to be executed in a session of its own, with our limit of open files as it was given
-/// to us.
+/// A program to be executed in a new session, with the limit of open files that horovodrun
+/// inherited.
 struct ChildOrder {
     std::string file;               // without a slash: looked for in PATH
     std::vector<std::string> argv;  // the name first

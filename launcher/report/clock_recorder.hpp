@@ -20,9 +20,9 @@
 
 namespace hvd::launch {
 
-/// Keeps `hosts.json` in the folder of --timeline-all: how the clocks of the hosts differ, for
+/// Keeps `hosts.json` in the folder of --timeline-all: the offsets of the hosts' clocks, for
 /// `horovodrun timeline`. It is written soon after the start, ever more rarely while the job runs,
-/// and at the end, on a thread of its own, since a folder may hang.
+/// and at the end, on a separate thread, since a folder may hang.
 ///
 /// Thread: io. A folder that cannot be written harms no job.
 class ClockRecorder final {

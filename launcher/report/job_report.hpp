@@ -18,8 +18,8 @@
 
 namespace hvd::launch {
 
-/// Where horovodrun itself speaks: standard error, --summary, and launcher.log, env.json
-/// and summary.json beside the files of the ranks. What cannot be written there is said once and
+/// horovodrun's own output: standard error, --summary, and launcher.log, env.json
+/// and summary.json beside the files of the ranks. A failed write is reported once and
 /// harms no job. Thread: io.
 class JobReport final {
 public:
@@ -35,7 +35,7 @@ public:
     /// A sentence; the program's name is put in front.
     void say(const std::string& sentence);
 
-    /// The whole plan for people, in the log without what may be secret.
+    /// Prints the whole plan as text; the log leaves out values that may be secret.
     void say_plan(const LaunchPlan& plan);
 
     /// With what the ranks run, to env.json.
@@ -47,11 +47,11 @@ public:
     /// How a job ended that never had a rank; says so.
     [[nodiscard]] int write(const StartFailure& failure);
 
-    /// How the job ended. Gives the exit code: a success whose --summary cannot be written, which
-    /// is said, is none.
+    /// Writes the job's result and returns the exit code: a success whose --summary cannot be
+    /// written is a failure.
     [[nodiscard]] int write(JobResult result);
 
-    /// Whom the job's output tells what it says itself; null: nobody.
+    /// The log that gets a copy of horovodrun's own lines in the job's output; null: none.
     [[nodiscard]] LauncherLog* log() noexcept { return log_.get(); }
 
     /// The folder of launcher.log, env.json and summary.json; empty: there is none.

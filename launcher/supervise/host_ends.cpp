@@ -10,11 +10,11 @@ namespace hvd::launch {
 HostEnds::HostEnds(IoThread& io,
                    AgentFleet& fleet,
                    const LaunchPlan& plan,
-                   std::function<void()> swept)
+                   std::function<void()> cleaned)
     : fleet_(fleet),
       plan_(plan),
       is_done_(fleet.size()),
-      sweeper_(io, fleet.starter(), std::move(swept)) {}
+      cleanup_(io, fleet.starter(), std::move(cleaned)) {}
 
 bool HostEnds::are_all_done() const {
     return std::ranges::all_of(is_done_, [](bool done) { return done; });
@@ -27,15 +27,15 @@ void HostEnds::done(std::size_t host, const std::vector<Survivor>& survivors) {
     }
 }
 
-void HostEnds::sweep(std::size_t host, std::chrono::seconds patience) {
+void HostEnds::clean_up(std::size_t host, std::chrono::seconds timeout) {
     if (!plan_.hosts[host].ranks.empty()) {
-        sweeper_.sweep(fleet_.host(host), plan_.job.id, patience);
+        cleanup_.clean_up(fleet_.host(host), plan_.job.id, timeout);
     }
 }
 
 std::vector<HostSurvivor> HostEnds::take_survivors() {
     auto all = std::exchange(survivors_, {});
-    std::ranges::move(sweeper_.take_survivors(), std::back_inserter(all));
+    std::ranges::move(cleanup_.take_survivors(), std::back_inserter(all));
     return all;
 }
 

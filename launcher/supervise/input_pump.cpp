@@ -83,7 +83,7 @@ void InputPump::read() {
         listen_if_there_is_room();
         return;
     }
-    // What cannot be read has ended too; no bytes mean the end.
+    // Input that cannot be read counts as ended; no bytes mean the end.
     input.bytes.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
     is_at_end_ = input.bytes.empty();
     for (auto& reader : readers_) {

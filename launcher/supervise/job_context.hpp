@@ -12,8 +12,8 @@ namespace hvd::launch {
 class LauncherLog;
 class LaunchTrace;
 
-/// What a job writes into besides the console. All that is pointed to outlives the job; null: it is
-/// not wanted.
+/// The destinations of a job's output besides the console. The pointed-to objects outlive the job;
+/// null: not wanted.
 struct JobContext {
     LauncherLog* log = nullptr;  // with a folder for output: what horovodrun says goes there too
     LaunchTrace* trace = nullptr;

@@ -85,10 +85,11 @@ JobAction JobMachine::on_exited(const wire::Exited& event) {
     rank(event.rank).exited = event;
     if (event.rank == kLauncherRank) {
         // Its status tells of ranks that nobody saw end. Without it none comes any more.
-        const bool is_failure = (event.wait_status != 0 && !event.induced) || waiting_to_start_ > 0;
+        const bool is_failure =
+            (event.wait_status != 0 && !event.is_killed_by_launcher) || waiting_to_start_ > 0;
         return is_failure ? trouble(Cause::Kind::rank_failed) : JobAction::none;
     }
-    const bool is_failure = event.wait_status != 0 && !event.induced;
+    const bool is_failure = event.wait_status != 0 && !event.is_killed_by_launcher;
     const auto& ended = rank(event.rank);
     if (is_failure && may_reach_others(ended)) {
         note_cause(Cause::Kind::rank_failed);
@@ -150,7 +151,7 @@ bool JobMachine::has_ended_unasked(const HostPlan& host) const {
     const bool is_ours = state_ != JobState::starting && state_ != JobState::running;
     return !is_ours && std::ranges::any_of(host.ranks, [this](const ProcessSpec& spec) {
         const auto& exited = record_.ranks[static_cast<std::size_t>(spec.rank)].exited;
-        return exited && exited->induced;
+        return exited && exited->is_killed_by_launcher;
     });
 }
 

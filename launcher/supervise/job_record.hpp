@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known about a job: facts as they came in, without any judgement. verdict.hpp judges.
+// The facts about a job as they came in, without any judgement. verdict.hpp judges.
 #pragma once
 
 #include "launcher/wire/messages.hpp"
@@ -13,7 +13,7 @@
 
 namespace hvd::launch {
 
-/// What is known about one rank. All times are on the launcher's steady clock.
+/// The facts about one rank. All times are on the launcher's steady clock.
 struct RankRecord {
     int rank = 0;
     int local_rank = 0;

@@ -14,7 +14,7 @@ namespace hvd::launch {
 [[nodiscard]] std::string_view to_string(Reason reason) noexcept;
 [[nodiscard]] std::string_view to_string(RankClass value) noexcept;
 
-/// The last words for people, each line with "horovodrun: " in front; empty after a success.
+/// The final report as text, each line with "horovodrun: " in front; empty after a success.
 [[nodiscard]] std::string format_last_words(const JobResult& result, Values values = Values::shown);
 
 /// The content of --summary, one JSON object (launcher/README.md).

@@ -15,12 +15,12 @@
 namespace hvd::launch {
 namespace {
 
-/// What the console may still take once a person or a time limit has ended the job.
-constexpr auto kDrainPatience = std::chrono::seconds(10);
-constexpr auto kDrainPatienceAfterKill = std::chrono::seconds(2);
+/// The time that the console still has once a user or a time limit has ended the job.
+constexpr auto kDrainTimeout = std::chrono::seconds(10);
+constexpr auto kDrainTimeoutAfterKill = std::chrono::seconds(2);
 
 /// How long an agent may take to end once its ranks are gone.
-constexpr auto kAgentPatience = std::chrono::seconds(5);
+constexpr auto kAgentTimeout = std::chrono::seconds(5);
 
 std::chrono::steady_clock::time_point as_time(std::int64_t steady_ns) {
     return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(steady_ns));
@@ -131,13 +131,13 @@ void JobRunner::perform(JobAction action) {
             ask_bare_launcher(SIGTERM);
             fleet_.send_all(wire::Stop{.grace_ms = request_.limits.grace.count()});
             if (machine_->record().cause.kind != Cause::Kind::rank_failed) {
-                output.limit(io_.in(request_.limits.grace + kDrainPatience));
+                output.limit(io_.in(request_.limits.grace + kDrainTimeout));
             }
             return;
         case JobAction::kill:
             fleet_.send_all(wire::Stop{.grace_ms = 0});
             // Dead ranks cannot be told from a console that holds up their last output.
-            output.limit(io_.in(kDrainPatienceAfterKill));
+            output.limit(io_.in(kDrainTimeoutAfterKill));
             return;
         case JobAction::finish: begin_draining(); return;
     }
@@ -161,14 +161,14 @@ void JobRunner::begin_draining() {
     timers_->cancel_all();
     streams_->end();
     close_fleet();
-    end_timer_.set(io_.in(kAgentPatience), [this] {
+    end_timer_.set(io_.in(kAgentTimeout), [this] {
         has_given_up_agents_ = true;
         continue_draining();
     });
     // A job that ended by itself has its output delivered, however long its reader takes.
     const auto cause = machine_->record().cause.kind;
     if (cause != Cause::Kind::none && cause != Cause::Kind::rank_failed) {
-        streams_->output().limit(io_.in(kDrainPatience));
+        streams_->output().limit(io_.in(kDrainTimeout));
     }
     continue_draining();
 }
@@ -176,7 +176,7 @@ void JobRunner::begin_draining() {
 /// Two rounds: all that the ranks wrote, then the last words.
 void JobRunner::continue_draining() {
     auto& output = streams_->output();
-    const bool is_settled = fleet_.have_all_ended() && !hosts_->is_sweeping();
+    const bool is_settled = fleet_.have_all_ended() && !hosts_->is_cleaning_up();
     if (!is_draining_ || !(is_settled || has_given_up_agents_) || !output.is_idle()) {
         return;
     }
@@ -279,7 +279,8 @@ void JobRunner::on_end(const AgentEnd& end) {
     if (is_draining_) {
         continue_draining();
     } else if (!hosts_->is_done(end.host)) {
-        hosts_->sweep(end.host, end.is_silent ? Sweeper::kPatienceWithSilent : Sweeper::kPatience);
+        hosts_->clean_up(
+            end.host, end.is_silent ? OrphanCleanup::kSilentHostTimeout : OrphanCleanup::kTimeout);
         lose_host(end.host, {.host = fleet_.name(end.host),
                              .time_ns = end.is_silent ? as_ns(end.heard_at) : fleet_.now_ns(),
                              .why = end.why});

@@ -14,7 +14,7 @@
 #include "launcher/supervise/job_signals.hpp"
 #include "launcher/supervise/job_timers.hpp"
 #include "launcher/supervise/plan_frames.hpp"
-#include "launcher/supervise/rank_news.hpp"
+#include "launcher/supervise/rank_reports.hpp"
 #include "launcher/supervise/rank_streams.hpp"
 #include "launcher/supervise/time_limit.hpp"
 #include "launcher/supervise/world_service.hpp"
@@ -42,10 +42,11 @@ struct Supervised {
 /// result together once all output is written. It decides nothing itself.
 ///
 /// Thread: io. It has more than 15 members because each concern of a running job is a class of its
-/// own (streams, timers, hosts, worlds, news), and this one is where all of them meet.
+/// own (streams, timers, hosts, worlds, reports), and this one is where all of them meet.
 class JobRunner final {
 public:
-    /// What is pointed to outlives the runner, which takes the request's limits, output and report.
+    /// The pointed-to objects outlive the runner, which takes the request's limits, output and
+    /// report.
     JobRunner(IoThread& io,
               AgentFleet& fleet,
               JobSignals& signals,
@@ -55,7 +56,7 @@ public:
     /// What JobStart leaves to the run.
     struct Begin {
         Deadline start_deadline;  // when every rank must have started
-        std::string notes;        // whole lines for people
+        std::string notes;        // whole lines to print
     };
 
     /// Runs the job to its end. Errors: invalid_argument, before any rank has started. Called once.
@@ -107,7 +108,7 @@ private:
     std::optional<JobTimers> timers_;
     std::optional<HostEnds> hosts_;
     WorldService world_;
-    std::optional<RankNews> news_;
+    std::optional<RankReports> news_;
     std::chrono::steady_clock::time_point started_at_;
     bool is_draining_ = false;
     bool has_given_up_agents_ = false;

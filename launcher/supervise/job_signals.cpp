@@ -12,7 +12,7 @@ namespace hvd::launch {
 namespace {
 
 /// How long Ctrl-Z waits for agents to be told: one that cannot be reached has its lease.
-constexpr auto kPausePatience = std::chrono::seconds(1);
+constexpr auto kPauseTimeout = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -37,7 +37,7 @@ void JobSignals::on_signal(int signal) {
         go_on();  // a stop that has not come yet is called off
     }
     if (signal == SIGTSTP && !std::exchange(is_pausing_, true)) {
-        pause_timer_.set(io_.in(kPausePatience), [this] { stop_for_now(); });
+        pause_timer_.set(io_.in(kPauseTimeout), [this] { stop_for_now(); });
         fleet_.suspend([this] { stop_for_now(); });
     }
 }

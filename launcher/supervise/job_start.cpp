@@ -21,7 +21,7 @@ namespace {
 
 /// How long the others may still link, or fail too, once one has failed: who has several bad hosts
 /// should learn of them all at once.
-constexpr auto kOthersPatience = std::chrono::seconds(2);
+constexpr auto kOthersTimeout = std::chrono::seconds(2);
 
 template <class Answer>
 std::vector<bool> which(const std::vector<std::optional<Answer>>& answers) {
@@ -64,7 +64,7 @@ JobStart::JobStart(IoThread& io,
 
 Result<std::vector<HostFacts>> JobStart::link(Starter& starter, const std::vector<Host>& hosts) {
     enter("link");
-    facts_ = fleet_.link(starter, hosts, patience());
+    facts_ = fleet_.link(starter, hosts, timeout());
     HVD_TRY_STATUS(require(which(facts_)));
     std::vector<HostFacts> facts;
     for (const auto& host_facts : facts_) {
@@ -75,7 +75,7 @@ Result<std::vector<HostFacts>> JobStart::link(Starter& starter, const std::vecto
 
 Result<std::vector<std::size_t>> JobStart::find_machines() {
     enter("which hosts are one machine");
-    auto machines = launch::find_machines(fleet_, facts_, patience());
+    auto machines = launch::find_machines(fleet_, facts_, timeout());
     HVD_TRY_STATUS(require(machines.has_answered));
     return std::move(machines.first);
 }
@@ -83,7 +83,7 @@ Result<std::vector<std::size_t>> JobStart::find_machines() {
 Result<int> JobStart::pick_port(const PortSpan& ports) {
     enter("port");
     const auto answers = fleet_.ask<wire::PortPicked>(
-        {wire::encode(wire::PickPort{.first = ports.first, .last = ports.last})}, patience());
+        {wire::encode(wire::PickPort{.first = ports.first, .last = ports.last})}, timeout());
     HVD_TRY_STATUS(require({answers.front().has_value()}));
     const auto& picked = *answers.front();
     if (picked.port == 0) {
@@ -99,7 +99,7 @@ Result<int> JobStart::pick_port(const PortSpan& ports) {
 Result<std::vector<HostProblem>> JobStart::check(const LaunchPlan& plan) {
     enter("preflight");
     HVD_TRY(auto checks, encode_checks(plan));
-    auto answers = check_hosts(fleet_, std::move(checks), patience());
+    auto answers = check_hosts(fleet_, std::move(checks), timeout());
     HVD_TRY_STATUS(require(which(answers)));
     std::vector<HostProblem> found;
     for (std::size_t host = 0; host < answers.size(); ++host) {
@@ -129,8 +129,8 @@ Status JobStart::wait_until(const std::function<bool()>& is_done, const std::str
     return error_ ? Status(*error_) : ok();
 }
 
-AgentFleet::Patience JobStart::patience() const {
-    return {.deadline = deadline_, .after_an_end = kOthersPatience};
+AgentFleet::Timeout JobStart::timeout() const {
+    return {.deadline = deadline_, .after_an_end = kOthersTimeout};
 }
 
 void JobStart::enter(std::string step) {
@@ -156,7 +156,7 @@ void JobStart::note(std::size_t host, const std::string& text) {
     notes_ += "horovodrun: host " + fleet_.name(host) + ": " + text + "\n";
 }
 
-/// The first one decides what is said last.
+/// The first end decides the last line of the report.
 void JobStart::on_end(const AgentEnd& end) {
     failures_.emplace(end.host, end.why);
     if (!error_) {

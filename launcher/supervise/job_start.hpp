@@ -36,7 +36,7 @@ public:
              const Limits& limits,
              LaunchTrace* trace);
 
-    /// Starts the agents and collects what they know of their hosts, in the order of `hosts`.
+    /// Starts the agents and collects the facts of their hosts, in the order of `hosts`.
     [[nodiscard]] Result<std::vector<HostFacts>> link(Starter& starter,
                                                       const std::vector<Host>& hosts);
 
@@ -58,7 +58,7 @@ public:
     /// When ranks must have started.
     [[nodiscard]] Deadline deadline() const noexcept { return deadline_; }
 
-    /// What agents had to say to people so far, in whole lines. The caller shows it.
+    /// The agents' notes to the user so far, in whole lines. The caller prints them.
     [[nodiscard]] std::string take_notes() { return std::exchange(notes_, {}); }
 
     /// After an error, also one of the run: ends the agents, and gives the failure with all that is
@@ -72,7 +72,7 @@ public:
     void dismiss(int exit_code);
 
 private:
-    [[nodiscard]] AgentFleet::Patience patience() const;
+    [[nodiscard]] AgentFleet::Timeout timeout() const;
     void enter(std::string step);
     void on_stop_request(int signal);
     void on_message(std::size_t host, const wire::FromAgent& message);

@@ -13,7 +13,7 @@ namespace hvd::launch {
 /// once; who asks for one that is not there yet is answered when it comes.
 class KeyStore final {
 public:
-    /// Whose question an answer belongs to.
+    /// The rank and question that an answer belongs to.
     struct Asker {
         std::size_t host = 0;
         std::int32_t rank = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where the time of a start goes, host by host, and which chain of steps it took that long for.
-// Pure: it is told what happened and when.
+// Pure: its owner reports events and their times.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ public:
 
     explicit LaunchTrace(TimePoint began) : began_(began) {}
 
-    /// All hosts of the job, before anything is told of one.
+    /// All hosts of the job; called before any event of one.
     void add_hosts(const std::vector<std::string>& names);
 
     /// The job enters a step; the one before is over.

@@ -28,7 +28,8 @@ bool is_time(std::string_view word, std::string_view rest) {
            (rest.size() == 2 || std::isalnum(static_cast<unsigned char>(rest[2])) == 0);
 }
 
-/// What the words say of any host: without its name and its addresses, and how long it took.
+/// The message without the host's name, addresses and duration, so that equal failures compare
+/// equal.
 std::string pattern_of(const HostResult& failed) {
     std::string pattern;
     std::string_view rest = failed.error;

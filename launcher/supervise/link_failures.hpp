@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is said of hosts whose agents did not come up. Pure.
+// The messages about hosts whose agents did not come up. Pure.
 #pragma once
 
 #include "launcher/supervise/job_result.hpp"

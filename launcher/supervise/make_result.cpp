@@ -211,7 +211,7 @@ std::string explain_exit_limit(const JobRecord& record) {
     const RankRecord* first = nullptr;
     std::vector<int> late;
     for (const auto& rank : record.ranks) {
-        const bool is_late = !rank.exited || rank.exited->induced;
+        const bool is_late = !rank.exited || rank.exited->is_killed_by_launcher;
         if (is_late) {
             late.push_back(rank.rank);
         } else if (first == nullptr || rank.exited->time_ns < first->exited->time_ns) {
@@ -276,7 +276,7 @@ std::string sentence_for(const Seen& seen, const JobResult& result, const Verdic
                : "lost the agent on host " + broken->host + ": " + broken->error;
 }
 
-/// What keeps a job from being a success whose ranks have all succeeded.
+/// The reason why a job whose ranks have all succeeded is a failure.
 std::string flaw_of(const JobResult& result) {
     if (!result.warnings.empty()) {
         return "some of their output was lost";

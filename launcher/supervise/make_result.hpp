@@ -21,7 +21,7 @@ struct Seen {
     std::vector<UnsweptHost> unswept;
     std::vector<std::string> warnings;
     double seconds = 0;
-    std::string time_limit{};  // for people: what ends a job that takes too long
+    std::string time_limit{};  // as printed: the limit that ends a job that takes too long
 };
 
 /// Judges it and puts the parts of the result together.

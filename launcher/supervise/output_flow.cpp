@@ -11,8 +11,8 @@
 namespace hvd::launch {
 namespace {
 
-/// A console that takes nothing for this long is said to be stuck.
-constexpr auto kConsolePatience = std::chrono::seconds(10);
+/// A console that takes nothing for this long is reported as stuck.
+constexpr auto kConsoleTimeout = std::chrono::seconds(10);
 constexpr auto kConsoleLook = std::chrono::seconds(1);
 
 /// When all that came was written, an agent has credit: what a rank wrote before its end is here
@@ -179,10 +179,10 @@ void OutputFlow::await_console(std::uint64_t writes, std::chrono::seconds stuck)
     console_timer_.set(io_.in(kConsoleLook), [this, writes, stuck] {
         const auto now = output_->stdout_writes();
         const auto stuck_now = now == writes ? stuck + kConsoleLook : std::chrono::seconds(0);
-        is_watching_ = output_->stdout_pending_bytes() != 0 && stuck_now < kConsolePatience;
+        is_watching_ = output_->stdout_pending_bytes() != 0 && stuck_now < kConsoleTimeout;
         if (is_watching_) {
             await_console(now, stuck_now);
-        } else if (stuck_now >= kConsolePatience) {
+        } else if (stuck_now >= kConsoleTimeout) {
             // Said once: whoever reads again will see where it stopped.
             constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
             say("standard output is not being read; the ranks wait once " +

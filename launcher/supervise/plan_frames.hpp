@@ -9,8 +9,8 @@
 
 namespace hvd::launch {
 
-/// What the agent of each host is asked, or told to start. Errors: invalid_argument, where that is
-/// longer than agents take.
+/// The preflight question, or the plan, for the agent of each host. Errors: invalid_argument, where
+/// a frame is longer than agents accept.
 [[nodiscard]] Result<std::vector<Frame>> encode_checks(const LaunchPlan& plan);
 [[nodiscard]] Result<std::vector<Frame>> encode_starts(const LaunchPlan& plan);
 

@@ -19,7 +19,7 @@ struct HostProblem {
 
 /// The end of a job of which no rank was started.
 struct StartFailure {
-    std::vector<std::string> words;  // for people; the last one is the reason
+    std::vector<std::string> words;  // as printed; the last one is the reason
     JobResult result;
 };
 
@@ -32,8 +32,8 @@ struct StartFailure {
                                         int stop_signal,
                                         std::vector<HostResult> failures = {});
 
-/// Of hosts that cannot run their ranks. All problems are told; the first is the reason, gives the
-/// exit code and is told last, as with hosts that cannot be reached. There is one at least.
+/// Hosts that cannot run their ranks. All problems are printed; the first is the reason, gives the
+/// exit code and is printed last, as with hosts that cannot be reached. There is one at least.
 [[nodiscard]] StartFailure failed_preflight(std::span<const HostProblem> problems);
 
 }  // namespace hvd::launch

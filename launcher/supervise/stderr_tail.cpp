@@ -13,7 +13,8 @@ bool contains(std::string_view line, std::string_view words) {
     return line.find(words) != std::string_view::npos;
 }
 
-/// What a library says when it is loaded, in each process with other times and process ids.
+/// A line that a library prints when it is loaded, in each process with other times and process
+/// ids.
 bool is_start_line(std::string_view line) {
     constexpr std::array<std::string_view, 3> kBegins{
         "WARNING: All log messages before absl::InitializeLog() is called",

@@ -23,10 +23,10 @@ constexpr int kLeftEarlyExit = 1;
 constexpr int kExceptionExit = 1;  // as Python exits after an uncaught exception
 constexpr std::string_view kExecStep = "execve ";
 
-/// A rank that handles TERM may exit with 0 in the middle of its own failure.
+/// A rank that handles TERM may exit with 0 in the middle of a failure.
 bool ended_badly(const RankRecord& rank) {
-    return rank.exited &&
-           (rank.exited->wait_status != 0 || (rank.exited->induced && rank.exception));
+    return rank.exited && (rank.exited->wait_status != 0 ||
+                           (rank.exited->is_killed_by_launcher && rank.exception));
 }
 
 bool ended_well(const RankRecord& rank) {
@@ -42,10 +42,11 @@ bool cannot_be_ours(const wire::Exited& exited) {
     return !exited.oom.empty() || (signal != SIGTERM && signal != SIGKILL);
 }
 
-/// It went without a failure of its own, perhaps so slowly that we had to end it.
+/// The rank left without failing itself, perhaps so slowly that the launcher had to end it.
 bool has_left(const RankRecord& rank) {
-    return ended_well(rank) || (rank.exited && rank.exited->induced && !rank.exception &&
-                                !rank.peer_lost && !cannot_be_ours(*rank.exited));
+    return ended_well(rank) ||
+           (rank.exited && rank.exited->is_killed_by_launcher && !rank.exception &&
+            !rank.peer_lost && !cannot_be_ours(*rank.exited));
 }
 
 /// Whether it fails because a peer went away. What it reported first is the reason.
@@ -53,7 +54,7 @@ bool fails_for_a_peer(const RankRecord& rank) {
     return rank.peer_lost && !(rank.exception && rank.exception->time_ns < rank.peer_lost->time_ns);
 }
 
-/// When the failure of this rank began, or nothing when it has no failure of its own.
+/// The time at which this rank itself failed, if it did.
 std::optional<std::int64_t> own_failure(const RankRecord& rank) {
     if (rank.start_failed) {
         return rank.start_failed->time_ns;
@@ -71,7 +72,7 @@ std::optional<std::int64_t> own_failure(const RankRecord& rank) {
     if (rank.exception) {
         return std::min(rank.exception->time_ns, exited.time_ns);
     }
-    if (exited.induced && !cannot_be_ours(exited)) {
+    if (exited.is_killed_by_launcher && !cannot_be_ours(exited)) {
         return std::nullopt;
     }
     return exited.time_ns;
@@ -87,7 +88,7 @@ bool is_missed_by_a_peer(const JobRecord& record, int rank) {
 std::optional<int> first_who_lost_a_peer(const JobRecord& record) {
     const RankRecord* first = nullptr;
     for (const auto& rank : record.ranks) {
-        if (ended_badly(rank) && rank.peer_lost && !rank.exited->induced &&
+        if (ended_badly(rank) && rank.peer_lost && !rank.exited->is_killed_by_launcher &&
             (first == nullptr || rank.peer_lost->time_ns < first->peer_lost->time_ns)) {
             first = &rank;
         }
@@ -129,15 +130,15 @@ bool is_kill(const wire::Exited& exited) {
     return WIFSIGNALED(exited.wait_status) && WTERMSIG(exited.wait_status) == SIGKILL;
 }
 
-/// mpirun did not end with 0, or before it had started all ranks. That we ended it where everybody
-/// was seen to end is no failure of its own.
+/// mpirun did not end with 0, or before it had started all ranks. It has not failed where the
+/// launcher ended it after all ranks had ended.
 bool launcher_failed(const JobRecord& record) {
     const auto& launcher = record.launcher;
     const auto is_missing = [](const RankRecord& rank) { return !rank.started; };
     const auto was_seen = [](const RankRecord& rank) {
         return rank.exited && !rank.exited->is_unseen;
     };
-    if (!launcher || (launcher->exited && launcher->exited->induced &&
+    if (!launcher || (launcher->exited && launcher->exited->is_killed_by_launcher &&
                       std::ranges::all_of(record.ranks, was_seen))) {
         return false;
     }
@@ -155,7 +156,7 @@ bool is_launcher_to_blame(const JobRecord& record, const Blamed& blamed) {
     }
     const auto& launcher = *record.launcher;
     const auto& rank = record.ranks[static_cast<std::size_t>(*blamed.rank)];
-    return launcher.exited && !launcher.exited->induced &&
+    return launcher.exited && !launcher.exited->is_killed_by_launcher &&
            WIFSIGNALED(launcher.exited->wait_status) && rank.exited && is_kill(*rank.exited);
 }
 
@@ -188,7 +189,7 @@ Blame blame(const RankRecord& culprit) {
         return {Reason::exit, kExceptionExit};
     }
     const auto& exited = *culprit.exited;
-    const bool ended_by_us = exited.induced && !cannot_be_ours(exited);
+    const bool ended_by_us = exited.is_killed_by_launcher && !cannot_be_ours(exited);
     if (ended_by_us && culprit.exception) {
         return {Reason::exit, kExceptionExit};
     }
@@ -200,7 +201,7 @@ Blame blame(const RankRecord& culprit) {
 }
 
 Blame blame_launcher(const RankRecord& launcher) {
-    // It has no rank, and exits with 0 only where it was to start none of ours.
+    // mpirun has no rank, and exits with 0 only where it had none of our ranks to start.
     return launcher.start_failed || ended_badly(launcher)
                ? blame(launcher)
                : Blame{Reason::start, kExitLauncherFailure};
@@ -224,8 +225,8 @@ RankClass classify(const RankRecord& rank, const JobRecord& record) {
     // mpirun ends the others by itself when one has failed.
     const bool by_launcher =
         record.launcher && WIFSIGNALED(rank.exited->wait_status) && !cannot_be_ours(*rank.exited);
-    const bool was_asked =
-        rank.exited->induced || by_launcher || record.cause.kind == Cause::Kind::interrupted;
+    const bool was_asked = rank.exited->is_killed_by_launcher || by_launcher ||
+                           record.cause.kind == Cause::Kind::interrupted;
     return was_asked ? RankClass::stopped : RankClass::also_failed;
 }
 

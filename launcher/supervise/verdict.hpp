@@ -11,7 +11,7 @@
 
 namespace hvd::launch {
 
-/// Who is to blame, and what follows from it.
+/// The culprit, and the outcome of each rank that follows from it.
 struct Verdict {
     int exit_code = 0;
     Reason reason = Reason::none;
@@ -28,7 +28,7 @@ struct Verdict {
 ///
 /// The culprit is the rank whose failure has the earliest cause. A rank that reported the loss of a
 /// peer is no candidate. An exception counts from when it was reported, however long teardown took;
-/// an exit that we induced counts only when something else than our TERM or KILL ended the rank; a
+/// an exit that we caused counts only when something else than our TERM or KILL ended the rank; a
 /// clean exit counts when a peer reports that it missed that rank; the loss of a host counts from
 /// its last word.
 [[nodiscard]] Verdict judge(const JobRecord& record);

@@ -13,7 +13,7 @@ void WorldService::tell(const std::optional<wire::PeerLost>& lost) {
 }
 
 void WorldService::on(std::size_t host, wire::Put& event) {
-    tell(obituary_.on_put(event.rank, event.key));
+    tell(peer_failures_.on_put(event.rank, event.key));
     const auto value = event.value;
     auto stored = keys_.put(event.key, std::move(event.value));
     fleet_.send(
@@ -26,7 +26,7 @@ void WorldService::on(std::size_t host, wire::Put& event) {
 }
 
 void WorldService::on(std::size_t host, const wire::Get& event) {
-    tell(obituary_.on_get(event.rank, event.key));
+    tell(peer_failures_.on_get(event.rank, event.key));
     const auto* value =
         keys_.get(event.key, {.host = host, .rank = event.rank, .request = event.request});
     if (value != nullptr) {

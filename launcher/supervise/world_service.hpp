@@ -4,7 +4,7 @@
 #include "launcher/fleet/agent_fleet.hpp"
 #include "launcher/supervise/job_record.hpp"
 #include "launcher/supervise/key_store.hpp"
-#include "launcher/supervise/obituary.hpp"
+#include "launcher/supervise/peer_failure_notice.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace hvd::launch {
 
-/// What the ranks need of horovodrun to form worlds: the store in which they find each other, and
-/// word of a peer that is lost. Thread: io.
+/// The launcher's services for forming worlds: the store in which ranks find each other, and
+/// notices of lost peers. Thread: io.
 class WorldService final {
 public:
     explicit WorldService(AgentFleet& fleet) : fleet_(fleet) {}
@@ -21,12 +21,12 @@ public:
     void on(std::size_t host, wire::Put& event);
     void on(std::size_t host, const wire::Get& event);
 
-    void on_report(const wire::RankReport& event) { obituary_.on_report(event); }
+    void on_report(const wire::RankReport& event) { peer_failures_.on_report(event); }
 
     /// `record` knows of the end already.
-    void on_exited(const RankRecord& record) { tell(obituary_.on_exited(record)); }
+    void on_exited(const RankRecord& record) { tell(peer_failures_.on_exited(record)); }
     void on_host_lost(const HostPlan& host, const JobRecord& record, std::string_view why) {
-        tell(obituary_.on_host_lost(host, record, why));
+        tell(peer_failures_.on_host_lost(host, record, why));
     }
 
 private:
@@ -34,7 +34,7 @@ private:
 
     AgentFleet& fleet_;
     KeyStore keys_;
-    Obituary obituary_;
+    PeerFailureNotice peer_failures_;
 };
 
 }  // namespace hvd::launch

@@ -13,7 +13,7 @@
 namespace hvd::launch {
 namespace {
 
-/// By which ranks with one clock are told from others. Without a name a clock is its host's.
+/// The identity of a rank's clock. A clock without a name is that of its host.
 std::string key_of(const TraceStart& start) {
     return start.clock.empty() ? "host " + start.host : start.clock;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose clock is how far ahead: what brings the traces of several hosts onto one clock. Pure.
+// The offsets that bring the traces of several hosts onto one clock. Pure.
 #pragma once
 
 #include "launcher/timeline/host_clocks.hpp"

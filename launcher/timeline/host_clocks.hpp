@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What horovodrun leaves beside the traces of its ranks: how the steady clocks of their hosts
-// differed from its own while the job ran.
+// The file beside the traces of the ranks: the offsets of their hosts' steady clocks
+// from horovodrun's while the job ran.
 #pragma once
 
 #include "collectives/base/result.hpp"

@@ -26,7 +26,7 @@ int fail(const Error& error) {
     return error.code == Errc::invalid_argument ? kExitUsage : kExitLauncherFailure;
 }
 
-/// Refuses to replace what is to be merged.
+/// Refuses to replace an input of the merge.
 Status check_output(const std::filesystem::path& output, const std::filesystem::path& folder) {
     std::error_code ignored;
     const auto parent = output.has_parent_path() ? output.parent_path() : ".";

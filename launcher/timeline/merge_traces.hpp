@@ -21,7 +21,7 @@ namespace hvd::launch {
 using TakeText = std::function<Status(std::string_view text)>;
 
 /// Reads `rank-*.json` and `hosts.json` of the folder, one event at a time. Nothing is given to
-/// `take` before all files are known to be of one job. Gives sentences for people, which are in the
+/// `take` before all files are known to be of one job. Returns warnings, which are in the
 /// merged trace too: ranks without a file, clocks that are not known, files that end too early.
 /// Errors: invalid_argument for a folder without such files or with those of several jobs, and for
 /// files that are no traces of ranks; unavailable for what cannot be read; those of `take`.

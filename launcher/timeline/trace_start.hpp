@@ -7,7 +7,7 @@
 
 namespace hvd::launch {
 
-/// What the first event of a rank's trace says.
+/// The content of the first event of a rank's trace.
 struct TraceStart {
     std::filesystem::path file{};
     int rank = 0;

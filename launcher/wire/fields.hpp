@@ -77,7 +77,7 @@ void fields(auto& io, Is<RankReport> auto& report) {
 }
 
 void fields(auto& io, Is<Exited> auto& exited) {
-    io(exited.rank, exited.time_ns, exited.wait_status, exited.induced, exited.oom);
+    io(exited.rank, exited.time_ns, exited.wait_status, exited.is_killed_by_launcher, exited.oom);
     io(exited.max_rss_bytes, exited.is_unseen);
 }
 

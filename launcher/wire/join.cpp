@@ -60,7 +60,7 @@ Result<std::optional<Message>> take_message(std::vector<std::byte>& plain,
     ByteReader reader(std::span<const std::byte>(plain).subspan(sizeof length, length));
     Message message;
     read(reader, message);
-    // What a later version may have added after the known fields is not for us.
+    // Fields that a later version may have added are ignored.
     if (reader.failed()) {
         return Error{Errc::invalid_argument, "a first message that is malformed"};
     }

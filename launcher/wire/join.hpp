@@ -10,13 +10,13 @@
 //                      both: encrypted records (encryption.hpp)
 //   answer {error}                        introduction {build, name, host, slots}
 //
-// From the token: K = BLAKE2b-256(text). From K and both nonces, each with a label of its own:
+// From the token: K = BLAKE2b-256(text). From K and both nonces, each with another label:
 // BLAKE2b-256 keyed with K over label, listener's nonce, joiner's nonce. Two of them are the MACs,
 // so that none can be played back to the other side or in another connection; two are the keys of
 // the two directions. This is the usual challenge and response with a shared key (ISO/IEC 9798-4,
 // three passes), with the key derivation of libsodium's crypto_kx (one hash, a key for each
-// direction). Who joins proves first: a stranger who only connects gets nothing to try tokens on.
-// Who learns the token later can read what was recorded; it is made for one job.
+// direction). The joiner proves first, so that an unauthenticated peer gets nothing to try tokens
+// on. There is no forward secrecy: the token, which is made for one job, decrypts recorded traffic.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -48,7 +48,7 @@ public:
     [[nodiscard]] static JoinHandshake listening(const Key& token, const JoinNonce& nonce);
     [[nodiscard]] static JoinHandshake joining(const Key& token, const JoinNonce& nonce);
 
-    /// What is to be sent now, also after an Error: the other end is told.
+    /// The bytes to send now, also after an Error, which the other end gets.
     [[nodiscard]] std::vector<std::byte> take_output();
 
     /// How many bytes to read next, and no more: what follows is encrypted. 0: nothing is expected.

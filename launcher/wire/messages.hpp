@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a launcher and an agent say to each other, as values. frames.hpp turns them into bytes.
+// The messages between launcher and agent, as values. frames.hpp turns them into bytes.
 //
 // A session: the agent speaks first (Hello, then Facts). The launcher answers with Start, or closes
 // the stream after a dry run. From then on the agent reports, in this order for each rank: Started
@@ -79,9 +79,9 @@ struct RankReport {
 struct Exited {
     std::int32_t rank = 0;
     std::int64_t time_ns = 0;
-    std::int32_t wait_status = 0;  // as waitpid gives it
-    bool induced = false;          // we had sent it a TERM or KILL before
-    std::string oom;               // why we say that memory ran out; empty: nothing says so
+    std::int32_t wait_status = 0;        // as waitpid gives it
+    bool is_killed_by_launcher = false;  // we had sent it a TERM or KILL before
+    std::string oom;                     // why we say that memory ran out; empty: nothing says so
     std::uint64_t max_rss_bytes = 0;
     bool is_unseen = false;  // it is gone; how, only mpirun was told. Then the status is 0.
     friend bool operator==(const Exited&, const Exited&) = default;
@@ -134,7 +134,7 @@ struct Pong {
     friend bool operator==(const Pong&, const Pong&) = default;
 };
 
-/// What would keep the ranks of this host from running, with its remedy.
+/// A problem that keeps the ranks of this host from running, with its remedy.
 struct Problem {
     std::int32_t exit_code = 0;  // that horovodrun ends with: 127 not found, 126, 2
     std::string text;
@@ -168,7 +168,7 @@ struct LinkMeasured {
     std::string address{};  // "10.0.0.2:4711 (eth0)"
     std::int64_t round_trip_ns = 0;
     std::uint64_t bytes_per_second = 0;
-    std::string error{};  // every address that was tried, and what it said; empty: it was measured
+    std::string error{};  // every address that was tried, with its error; empty: it was measured
     friend bool operator==(const LinkMeasured&, const LinkMeasured&) = default;
 };
 
@@ -266,7 +266,7 @@ struct GetValue {
     friend bool operator==(const GetValue&, const GetValue&) = default;
 };
 
-/// A rank of the job is gone: the ranks of this host are told, through the agent's socket.
+/// A rank of the job is gone: the agent sends this to the ranks of its host, through their socket.
 struct PeerLost {
     std::int32_t rank = 0;
     std::string why;  // a sentence that names rank and host

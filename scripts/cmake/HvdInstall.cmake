@@ -35,7 +35,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/hvdConfigVersion.cmake"
 install(FILES "${PROJECT_BINARY_DIR}/hvdConfig.cmake" "${PROJECT_BINARY_DIR}/hvdConfigVersion.cmake"
   DESTINATION "${HVD_CMAKE_DIR}")
 
-# What is installed, without tests and benchmarks: `cmake --build build/release --target product`.
+# The installed files, without tests and benchmarks: `cmake --build build/release --target product`.
 add_custom_target(product)
 foreach(target horovodrun hvd-agent hvd-gpu-probe hvd-bench hvd hvd_tf hvd_mpi_openmpi hvd_mpi_mpich)
   if(TARGET ${target})

@@ -4,7 +4,7 @@ target_compile_features(hvd_flags INTERFACE cxx_std_20)
 target_include_directories(hvd_flags INTERFACE "${PROJECT_SOURCE_DIR}")
 target_compile_options(hvd_flags INTERFACE
   -ffunction-sections -fdata-sections
-  $<$<CONFIG:Release>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>  # no path of ours at the user's
+  $<$<CONFIG:Release>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>  # no build path in an installed file
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
                             -Woverloaded-virtual -Wextra-semi>
   # g++ 12 sees overlaps and overflows in std::string and std::vector that are not there (GCC bugs
@@ -23,7 +23,7 @@ if(HVD_SANITIZE)
   target_link_options(hvd_flags INTERFACE -fsanitize=${HVD_SANITIZE})
   # The preset asan leaves out what does nothing at -O0 (object-size), calls through our own
   # declarations of another library's types (function), and what fails where no descriptor is left for
-  # a pipe of its own (vptr).
+  # a pipe of UBSan's (vptr).
   if(HVD_NO_SANITIZE)
     target_compile_options(hvd_flags INTERFACE -fno-sanitize=${HVD_NO_SANITIZE})
   endif()
@@ -42,7 +42,7 @@ foreach(sanitizer address thread)  # g++ has macros for them, clang has __has_fe
   endif()
 endforeach()
 
-# What cannot travel through hvd_flags: target properties. Third-party targets never get them.
+# Target properties, which cannot travel through hvd_flags. Third-party targets never get them.
 function(hvd_own target)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:hvd_flags>)
   set_target_properties(${target} PROPERTIES

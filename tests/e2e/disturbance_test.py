@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that are disturbed and must go on: strangers at their sockets, ranks that are stopped."""
+"""Jobs that are disturbed and must go on: intruders at their sockets, ranks that are stopped."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def addresses_of(pids: set[int]) -> set[Address]:
     return addresses
 
 
-class Stranger:
+class Intruder:
     """Connects to whatever listens, says something at random, and keeps some connections open."""
 
     def __init__(self, pid: int) -> None:
@@ -109,13 +109,13 @@ class Stranger:
 
 
 @contextlib.contextmanager
-def disturbed(pid: int) -> Iterator[Stranger]:
-    stranger = Stranger(pid)
+def disturbed(pid: int) -> Iterator[Intruder]:
+    intruder = Intruder(pid)
     over = threading.Event()
-    thread = threading.Thread(target=stranger.disturb_until, args=[over])
+    thread = threading.Thread(target=intruder.disturb_until, args=[over])
     thread.start()
     try:
-        yield stranger
+        yield intruder
     finally:
         over.set()
         thread.join()
@@ -133,15 +133,15 @@ def test_strangers_at_every_socket_change_nothing(launcher, transport):
     late = ("sh", "-c", f"[ $HOROVOD_RANK != 2 ] || sleep 1; exec {' '.join(map(str, BENCH))}")
     with (
         launcher.start("-np", 3, *late, env={"HOROVOD_CPU_OPERATIONS": transport}) as running,
-        disturbed(running.process.pid) as stranger,
+        disturbed(running.process.pid) as intruder,
     ):
         job = running.end()
 
     assert job.code == 0, job
     assert [row[-1] for row in results(job.lines)] == ["0"] * 3, job
-    families = {family for family, _ in stranger.reached}
-    assert socket.AF_UNIX in families, stranger.reached
-    assert transport == "" or families & {socket.AF_INET, socket.AF_INET6}, stranger.reached
+    families = {family for family, _ in intruder.reached}
+    assert socket.AF_UNIX in families, intruder.reached
+    assert transport == "" or families & {socket.AF_INET, socket.AF_INET6}, intruder.reached
 
 
 @pytest.mark.parametrize("transport", ["", "tcp"])

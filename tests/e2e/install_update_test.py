@@ -32,8 +32,8 @@ def test_modules_that_are_no_more_are_removed_and_nothing_else(root, tmp_path):
         folder / "__pycache__/gone.cpython-311.pyc",
         folder / "__pycache__/new.cpython-311.pyc",
     ]
-    foreign = [folder / "local_settings.py", folder / "data.bin", tmp_path / "site-packages/x.py"]
-    write(*caches, *foreign, folder / "old/deep/__pycache__/mpi_ops.cpython-311.pyc")
+    others = [folder / "local_settings.py", folder / "data.bin", tmp_path / "site-packages/x.py"]
+    write(*caches, *others, folder / "old/deep/__pycache__/mpi_ops.cpython-311.pyc")
     with files.open("a") as listed:
         listed.write("../x.py\n")  # no list may lead out of the folder
 
@@ -51,5 +51,5 @@ def test_modules_that_are_no_more_are_removed_and_nothing_else(root, tmp_path):
         "__pycache__/new.cpython-311.pyc",
     }
     assert not (folder / "old").exists()
-    assert foreign[2].exists()
+    assert others[2].exists()
     assert sorted(files.read_text().split()) == ["new.py", "torch/__init__.py"]

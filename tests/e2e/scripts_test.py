@@ -46,7 +46,7 @@ def test_the_table_of_the_launcher_is_that_of_its_readme(root):
         return name if name.startswith(("collectives", "launcher")) else f"launcher/{name}"
 
     text = (root / "launcher/README.md").read_text()
-    _, _, section = text.partition("## What a folder may include\n")
+    _, _, section = text.partition("## Allowed includes\n")
     rows = re.findall(r"^\| (.+) \| (.*) \|$", section.partition("\n## ")[0], re.MULTILINE)
     said = {
         "launcher" if folder == "the root" else full(folder.strip("`")): {

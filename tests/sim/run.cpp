@@ -19,7 +19,7 @@
 namespace hvd::sim {
 namespace {
 
-/// Longer than any job of ours may last.
+/// Longer than any simulated job may last.
 constexpr auto kWatchdog = std::chrono::minutes(10);
 
 /// Keeps what is for the console.

@@ -11,7 +11,7 @@
 
 namespace hvd::sim {
 
-/// What became of a simulated job, and what is wrong with that.
+/// The result of a simulated job, and the complaints about it.
 struct Outcome {
     std::optional<launch::JobResult> result;  // nothing where no rank was started
     std::string link_error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What thousands of ranks cost in time and memory. Each case is run in a process of its own.
+// The cost of thousands of ranks in time and memory. Each case runs in another process.
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
 #include "launcher/plan/planner.hpp"
@@ -93,8 +93,8 @@ Script script(int hosts) {
 void run_cluster(int hosts, std::size_t most_mebibytes) {
     forget_peak();
     const auto before = peak_mebibytes();
-    const auto wishes = cluster(hosts);
-    const auto planned = wishes.plan();
+    const auto request = cluster(hosts);
+    const auto planned = request.plan();
     REQUIRE(planned);
 
     const auto outcome = run(script(hosts), planned->plan);
@@ -123,12 +123,12 @@ TEST_CASE("1024 hosts with 8 ranks each need less than 32 MB, the last starts wi
 
 // The aim is 0.5 s. The bound on the time is wide, since other programs may run beside this one.
 TEST_CASE("10000 hosts with 8 ranks each are planned in 200 MB") {
-    const auto wishes = cluster(10'000);
+    const auto request = cluster(10'000);
     forget_peak();
 
     const auto before = ::mallinfo2().uordblks;
     const auto begin = std::chrono::steady_clock::now();
-    const auto planned = wishes.plan();
+    const auto planned = request.plan();
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - begin);
     const auto plan_mebibytes = (::mallinfo2().uordblks - before) / kMebibyte;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happens in a simulated job: values, written by a test or drawn from a seed.
+// The events of a simulated job: values, written by a test or drawn from a seed.
 #pragma once
 
 #include "launcher/supervise/job_machine.hpp"
@@ -30,7 +30,7 @@ enum class HostFault : std::uint8_t {
     never_links,   // its agent never reports
     refuses,       // its agent cannot be started at all
     closes,        // the connection ends on both sides
-    falls_silent,  // nothing passes any more, and nobody is told
+    falls_silent,  // nothing passes any more, without an error
     agent_dies,    // kill -9; the guard ends the ranks
 };
 
@@ -57,7 +57,7 @@ struct Script {
     std::size_t handshakes_in_flight = 512;
 };
 
-/// What is left out of the product, so that a test can show that it is missed.
+/// A part of the product to leave out, so that a test can show that its absence is noticed.
 struct Policy {
     bool has_lease = true;
     bool has_kill = true;

@@ -9,7 +9,7 @@ namespace {
 
 using launch::Reason;
 
-/// What is not known better: a host's last word may lie this far before its silence.
+/// The uncertainty of a host's silence: its last message may lie this far before.
 constexpr auto kBetweenWords = Duration(1100);
 
 /// For what messages, KILL and the guard take beside the latency.

@@ -6,7 +6,7 @@
 
 namespace hvd::sim {
 
-/// Compares how the job ended for horovodrun with what has really happened; adds complaints.
+/// Compares horovodrun's result with the simulated events; adds complaints.
 void verify(World& world, Outcome& outcome);
 
 }  // namespace hvd::sim

@@ -35,9 +35,9 @@ private:
 };
 
 /// A second connection to a host, with an agent that ends whatever the first one has left.
-class SimSweep final : public launch::AgentChannel {
+class SimCleanup final : public launch::AgentChannel {
 public:
-    SimSweep(World& world, SimHost& host, std::size_t index)
+    SimCleanup(World& world, SimHost& host, std::size_t index)
         : world_(world), host_(host), index_(index) {}
 
     void open(Handlers handlers) override {
@@ -103,7 +103,7 @@ Result<std::unique_ptr<launch::AgentChannel>> World::start(const launch::Host& h
     if (next_host_ == hosts.size()) {
         const auto index = *parse_number<std::size_t>(std::string_view(host.name).substr(1));
         return std::unique_ptr<launch::AgentChannel>(
-            std::make_unique<SimSweep>(*this, *hosts.at(index), index));
+            std::make_unique<SimCleanup>(*this, *hosts.at(index), index));
     }
     const auto index = next_host_++;
     if (script_.hosts[index].fault == HostFault::refuses) {
@@ -219,7 +219,7 @@ void World::end_rank(SimRank& rank, int wait_status) {
         exited.rank = rank.number;
         exited.time_ns = host.clock_ns();
         exited.wait_status = wait_status;
-        exited.induced = rank.is_killed_by_launcher;
+        exited.is_killed_by_launcher = rank.is_killed_by_launcher;
         // Leaving early is a fault only where a peer says so.
         host.tell(exited, rank.script.leaves_early ? std::nullopt : rank.fault);
     }

@@ -35,7 +35,7 @@ struct Fault {
     std::size_t host = 0;
     std::optional<int> rank;  // none: the host itself
     bool is_silent = false;   // only its silence tells
-    bool is_told = false;     // its news reached the launcher
+    bool is_told = false;     // its end reached the launcher
 };
 
 struct SimRank {
@@ -121,7 +121,7 @@ public:
         }
     }
 
-    // What hosts use.
+    // Used by hosts.
     [[nodiscard]] const Script& script() const noexcept { return script_; }
     [[nodiscard]] const Policy& policy() const noexcept { return policy_; }
     [[nodiscard]] TimePoint now() const noexcept { return time.now(); }

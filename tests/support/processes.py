@@ -57,7 +57,7 @@ def is_alive(pid: int) -> bool:
 
 
 def state_of(pid: int) -> str:
-    """Its letter in proc(5), or "" when there is no such process."""
+    """Its state in proc(5), or "" when there is no such process."""
     one = process(pid)
     return one.state if one else ""
 

@@ -188,7 +188,7 @@ void ClaimedRanks::tell_end(Rank& rank, std::optional<int> wait_status) {
         .rank = rank.spec->rank,
         .time_ns = rank.ended_ns == 0 ? steady_clock_ns() : rank.ended_ns,
         .wait_status = status,
-        .induced = rank.is_killed_by_launcher,
+        .is_killed_by_launcher = rank.is_killed_by_launcher,
         .oom = was_killed && !rank.is_killed_by_launcher ? context_.oom.take_kill(*rank.pid) : "",
         .max_rss_bytes = 0,
         .is_unseen = !wait_status});

@@ -9,7 +9,7 @@ namespace hvd::launch::agent {
 /// A launcher of MPI as the shim finds it: by its variables, not by its name.
 struct MpiLauncher {
     std::string_view word;        // of coll::kLauncherVariables
-    std::string_view name;        // for people
+    std::string_view name;        // as printed
     bool starts_in_turn = false;  // one rank after the other, from one thread
 };
 

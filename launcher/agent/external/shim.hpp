@@ -12,7 +12,7 @@ namespace hvd::launch::agent {
 
 /// Which of how many an mpirun made this process. `size` is 0 where it does not say.
 struct MpiTask {
-    std::string_view launcher;  // for people
+    std::string_view launcher;  // as printed
     int rank = 0;
     int size = 0;
     bool starts_in_turn = false;  // see MpiLauncher

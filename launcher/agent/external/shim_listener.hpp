@@ -26,8 +26,8 @@ class ShimListener final {
 public:
     using ConnectionId = std::uint64_t;
 
-    /// A reply without a refusal makes the connection that of a rank. The shim puts the streams in
-    /// the place of its own; without them it keeps those of its launcher.
+    /// A reply without a refusal makes the connection that of a rank. The shim replaces its
+    /// standard streams by the given ones; without them it keeps those of its launcher.
     struct Answer {
         ShimReply reply;
         std::optional<OutputPump::Ends> streams;

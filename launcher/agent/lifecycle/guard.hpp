@@ -13,7 +13,8 @@ namespace hvd::launch::agent {
 ///
 /// The guard is a subreaper, closes the standard streams and only waits. When the agent dies, all
 /// that lived below it becomes the guard's and is killed. What a terminal sends reaches horovodrun
-/// alone: both are of the session that the program leads already, or each leads one of its own.
+/// alone: guard and agent belong to the session that the program leads already, or each leads a new
+/// one.
 ///
 /// An agent that has `joined` by itself, with the encryption of its stream, belongs to the terminal
 /// or container that started it: no new session, and standard error stays open for its last words.

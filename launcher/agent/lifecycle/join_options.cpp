@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an agent that is to join was told: its arguments and its token.
+// The options of an agent that joins a job by itself: its arguments and its token.
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/text.hpp"
 #include "collectives/base/unique_fd.hpp"

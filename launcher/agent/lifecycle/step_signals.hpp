@@ -31,7 +31,7 @@ public:
     /// The ranks are killed: nothing is sent any more.
     void drop_held() noexcept { held_.clear(); }
 
-    /// What the ranks are to be sent now, each once.
+    /// The signals that the ranks get now, each once.
     [[nodiscard]] std::vector<int> take_due(TimePoint now);
 
     [[nodiscard]] std::optional<TimePoint> deadline() const;

@@ -8,7 +8,7 @@
 namespace hvd::launch::agent {
 
 /// How the processes of a host are ended: TERM, time to react, KILL until none is left. A machine
-/// without I/O: the agent tells it what happened and does what it answers.
+/// without I/O: the agent reports events and performs the returned actions.
 class Termination final {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -21,8 +21,8 @@ public:
         give_up,         // KILL had its time; what is left is reported
     };
 
-    /// What ranks leave behind that end by themselves is asked to end when the last of them has
-    /// ended, and killed after this time, or after the plan's grace where that is shorter.
+    /// Processes that outlive all ranks get TERM when the last rank has ended, and KILL after this
+    /// time, or after the plan's grace where that is shorter.
     static constexpr auto kLeftoverGrace = std::chrono::milliseconds(1000);
 
     /// How long KILL is repeated: a process that forks faster than we look is met again.

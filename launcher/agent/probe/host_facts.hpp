@@ -21,7 +21,7 @@ namespace hvd::launch::agent {
 /// lowest. Nothing when all are in use.
 [[nodiscard]] std::optional<int> find_port(int first, int last);
 
-/// What there is to know without asking anybody: no process is started. Without the GPUs.
+/// The facts that need no helper process: all but the GPUs.
 [[nodiscard]] HostFacts collect_facts();
 
 }  // namespace hvd::launch::agent

@@ -52,7 +52,8 @@ void HostProbe::start_is_near(const HostPlan& plan) {
     }
 }
 
-/// Tells the launcher of what ranks may run into, and gives what they certainly will.
+/// Notes to the launcher the limits that ranks may reach, and returns those that they certainly
+/// reach.
 std::vector<wire::Problem> HostProbe::look_at_limits(const RankNeeds& needs) {
     if (auto warning = warn_of_small_shm(); !warning.empty()) {
         control_.send(wire::Note{.text = std::move(warning)});

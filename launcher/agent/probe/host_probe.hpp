@@ -36,8 +36,8 @@ public:
     void on(const wire::MeasureLink& wanted);
     void on(const wire::CloseLink& over);
 
-    /// Ranks of `plan` are about to start. Where nobody has asked whether they could, which costs a
-    /// way there and back, they are those of the whole job, and what limits them is told.
+    /// Ranks of `plan` are about to start. Without a preflight question before, which costs a round
+    /// trip, they are the ranks of the whole job, and their limits are reported now.
     void start_is_near(const HostPlan& plan);
 
     void time_passed(std::chrono::steady_clock::time_point now);

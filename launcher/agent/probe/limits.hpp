@@ -18,7 +18,7 @@ struct Limits {
 
     std::uint64_t open_files = kNone;  // the hard one: the agent raises its own
     std::uint64_t soft_open_files =
-        kNone;                         // what ranks have, who may not know that they can raise it
+        kNone;                         // the soft limit, which a rank may not know how to raise
     std::uint64_t processes = kNone;   // with threads, of the user; kNone also where root has none
     std::uint64_t used_processes = 0;  // of them
     std::uint64_t locked_bytes = kNone;
@@ -40,7 +40,7 @@ struct LimitFindings {
     friend bool operator==(const LimitFindings&, const LimitFindings&) = default;
 };
 
-/// What the ranks of this host will ask for.
+/// The resources that the ranks of this host need.
 struct RankNeeds {
     std::size_t ranks = 0;
     std::size_t world = 0;        // ranks of the whole job

@@ -16,8 +16,8 @@
 
 namespace hvd::launch::agent {
 
-/// The end of a measured link that listens, has who connects prove that it was sent by the
-/// launcher, and answers. One link at a time. What strangers send costs them their connection.
+/// The listening end of a measured link: it authenticates the connecting end by the launcher's
+/// secret, and answers. One link at a time. Unauthenticated bytes close their connection.
 class LinkListener final {
 public:
     explicit LinkListener(EventLoop& loop) : loop_(loop) {}

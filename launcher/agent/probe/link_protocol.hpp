@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the two ends of a measured link say to each other. Who connects sends the first half of the
-// secret, who listens answers with the second half. Then one sends headers of 8 bytes, and the
-// other answers each with the same 8 bytes, once the payload that it announces has come.
+// The protocol between the two ends of a measured link. The connecting end sends the first half of
+// the secret, the listening end answers with the second half. Then one end sends headers of 8
+// bytes, and the other answers each with the same 8 bytes, once the announced payload has arrived.
 #pragma once
 
 #include <chrono>

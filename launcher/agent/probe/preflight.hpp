@@ -10,7 +10,7 @@
 
 namespace hvd::launch::agent {
 
-/// What would keep the ranks of `plan` from running here: the working directory, the program. For
+/// The reasons why the ranks of `plan` could not run here: the working directory, the program. For
 /// limits see limits.hpp.
 [[nodiscard]] std::vector<wire::Problem> find_problems(const JobPlan& job, const HostPlan& plan);
 

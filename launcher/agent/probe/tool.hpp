@@ -10,9 +10,9 @@
 
 namespace hvd::launch::agent {
 
-/// Runs a helper with our environment and returns what it wrote on standard output; its standard
-/// error goes nowhere. It is killed at the deadline, and when `launcher`, a descriptor that we
-/// read, comes to its end. argv[0] is a path. Errors: unavailable (it cannot be started, it
+/// Runs a helper with our environment and returns its standard output; its standard
+/// error is discarded. The helper is killed at the deadline, and when `launcher`, a descriptor that
+/// we read, reaches its end. argv[0] is a path. Errors: unavailable (it cannot be started, it
 /// failed), timed_out, aborted.
 [[nodiscard]] Result<std::string> run_tool(std::vector<std::string> argv,
                                            const Inheritance& given,

@@ -19,7 +19,7 @@ class EnvironmentBlock final {
 public:
     explicit EnvironmentBlock(const Environment& environment);
 
-    /// The pointers of this block, with `changes` in the place of what has the same name. Valid
+    /// The pointers of this block, with `changes` in the place of variables of the same name. Valid
     /// while both live.
     [[nodiscard]] std::vector<char*> with(EnvironmentBlock& changes);
 

@@ -11,8 +11,8 @@
 
 namespace hvd::launch::agent {
 
-/// What the processes in the process group of a rank hold: the rank itself, its loaders, and
-/// whoever else has not left the group.
+/// The memory of all processes in the process group of a rank: the rank itself, its loaders, and
+/// other descendants that have not left the group.
 struct GroupMemory {
     int rank = 0;
     std::uint64_t resident_bytes = 0;  // what they share counts for each

@@ -11,9 +11,9 @@
 namespace hvd::launch::agent {
 
 /// A cgroup (version 2) below our own for the ranks and all that comes from them, where we may make
-/// one: mostly as root, or in a session that systemd delegated. Whoever is in it dies by one word
-/// to the kernel, also who hides his parents and environment or forks faster than we find him. It
-/// has no limits of its own. Guard and agent stay outside. Source:
+/// one: mostly as root, or in a session that systemd delegated. One write to cgroup.kill ends all
+/// processes in it, also those that hide their parents and environment or fork faster than we find
+/// them. It sets no limits. Guard and agent stay outside. Source:
 /// Documentation/admin-guide/cgroup-v2.rst of Linux. Thread: any one.
 class JobCgroup final {
 public:

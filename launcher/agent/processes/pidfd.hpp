@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Watching processes that are no children of ours.
+// Watching processes that are not our children.
 #pragma once
 
 #include "collectives/base/unique_fd.hpp"

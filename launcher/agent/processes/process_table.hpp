@@ -41,7 +41,7 @@ struct Process {
 /// Whether `ancestor` is `pid` or an ancestor of it.
 [[nodiscard]] bool descends_from(pid_t pid, pid_t ancestor);
 
-/// Who started it, who started that one, and so on, as far as that is known.
+/// The chain of parents of `pid`, the nearest first, as far as it is known.
 [[nodiscard]] std::vector<Process> ancestors(pid_t pid);
 
 /// Sends the signal unless the process has ended meanwhile and its number went to another.

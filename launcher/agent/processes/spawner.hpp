@@ -17,7 +17,7 @@
 
 namespace hvd::launch::agent {
 
-/// What this process was given by whoever started it and what its ranks get again. Taken by the
+/// The attributes that this process inherited and that its ranks get unchanged. Taken by the
 /// guard before it changes anything.
 struct Inheritance {
     sigset_t signal_mask{};
@@ -50,8 +50,8 @@ public:
     /// them, -1: in our own. Throws Exception without memory.
     explicit Spawner(const Inheritance& given, int cgroup = -1);
 
-    /// The new process runs its program: it is the leader of a process group of its own (so that a
-    /// signal reaches what a wrapper script started), is killed when the agent dies, and has the
+    /// The new process runs its program: it leads a new process group (so that a
+    /// signal reaches the children of a wrapper script), is killed when the agent dies, and has the
     /// signal mask, dispositions and limits that horovodrun was given. `environment` ends with a
     /// null pointer.
     [[nodiscard]] std::variant<pid_t, SpawnFailure> spawn(SpawnRequest request,

@@ -28,8 +28,8 @@ struct MemoryKill {
 /// leads to.
 [[nodiscard]] bool is_first_pid_namespace(std::string_view link);
 
-/// What the kernel logs from the start on. Silent where that may not be read, or where it calls
-/// processes by other numbers than we do.
+/// The kernel's log from the start on. Empty where it may not be read, or where its process ids
+/// belong to another PID namespace.
 class KernelLog final {
 public:
     /// `root` is put before every path.

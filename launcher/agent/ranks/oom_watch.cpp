@@ -45,8 +45,8 @@ std::optional<std::uint64_t> read_count(const UniqueFd& file) {
 
 std::vector<std::string> oom_counter_files(std::string_view cgroups) {
     std::vector<std::string> files;
-    // A cgroup may be without the controller (as a JobCgroup above us), and a container may see the
-    // path of its own from outside, but has it mounted as the root: so those above come too.
+    // A cgroup may be without the controller (as a JobCgroup above us), and a container may see its
+    // path from outside, but has it mounted as the root: so the parents are added too.
     const auto add = [&](const std::string& mount, std::string_view path, const char* file) {
         for (auto left = path == "/" ? "" : path; !left.empty();
              left = left.substr(0, left.rfind('/'))) {

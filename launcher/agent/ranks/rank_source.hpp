@@ -18,8 +18,8 @@
 
 namespace hvd::launch::agent {
 
-/// What ranks are connected to, and where their starts and ends are reported. All of it outlives
-/// the ranks.
+/// The objects that ranks are connected to, and that their starts and ends are reported to. All of
+/// them outlive the ranks.
 struct RankContext {
     EventLoop& loop;
     ControlStream& control;

@@ -136,14 +136,14 @@ void SpawnedRanks::child_ended(const EndedChild& child) {
         wire::Exited{.rank = number,
                      .time_ns = steady_clock_ns(),
                      .wait_status = status,
-                     .induced = found->is_killed_by_launcher,
+                     .is_killed_by_launcher = found->is_killed_by_launcher,
                      .oom = was_killed ? explain_kill(child.pid, child.max_rss_bytes) : "",
                      .max_rss_bytes = child.max_rss_bytes});
 }
 
-/// Why we say that memory ran out, if we do, and who holds it now: often not the rank that was
-/// killed, but its loaders or another rank. That is told of the first alone: it takes a look at
-/// every process, while others have to be ended.
+/// The evidence that memory ran out, if there is any, and the processes that hold it now: often not
+/// the rank that was killed, but its loaders or another rank. Only the first killed rank is
+/// explained: the explanation reads every process's memory, while other processes have to be ended.
 std::string SpawnedRanks::explain_kill(pid_t pid, std::uint64_t max_rss_bytes) {
     auto why = context_.oom.take_kill(pid);
     if (why.empty()) {

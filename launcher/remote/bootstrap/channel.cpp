@@ -14,19 +14,19 @@ constexpr auto kNow = std::chrono::milliseconds(0);
 
 BootstrapChannel::BootstrapChannel(IoThread& io, Parts parts)
     : image_(std::move(parts.image)),
-      patience_(parts.patience),
+      timeout_(parts.timeout),
       tell_banner_(std::move(parts.banner)),
       tell_step_(std::move(parts.step)),
       silence_(io),
       soon_(io),
-      turn_(std::move(parts.turnstile)),
+      permit_(std::move(parts.semaphore)),
       transport_(std::move(parts.transport)) {}
 
 BootstrapChannel::~BootstrapChannel() = default;
 
 void BootstrapChannel::open(Handlers handlers) {
     handlers_ = std::move(handlers);
-    turn_.take([this] { soon_.set(Deadline::in(kNow), [this] { begin(); }); });
+    permit_.take([this] { soon_.set(Deadline::in(kNow), [this] { begin(); }); });
 }
 
 void BootstrapChannel::begin() {
@@ -75,7 +75,7 @@ void BootstrapChannel::start_stream(std::string first) {
     state_ = State::started;
     enter("agent");
     silence_.cancel();
-    turn_.give_up();
+    permit_.give_up();
     image_.reset();
     if (auto banner = filter_.banner(); !banner.empty() && tell_banner_) {
         tell_banner_(std::move(banner));
@@ -113,7 +113,7 @@ void BootstrapChannel::enter(std::string_view step) {
 
 void BootstrapChannel::expect_life() {
     heard_at_ = std::chrono::steady_clock::now();
-    silence_.set(Deadline::in(patience_), [this] { fail({Errc::timed_out, silence(patience_)}); });
+    silence_.set(Deadline::in(timeout_), [this] { fail({Errc::timed_out, silence(timeout_)}); });
 }
 
 std::string BootstrapChannel::silence(std::chrono::milliseconds span) const {
@@ -194,7 +194,7 @@ void BootstrapChannel::transport_ended(std::optional<Error> error) {
 
 void BootstrapChannel::end(std::optional<Error> error) {
     silence_.cancel();
-    turn_.give_up();
+    permit_.give_up();
     for (const auto& call : std::exchange(held_calls_, {})) {
         call();
     }

@@ -4,8 +4,8 @@
 #include "launcher/net/timer.hpp"
 #include "launcher/remote/bootstrap/agent_image.hpp"
 #include "launcher/remote/bootstrap/filter.hpp"
+#include "launcher/remote/bootstrap/semaphore.hpp"
 #include "launcher/remote/bootstrap/transport.hpp"
-#include "launcher/remote/bootstrap/turnstile.hpp"
 #include "launcher/remote/starter.hpp"
 
 #include <chrono>
@@ -23,8 +23,8 @@ public:
     struct Parts {
         std::unique_ptr<Transport> transport;
         std::shared_ptr<const AgentImage> image;  // shared: the starter may go before its channels
-        std::shared_ptr<Turnstile> turnstile;
-        std::chrono::milliseconds patience{};          // for each sign of life, from the link on
+        std::shared_ptr<Semaphore> semaphore;
+        std::chrono::milliseconds timeout{};           // for each sign of life, from the link on
         std::function<void(std::string)> banner;       // called with what the host printed besides
         std::function<void(std::string_view)> step{};  // called at each step up to the agent
     };
@@ -55,7 +55,7 @@ private:
     void end(std::optional<Error> error);
 
     std::shared_ptr<const AgentImage> image_;
-    std::chrono::milliseconds patience_;
+    std::chrono::milliseconds timeout_;
     std::function<void(std::string)> tell_banner_;
     std::function<void(std::string_view)> tell_step_;  // may be empty
     bool has_begun_ = false;                           // it has had its turn
@@ -68,7 +68,7 @@ private:
     std::vector<std::function<void()>> held_calls_;
     Timer silence_;
     Timer soon_;  // does from the loop what would destroy its caller
-    Turn turn_;
+    Permit permit_;
     std::unique_ptr<Transport> transport_;
 };
 

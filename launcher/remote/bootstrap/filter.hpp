@@ -33,7 +33,7 @@ public:
     /// To be called until it gives `nothing`; after `started` and `failed` no more.
     [[nodiscard]] Event next();
 
-    /// What else was printed so far, as one printable line: "Welcome to node1; 3 updates".
+    /// The other output so far, as one printable line: "Welcome to node1; 3 updates".
     [[nodiscard]] std::string banner() const;
 
 private:
@@ -45,7 +45,7 @@ private:
     std::string banner_;
 };
 
-/// "20 s"; what has begun counts.
+/// "20 s", rounded up.
 [[nodiscard]] std::string rounded_seconds(std::chrono::milliseconds span);
 
 }  // namespace hvd::launch

@@ -12,7 +12,8 @@ namespace {
 // The original csh refuses words of more than 1,024 characters.
 constexpr std::size_t kWordLimit = 900;
 
-/// The script, for any POSIX sh; see to_command for what it may not contain. Its names begin with
+/// The script, for any POSIX sh; to_command says which characters it may not contain. Its names
+/// begin with
 /// `_`, since to assign to an exported variable would change the agent's environment.
 ///
 ///   _i build id   _k folder's name   _n bytes   _m machine   _z shared places   _u umask as given
@@ -129,7 +130,7 @@ std::string to_quick_command(const BootstrapLine& line) {
     const std::string cache = "~/.cache/horovodrun";
     const auto folder = cache + "/" + line.cache_key;
     const auto file = folder + "/hvd-agent";
-    // What others could have put there is not executed; the agent itself looks at modes.
+    // A file that other users could have put there is not executed; the agent itself checks modes.
     return "test -O " + cache + " && test -O " + folder + " && test -O " + file + " && exec " +
            file + " --found-in " + cache + " " + folder;
 }

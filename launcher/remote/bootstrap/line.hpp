@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is executed on a host to get an agent there: one line for whatever login shell the user has.
+// The line that brings an agent to a host: it works in every login shell.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct BootstrapLine {
 };
 
 /// The line. It means the same to sh, bash, csh, tcsh, fish and zsh: words in single quotes,
-/// without a quote, exclamation mark or line end inside, a backslash only before a letter, none
+/// without a quote, exclamation mark or line end inside, a backslash only before a-z, none
 /// longer than csh takes.
 [[nodiscard]] std::string to_command(const BootstrapLine& line);
 

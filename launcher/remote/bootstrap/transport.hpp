@@ -39,7 +39,7 @@ public:
     /// As of AgentChannel, up to the link; from then on, who carries the streams.
     [[nodiscard]] virtual std::string progress() const = 0;
 
-    /// After the end, where the line has not done what it was for: begins with another line, if
+    /// After the end, where the line has failed: begins with another line, if
     /// there is one. The same handlers are called again.
     [[nodiscard]] virtual bool try_next_line() { return false; }
 

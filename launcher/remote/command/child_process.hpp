@@ -13,7 +13,7 @@
 
 namespace hvd::launch {
 
-/// A program with a pipe at each standard stream, in a session of its own, so that Ctrl-C at our
+/// A program with a pipe at each standard stream, in a new session, so that Ctrl-C at our
 /// terminal does not end it before its agent has ended the ranks.
 struct ChildProcess {
     UniqueFd input;   // what we write it reads

@@ -17,17 +17,17 @@ constexpr std::size_t kShownErrors = 1'000;
 constexpr auto kNow = std::chrono::milliseconds(0);
 
 /// A program whose output has closed has nothing more to do.
-constexpr auto kEndPatience = std::chrono::seconds(3);
+constexpr auto kEndTimeout = std::chrono::seconds(3);
 
 /// Something that it left behind (a shared ssh connection) may keep its streams open.
-constexpr auto kStreamPatience = std::chrono::milliseconds(200);
+constexpr auto kStreamTimeout = std::chrono::milliseconds(200);
 
 }  // namespace
 
 CommandTransport::CommandTransport(IoThread& io,
                                    std::vector<std::string> argv,
                                    const sigset_t& signal_mask)
-    : io_(io), argv_(std::move(argv)), signal_mask_(signal_mask), patience_(io) {}
+    : io_(io), argv_(std::move(argv)), signal_mask_(signal_mask), timeout_(io) {}
 
 CommandTransport::~CommandTransport() {
     if (streams_ && !process_over_) {
@@ -41,7 +41,7 @@ void CommandTransport::open(Handlers handlers) {
     handlers_ = std::move(handlers);
     auto child = spawn_child(argv_, signal_mask_);
     if (!child) {
-        patience_.set(Deadline::in(kNow), [this, error = std::move(child).error()]() mutable {
+        timeout_.set(Deadline::in(kNow), [this, error = std::move(child).error()]() mutable {
             handlers_.on_end(std::move(error));
         });
         return;
@@ -108,10 +108,10 @@ void CommandTransport::finish_if_over() {
     if (process_over_ && output_over_ && errors_over_) {
         finish();
     } else if (process_over_) {
-        patience_.set(Deadline::in(kStreamPatience), [this] { finish(); });
+        timeout_.set(Deadline::in(kStreamTimeout), [this] { finish(); });
     } else if (output_over_) {
         streams_->input.close();
-        patience_.set(Deadline::in(kEndPatience), [this] {
+        timeout_.set(Deadline::in(kEndTimeout), [this] {
             if (!error_) {
                 error_ = Error{Errc::unavailable, "does not end, though its output has closed"};
             }
@@ -124,7 +124,7 @@ void CommandTransport::finish() {
     if (std::exchange(is_told_, true)) {
         return;
     }
-    patience_.cancel();
+    timeout_.cancel();
     if (process_over_ && wait_status_ != 0) {
         error_ = Error{Errc::unavailable, describe_exit(wait_status_)};
     }

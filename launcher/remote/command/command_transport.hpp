@@ -44,7 +44,7 @@ private:
     bool errors_over_ = false;
     bool process_over_ = false;
     bool is_told_ = false;
-    Timer patience_;
+    Timer timeout_;
     std::unique_ptr<ChildStreams> streams_;
 };
 

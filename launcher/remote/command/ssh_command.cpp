@@ -39,13 +39,13 @@ std::vector<std::string> remote_argv(const Host& host, const SshTask& task, std:
         argv.emplace_back(line);
         return argv;
     }
-    const auto patience = std::chrono::floor<std::chrono::seconds>(task.connect_timeout).count();
+    const auto timeout = std::chrono::floor<std::chrono::seconds>(task.connect_timeout).count();
     // Nobody can answer a question, and of the user's forwardings only one session can have each.
     argv = {"ssh", "-T",
             "-e",  "none",
             "-o",  "BatchMode=yes",
             "-o",  "ClearAllForwardings=yes",
-            "-o",  "ConnectTimeout=" + std::to_string(std::max<long long>(patience, 1))};
+            "-o",  "ConnectTimeout=" + std::to_string(std::max<long long>(timeout, 1))};
     if (task.options.config) {
         argv.insert(argv.end(), {"-F", task.options.config->string()});
     }

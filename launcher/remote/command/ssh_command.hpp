@@ -20,7 +20,7 @@ namespace hvd::launch {
                                                    const SshTask& task,
                                                    std::string_view line);
 
-/// A command for people to read: of a long word, such as a line of sh, only how long it is.
+/// A command as printed: of a long word, such as a line of sh, only the length.
 [[nodiscard]] std::string show_command(const std::vector<std::string>& argv);
 
 }  // namespace hvd::launch

@@ -15,8 +15,8 @@ namespace {
 /// Hello and Facts; more comes only once the launcher has asked.
 constexpr std::size_t kMaxKept = std::size_t{1} << 20;
 
-/// For one who was refused to read why.
-constexpr auto kRefusalPatience = std::chrono::seconds(2);
+/// The time for a refused peer to read the reason.
+constexpr auto kRefusalTimeout = std::chrono::seconds(2);
 constexpr auto kNow = std::chrono::milliseconds(0);
 
 Error broken(std::string why) {
@@ -32,7 +32,7 @@ JoinConnection::JoinConnection(IoThread& io,
     : io_(io),
       address_(std::move(address)),
       socket_(reading.get()),
-      patience_(io),
+      timeout_(io),
       soon_(io),
       writer_(io, std::move(writing)),
       reader_(io, std::move(reading)) {}
@@ -40,12 +40,12 @@ JoinConnection::JoinConnection(IoThread& io,
 JoinConnection::~JoinConnection() = default;
 
 void JoinConnection::start(const wire::Key& token,
-                           std::chrono::milliseconds patience,
+                           std::chrono::milliseconds timeout,
                            Events events) {
     events_ = std::move(events);
     handshake_.emplace(wire::JoinHandshake::listening(token, wire::make_join_nonce()));
     writer_.send(handshake_->take_output());
-    patience_.set(io_.in(patience), [this] {
+    timeout_.set(io_.in(timeout), [this] {
         fail({Errc::timed_out, is_proven() ? "it did not say who it is"
                                            : "it did not prove that it knows the token"});
     });
@@ -58,7 +58,7 @@ void JoinConnection::receive(std::span<const std::byte> bytes) {
     if (state_ == State::over || state_ == State::refused) {
         return;
     }
-    if (state_ == State::stranger) {
+    if (state_ == State::unauthenticated) {
         if (auto status = shake_hands(bytes); !status) {
             fail(std::move(status).error());
             return;
@@ -86,7 +86,7 @@ Status JoinConnection::shake_hands(std::span<const std::byte>& bytes) {
     if (handshake_->is_done()) {
         encryption_ = handshake_->encryption();
         handshake_.reset();
-        state_ = State::visitor;
+        state_ = State::authenticated;
     }
     return ok();
 }
@@ -102,10 +102,10 @@ Status JoinConnection::take_plain(std::vector<std::byte> plain) {
     if (kept_.size() > kMaxKept) {
         return broken("it said more than an agent has to say before the job begins");
     }
-    if (state_ == State::visitor) {
+    if (state_ == State::authenticated) {
         HVD_TRY(const auto introduction, wire::take_introduction(kept_));
         if (introduction) {
-            patience_.cancel();
+            timeout_.cancel();
             events_.on_introduced(*introduction);  // which welcomes or refuses it
         }
     }
@@ -134,7 +134,7 @@ void JoinConnection::refuse(const std::string& why) {
     error_ = broken(why);
     writer_.send(encryption_->encryptor.encrypt(wire::encode(wire::JoinAnswer{.error = why})));
     close();
-    patience_.set(io_.in(kRefusalPatience), [this] { stream_ended(std::nullopt); });
+    timeout_.set(io_.in(kRefusalTimeout), [this] { stream_ended(std::nullopt); });
 }
 
 void JoinConnection::hold() {
@@ -148,7 +148,7 @@ void JoinConnection::attach(AgentChannel::Handlers handlers) {
     soon_.set(io_.in(kNow), [this] { deliver(); });
 }
 
-/// What came before somebody was there to hear it.
+/// Delivers the bytes that came before `attach`.
 void JoinConnection::deliver() {
     is_attached_ = true;
     const auto kept = std::exchange(kept_, {});
@@ -191,13 +191,14 @@ void JoinConnection::stream_ended(std::optional<Error> error) {
                  : Error{Errc::unavailable, "it closed the connection"});
 }
 
-/// Whoever is no channel yet is told to the door, and the others to their supervisor.
+/// A connection that has not been attached is reported to the listener, an attached one to its
+/// channel's owner.
 void JoinConnection::fail(Error error) {
     if (std::exchange(state_, State::over) == State::over) {
         return;
     }
-    patience_.cancel();
-    // After what is still to be said: the verdict on a wrong token.
+    timeout_.cancel();
+    // Queued messages, such as the verdict on a wrong token, go first.
     close();
     if (is_attached_) {
         handlers_.on_end(std::move(error));

@@ -18,11 +18,11 @@
 
 namespace hvd::launch {
 
-/// One who dialled: a stranger until it has proven the token, then a visitor who says who it is,
-/// and once it was welcomed the control stream of an agent. Thread: io.
+/// A connection to the JoinListener: unauthenticated until it has proven the token, then
+/// authenticated, and once it was welcomed the control stream of an agent. Thread: io.
 class JoinConnection final {
 public:
-    /// While it is no channel yet. A handler may not destroy the connection.
+    /// Events before `attach`. A handler may not destroy the connection.
     struct Events {
         std::function<void(const wire::Introduction&)> on_introduced;
         std::function<void(const HostFacts&)> on_facts;  // after the welcome
@@ -36,8 +36,8 @@ public:
     JoinConnection(const JoinConnection&) = delete;
     JoinConnection& operator=(const JoinConnection&) = delete;
 
-    /// `patience`: until it must have been introduced.
-    void start(const wire::Key& token, std::chrono::milliseconds patience, Events events);
+    /// `timeout`: until it must have been introduced.
+    void start(const wire::Key& token, std::chrono::milliseconds timeout, Events events);
 
     void welcome();
 
@@ -45,7 +45,7 @@ public:
     void refuse(const std::string& why);
 
     [[nodiscard]] const std::string& address() const noexcept { return address_; }
-    [[nodiscard]] bool is_proven() const noexcept { return state_ > State::stranger; }
+    [[nodiscard]] bool is_proven() const noexcept { return state_ > State::unauthenticated; }
 
     /// There are no more events: what comes is kept for `attach`.
     void hold();
@@ -57,7 +57,7 @@ public:
     void close();
 
 private:
-    enum class State { stranger, visitor, refused, agent, over };
+    enum class State { unauthenticated, authenticated, refused, agent, over };
 
     void receive(std::span<const std::byte> bytes);
     [[nodiscard]] Status shake_hands(std::span<const std::byte>& bytes);
@@ -69,7 +69,7 @@ private:
     IoThread& io_;
     std::string address_;
     int socket_;  // reader_'s, which keeps it open
-    State state_ = State::stranger;
+    State state_ = State::unauthenticated;
     std::optional<wire::JoinHandshake> handshake_;
     std::optional<wire::Encryption> encryption_;
     Events events_;
@@ -79,7 +79,7 @@ private:
     std::size_t peeked_ = 0;       // of kept_: what `facts_reader_` has seen
     wire::FrameReader<wire::FromAgent> facts_reader_;
     std::optional<Error> error_;  // why it is over
-    Timer patience_;
+    Timer timeout_;
     Timer soon_;
     PipeWriter writer_;
     PipeReader reader_;

@@ -4,7 +4,7 @@
 #include "collectives/base/env.hpp"
 #include "collectives/base/text.hpp"
 #include "launcher/net/io_thread.hpp"
-#include "launcher/remote/join/door.hpp"
+#include "launcher/remote/join/listener.hpp"
 #include "launcher/remote/join/resolve.hpp"
 #include "launcher/remote/join/token.hpp"
 #include "launcher/wire/build_id.hpp"
@@ -26,10 +26,11 @@ Error wrong(std::string why) {
     return {Errc::invalid_argument, std::move(why)};
 }
 
-Result<JoinWishes> wishes_of(const LaunchRequest& request, const std::vector<PlacedHost>& placed) {
-    JoinWishes wishes{.count = request.hosts.join_count, .processes = request.processes};
+Result<ExpectedHosts> expected_hosts(const LaunchRequest& request,
+                                     const std::vector<PlacedHost>& placed) {
+    ExpectedHosts expected{.count = request.hosts.join_count, .processes = request.processes};
     if (request.hosts.list.empty()) {
-        return wishes;
+        return expected;
     }
     for (const auto& one : placed) {
         if (one.host.user || one.host.port) {
@@ -37,13 +38,13 @@ Result<JoinWishes> wishes_of(const LaunchRequest& request, const std::vector<Pla
                          ": with --listen hosts join by themselves; leave out user and port");
         }
         if (!one.is_here) {
-            wishes.hosts.push_back(one.host);
+            expected.hosts.push_back(one.host);
         }
     }
-    if (wishes.hosts.empty()) {
+    if (expected.hosts.empty()) {
         return wrong("--listen waits for nobody: every host of -H is this machine; leave it out");
     }
-    return wishes;
+    return expected;
 }
 
 Result<JoinToken> take_token(const LaunchRequest& request) {
@@ -56,13 +57,13 @@ Error stopped_by(int signal) {
             "stopped by " + signal_name(signal) + " while waiting for hosts to join"};
 }
 
-std::string whom(const JoinWishes& wishes) {
-    const auto count = wishes.hosts.empty() ? static_cast<std::size_t>(wishes.count.value_or(0))
-                                            : wishes.hosts.size();
+std::string whom(const ExpectedHosts& expected) {
+    const auto count = expected.hosts.empty() ? static_cast<std::size_t>(expected.count.value_or(0))
+                                              : expected.hosts.size();
     if (count > 0) {
         return std::to_string(count) + (count == 1 ? " host" : " hosts");
     }
-    return "hosts for " + std::to_string(wishes.processes.value_or(1)) + " ranks";
+    return "hosts for " + std::to_string(expected.processes.value_or(1)) + " ranks";
 }
 
 /// Those that joined stand where -H has them; hosts here keep their places.
@@ -95,17 +96,17 @@ Result<Gathered> gather_joined_hosts(IoThread& io,
                                      int& stop_signal,
                                      const Say& say) {
     const auto deadline = io.in(request.limits.start_timeout);
-    HVD_TRY(auto wishes, wishes_of(request, placed));
-    const auto awaited = whom(wishes);
+    HVD_TRY(auto expected, expected_hosts(request, placed));
+    const auto awaited = whom(expected);
     const auto& at = *request.hosts.listen;
-    std::unique_ptr<JoinDoor> door;
+    std::unique_ptr<JoinListener> listener;
     const SignalSource source(io, signals, [&](int number) {
         if (number == SIGTSTP) {
             stop_self();
         } else if (is_stop_request(number)) {
             stop_signal = number;
-            if (door) {
-                door->give_up(stopped_by(number));
+            if (listener) {
+                listener->give_up(stopped_by(number));
             } else {
                 io.stop();
             }
@@ -119,20 +120,20 @@ Result<Gathered> gather_joined_hosts(IoThread& io,
         return std::move(addresses).error().context("--listen");
     }
     HVD_TRY(const auto token, take_token(request));
-    HVD_TRY(door, JoinDoor::open(io, {.address = {.storage = addresses->front().storage,
-                                                  .size = addresses->front().size},
-                                      .ports = request.hosts.ports,
-                                      .wishes = std::move(wishes),
-                                      .token = token.key(),
-                                      .build_id = std::string(wire::build_id()),
-                                      .say = say,
-                                      .binding = request.binding}));
+    HVD_TRY(listener, JoinListener::open(io, {.address = {.storage = addresses->front().storage,
+                                                          .size = addresses->front().size},
+                                              .ports = request.hosts.ports,
+                                              .expected = std::move(expected),
+                                              .token = token.key(),
+                                              .build_id = std::string(wire::build_id()),
+                                              .say = say,
+                                              .binding = request.binding}));
     std::error_code unknown;  // then it is shown as it was written
     const auto file = std::filesystem::absolute(token.file(), unknown);
-    say("waiting for " + awaited + " at " + to_string(door->address()) +
-        "; on each: horovodrun --join " + to_string(door->address()) + " --join-token-file FILE, " +
-        "with a copy of " + (unknown ? token.file() : file).string());
-    HVD_TRY(auto joined, door->gather(deadline));
+    say("waiting for " + awaited + " at " + to_string(listener->address()) +
+        "; on each: horovodrun --join " + to_string(listener->address()) +
+        " --join-token-file FILE, " + "with a copy of " + (unknown ? token.file() : file).string());
+    HVD_TRY(auto joined, listener->gather(deadline));
     return Gathered{.placed = place(request, placed, std::move(joined.hosts)),
                     .starter = std::move(joined.starter)};
 }

@@ -24,7 +24,7 @@ namespace hvd::launch {
 namespace {
 
 /// One question to the name service.
-constexpr auto kLookupPatience = std::chrono::seconds(10);
+constexpr auto kLookupTimeout = std::chrono::seconds(10);
 constexpr int kRetryMs = 1'000;
 
 /// A name may not be known yet: the pod of the launcher is only being made.
@@ -32,7 +32,7 @@ Result<std::vector<ssh::Address>> find_launcher(const EndPoint& launcher, Deadli
     bool has_said = false;
     while (true) {
         IoThread io;
-        auto found = resolve(io, launcher.host, launcher.port, io.in(kLookupPatience));
+        auto found = resolve(io, launcher.host, launcher.port, io.in(kLookupTimeout));
         if (found || deadline.has_passed()) {
             return found;
         }
@@ -79,7 +79,7 @@ std::vector<std::string> agent_arguments(const JoinRequest& request,
 
 int join(const JoinRequest& request) {
     const agent::Pid1Signals obedient;
-    const auto deadline = Deadline::in(request.patience);
+    const auto deadline = Deadline::in(request.timeout);
     const auto agent = find_agent_file(program_context());
     if (!agent) {
         say_on_stderr("no agent to join with: " + agent.error().message);

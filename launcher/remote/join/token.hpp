@@ -9,8 +9,8 @@
 
 namespace hvd::launch {
 
-/// The token of a job that hosts may join. One that was made here lies in a file of its own, for
-/// the user alone to read, until this object goes.
+/// The token of a job that hosts may join. A new token lies in a file that only the
+/// user can read, until this object goes.
 class JoinToken final {
 public:
     /// Reads a file that the user made. Errors: with the path and the remedy.

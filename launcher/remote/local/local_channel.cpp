@@ -19,7 +19,7 @@ namespace {
 
 /// How long a guard may go on ending processes after its agent's stream has closed. It kills with
 /// SIGKILL after half a second; what that does not end, waiting longer would not end either.
-constexpr auto kGuardPatience = std::chrono::seconds(3);
+constexpr auto kGuardTimeout = std::chrono::seconds(3);
 
 std::optional<Error> describe_end(int wait_status) {
     if (WIFSIGNALED(wait_status)) {
@@ -39,7 +39,7 @@ LocalChannel::LocalChannel(IoThread& io, AgentProcess agent)
     : writer_(io, std::move(agent.to_agent)),
       reader_(io, std::move(agent.from_agent)),
       process_(io, std::move(agent.pidfd)),
-      patience_(io),
+      timeout_(io),
       pid_(agent.pid) {}
 
 LocalChannel::~LocalChannel() {
@@ -71,7 +71,7 @@ void LocalChannel::when_sent(std::function<void()> sent) {
 }
 
 void LocalChannel::close() {
-    closed_ = Deadline::in(kGuardPatience);
+    closed_ = Deadline::in(kGuardTimeout);
     writer_.close();
 }
 
@@ -80,9 +80,9 @@ void LocalChannel::stream_ended(std::optional<Error> error) {
     if (error && !error_) {
         error_ = std::move(error);
     }
-    // An agent that died has its guard to clean up after it; that guard waits for nothing of ours.
+    // The guard cleans up after an agent that died, without waiting for the launcher.
     writer_.close();
-    patience_.set(Deadline::in(kGuardPatience), [this] {
+    timeout_.set(Deadline::in(kGuardTimeout), [this] {
         error_ =
             Error{Errc::unavailable, "its guard process " + std::to_string(pid_) + " does not end"};
         process_over_ = true;
@@ -110,7 +110,7 @@ void LocalChannel::reap() {
 
 void LocalChannel::finish_if_over() {
     if (stream_over_ && process_over_) {
-        patience_.cancel();
+        timeout_.cancel();
         tell();
     }
 }

@@ -37,7 +37,7 @@ private:
     PipeWriter writer_;
     PipeReader reader_;
     ReadableWatch process_;
-    Timer patience_;
+    Timer timeout_;
     Deadline closed_ = Deadline::in({});  // up to which a guard that was told to end may take
     pid_t pid_;
     Handlers handlers_;

@@ -9,7 +9,7 @@
 #include "launcher/remote/bootstrap/agent_image.hpp"
 #include "launcher/remote/command/ssh_command.hpp"
 #include "launcher/remote/host_starters.hpp"
-#include "launcher/remote/join/door.hpp"
+#include "launcher/remote/join/listener.hpp"
 #include "launcher/remote/slurm/srun_line.hpp"
 #include "launcher/remote/slurm/srun_step.hpp"
 #include "launcher/wire/build_id.hpp"
@@ -95,8 +95,8 @@ std::vector<std::string> reachable_addresses(bool is_six) {
 }
 
 /// All addresses, any port.
-DoorAddress any_address(bool is_six) {
-    DoorAddress address;
+SocketAddress any_address(bool is_six) {
+    SocketAddress address;
     if (is_six) {
         sockaddr_in6 six{};
         six.sin6_family = AF_INET6;
@@ -111,7 +111,7 @@ DoorAddress any_address(bool is_six) {
     return address;
 }
 
-int port_of(const DoorAddress& address) {
+int port_of(const SocketAddress& address) {
     const auto text = to_string(address);
     return parse_number<int>(std::string_view(text).substr(text.rfind(':') + 1)).value_or(0);
 }
@@ -155,7 +155,7 @@ Reasons reasons_of(const std::vector<SrunOrder>& orders,
     return reasons;
 }
 
-/// A step for each component that has nodes of ours; `common` is what all have.
+/// A step for each component of the job that has requested nodes; `common` has the values of all.
 std::vector<SrunOrder> orders_of(const LaunchRequest& request, const SrunOrder& common) {
     const auto& job = *request.hosts.slurm_job;
     std::vector<SrunOrder> orders;
@@ -182,24 +182,24 @@ std::vector<SrunOrder> orders_of(const LaunchRequest& request, const SrunOrder& 
     return orders;
 }
 
-Result<std::unique_ptr<JoinDoor>> open_door(IoThread& io,
-                                            const LaunchRequest& request,
-                                            const wire::Key& key,
-                                            bool is_six,
-                                            const Say& say) {
-    return JoinDoor::open(io,
-                          {.address = any_address(is_six),
-                           .ports = request.hosts.ports,
-                           .wishes = {.hosts = request.hosts.list},
-                           .token = key,
-                           .build_id = std::string(wire::build_id()),
-                           .say =
-                               [say, is_told = request.report.is_verbose](const std::string& what) {
-                                   if (is_told) {
-                                       say(what);
-                                   }
-                               },
-                           .starter = "srun"});
+Result<std::unique_ptr<JoinListener>> open_listener(IoThread& io,
+                                                    const LaunchRequest& request,
+                                                    const wire::Key& key,
+                                                    bool is_six,
+                                                    const Say& say) {
+    return JoinListener::open(
+        io, {.address = any_address(is_six),
+             .ports = request.hosts.ports,
+             .expected = {.hosts = request.hosts.list},
+             .token = key,
+             .build_id = std::string(wire::build_id()),
+             .say =
+                 [say, is_told = request.report.is_verbose](const std::string& what) {
+                     if (is_told) {
+                         say(what);
+                     }
+                 },
+             .starter = "srun"});
 }
 
 Result<Steps> start_steps(IoThread& io,
@@ -235,22 +235,22 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
     const bool is_six = reachable_addresses(false).empty() && !reachable_addresses(true).empty();
     const auto token = wire::make_join_token();
     HVD_TRY(const auto key, wire::join_key(token));
-    HVD_TRY(auto door, open_door(io, request, key, is_six, options.say));
+    HVD_TRY(auto listener, open_listener(io, request, key, is_six, options.say));
     const SrunOrder order{.job_id = request.hosts.slurm_job->id,
                           .nodes = {},
                           .file = agent,
                           .build_id = std::string(wire::build_id()),
                           .bytes = image.size(),
-                          .port = port_of(door->address()),
+                          .port = port_of(listener->address()),
                           .addresses = reachable_addresses(is_six),
-                          .patience = request.limits.start_timeout};
+                          .timeout = request.limits.start_timeout};
     const auto orders = orders_of(request, order);
     std::vector<std::optional<Error>> ends(orders.size());  // of the sruns
     const auto on_end = [&](std::size_t step, const Error& error) {
         ends[step] = error;
         const auto has_ended = [](const auto& end) { return end.has_value(); };
         if (options.missing == Missing::fail || std::ranges::all_of(ends, has_ended)) {
-            door->give_up(error);
+            listener->give_up(error);
         }
     };
     const auto say_line = std::make_shared<Say>(options.say);
@@ -264,13 +264,13 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
     const SignalSource source(io, signals, [&](int number) {
         if (is_stop_request(number)) {
             stop_signal = number;
-            door->give_up({Errc::aborted, "stopped by " + signal_name(number) +
-                                              " while srun was starting the agents"});
+            listener->give_up({Errc::aborted, "stopped by " + signal_name(number) +
+                                                  " while srun was starting the agents"});
         } else if (number == SIGTSTP) {
             stop_self();
         }
     });
-    auto joined = door->gather(deadline, remedy_for(order));
+    auto joined = listener->gather(deadline, remedy_for(order));
     std::optional<Error> why;
     if (!joined) {
         why = joined.error().code == Errc::timed_out ? with_words(joined.error(), steps)
@@ -278,7 +278,7 @@ Result<Gathered> gather_slurm_nodes(IoThread& io,
         if (options.missing == Missing::fail || stop_signal != 0) {
             return *why;
         }
-        joined = door->take_joined();
+        joined = listener->take_joined();
     }
     std::ranges::for_each(steps, [](const auto& step) { step->all_are_there(); });
     Gathered gathered;

@@ -25,10 +25,10 @@ struct SlurmOptions {
 
 /// One srun, or one for each component of a heterogeneous job, starts an agent on each node of
 /// `request.hosts.slurm_job`, also on ours: ranks belong to a step then, which is what Slurm
-/// counts, confines to its GPUs and CPUs, and signals. Waits until all have dialled. Errors:
-/// unavailable and timed_out, with srun's own words and who is missing; aborted, when a signal
-/// came, which is then in `stop_signal`. With Missing::stay_out only the last of these: the starter
-/// then has the reason for each node that is missing.
+/// counts, confines to its GPUs and CPUs, and signals. Waits until all have connected. Errors:
+/// unavailable and timed_out, with srun's messages and the missing nodes; aborted after a signal,
+/// which is then in `stop_signal`. With Missing::stay_out only the last of these: the starter
+/// then has the reason for each missing node.
 [[nodiscard]] Result<Gathered> gather_slurm_nodes(IoThread& io,
                                                   const BlockedSignals& signals,
                                                   const LaunchRequest& request,

@@ -12,13 +12,13 @@
 namespace hvd::launch {
 namespace {
 
-/// What each task runs, in any POSIX sh; one on each node goes on. A file system that all nodes
-/// share is usual, so the agent is looked for at the path that it has here. Where it is not there,
-/// is another build, or belongs to somebody who could make us run what he likes, it comes over
-/// standard input: that works with every release of Slurm, which sbcast and srun --bcast (whose
-/// rules for names differ, and which leave the file behind) do not. Names begin with `_hvd`: an
-/// exported variable of the same name would carry the token into the environment of the ranks. The
-/// token reaches the agent on its standard input too.
+/// The script of each task, in any POSIX sh; one task on each node goes on. A file system that all
+/// nodes share is usual, so the agent is looked for at the path that it has here. Where it is
+/// missing, is another build, or belongs to another user, it comes over standard input: that works
+/// with every release of Slurm, which sbcast and srun --bcast (whose rules for names differ, and
+/// which leave the file behind) do not. Names begin with `_hvd`: an exported variable of the same
+/// name would carry the token into the environment of the ranks. The token reaches the agent on its
+/// standard input too.
 constexpr std::string_view kScript = R"sh(
 [ "${SLURM_LOCALID:-0}" = 0 ] || exit 0
 _hvd_file=$1 _hvd_build=$2 _hvd_bytes=$3 _hvd_port=$4; shift 4
@@ -103,7 +103,7 @@ std::vector<std::string> srun_line(const SrunOrder& order) {
     line.emplace_back("--join-step");
     line.emplace_back("slurm");
     line.emplace_back("--start-timeout");
-    line.push_back(std::to_string((order.patience.count() + kMsPerSecond - 1) / kMsPerSecond));
+    line.push_back(std::to_string((order.timeout.count() + kMsPerSecond - 1) / kMsPerSecond));
     return line;
 }
 

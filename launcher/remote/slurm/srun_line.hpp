@@ -11,8 +11,8 @@
 
 namespace hvd::launch {
 
-/// What srun's tasks print to be sent the agent, which then follows the token on their standard
-/// input.
+/// A task of srun prints this line to request the agent, which then follows the token on its
+/// standard input.
 inline constexpr const char* kSrunSend = "HVDSRUN1 send\n";
 
 struct SrunOrder {
@@ -28,10 +28,11 @@ struct SrunOrder {
     std::string build_id;  // what it prints with --version
     std::size_t bytes = 0;
 
-    // Whom it dials: what Slurm says is our address, then these in turn; IPv6 in brackets.
+    // The agent connects to the address that Slurm has for us, then to these in turn; IPv6 in
+    // brackets.
     int port = 0;
     std::vector<std::string> addresses;
-    std::chrono::milliseconds patience{30'000};
+    std::chrono::milliseconds timeout{30'000};
 };
 
 /// The program and its arguments. srun sends its standard input to every task: one line with the

@@ -22,13 +22,14 @@ constexpr std::size_t kLongestLine = 500;
 constexpr std::size_t kMostTold = std::size_t{4} << 20;  // bytes, of its lines while ranks run
 constexpr std::size_t kSizeOfALine = 32;                 // besides its words
 
-/// What it says may come after its end.
-constexpr auto kWordsPatience = std::chrono::milliseconds(200);
+/// srun's last messages may come after its end.
+constexpr auto kWordsTimeout = std::chrono::milliseconds(200);
 
-/// Agents speak to whoever started them by hand; what they mean comes to us over their connection.
+/// Agents print for users who started them by hand; the launcher gets the same over their
+/// connection.
 constexpr std::string_view kOfAgents = "hvd-agent: ";
 
-/// What srun says of --cpu-bind=none where Slurm binds nothing.
+/// srun's warning about --cpu-bind=none where Slurm binds nothing.
 constexpr std::string_view kHarmless = "lacks support for cpu binding";
 
 std::string_view text_of(std::span<const std::byte> bytes) {
@@ -63,7 +64,7 @@ void SrunStep::open(std::unique_ptr<ChildStreams> streams) {
          .on_end = ignore_end});
     streams_->when_ended([this](int wait_status) {
         is_over_ = true;
-        last_words_.set(Deadline::in(kWordsPatience), [this, wait_status] { finish(wait_status); });
+        last_words_.set(Deadline::in(kWordsTimeout), [this, wait_status] { finish(wait_status); });
     });
     streams_->input.send(bytes_of(std::exchange(spawn_.token, {}) + "\n"));
 }
@@ -74,9 +75,9 @@ SrunStep::~SrunStep() {
     }
     streams_->input.close();
     // Its number is its own while it is not reaped. TERM makes it end its tasks.
-    if (!are_all_there_ || !wait(kPatienceMs)) {
+    if (!are_all_there_ || !wait(kTimeoutMs)) {
         (void)::kill(streams_->pid, SIGTERM);
-        if (!wait(kPatienceMs)) {
+        if (!wait(kTimeoutMs)) {
             (void)::kill(-streams_->pid, SIGKILL);
         }
     }
@@ -102,11 +103,11 @@ void SrunStep::all_are_there() {
 }
 
 void SrunStep::hear(std::string_view text) {
-    for (const char letter : text) {
-        if (letter == '\n') {
+    for (const char character : text) {
+        if (character == '\n') {
             hear_line(std::exchange(open_line_, {}));
         } else if (open_line_.size() < kLongestLine) {
-            open_line_ += letter;
+            open_line_ += character;
         }
     }
 }

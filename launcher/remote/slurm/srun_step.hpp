@@ -36,20 +36,20 @@ public:
                                                                  Spawn spawn,
                                                                  Handlers handlers);
 
-    /// Waits for its end as long as kPatience, which an srun whose tasks have ended needs to tell
+    /// Waits for its end as long as kTimeout, which an srun whose tasks have ended needs to tell
     /// Slurm; then has it end them, and kills it at last.
     ~SrunStep();
     SrunStep(const SrunStep&) = delete;
     SrunStep& operator=(const SrunStep&) = delete;
 
-    /// All its tasks have dialled: its end is no news, and no task asks for the agent.
+    /// All its tasks have connected: its end is expected, and no task requests the agent.
     void all_are_there();
 
     /// Its last words on standard error, in one line.
     [[nodiscard]] std::string words() const;
 
 private:
-    static constexpr int kPatienceMs = 5'000;
+    static constexpr int kTimeoutMs = 5'000;
 
     SrunStep(IoThread& io, Spawn spawn, Handlers handlers);
     void open(std::unique_ptr<ChildStreams> streams);

@@ -22,10 +22,10 @@ public:
     DirectSsh(const DirectSsh&) = delete;
     DirectSsh& operator=(const DirectSsh&) = delete;
 
-    /// Tried in turn, until one has done what it is for.
+    /// Tried in turn, until one succeeds.
     using Lines = std::vector<std::string>;
 
-    /// Makes one through a program instead; it is told why.
+    /// Makes a transport through a program instead; `reason` says why.
     using MakeOther = std::function<std::unique_ptr<Transport>(const std::string& reason)>;
 
     [[nodiscard]] virtual std::unique_ptr<Transport> make_transport(const Host& host,
@@ -33,7 +33,7 @@ public:
                                                                     Lines lines,
                                                                     MakeOther make_other) = 0;
 
-    /// Where such a connection to the host goes, for people: "root@node1 port 22".
+    /// The destination of such a connection, as printed: "root@node1 port 22".
     [[nodiscard]] virtual std::string describe(const Host& host, const SshTask& task) = 0;
 
 protected:

@@ -15,7 +15,7 @@ namespace hvd::launch::ssh {
 /// Errc::unsupported before it has linked. Thread: io.
 class FallbackTransport final : public Transport {
 public:
-    /// `make_second` is told why.
+    /// `make_second` gets the reason.
     FallbackTransport(IoThread& io,
                       std::unique_ptr<Transport> first,
                       std::function<std::unique_ptr<Transport>(const std::string&)> make_second);
@@ -25,7 +25,7 @@ public:
 
     void open(Handlers handlers) override;
 
-    // What is sent before the link would be lost with the first transport; nobody does.
+    // Bytes sent before the link would be lost with the first transport; no caller sends so early.
     void send(std::vector<std::byte> bytes) override { current_->send(std::move(bytes)); }
     void when_sent(std::function<void()> sent) override { current_->when_sent(std::move(sent)); }
     void close() override { current_->close(); }

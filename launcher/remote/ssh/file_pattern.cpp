@@ -17,7 +17,7 @@ bool has_pattern(std::string_view text) {
     return text.find_first_of("*?[") != std::string_view::npos;
 }
 
-/// What in `folder` matches. One that cannot be read has nothing.
+/// Adds the matching names in `folder`. A folder that cannot be read has none.
 void add_matches(const std::string& folder,
                  const std::string& part,
                  std::vector<std::string>& found) {

@@ -6,7 +6,7 @@
 
 namespace hvd::launch::ssh {
 
-/// What a private key file is, as far as it can be told without its passphrase.
+/// The facts about a private key file that need no passphrase.
 struct KeyFile {
     enum class Kind {
         usable,       // libssh2 can sign with it

@@ -83,7 +83,7 @@ void SignIn::collect(const KeyAgent::Blobs& held) {
             named.push_back({.label = path + " (agent)", .blob = key.public_blob, .path = {}});
         } else if (!text) {
             if (exists(path)) {
-                add_to(obstacles_, text.error().message);
+                add_to(unusable_keys_, text.error().message);
             }
         } else if (key.kind == KeyFile::Kind::usable) {
             files.push_back({.label = path,
@@ -91,9 +91,9 @@ void SignIn::collect(const KeyAgent::Blobs& held) {
                              .path = path,
                              .public_path = has_public_half ? path + ".pub" : std::string()});
         } else {
-            add_to(obstacles_, path + (key.kind == KeyFile::Kind::encrypted
-                                           ? " (needs a passphrase; no agent has it)"
-                                           : " (of a type for ssh alone)"));
+            add_to(unusable_keys_, path + (key.kind == KeyFile::Kind::encrypted
+                                               ? " (needs a passphrase; no agent has it)"
+                                               : " (of a type for ssh alone)"));
         }
     }
     attempts_ = std::move(named);
@@ -106,7 +106,7 @@ void SignIn::collect(const KeyAgent::Blobs& held) {
         if (is_usable_key_type(type)) {
             attempts_.push_back({.label = label, .blob = blob, .path = {}});
         } else {
-            add_to(obstacles_, label);
+            add_to(unusable_keys_, label);
         }
     }
     std::ranges::move(files, std::back_inserter(attempts_));
@@ -116,7 +116,7 @@ void SignIn::collect(const KeyAgent::Blobs& held) {
 void SignIn::note_certificate(const std::string& key_file) {
     const auto path = key_file + "-cert.pub";
     if (exists(path)) {
-        add_to(obstacles_, path);
+        add_to(unusable_keys_, path);
     }
 }
 
@@ -137,7 +137,7 @@ Step SignIn::step(SshSession& session) {
             (code != LIBSSH2_ERROR_AUTHENTICATION_FAILED &&
              code != LIBSSH2_ERROR_PUBLICKEY_UNVERIFIED && code != LIBSSH2_ERROR_FILE)) {
             // ssh tries certificates first, and so may be let in before it has tried too much.
-            const bool is_final = obstacles_.empty() && target_.other_methods.empty();
+            const bool is_final = unusable_keys_.empty() && target_.other_methods.empty();
             error_ = Error{is_final ? Errc::unavailable : Errc::unsupported,
                            "authentication as " + target_.user + ": " +
                                (farewell ? told_by(*farewell) : session.last_error()) + "; tried " +
@@ -145,7 +145,7 @@ Step SignIn::step(SshSession& session) {
             return Step::failed;
         }
         if (code == LIBSSH2_ERROR_FILE) {
-            add_to(obstacles_, current.label + " (" + session.last_error() + ")");
+            add_to(unusable_keys_, current.label + " (" + session.last_error() + ")");
         }
         signing_ = Signing::idle;
         ++next_;
@@ -191,10 +191,10 @@ std::optional<Result<std::string>> SignIn::sign(const std::string& blob, std::st
 
 Step SignIn::give_up(SshSession& session) {
     const auto as = "authentication as " + target_.user + ": ";
-    if (!obstacles_.empty() || attempts_.empty()) {
+    if (!unusable_keys_.empty() || attempts_.empty()) {
         error_ = Error{Errc::unsupported,
-                       as + (obstacles_.empty() ? "there is no key file and no agent's key"
-                                                : "only ssh can use " + obstacles_)};
+                       as + (unusable_keys_.empty() ? "there is no key file and no agent's key"
+                                                    : "only ssh can use " + unusable_keys_)};
         return Step::failed;
     }
     std::string methods;

@@ -42,7 +42,7 @@ public:
 
 private:
     struct Attempt {
-        std::string label;          // for people
+        std::string label;          // as printed
         std::string blob;           // of the agent's key
         std::string path;           // else the file
         std::string public_path{};  // and its public half, where that is the right one
@@ -62,8 +62,8 @@ private:
     bool is_collected_ = false;
     std::vector<Attempt> attempts_;
     std::size_t next_ = 0;
-    std::string refused_;    // labels
-    std::string obstacles_;  // keys and certificates that we cannot use
+    std::string refused_;        // labels
+    std::string unusable_keys_;  // keys and certificates that we cannot use
     enum class Signing { idle, asked, answered };
     Signing signing_ = Signing::idle;
     std::optional<Result<std::string>> signature_;

@@ -53,7 +53,7 @@ constexpr std::array<std::string_view, 37> kWithoutEffect{"addkeystoagent",
                                                           "visualhostkey",
                                                           "xauthlocation"};
 
-/// Keywords whose default we follow; another value is an obstacle.
+/// Keywords whose default we follow; another value is an unsupported.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOnlyAs{
     {{"canonicalizehostname", "no"},
      {"forwardagent", "no"},
@@ -152,7 +152,7 @@ public:
     }
 
 private:
-    void obstruct() { set_once(config_.obstacle, place_); }
+    void obstruct() { set_once(config_.unsupported, place_); }
 
     void include(const std::vector<std::string>& patterns, const std::string& from, int depth) {
         if (depth == kMaxDepth) {

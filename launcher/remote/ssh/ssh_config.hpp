@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What ~/.ssh/config says about a host, as far as our own SSH follows it. Whatever else stands in a
-// block that matches the host is an obstacle: then the system's ssh, which knows it, is used.
+// block that matches the host is an unsupported: then the system's ssh, which knows it, is used.
 #pragma once
 
 #include "collectives/base/env.hpp"
@@ -33,7 +33,7 @@ struct SshConfig {
     std::optional<std::string> preferred_authentications;
 
     /// Why our own SSH will not do: "ProxyJump in /home/a/.ssh/config, line 7".
-    std::optional<std::string> obstacle;
+    std::optional<std::string> unsupported;
 };
 
 struct ConfigFile {

@@ -58,7 +58,7 @@ void keep_farewell(LIBSSH2_SESSION* /*session*/,
     farewell = one_line(text, kMaxFarewell);
 }
 
-/// Called by libssh2 with what is to be signed. -37 (again) has the same call repeated later.
+/// Called by libssh2 with the data to sign. -37 (again) has the same call repeated later.
 int sign_for_libssh2(LIBSSH2_SESSION* /*session*/,
                      unsigned char** signature,
                      size_t* size,

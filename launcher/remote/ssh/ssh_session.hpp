@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libssh2, as far as we use it, without blocking. For this folder only: it shows a foreign header.
+// libssh2, as far as we use it, without blocking. For this folder only: it includes libssh2's
+// header.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -41,7 +42,7 @@ public:
     using Sign = std::function<std::optional<Result<std::string>>(std::string_view text)>;
     [[nodiscard]] Step sign_in(const std::string& user, const std::string& blob, Sign sign);
 
-    /// What the host accepts: "publickey,password". Only after something else was refused.
+    /// The methods that the host accepts: "publickey,password". Only after another one was refused.
     [[nodiscard]] Step list_methods(const std::string& user, std::string& methods);
 
     /// Why the host has hung up, in its own words; nothing while it has not. To libssh2 that is

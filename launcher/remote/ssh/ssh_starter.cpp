@@ -28,8 +28,8 @@ std::string key_of(const Host& host) {
     return host.name + (host.port ? " " + std::to_string(*host.port) : "");
 }
 
-/// A step ends before the whole start does. What a program does in a step of its own (ssh connects)
-/// ends before that.
+/// A step has less time than the whole start. A step inside a program (ssh connects)
+/// has less than that.
 void limit_steps(SshTask& task, std::chrono::milliseconds start_timeout) {
     task.connect_timeout = std::min(task.connect_timeout, start_timeout * 2 / 3);
     task.answer_timeout = std::min(task.answer_timeout, start_timeout * 5 / 6);
@@ -54,7 +54,7 @@ private:
     Error error_;
 };
 
-/// What an SshStarter and the transports that it made share; they may outlive it.
+/// The state that an SshStarter shares with its transports; they may outlive it.
 struct Shared {
     Shared(SshTask given, rlim_t limit)
         : task(std::move(given)), files({.limit = limit, .hosts = task.hosts}) {}
@@ -91,7 +91,7 @@ public:
           signal_mask_(context.signal_mask),
           shared_(std::make_shared<Shared>(std::move(task), files.limit)),
           image_(std::make_shared<const AgentImage>(std::move(image))),
-          turnstile_(std::make_shared<Turnstile>(
+          semaphore_(std::make_shared<Semaphore>(
               std::min(static_cast<std::size_t>(std::max(shared_->task.options.concurrency, 1)),
                        starts_at_a_time(files)))),
           bootstrap_({.build_id = image_->build_id,
@@ -119,8 +119,8 @@ public:
     [[nodiscard]] Result<std::unique_ptr<AgentChannel>> start(const Host& host) override {
         BootstrapChannel::Parts parts{.transport = make_transport(host),
                                       .image = image_,
-                                      .turnstile = turnstile_,
-                                      .patience = shared_->task.answer_timeout,
+                                      .semaphore = semaphore_,
+                                      .timeout = shared_->task.answer_timeout,
                                       .banner = banner_note(host),
                                       .step = step_note(host)};
         std::unique_ptr<AgentChannel> channel =
@@ -175,7 +175,7 @@ private:
     sigset_t signal_mask_;
     std::shared_ptr<Shared> shared_;
     std::shared_ptr<const AgentImage> image_;
-    std::shared_ptr<Turnstile> turnstile_;
+    std::shared_ptr<Semaphore> semaphore_;
     BootstrapLine bootstrap_;
     std::string line_;
     std::unique_ptr<ssh::DirectSsh> direct_;

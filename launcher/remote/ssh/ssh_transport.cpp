@@ -80,7 +80,7 @@ std::string_view SshTransport::words(State state) {
     return "";
 }
 
-/// What to do about a host that says nothing.
+/// The remedy for a silent host.
 std::string_view SshTransport::remedy(State state) {
     switch (state) {
         case State::resolve: return "; look at its spelling, at /etc/hosts and at the name server";
@@ -365,7 +365,7 @@ void SshTransport::finish(std::optional<Error> error) {
             error = Error{Errc::unavailable, "the shell there " + *words};
         }
     }
-    // A reason to use the system's ssh is said once, with the first host that it is about.
+    // A reason to use the system's ssh is printed once, with the first host that has it.
     if (error && error->code != Errc::unsupported) {
         const auto said = one_line(errors_, kShownErrors);
         error->message = route() + ": " + error->message + (said.empty() ? "" : ": " + said);

@@ -60,7 +60,7 @@ private:
         over
     };
 
-    /// What must be repeated before anything else is sent.
+    /// The call that must be repeated before anything else is sent.
     enum class Pending { nothing, read, write };
 
     [[nodiscard]] static std::string_view words(State state);

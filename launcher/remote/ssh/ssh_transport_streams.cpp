@@ -17,7 +17,7 @@ constexpr auto kLastWords = std::chrono::milliseconds(500);
 }  // namespace
 
 bool SshTransport::pump() {
-    // A packet that is half sent must be finished by whoever began it.
+    // The call that began a packet must finish it.
     bool went_on = false;
     if (pending_ != Pending::write) {
         went_on = pump_in();

@@ -123,7 +123,8 @@ bool is_preferred(const SshConfig& config, std::string_view method) {
     return !list || std::ranges::count(split(*list, ','), method) > 0;
 }
 
-/// What ssh, when nobody can be asked, tries besides keys; it does neither unless it is told to.
+/// The methods besides keys that ssh tries without asking the user, where the configuration enables
+/// them.
 std::vector<std::string> other_methods(const SshConfig& config) {
     std::vector<std::string> methods;
     const auto add = [&](const std::string& method, const std::optional<std::string>& setting) {
@@ -265,8 +266,8 @@ std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
                                                   const Environment& environment,
                                                   KnownHostsFiles& known_hosts) {
     const auto config = read_config(host, task, me);
-    if (config.obstacle) {
-        return UseSystemSsh{"of " + *config.obstacle};
+    if (config.unsupported) {
+        return UseSystemSsh{"of " + *config.unsupported};
     }
     const auto port = host.port ? host.port : task.options.port;
     SshTarget target{.words_for_ssh =
@@ -287,8 +288,8 @@ std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
     if (has_live_control_path(config, tokens)) {
         return UseSystemSsh{"of a ControlPath"};
     }
-    if (auto obstacle = read_own_keys(target, config, task, tokens)) {
-        return *std::move(obstacle);
+    if (auto unsupported = read_own_keys(target, config, task, tokens)) {
+        return *std::move(unsupported);
     }
     target.address_family = address_family(config);
     target.connect_timeout =
@@ -297,8 +298,8 @@ std::variant<SshTarget, UseSystemSsh> make_target(const Host& host,
                                                   task.connect_timeout)
             : task.connect_timeout;
     target.answer_timeout = task.answer_timeout;
-    if (auto obstacle = read_host_keys(target, config, tokens, known_hosts)) {
-        return *std::move(obstacle);
+    if (auto unsupported = read_host_keys(target, config, tokens, known_hosts)) {
+        return *std::move(unsupported);
     }
     return target;
 }

@@ -16,7 +16,7 @@
 
 namespace hvd::launch::ssh {
 
-/// Who we are here; ssh takes it from the password database.
+/// The local user; ssh takes it from the password database.
 struct LocalUser {
     std::string name;
     std::string home;

@@ -166,7 +166,7 @@ def test_the_first_rank_reads_standard_input(cluster):
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["one home", "many homes"])
-def test_the_agent_is_brought_once_to_each_home(cluster, shared):
+def test_the_agent_is_copied_once_to_each_home(cluster, shared):
     own = HostOptions(own_home=not shared)
     hosts = cluster(8, dict.fromkeys(range(2, 9), own))
     others = hosts.hosts[1:]
@@ -177,12 +177,12 @@ def test_the_agent_is_brought_once_to_each_home(cluster, shared):
         return {(file.name, file.stat().st_ino, file.stat().st_size) for file in found}
 
     first = hosts.run("-np", 7, "-H", slots(others), "true")
-    brought = agents()
+    copied = agents()
     second = hosts.run("-np", 7, "-H", slots(others), "true")
 
     assert (first.code, second.code) == (0, 0), first.err + second.err
-    assert len(brought) == (1 if shared else 7), brought
-    assert agents() == brought
+    assert len(copied) == (1 if shared else 7), copied
+    assert agents() == copied
 
 
 def test_what_is_planned_is_what_runs(cluster):

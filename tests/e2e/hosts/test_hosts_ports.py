@@ -59,13 +59,13 @@ def test_launcher_and_ranks_listen_at_no_other_ports(hosts):
 
     with watched(hosts.hosts) as seen, hosts.start(*listen, *command, env=environment()) as job:
         said = job.wait_for(b"--join-token-file", "err").decode()
-        door = said.split("horovodrun --join ")[1].split()[0]
-        hosts.hosts[1].run(hosts.program, "--join", door, "--join-token-file", TOKEN)
+        address = said.split("horovodrun --join ")[1].split()[0]
+        hosts.hosts[1].run(hosts.program, "--join", address, "--join-token-file", TOKEN)
         ended = job.end()
 
     assert ended.code == 0, ended.err
-    assert int(door.rsplit(":", 1)[1]) in PORTS
-    assert len(seen) > 1, seen  # the door, and ranks
+    assert int(address.rsplit(":", 1)[1]) in PORTS
+    assert len(seen) > 1, seen  # the listener, and ranks
     assert seen <= set(PORTS), seen
     assert masters(ended) <= set(PORTS), ended.out
 
@@ -81,8 +81,8 @@ def test_what_is_taken_is_passed_by_and_a_range_without_a_free_port_is_refused(h
         assert server.stdout.readline() == b"listening\n"
         passed_by = hosts.run("--port-range", RANGE, *job, env=environment())
         refused = hosts.run("--port-range", "21018-21019", *job, env=environment())
-        door = ("--listen", "h1:0", "--join-hosts", 1, "--port-range", "21018-21019")
-        no_door = hosts.run(*door, "-np", 2, "true")
+        listen = ("--listen", "h1:0", "--join-hosts", 1, "--port-range", "21018-21019")
+        no_listener = hosts.run(*listen, "-np", 2, "true")
         server.stdin.close()
 
     assert passed_by.code == 0, passed_by.err
@@ -94,6 +94,6 @@ def test_what_is_taken_is_passed_by_and_a_range_without_a_free_port_is_refused(h
         "horovodrun: no port from 21018 to 21019 is free on h1 for MASTER_PORT; taken: "
     )
     assert re.search(taken + r" \(HOROVOD_PORT_RANGE\) more$", refused.said[-1])
-    assert no_door.code == 2
-    assert "no port from 21018 to 21019 is free here; taken: " in no_door.said[-1]
-    assert re.search(taken + " more$", no_door.said[-1])
+    assert no_listener.code == 2
+    assert "no port from 21018 to 21019 is free here; taken: " in no_listener.said[-1]
+    assert re.search(taken + " more$", no_listener.said[-1])

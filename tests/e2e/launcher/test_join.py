@@ -202,17 +202,17 @@ def test_garbage_and_silent_connections_disturb_nobody(meeting):
     job = meeting.listen("-np", 1, "-H", "a:1", *TELL)
     with contextlib.ExitStack() as stack:
         for number in range(150):
-            stranger = socket.create_connection(("127.0.0.1", meeting.port))
-            stack.enter_context(stranger)
+            silent = socket.create_connection(("127.0.0.1", meeting.port))
+            stack.enter_context(silent)
             with contextlib.suppress(OSError):
-                stranger.sendall((b"", b"GET / HTTP/1.1\r\n\r\n", os.urandom(200))[number % 3])
+                silent.sendall((b"", b"GET / HTTP/1.1\r\n\r\n", os.urandom(200))[number % 3])
         began = time.monotonic()
         joiner = meeting.join("a")
         ended = job.end()
         took = time.monotonic() - began
 
     assert (ended.code, joiner.end().code) == (0, 0), ended.err
-    assert took < 10  # the patience with one stranger
+    assert took < 10  # the timeout of an unauthenticated connection
     assert len(ended.said) < 40
 
 

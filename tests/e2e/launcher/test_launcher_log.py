@@ -210,7 +210,7 @@ def test_the_end_of_a_start_that_failed_has_its_time(launcher, tmp_path):
 
     job = launcher.run("-np", 1, *flags, "--remote-shell", shell, "true")
 
-    assert job.code in (124, 125)  # as the shell's patience or the job's ends first
+    assert job.code in (124, 125)  # as the shell's timeout or the job's ends first
     text = (tmp_path / "launcher.log").read_text()
     match = re.search(rf"horovodrun: exit code {job.code} after (\d+\.\d) s\n", text)
     assert match and float(match[1]) >= 1, text

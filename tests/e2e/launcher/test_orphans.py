@@ -17,7 +17,7 @@ import pytest
 PYTHON = (sys.executable, "-S", "-E")
 
 # Each rank has a child, and a grandchild that hides: double-forked, in a new session, with
-# an empty environment, deaf to TERM.
+# an empty environment, ignoring TERM.
 RANK = """
 import os, signal, subprocess, time
 subprocess.Popen(["sleep", "1000"])

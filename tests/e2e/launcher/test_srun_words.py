@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What srun itself says while the ranks run. Here srun is a script that starts its one task at
-once; tests/e2e/foreign has a real one."""
+once; tests/e2e/external has a real one."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ using namespace std::chrono_literals;
 
 constexpr int kNoNamespace = 77;
 
-/// A rank with a grandchild that shed its parent, its session, its environment and its manners.
+/// A rank with a grandchild that has left its parent and session, cleared its environment and
+/// ignores TERM.
 std::vector<std::string> rank_with_escaped_grandchild() {
     return shell(
         "( ( env -i setsid /bin/sh -c \"trap '' TERM HUP INT; echo escaped; while :; do sleep 0.2; "
@@ -160,7 +161,7 @@ TEST_CASE("kill -9 of the guard leaves nobody, and is told") {
         client.read_until_all_gone();
         const bool is_told = client.notes.size() == 1 &&
                              client.notes[0].find("guard process was killed") != std::string::npos;
-        return is_told && client.ranks[0].exited->induced ? expect_nobody() : 2;
+        return is_told && client.ranks[0].exited->is_killed_by_launcher ? expect_nobody() : 2;
     });
 
     if (!is_skipped(result)) {

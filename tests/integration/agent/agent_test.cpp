@@ -57,7 +57,7 @@ TEST_CASE("ranks run as planned: every byte, every exit, in order") {
     CHECK(WEXITSTATUS(client.ranks[1].exited->wait_status) == 3);
     CHECK(WTERMSIG(client.ranks[2].exited->wait_status) == SIGSEGV);
     for (const auto& rank : client.ranks) {
-        CHECK_FALSE(rank.exited->induced);
+        CHECK_FALSE(rank.exited->is_killed_by_launcher);
         CHECK(rank.exited->oom.empty());
         CHECK(rank.exited->max_rss_bytes > 1000);
         CHECK(rank.started->pid > 1);
@@ -86,7 +86,7 @@ TEST_CASE("signals reach the rank: those of a terminal its children too, others 
     CHECK(client.ranks[0].out.find("child-usr1") == std::string::npos);
     CHECK(client.has_written(0, "child-hup"));
     CHECK(WEXITSTATUS(client.ranks[0].exited->wait_status) == 5);
-    CHECK_FALSE(client.ranks[0].exited->induced);
+    CHECK_FALSE(client.ranks[0].exited->is_killed_by_launcher);
 }
 
 TEST_CASE("a stop asks kindly, then kills") {
@@ -108,7 +108,8 @@ TEST_CASE("a stop asks kindly, then kills") {
     CHECK(client.ranks[0].exited->wait_status == 0);
     CHECK(WTERMSIG(client.ranks[1].exited->wait_status) == SIGKILL);
     CHECK(WTERMSIG(client.ranks[2].exited->wait_status) == SIGTERM);
-    CHECK(std::ranges::all_of(client.ranks, [](const auto& rank) { return rank.exited->induced; }));
+    CHECK(std::ranges::all_of(client.ranks,
+                              [](const auto& rank) { return rank.exited->is_killed_by_launcher; }));
     CHECK(lasted >= 300ms);
     CHECK(lasted < 2s);
     CHECK(client.wait() == 0);

@@ -18,7 +18,7 @@ constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
 
 TEST_CASE("what a process group holds is found by its number") {
     constexpr pid_t kNobody = 1 << 30;
-    const pid_t foreign = ::getpgrp() == ::getppid() ? kNobody + 1 : ::getppid();
+    const pid_t other = ::getpgrp() == ::getppid() ? kNobody + 1 : ::getppid();
     const pid_t leader = ::fork();
     if (leader == 0) {
         (void)::setpgid(0, 0);
@@ -31,7 +31,7 @@ TEST_CASE("what a process group holds is found by its number") {
     std::vector<GroupMemory> found;
     const auto give_up_at = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     do {
-        found = measure_groups({{leader, 3}, {kNobody, 4}, {foreign, 5}});
+        found = measure_groups({{leader, 3}, {kNobody, 4}, {other, 5}});
     } while ((found.empty() || found.front().processes < 2) &&
              std::chrono::steady_clock::now() < give_up_at);
     (void)::kill(-leader, SIGKILL);

@@ -102,10 +102,10 @@ TEST_CASE("who does not know the secret is closed without an answer, and others 
     if (!scene.is_there) {
         return;
     }
-    const auto stranger = scene.connect();
+    const auto unauthenticated = scene.connect();
     const auto peer = scene.connect();
 
-    CHECK(scene.talk(stranger, std::string(kProofBytes, 'x'), 1) == "-");
+    CHECK(scene.talk(unauthenticated, std::string(kProofBytes, 'x'), 1) == "-");
     CHECK(scene.talk(peer, secret().substr(0, kProofBytes), kProofBytes) ==
           secret().substr(kProofBytes));
 }

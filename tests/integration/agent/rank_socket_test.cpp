@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The agent's socket, seen by ranks (this program again, as `integration_agent_rank MODE`) and by
-// strangers (this process, which is no descendant of a rank).
+// unauthenticated peers (this process, which is no descendant of a rank).
 #include "collectives/base/unix_socket.hpp"
 #include "collectives/rendezvous/agent_store.hpp"
 #include "tests/integration/agent/agent_client.hpp"
@@ -73,7 +73,7 @@ private:
 };
 
 /// The agent's reply to these bytes of a process that is no rank, up to the end of the connection.
-std::string answer_to_stranger(const std::string& socket_name, std::span<const std::byte> bytes) {
+std::string answer_to_other(const std::string& socket_name, std::span<const std::byte> bytes) {
     auto socket = connect_abstract(socket_name, SOCK_STREAM, Deadline::in(5s));
     REQUIRE(socket);
     REQUIRE(*socket);
@@ -176,7 +176,7 @@ TEST_CASE("ranks hear of one that is gone, those too that connect later, but not
     CHECK(client.ranks[2].out == "rank 0 (on host there) has died\n");
 }
 
-TEST_CASE("strangers and garbage cost only their own connection") {
+TEST_CASE("an unauthenticated peer, or garbage, loses only its connection") {
     AgentClient client;
     client.on_message = Keys(client);
     auto plan = plan_with_contract({shell("read go; exec " HVD_AGENT_RANK " exchange")});
@@ -189,15 +189,15 @@ TEST_CASE("strangers and garbage cost only their own connection") {
     };
     const auto& name = plan.agent_socket;
 
-    CHECK(answer_to_stranger(name, std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n"))) == "");
-    CHECK(answer_to_stranger(name, std::vector(64, std::byte{0xff})) == "");
-    CHECK(answer_to_stranger(
+    CHECK(answer_to_other(name, std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n"))) == "");
+    CHECK(answer_to_other(name, std::vector(64, std::byte{0xff})) == "");
+    CHECK(answer_to_other(
               name, coll::encode(coll::RankMessage{coll::agent_message::Get{.key = "k"}})) == "");
-    CHECK_THAT(answer_to_stranger(name, hello("other", 0)),
+    CHECK_THAT(answer_to_other(name, hello("other", 0)),
                Catch::Contains("belongs to job other, this agent to job " + job_id()));
-    CHECK_THAT(answer_to_stranger(name, hello(job_id(), 7)),
+    CHECK_THAT(answer_to_other(name, hello(job_id(), 7)),
                Catch::Contains("rank 7 does not run on this host"));
-    CHECK_THAT(answer_to_stranger(name, hello(job_id(), 0)), Catch::Contains("is not rank 0"));
+    CHECK_THAT(answer_to_other(name, hello(job_id(), 0)), Catch::Contains("is not rank 0"));
     std::vector<UniqueFd> silent;
     for (int count = 0; count < 200; ++count) {
         silent.push_back(connect_abstract(name, SOCK_STREAM, Deadline::in(5s)).value());

@@ -111,7 +111,7 @@ std::string words(const Linked& linked) {
 
 Linked link(const std::vector<launch::Host>& hosts,
             launch::SshTask task,
-            std::chrono::milliseconds patience,
+            std::chrono::milliseconds timeout,
             int pings) {
     const auto begin = std::chrono::steady_clock::now();
     IoThread io;
@@ -126,7 +126,7 @@ Linked link(const std::vector<launch::Host>& hosts,
         throw Exception(std::move(starter).error());
     }
     launch::Timer limit(io);
-    limit.set(Deadline::in(patience), [&] { io.stop(); });
+    limit.set(Deadline::in(timeout), [&] { io.stop(); });
     for (std::size_t index = 0; index < hosts.size(); ++index) {
         links.start(**starter, index, hosts[index]);
     }

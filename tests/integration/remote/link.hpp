@@ -29,10 +29,10 @@ struct Linked {
 [[nodiscard]] std::string words(const Linked& linked);
 
 /// Starts an agent on each host, waits for its facts and `pings` answers, one after the other, ends
-/// it, and waits for its end. Whatever has not ended after `patience` is given up.
+/// it, and waits for its end. Whatever has not ended after `timeout` is given up.
 [[nodiscard]] Linked link(const std::vector<launch::Host>& hosts,
                           launch::SshTask task,
-                          std::chrono::milliseconds patience = std::chrono::seconds(20),
+                          std::chrono::milliseconds timeout = std::chrono::seconds(20),
                           int pings = 0);
 
 /// The one host's outcome; `remote_shell` as --remote-shell.

@@ -86,9 +86,9 @@ TEST_CASE("an agent in the user's own cache is executed at once") {
         return;
     }
     const auto cache = home.path() / ".cache/horovodrun";
-    const auto foreign = std::filesystem::directory_iterator(cache)->path() / "hvd-agent";
-    std::ofstream(foreign) << "#!/bin/sh\ntouch $HOME/has_run\n";
-    REQUIRE(::chown(foreign.c_str(), 1, 1) == 0);
+    const auto planted = std::filesystem::directory_iterator(cache)->path() / "hvd-agent";
+    std::ofstream(planted) << "#!/bin/sh\ntouch $HOME/has_run\n";
+    REQUIRE(::chown(planted.c_str(), 1, 1) == 0);
     const auto third = link(kNode1, sshd.options());
     CAPTURE(words(third));
     CHECK(third.hosts.front().has_reported);

@@ -19,7 +19,7 @@ using hvd::launch::spawn_by_vfork;
 
 namespace {
 
-constexpr int kPatienceMs = 20'000;
+constexpr int kTimeoutMs = 20'000;
 
 /// All that is written until nobody can write any more, or "?" where that does not come.
 std::string read_all(int pipe) {
@@ -27,7 +27,7 @@ std::string read_all(int pipe) {
     std::array<char, 256> bytes{};
     while (true) {
         pollfd ready{.fd = pipe, .events = POLLIN, .revents = 0};
-        if (::poll(&ready, 1, kPatienceMs) != 1) {
+        if (::poll(&ready, 1, kTimeoutMs) != 1) {
             return "?";
         }
         const auto count = ::read(pipe, bytes.data(), bytes.size());

@@ -46,7 +46,7 @@ TEST_CASE("the names of builds are known, and no others") {
     }
 }
 
-TEST_CASE("only an agent that the bootstrap brought has a folder of builds") {
+TEST_CASE("only an agent that the bootstrap installed has a folder of builds") {
     const auto folder = "/home/me/.cache/horovodrun/" + build('0');
 
     CHECK(build_folder(folder + "/hvd-agent") == folder);

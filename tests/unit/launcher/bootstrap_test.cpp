@@ -3,7 +3,7 @@
 #include "launcher/remote/bootstrap/agent_image.hpp"
 #include "launcher/remote/bootstrap/filter.hpp"
 #include "launcher/remote/bootstrap/line.hpp"
-#include "launcher/remote/bootstrap/turnstile.hpp"
+#include "launcher/remote/bootstrap/semaphore.hpp"
 #include "launcher/remote/command/ssh_command.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -140,11 +140,11 @@ TEST_CASE("what a terminal would obey is not shown in a banner") {
 }
 
 TEST_CASE("a turn is given to who waits longest, and not to who has gone") {
-    const auto turnstile = std::make_shared<Turnstile>(1);
+    const auto semaphore = std::make_shared<Semaphore>(1);
     std::string order;
-    Turn first(turnstile);
-    auto second = std::make_unique<Turn>(turnstile);
-    Turn third(turnstile);
+    Permit first(semaphore);
+    auto second = std::make_unique<Permit>(semaphore);
+    Permit third(semaphore);
     first.take([&] { order += "1"; });
     second->take([&] { order += "2"; });
     third.take([&] { order += "3"; });

@@ -31,8 +31,8 @@ void append(Bytes& bytes, const Bytes& more) {
     bytes.insert(bytes.end(), more.begin(), more.end());
 }
 
-Key key_of(char letter) {
-    return *join_key(std::string(64, letter));
+Key key_of(char digit) {
+    return *join_key(std::string(64, digit));
 }
 
 JoinNonce nonce_of(unsigned char value) {

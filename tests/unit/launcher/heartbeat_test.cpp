@@ -22,10 +22,10 @@ using Clock = Heartbeat::Clock;
 const Heartbeat::TimePoint kStart{100s};
 
 /// Looks whenever it is wanted, until `end`, and collects what was due.
-Heartbeat::Due run_until(Heartbeat& pulse, Heartbeat::TimePoint end) {
+Heartbeat::Due run_until(Heartbeat& heartbeat, Heartbeat::TimePoint end) {
     Heartbeat::Due all;
-    for (auto next = pulse.next(); next && *next <= end; next = pulse.next()) {
-        const auto due = pulse.due(*next);
+    for (auto next = heartbeat.next(); next && *next <= end; next = heartbeat.next()) {
+        const auto due = heartbeat.due(*next);
         all.ask.insert(all.ask.end(), due.ask.begin(), due.ask.end());
         all.silent.insert(all.silent.end(), due.silent.begin(), due.silent.end());
         all.lost.insert(all.lost.end(), due.lost.begin(), due.lost.end());
@@ -36,40 +36,40 @@ Heartbeat::Due run_until(Heartbeat& pulse, Heartbeat::TimePoint end) {
 }  // namespace
 
 TEST_CASE("a silent host is spoken of once after 5 s and lost after the lease") {
-    Heartbeat pulse(30s, 2);
-    pulse.add(1, Clock::its_own, kStart);
+    Heartbeat heartbeat(30s, 2);
+    heartbeat.add(1, Clock::its_own, kStart);
 
-    CHECK(run_until(pulse, kStart + 4999ms).silent.empty());
-    CHECK(run_until(pulse, kStart + 5s).silent == Hosts{1});
-    const auto later = run_until(pulse, kStart + 29'999ms);
+    CHECK(run_until(heartbeat, kStart + 4999ms).silent.empty());
+    CHECK(run_until(heartbeat, kStart + 5s).silent == Hosts{1});
+    const auto later = run_until(heartbeat, kStart + 29'999ms);
     CHECK(later.silent.empty());
     CHECK(later.lost.empty());
-    CHECK(run_until(pulse, kStart + 30s).lost == Hosts{1});
-    CHECK_FALSE(pulse.next());
+    CHECK(run_until(heartbeat, kStart + 30s).lost == Hosts{1});
+    CHECK_FALSE(heartbeat.next());
 }
 
 TEST_CASE("this machine is asked too, but not at once, and has our clock") {
-    Heartbeat pulse(2s, 2);
-    pulse.add(0, Clock::ours, kStart);
-    pulse.add(1, Clock::its_own, kStart);
+    Heartbeat heartbeat(2s, 2);
+    heartbeat.add(0, Clock::ours, kStart);
+    heartbeat.add(1, Clock::its_own, kStart);
 
-    CHECK(pulse.due(kStart).ask.empty());
-    CHECK(run_until(pulse, kStart + 100ms).ask == Hosts{0});
-    CHECK(run_until(pulse, kStart + 250ms).ask == Hosts{1});
-    CHECK(run_until(pulse, kStart + 2s).lost == Hosts{0, 1});
-    CHECK_FALSE(pulse.has_own_clock(0));
-    CHECK(pulse.has_own_clock(1));
+    CHECK(heartbeat.due(kStart).ask.empty());
+    CHECK(run_until(heartbeat, kStart + 100ms).ask == Hosts{0});
+    CHECK(run_until(heartbeat, kStart + 250ms).ask == Hosts{1});
+    CHECK(run_until(heartbeat, kStart + 2s).lost == Hosts{0, 1});
+    CHECK_FALSE(heartbeat.has_own_clock(0));
+    CHECK(heartbeat.has_own_clock(1));
 }
 
 TEST_CASE("any word keeps a host") {
-    Heartbeat pulse(2s, 1);
-    pulse.add(0, Clock::its_own, kStart);
+    Heartbeat heartbeat(2s, 1);
+    heartbeat.add(0, Clock::its_own, kStart);
 
     for (auto now = kStart; now < kStart + 60s; now += 1900ms) {
-        CHECK(run_until(pulse, now).lost.empty());
-        pulse.heard(0, now);
+        CHECK(run_until(heartbeat, now).lost.empty());
+        heartbeat.heard(0, now);
     }
-    CHECK(run_until(pulse, kStart + 90s).lost == Hosts{0});
+    CHECK(run_until(heartbeat, kStart + 90s).lost == Hosts{0});
 }
 
 TEST_CASE("hosts are asked soon and every second, oftener under a short lease") {
@@ -84,47 +84,47 @@ TEST_CASE("hosts are asked soon and every second, oftener under a short lease") 
 }
 
 TEST_CASE("hosts are asked oftener for a while once ranks run, but not this machine") {
-    Heartbeat pulse(30s, 2);
-    pulse.add(0, Clock::ours, kStart);
-    pulse.add(1, Clock::its_own, kStart);
-    CHECK(run_until(pulse, kStart + 500ms).ask == Hosts{0, 1});
+    Heartbeat heartbeat(30s, 2);
+    heartbeat.add(0, Clock::ours, kStart);
+    heartbeat.add(1, Clock::its_own, kStart);
+    CHECK(run_until(heartbeat, kStart + 500ms).ask == Hosts{0, 1});
 
-    pulse.hurry(kStart + 500ms);
+    heartbeat.hurry(kStart + 500ms);
 
-    CHECK(run_until(pulse, kStart + 850ms).ask == Hosts{1, 1, 1, 1});
-    CHECK(run_until(pulse, kStart + 1500ms).ask == Hosts{0});
-    CHECK(run_until(pulse, kStart + 1900ms).ask == Hosts{1});
+    CHECK(run_until(heartbeat, kStart + 850ms).ask == Hosts{1, 1, 1, 1});
+    CHECK(run_until(heartbeat, kStart + 1500ms).ask == Hosts{0});
+    CHECK(run_until(heartbeat, kStart + 1900ms).ask == Hosts{1});
 }
 
 TEST_CASE("without a lease nobody is given up") {
-    Heartbeat pulse(0s, 1);
-    pulse.add(0, Clock::its_own, kStart);
+    Heartbeat heartbeat(0s, 1);
+    heartbeat.add(0, Clock::its_own, kStart);
 
-    CHECK(run_until(pulse, kStart + 1h).lost.empty());
+    CHECK(run_until(heartbeat, kStart + 1h).lost.empty());
 }
 
 TEST_CASE("a pause suspends the lease, and the end of it begins a new one") {
-    Heartbeat pulse(2s, 1);
-    pulse.add(0, Clock::its_own, kStart);
-    (void)run_until(pulse, kStart + 1s);
+    Heartbeat heartbeat(2s, 1);
+    heartbeat.add(0, Clock::its_own, kStart);
+    (void)run_until(heartbeat, kStart + 1s);
 
-    pulse.pause();
-    CHECK_FALSE(pulse.next());
-    CHECK(pulse.due(kStart + 1h).lost.empty());
-    pulse.resume(kStart + 1h);
+    heartbeat.pause();
+    CHECK_FALSE(heartbeat.next());
+    CHECK(heartbeat.due(kStart + 1h).lost.empty());
+    heartbeat.resume(kStart + 1h);
 
-    CHECK(run_until(pulse, kStart + 1h + 1999ms).lost.empty());
-    CHECK(run_until(pulse, kStart + 1h + 2s).lost == Hosts{0});
+    CHECK(run_until(heartbeat, kStart + 1h + 1999ms).lost.empty());
+    CHECK(run_until(heartbeat, kStart + 1h + 2s).lost == Hosts{0});
 }
 
 TEST_CASE("when it was us who were stopped, nobody is lost before being heard again") {
-    Heartbeat pulse(2s, 1);
-    pulse.add(0, Clock::its_own, kStart);
-    (void)run_until(pulse, kStart + 1s);
+    Heartbeat heartbeat(2s, 1);
+    heartbeat.add(0, Clock::its_own, kStart);
+    (void)run_until(heartbeat, kStart + 1s);
 
-    CHECK(pulse.due(kStart + 10s).lost.empty());
-    CHECK(run_until(pulse, kStart + 11'999ms).lost.empty());
-    CHECK(run_until(pulse, kStart + 12s).lost == Hosts{0});
+    CHECK(heartbeat.due(kStart + 10s).lost.empty());
+    CHECK(run_until(heartbeat, kStart + 11'999ms).lost.empty());
+    CHECK(run_until(heartbeat, kStart + 12s).lost == Hosts{0});
 }
 
 TEST_CASE("the clocks' difference comes from the exchange with the shortest way") {

@@ -33,11 +33,11 @@ LaunchPlan plan(int ranks) {
     return made;
 }
 
-wire::Exited exited(int rank, int status, bool induced = false) {
+wire::Exited exited(int rank, int status, bool is_killed_by_launcher = false) {
     wire::Exited event;
     event.rank = rank;
     event.wait_status = status;
-    event.induced = induced;
+    event.is_killed_by_launcher = is_killed_by_launcher;
     return event;
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("a rank that cannot be started stops a job that is still starting") {
               {.rank = 0, .step = "execve x", .error_number = 2, .time_ns = 0}) == JobAction::stop);
 }
 
-TEST_CASE("an end that we induced is no failure") {
+TEST_CASE("an end that we caused is no failure") {
     auto machine = running(2);
 
     CHECK(machine.on_exited(exited(0, SIGTERM, true)) != JobAction::stop);

@@ -106,7 +106,7 @@ TEST_CASE("what was under way when a start failed ends with the trace") {
     trace.add_hosts({"a"});
     trace.enter("link", at(0));
     trace.enter("a", "connecting", at(1));
-    trace.enter("stranger", "connecting", at(1));  // no host of the job
+    trace.enter("other", "connecting", at(1));  // no host of the job
     trace.finish(at(9));
     trace.finish(at(99));
 

@@ -69,7 +69,7 @@ struct End {
     int wait_status = 0;
     std::string words;
     std::string exception{};
-    bool is_induced = false;
+    bool is_killed_by_launcher = false;
 };
 
 constexpr int kExit1 = 1 << 8;
@@ -85,7 +85,7 @@ JobResult result_of(const std::vector<End>& ends, std::size_t error_lines = 20) 
         rank.started.emplace();
         rank.exited.emplace();
         rank.exited->wait_status = end.wait_status;
-        rank.exited->induced = end.is_induced;
+        rank.exited->is_killed_by_launcher = end.is_killed_by_launcher;
         rank.exited->time_ns = 10 + rank.rank;
         if (!end.exception.empty()) {
             rank.exception.emplace();
@@ -186,7 +186,7 @@ TEST_CASE("an exception that ranks reported counts where their last lines differ
                          {kExit1, "c\n", "ValueError: y"}}) == std::vector{1});
 }
 
-/// What the report says of ranks that reported these exceptions at these times and exited with 1.
+/// The report about ranks that reported these exceptions at these times and exited with 1.
 JobResult result_of_exceptions(const std::vector<std::pair<std::string, int>>& said) {
     const LaunchPlan plan;
     JobRecord record;

@@ -123,7 +123,7 @@ TEST_CASE("other output ends what was printed of a line, and its end gets the pr
     CHECK(print(printer, {data(0, " ready\n")}) == "[0]<stdout>: ready\n");
 }
 
-TEST_CASE("a line end that other output has brought before is not repeated") {
+TEST_CASE("a line end that other output has printed before is not repeated") {
     RankPrinter printer(2, LinePrefix());
 
     CHECK(print(printer, {data(0, "a")}).empty());

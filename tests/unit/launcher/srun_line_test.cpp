@@ -18,7 +18,7 @@ std::vector<std::string> line(std::vector<int> tasks = {}) {
                       .bytes = 1234,
                       .port = 4000,
                       .addresses = {"10.0.0.1", "[fd00::1]"},
-                      .patience = std::chrono::milliseconds(29'500)});
+                      .timeout = std::chrono::milliseconds(29'500)});
 }
 
 }  // namespace

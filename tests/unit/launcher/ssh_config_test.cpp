@@ -41,7 +41,7 @@ TEST_CASE("the first value that matches the host counts, and key files add up") 
     CHECK(config.port == 2222);
     CHECK(config.identity_files == std::vector<std::string>{"~/.ssh/a", "/k e y"});
     CHECK_FALSE(config.user);
-    CHECK_FALSE(config.obstacle);
+    CHECK_FALSE(config.unsupported);
     CHECK(read("Host node? !node9\nPort 5\n", "node9").port == std::nullopt);
 }
 
@@ -53,13 +53,13 @@ TEST_CASE("the ways to write a value are those of ssh") {
     CHECK(read(text).port == 7);
 }
 
-TEST_CASE("a keyword that we do not follow is an obstacle, where its block matches") {
-    CHECK(read("Host node1\n  ProxyJump gate\n").obstacle == "ProxyJump in /c, line 2");
-    CHECK(read("Ciphers aes128-ctr\n").obstacle == "Ciphers in /c, line 1");
-    CHECK(read("Host else\n  ProxyJump gate\n").obstacle == std::nullopt);
-    CHECK(read("ProxyJump none\nForwardAgent no\nSendEnv LANG LC_*\n").obstacle == std::nullopt);
-    CHECK(read("ForwardAgent yes\n").obstacle == "ForwardAgent in /c, line 1");
-    CHECK(read("Port many\n").obstacle == "Port in /c, line 1");
+TEST_CASE("a keyword that we do not follow is recorded as unsupported where its block matches") {
+    CHECK(read("Host node1\n  ProxyJump gate\n").unsupported == "ProxyJump in /c, line 2");
+    CHECK(read("Ciphers aes128-ctr\n").unsupported == "Ciphers in /c, line 1");
+    CHECK(read("Host else\n  ProxyJump gate\n").unsupported == std::nullopt);
+    CHECK(read("ProxyJump none\nForwardAgent no\nSendEnv LANG LC_*\n").unsupported == std::nullopt);
+    CHECK(read("ForwardAgent yes\n").unsupported == "ForwardAgent in /c, line 1");
+    CHECK(read("Port many\n").unsupported == "Port in /c, line 1");
 }
 
 TEST_CASE("what else than keys ssh may try is read, the first word of each") {
@@ -70,7 +70,7 @@ TEST_CASE("what else than keys ssh may try is read, the first word of each") {
     CHECK(config.gssapi_authentication == "yes");
     CHECK(config.hostbased_authentication == "yes");
     CHECK(config.preferred_authentications == "publickey,hostbased");
-    CHECK_FALSE(config.obstacle);
+    CHECK_FALSE(config.unsupported);
 }
 
 TEST_CASE("Match follows host and user, and leaves the rest to ssh") {
@@ -79,8 +79,8 @@ TEST_CASE("Match follows host and user, and leaves the rest to ssh") {
     CHECK(read("Match host node1 !user me\n  Port 5\n").port == std::nullopt);
     CHECK(read("HostName n.example\nMatch host *.example\n  Port 5\n").port == 5);
     CHECK(read("Match all\n  Port 5\n").port == 5);
-    CHECK(read("Match exec \"true\"\n  Port 5\n").obstacle == "Match in /c, line 1");
-    CHECK(read("Match host node2 exec true\n  Port 5\n").obstacle == std::nullopt);
+    CHECK(read("Match exec \"true\"\n  Port 5\n").unsupported == "Match in /c, line 1");
+    CHECK(read("Match host node2 exec true\n  Port 5\n").unsupported == std::nullopt);
 }
 
 TEST_CASE("included files are read in place, within the block that names them") {
@@ -114,5 +114,5 @@ TEST_CASE("variables are replaced by their values, which stay as they are") {
     CHECK(expand_tokens("${}", tokens) == std::nullopt);
     CHECK(expand_tokens("${KEYS", tokens) == std::nullopt);
     CHECK(expand_tokens("${KEYS}/%h", without) == "${KEYS}/h");
-    CHECK(read("Include ${HOME}/c\n").obstacle == "Include in /c, line 1");
+    CHECK(read("Include ${HOME}/c\n").unsupported == "Include in /c, line 1");
 }

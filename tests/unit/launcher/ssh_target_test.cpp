@@ -50,7 +50,7 @@ public:
         return std::get<SshTarget>(std::move(made));
     }
 
-    [[nodiscard]] std::string obstacle(const std::string& config) const {
+    [[nodiscard]] std::string unsupported(const std::string& config) const {
         auto made = make(config);
         return made.index() == 1 ? std::get<UseSystemSsh>(made).reason : "";
     }
@@ -70,20 +70,20 @@ TEST_CASE("the files that settings name may be named with variables") {
     CHECK(target.known_hosts_file == home.path() + "/known");
     CHECK(target.known_keys.size() == 1);
     CHECK(target.agent_socket == home.path() + "/a");
-    CHECK(home.obstacle("ControlPath ${KEYS}/key\n") == "of a ControlPath");
+    CHECK(home.unsupported("ControlPath ${KEYS}/key\n") == "of a ControlPath");
     CHECK(home.target("ControlPath ${KEYS}/gone\n").name == "node1");
 }
 
 TEST_CASE("a variable that is not set is left to ssh, which has the words for it") {
     const Home home;
 
-    CHECK(home.obstacle("IdentityFile ${GONE}/key\n") ==
+    CHECK(home.unsupported("IdentityFile ${GONE}/key\n") ==
           "of an unknown token or an unset variable in an IdentityFile");
-    CHECK(home.obstacle("UserKnownHostsFile ${GONE}/known\n") ==
+    CHECK(home.unsupported("UserKnownHostsFile ${GONE}/known\n") ==
           "of an unknown token or an unset variable in a UserKnownHostsFile");
-    CHECK(home.obstacle("IdentityAgent ${GONE}\n") ==
+    CHECK(home.unsupported("IdentityAgent ${GONE}\n") ==
           "of an unknown token or an unset variable in an IdentityAgent");
-    CHECK(home.obstacle("ControlPath ${GONE}\n") == "of a ControlPath");
+    CHECK(home.unsupported("ControlPath ${GONE}\n") == "of a ControlPath");
 }
 
 TEST_CASE("an agent is named by its path, by a variable, or not at all") {

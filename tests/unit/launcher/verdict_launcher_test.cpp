@@ -83,7 +83,7 @@ TEST_CASE("where nobody saw the ranks end, the status of mpirun tells") {
 
 TEST_CASE("an mpirun that we ended after its ranks is not to blame") {
     auto launcher = process(kLauncherRank, SIGKILL, 30);
-    launcher.exited->induced = true;
+    launcher.exited->is_killed_by_launcher = true;
 
     const auto good = judge(job({process(0, 0, 10), process(1, 0, 11)}, launcher));
     const auto failed = judge(job({process(0, 0, 10), process(1, exit_status(3), 11)}, launcher));

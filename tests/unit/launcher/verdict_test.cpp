@@ -44,7 +44,7 @@ public:
     }
     Rank stopped(int status, int at) && {
         auto rank = std::move(*this).ends(status, at);
-        rank.record_.exited->induced = true;
+        rank.record_.exited->is_killed_by_launcher = true;
         return rank;
     }
     Rank out_of_memory() && {

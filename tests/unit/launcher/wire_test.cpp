@@ -76,7 +76,7 @@ std::vector<FromAgent> all_from_agent() {
         Exited{.rank = 1,
                .time_ns = 6,
                .wait_status = 0x8b,
-               .induced = true,
+               .is_killed_by_launcher = true,
                .oom = "its cgroup's oom_kill rose by 1",
                .max_rss_bytes = 7},
         Put{.rank = 1, .request = 9, .key = "k", .value = bytes_of("v")},
@@ -250,7 +250,7 @@ TEST_CASE("values out of their range are refused") {
     auto output = encode(FromAgent{Output{.stream = OutputStream::err, .bytes = {}}});
     output[9] = std::byte{2};  // length, type, rank, then the stream
     auto exited = encode(FromAgent{Exited{}});
-    exited[21] = std::byte{2};  // length, type, rank, time, status, then `induced`
+    exited[21] = std::byte{2};  // length, type, rank, time, status, then `is_killed_by_launcher`
 
     CHECK_THAT(complaint<FromAgent>(output), Catch::Contains("out of range"));
     CHECK_FALSE(complaint<FromAgent>(exited).empty());
