@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Measures on a machine with a GPU, one part at a time; each takes less than 90 s.
+#   HVD_WHEEL=dist/horovod-....whl scripts/gpu_report.sh PART FOLDER
+# Figures are kept in FOLDER/rows.json, and all of them so far are written to FOLDER/gpu.md, which is
+# committed as tests/bench/results/gpu.md. Needs no network. Exit code 77: no GPU.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage="usage: [HVD_WHEEL=FILE] scripts/gpu_report.sh latency|host|training|sharing|all FOLDER"
+part=${1:?$usage}
+folder=${2:?$usage}
+python=${HVD_PYTHON:-python3}
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+
+# shellcheck source=tests/gpu/install.sh
+source tests/gpu/install.sh
+
+measure() { # PART RANKS
+    local flags=()
+    (($2 == 1)) || flags=(--share-gpus)
+    # With HOROVOD_ELASTIC=1 the optimizer of a single rank takes part in everything, too.
+    HOROVOD_ELASTIC=$(($2 == 1)) timeout 85 "$hvd_bin/horovodrun" -np "$2" "${flags[@]}" \
+        "$python" tests/bench/gpu/measure.py "$1" 2>&1 | tee "$folder/$1.log"
+}
+
+parts=("$part")
+[[ $part != all ]] || parts=(latency host training sharing)
+failed=0
+for one in "${parts[@]}"; do
+    case $one in
+    latency | host | training) measure "$one" 1 || failed=1 ;;
+    sharing) measure "$one" 2 || failed=1 ;;
+    *)
+        echo "$usage" >&2
+        exit 2
+        ;;
+    esac
+    "$python" tests/bench/gpu/report.py "$one" "$folder" || failed=1
+done
+exit $failed
