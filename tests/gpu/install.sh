@@ -16,7 +16,7 @@ else
     if [[ ! -f $folder/site/.done || $wheel -nt $folder/site/.done ]]; then
         rm -rf "$folder/site"
         "$python" -m venv --without-pip "$folder/site"
-        # What this Python imports, also where it is itself that of a virtual environment.
+        # The packages of this Python, which may itself be that of a virtual environment.
         "$python" -c 'import sys; print(*[p for p in sys.path if "-packages" in p], sep="\n")' \
             >"$(echo "$folder"/site/lib/python*/site-packages)/outer.pth"
         "$python" -m pip --python "$folder/site/bin/python" install --quiet --no-index --no-deps \

@@ -12,7 +12,7 @@ import sys
 from datetime import date
 from pathlib import Path
 
-# (part, key, what it is, aim)
+# (part, key, description, aim)
 ROWS = (
     ("latency", "over_4b", "one allreduce of 4 bytes, over bare ncclAllReduce", "3 us"),
     ("latency", "over_64mb", "one allreduce of 64 MB, over bare ncclAllReduce", "1 %"),

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 import pytest
 from ranks import PROGRAMS, RunRanks
@@ -22,3 +24,16 @@ def test_all_cases_pass(run_ranks: RunRanks, ranks: int) -> None:
     for rank in range(ranks):
         wanted = [*(f"ok {case}" for case in cases), f"world {rank} {ranks}"]
         assert job.lines(rank) == wanted, str(job)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_arrays_of_a_gpu(run_ranks: RunRanks, root: Path, ranks: int) -> None:
+    folder = Path(os.environ.get("HVD_BIN", root / "build/release/bin")).parent / "tests/fake_gpu"
+    if not (folder / "libcuda.so.1").is_file():
+        pytest.skip("no GPU, and no build tree with the stand-in for the CUDA driver")
+
+    job = run_ranks(ranks, "numpy_gpu.py", env={"LD_LIBRARY_PATH": str(folder)})
+
+    assert job.exit_code == 0, str(job)
+    for rank in range(ranks):
+        assert "done" in job.lines(rank), str(job)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Horovod for NumPy and for arrays in memory of the host of any library, by DLPack or the buffer
-protocol: `import horovod.numpy as hvd`. Imports no framework."""
+"""Horovod for NumPy and for arrays of any library in memory of the host, by DLPack or the buffer
+protocol, and of GPUs through CuPy: `import horovod.numpy as hvd`. Imports no framework."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from horovod.common.library import library
 from horovod.common.packed_requests import Memory
+from horovod.numpy import gpu_arrays
 
 # By name, because NumPy itself has no bfloat16: the package ml_dtypes brings it.
 DTYPES = {
@@ -21,17 +22,19 @@ DTYPES = {
 _DLPACK_HOST = (1, 3)  # memory of the host, and pinned memory of the host
 
 
-def as_array(value: Any, name: str) -> np.ndarray[Any, Any]:
-    """The value's own memory, or a copy where it has none, as numbers and lists have not. Raises
-    where the library cannot take it."""
+def as_array(value: Any, name: str) -> Any:
+    """The value's own memory, or a copy where it has none, as numbers and lists have not; an array
+    of CuPy where it is on a GPU. Raises where the library cannot take it."""
+    if not isinstance(value, np.ndarray | np.generic) and gpu_arrays.is_on_gpu(value):
+        array = gpu_arrays.as_gpu_array(value, name)
+        if array.dtype.name not in DTYPES:
+            raise _unsupported(name, array.dtype)
+        return array
     array = np.asarray(_view(value, name))
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name}: masked arrays are not supported; use value.filled(...)")
     if array.dtype.name not in DTYPES:
-        raise ValueError(
-            f"{name}: arrays of {array.dtype.name} are not supported; use one of "
-            f"{', '.join(DTYPES)}"
-        )
+        raise _unsupported(name, array.dtype)
     if not array.dtype.isnative:
         raise ValueError(f"{name}: the array's byte order is not that of this machine")
     return array
@@ -40,8 +43,6 @@ def as_array(value: Any, name: str) -> np.ndarray[Any, Any]:
 def _view(value: Any, name: str) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value
-    if hasattr(value, "__cuda_array_interface__"):
-        raise _on_device(name)
     if hasattr(value, "__dlpack_device__"):
         if value.__dlpack_device__()[0] not in _DLPACK_HOST:
             raise _on_device(name)
@@ -52,16 +53,23 @@ def _view(value: Any, name: str) -> Any:
         return value
 
 
-def _on_device(name: str) -> Exception:
-    return NotImplementedError(
-        f"{name}: the array is on a GPU, and this build of horovod takes arrays of the host only; "
-        f"copy it there first"
+def _unsupported(name: str, dtype: Any) -> Exception:
+    return ValueError(
+        f"{name}: arrays of {dtype.name} are not supported; use one of {', '.join(DTYPES)}"
     )
 
 
-def as_target(value: Any, name: str) -> np.ndarray[Any, Any]:
+def _on_device(name: str) -> Exception:
+    return NotImplementedError(
+        f"{name}: the array is on a device that is no GPU of NVIDIA; copy it to the host first"
+    )
+
+
+def as_target(value: Any, name: str) -> Any:
     """As `as_array`, for a result that replaces the value."""
     array = as_array(value, name)
+    if gpu_arrays.is_array(array):
+        return array
     is_own = hasattr(value, "__array_interface__") or hasattr(value, "__dlpack_device__")
     is_own = is_own or isinstance(_view(value, name), memoryview)
     if isinstance(value, np.generic) or not is_own or not array.flags.writeable:
@@ -72,6 +80,9 @@ def as_target(value: Any, name: str) -> np.ndarray[Any, Any]:
     return array
 
 
-def describe(array: np.ndarray[Any, Any]) -> Memory:
-    """The library's view of a row-major array."""
+def describe(array: Any) -> Memory:
+    """The library's view of a row-major array; a GPU's is ready on the current stream."""
+    if gpu_arrays.is_array(array):
+        place = (array.data.ptr, array.shape, DTYPES[array.dtype.name])
+        return (*place, gpu_arrays.CUDA, array.device.id, gpu_arrays.current_stream(array))
     return array.__array_interface__["data"][0], array.shape, DTYPES[array.dtype.name]

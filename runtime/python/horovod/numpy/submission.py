@@ -22,6 +22,7 @@ from horovod.common.held_back import Held, held_back
 from horovod.common.names import names_in_use, unnamed
 from horovod.common.packed_requests import PackedRequests
 from horovod.common.process_sets import ProcessSet, global_process_set, process_set_id
+from horovod.numpy import gpu_arrays
 from horovod.numpy.arrays import as_array, as_target, describe
 
 Array = np.ndarray[Any, Any]
@@ -65,7 +66,9 @@ class Call:
         self.set_id = process_set_id(settings.process_set)
         convert = as_target if settings.place is Place.in_place else as_array
         self.arrays = [convert(value, settings.name or settings.label) for value in values]
-        self.sources = [np.require(array, requirements=["C", "A"]) for array in self.arrays]
+        self.sources = [*map(_row_major, self.arrays)]
+        self.has_gpu = any(map(gpu_arrays.is_array, self.sources))
+        self.streams = [_stream_of(source) for source in self.sources] if self.has_gpu else []
         self.targets = [] if settings.place is Place.allocated else self._make_targets()
         self.name = self._choose_name()
         count = len(values)
@@ -84,7 +87,7 @@ class Call:
         if self.settings.place is Place.in_place:
             return self.sources
         if self.settings.place is Place.beside:
-            return [np.empty_like(source) for source in self.sources]
+            return [_empty(source, source.shape) for source in self.sources]
         return [_share(source, self.settings.process_set) for source in self.sources]
 
     def _pack(self) -> PackedRequests:
@@ -120,7 +123,9 @@ class Call:
             operations.wait_for_held_back()
         if self.error is not None:
             return [self.error]
-        return [operations.wait(ticket) for ticket in self.tickets]
+        if not self.has_gpu:
+            return [operations.wait(ticket) for ticket in self.tickets]
+        return [*map(_wait_for, self.tickets, self.sources, self.streams)]
 
     def collect(self, errors: list[Exception | None]) -> Any:
         """Gives the tickets back, and raises the first failure or returns the result."""
@@ -137,7 +142,7 @@ class Call:
         if self.settings.place is Place.in_place:
             for array, target in zip(self.arrays, self.targets, strict=True):
                 if array is not target:
-                    np.copyto(array, target)
+                    array[...] = target
             return list(self.values)
         if self.settings.place is not Place.allocated:
             return self.targets
@@ -146,8 +151,7 @@ class Call:
             splits = operations.received_splits(self.tickets[0])
             received.append(np.array(splits, dtype=np.int32))
         tickets, self.tickets = self.tickets, []
-        dtypes = [source.dtype for source in self.sources]
-        outputs = [_take(*pair) for pair in zip(tickets, dtypes, strict=True)] + received
+        outputs = [_take(*pair) for pair in zip(tickets, self.sources, strict=True)] + received
         return outputs if self.settings.splits is None else tuple(outputs)
 
 
@@ -157,12 +161,37 @@ def _share(source: Array, process_set: ProcessSet) -> Array:
         raise ValueError("reducescatter shares out rows, but the array is a scalar")
     rows, longer = divmod(source.shape[0], process_set.size() or 1)
     rows += (process_set.rank() or 0) < longer
-    return np.empty((rows, *source.shape[1:]), dtype=source.dtype)
+    return _empty(source, (rows, *source.shape[1:]))
 
 
-def _take(ticket: int, dtype: np.dtype[Any]) -> Array:
-    """The result in memory of the library, which the array keeps until it is gone."""
+def _row_major(array: Any) -> Any:
+    if gpu_arrays.is_array(array):
+        return gpu_arrays.contiguous(array)
+    return np.require(array, requirements=["C", "A"])
+
+
+def _empty(like: Any, shape: tuple[int, ...]) -> Any:
+    if gpu_arrays.is_array(like):
+        return gpu_arrays.empty(like, shape)
+    return np.empty(shape, dtype=like.dtype)
+
+
+def _stream_of(array: Any) -> int:
+    return gpu_arrays.current_stream(array) if gpu_arrays.is_array(array) else 0
+
+
+def _wait_for(ticket: int, source: Any, submitted_on: int) -> Exception | None:
+    if gpu_arrays.is_array(source):
+        return gpu_arrays.wait_for(ticket, source, submitted_on)
+    return operations.wait(ticket)
+
+
+def _take(ticket: int, of: Any) -> Any:
+    """The result in memory of the library, which an array of the host keeps until it is gone."""
     source = operations.result(ticket)
+    if source.device_type == gpu_arrays.CUDA:
+        return gpu_arrays.copy_result(source, of, ticket)
+    dtype = of.dtype
     shape = source.shape[: source.ndim]
     size = math.prod(shape) * dtype.itemsize
     if size == 0:
@@ -189,7 +218,10 @@ def start(settings: Settings, values: Sequence[Any], *, is_group: bool = False) 
 
 def run(settings: Settings, values: Sequence[Any], *, is_group: bool = False) -> Any:
     """As `start` and `synchronize`, with less waking up of threads."""
-    return synchronize(_start(Call(settings, values, is_group), operations.submit_and_wait))
+    call = Call(settings, values, is_group)
+    return synchronize(
+        _start(call, operations.submit if call.has_gpu else operations.submit_and_wait)
+    )
 
 
 def _start(call: Call, submit: Callable[[int, int], list[int]]) -> int:
