@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-usage="usage: [HVD_WHEEL=FILE] tests/gpu/run.sh torch1|torch2|torch4|memory|sanitizer|all FOLDER"
+usage="usage: [HVD_WHEEL=FILE] tests/gpu/run.sh torch1|torch2|torch4|cupy1|cupy2|memory|sanitizer|all FOLDER"
 part=${1:?$usage}
 folder=${2:?$usage}
 python=${HVD_PYTHON:-python3}
@@ -30,6 +30,8 @@ run_part() {
     torch1) ranks 1 tests/gpu/programs/torch_front_end.py ;;
     torch2) ranks 2 tests/gpu/programs/torch_front_end.py ;;
     torch4) ranks 4 tests/gpu/programs/torch_front_end.py ;;
+    cupy1) ranks 1 tests/gpu/programs/cupy_front_end.py ;;
+    cupy2) ranks 2 tests/gpu/programs/cupy_front_end.py ;;
     memory) timeout 85 "$python" tests/gpu/memory.py "$hvd_bin/horovodrun" ;;
     sanitizer)
         for tool in memcheck racecheck synccheck; do
@@ -46,7 +48,7 @@ run_part() {
 }
 
 parts=("$part")
-[[ $part != all ]] || parts=(torch1 torch2 torch4 memory sanitizer)
+[[ $part != all ]] || parts=(torch1 torch2 torch4 cupy1 cupy2 memory sanitizer)
 failed=0
 for one in "${parts[@]}"; do
     code=0
