@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage="usage: [HVD_WHEEL=FILE] scripts/gpu_report.sh latency|host|training|sharing|all FOLDER"
+usage="usage: [HVD_WHEEL=FILE] scripts/gpu_report.sh abi|abi2|latency|host|training|sharing|all FOLDER"
 part=${1:?$usage}
 folder=${2:?$usage}
 python=${HVD_PYTHON:-python3}
@@ -26,10 +26,15 @@ measure() { # PART RANKS
 }
 
 parts=("$part")
-[[ $part != all ]] || parts=(latency host training sharing)
+[[ $part != all ]] || parts=(abi abi2 latency host training sharing)
 failed=0
 for one in "${parts[@]}"; do
     case $one in
+    abi) "$python" tests/bench/gpu/c_abi.py 2>&1 | tee "$folder/abi.log" || failed=1 ;;
+    abi2)
+        HOROVOD_GPU_OPERATIONS=host timeout 85 "$hvd_bin/horovodrun" -np 2 --share-gpus "$python" \
+            tests/bench/gpu/c_abi.py --check-only 2>&1 | tee "$folder/abi2.log" || failed=1
+        ;;
     latency | host | training) measure "$one" 1 || failed=1 ;;
     sharing) measure "$one" 2 || failed=1 ;;
     *)

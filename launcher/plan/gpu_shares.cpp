@@ -164,6 +164,12 @@ Result<std::vector<GpuShare>> share_gpus(const BindingOptions& binding,
             set_where_it_differs(share.env, kVisibleDevices, *visible.mask, present);
         }
     }
+    if (binding.share_gpus && !present.contains(kGpuOperations)) {
+        // Of all ranks, also of those that have a GPU to themselves: all take the same way.
+        for (auto& share : shares) {
+            share.env.emplace(kGpuOperations, "host");
+        }
+    }
     const auto each = static_cast<std::size_t>(binding.gpus_per_rank);
     const auto gpus = visible.gpus.size();
     const bool is_cpu_job =

@@ -18,6 +18,7 @@ namespace hvd::launch {
 
 inline constexpr std::string_view kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 inline constexpr std::string_view kDeviceOrder = "CUDA_DEVICE_ORDER";
+inline constexpr std::string_view kGpuOperations = "HOROVOD_GPU_OPERATIONS";
 inline constexpr std::string_view kPciOrder = "PCI_BUS_ID";
 
 /// A GPU that the ranks may see.

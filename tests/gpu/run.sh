@@ -36,8 +36,11 @@ run_part() {
     sanitizer)
         for tool in memcheck racecheck synccheck; do
             echo "compute-sanitizer --tool $tool"
-            timeout 28 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-                "$python" tests/gpu/programs/torch_front_end.py allreduce_in_every_form
+            # NCCL asks for kernels that the GPU has not, which memcheck would report as errors.
+            local flags=()
+            [[ $tool != memcheck ]] || flags=(--report-api-errors no)
+            timeout 28 compute-sanitizer --tool "$tool" "${flags[@]}" --error-exitcode 9 \
+                "$python" tests/gpu/programs/torch_front_end.py allreduce_in_every_form || return
         done
         ;;
     *)

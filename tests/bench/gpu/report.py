@@ -20,8 +20,14 @@ ROWS = (
     ("host", "many_ms", "10,000 tensors of 1 KB in one call, until the GPU is done", ""),
     ("training", "of_plain", "images/s of ResNet-50 at np=1, of plain PyTorch's", "99 %"),
     ("sharing", "is_right", "2 ranks that share the GPU: sums of 64 MB", "exact"),
-    ("pack", "bandwidth", "pack and unpack of 161 gradients, of the copy bandwidth", "85 %"),
-    ("pack", "launches", "10,000 tensors of 1 KB packed, in launch latencies", "10"),
+    ("abi", "right_1_nccl", "right results of the C ABI at 1 rank by NCCL, of 498", "498"),
+    ("abi2", "right_2_host", "right results at 2 ranks that share the GPU, of 498", "498"),
+    ("abi", "abi_4b", "hvd_run_stream of 4 bytes, over bare ncclAllReduce", "3 us"),
+    ("abi", "abi_64mb", "hvd_run_stream of 64 MiB, over bare ncclAllReduce", "1 %"),
+    ("abi", "abi_161", "hvd_run_stream of 161 gradients, until the GPU is done", ""),
+    ("abi", "abi_many", "hvd_run_stream of 10,000 tensors of 1 KB, until the GPU is done", ""),
+    ("abi", "bandwidth", "pack and unpack of 161 gradients, of the copy bandwidth", "85 %"),
+    ("abi", "launches", "10,000 tensors of 1 KB packed, in launch latencies", "10"),
 )
 HEAD = """# Figures of a machine with a GPU
 

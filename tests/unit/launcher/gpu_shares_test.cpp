@@ -171,6 +171,8 @@ TEST_CASE("flag --share-gpus deals GPUs out in turn") {
     REQUIRE(shares);
     CHECK((*shares)[4].env.at("CUDA_VISIBLE_DEVICES") == "0");
     CHECK((*shares)[5].env.at("CUDA_VISIBLE_DEVICES") == "1");
+    CHECK((*shares)[5].env.at("HOROVOD_GPU_OPERATIONS") == "host");
+    CHECK_FALSE((*share(2, "0,1")).front().env.contains("HOROVOD_GPU_OPERATIONS"));
 }
 
 TEST_CASE("more ranks than GPUs are refused with both numbers and the remedies") {
