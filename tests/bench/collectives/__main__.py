@@ -48,6 +48,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--max", type=int, default=16 << 20, help="the largest size in bytes")
+    parser.add_argument("--cases", nargs="+", default=[], help="only these; MPI only")
     parser.add_argument("--bind-to", default="core", help="mpirun's; none for more ranks than CPUs")
     parser.add_argument("--mpirun", default=shutil.which("mpirun.openmpi") or "mpirun")
     return parser.parse_args()
@@ -59,7 +60,7 @@ def command_of(arguments: argparse.Namespace, peer: str, ranks: int) -> list[str
         bind_to = arguments.bind_to if ranks <= (os.cpu_count() or 1) else "none"
         mpirun = [arguments.mpirun, "--allow-run-as-root", "--oversubscribe"]
         mpirun += ["--bind-to", bind_to, "-np", str(ranks)]
-        return [*mpirun, str(arguments.bin / MPI_PROGRAM), *limits]
+        return [*mpirun, str(arguments.bin / MPI_PROGRAM), *limits, *arguments.cases]
     horovodrun = shutil.which("horovodrun", path=Path(sys.executable).parent) or "horovodrun"
     worker = [sys.executable, str(HERE / "against_gloo.py"), *limits]
     return [horovodrun, "-np", str(ranks), "--prefix", "none", *worker]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // libhorovod and MPI by turns, in the same processes and on the same memory: `against_mpi ROUNDS
-// MAX_BYTES` under mpirun. Rank 0 prints lines of "case bytes ours_us theirs_us ratio": medians of
-// the rounds. For comparison only.
+// MAX_BYTES [CASE...]` under mpirun. Rank 0 prints lines of "case bytes ours_us theirs_us ratio":
+// medians of the rounds. For comparison only.
 #include <mpi.h>
 
 #include <algorithm>
@@ -53,9 +53,17 @@ double time_of(const Call& call, int calls) {
 
 class Comparison {
 public:
-    Comparison(int rounds, bool prints) : rounds_(rounds), prints_(prints) {}
+    /// Without `cases` every case is run.
+    Comparison(int rounds, bool prints, std::span<char* const> cases)
+        : rounds_(rounds), prints_(prints), cases_(cases.begin(), cases.end()) {}
 
-    void run(const char* name, std::size_t bytes, const Call& ours, const Call& theirs) const {
+    void run(const std::string& name,
+             std::size_t bytes,
+             const Call& ours,
+             const Call& theirs) const {
+        if (!cases_.empty() && std::ranges::find(cases_, name) == cases_.end()) {
+            return;
+        }
         constexpr double kTurnUs = 20'000;  // a turn takes about this long
         const double slower = std::max(time_of(ours, 3), time_of(theirs, 3));
         const int calls = std::clamp(static_cast<int>(kTurnUs / slower), 1, 5000);
@@ -73,7 +81,7 @@ public:
             ratios.push_back(our_times.back() / their_times.back());
         }
         if (prints_) {
-            std::printf("%s %zu %.3f %.3f %.4f\n", name, bytes, median(our_times),
+            std::printf("%s %zu %.3f %.3f %.4f\n", name.c_str(), bytes, median(our_times),
                         median(their_times), median(ratios));
             (void)std::fflush(stdout);
         }
@@ -82,6 +90,7 @@ public:
 private:
     int rounds_;
     bool prints_;
+    std::vector<std::string> cases_;
 };
 
 /// One operation over and over, with its name resolved once, as MPI's call has it too.
@@ -147,7 +156,7 @@ void compare_batch(hvd::World& world, const Comparison& comparison, int tensors,
                 (void)hvd_release(world.context(), ticket);
             }
         };
-        comparison.run(name.c_str(), static_cast<std::size_t>(bytes), ours, [&] {
+        comparison.run(name, static_cast<std::size_t>(bytes), ours, [&] {
             for (auto& tensor : data) {
                 MPI_Allreduce(MPI_IN_PLACE, tensor.data(), static_cast<int>(count), MPI_FLOAT,
                               MPI_SUM, MPI_COMM_WORLD);
@@ -159,14 +168,17 @@ void compare_batch(hvd::World& world, const Comparison& comparison, int tensors,
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc != 3) {
+    MPI_Init(&argc, &argv);
+    const std::span<char* const> arguments(argv, static_cast<std::size_t>(argc));
+    if (arguments.size() < 3) {
+        MPI_Finalize();
         return 2;
     }
-    MPI_Init(&argc, &argv);
     try {
         hvd::World world;
-        const Comparison comparison(std::atoi(argv[1]), world.rank() == 0);
-        compare_sizes(world, comparison, std::strtoull(argv[2], nullptr, 10));
+        const Comparison comparison(std::atoi(arguments[1]), world.rank() == 0,
+                                    arguments.subspan(3));
+        compare_sizes(world, comparison, std::strtoull(arguments[2], nullptr, 10));
         compare_batch(world, comparison, 1'000, 256);
         compare_batch(world, comparison, 10'000, 1'024);
     } catch (const hvd::Failure& failure) {
