@@ -49,13 +49,13 @@ LocalResult::LocalResult(const Task& task, int members) {
 void LocalResult::write(const Task& task, int place, std::span<const std::byte*> inputs) const {
     switch (task.op) {
         case Op::allreduce: reduce(task, inputs); break;
-        case Op::allgather: gather(task, inputs); break;
+        case Op::allgather:
+        case Op::alltoall: gather(task, inputs); break;
         case Op::broadcast:
             receive(task, place, inputs[static_cast<std::size_t>(task.root)]);
             break;
         case Op::reducescatter: reduce_own(task, static_cast<std::size_t>(place), inputs); break;
-        case Op::barrier:
-        case Op::alltoall: break;
+        case Op::barrier: break;
     }
 }
 

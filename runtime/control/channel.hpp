@@ -89,8 +89,8 @@ public:
     /// The most bytes that can travel in a proposal; 0 where none can.
     [[nodiscard]] virtual std::size_t payload_limit() const noexcept { return 0; }
 
-    /// Once a proposal is accepted, until the next one: where the payload of each rank is, in the
-    /// order of the ranks.
+    /// Once a proposal is accepted, until this rank calls anything by which it publishes something:
+    /// where the payload of each rank is, in the order of the ranks.
     [[nodiscard]] virtual std::span<const std::byte* const> payloads() const noexcept { return {}; }
 
     /// While a proposal of this rank waits: the ranks that have published nothing in its round,

@@ -9,7 +9,10 @@
 
 namespace hvd::rt {
 
-/// A rank's input to a small collective, as it travels in a proposal.
+/// The most bytes of a rank's input to a small collective that travel beside its proposal.
+inline constexpr std::size_t kMostPayloadBytes = 4096;
+
+/// Such an input where it is so small that it travels in the proposal itself.
 struct Payload {
     static constexpr std::size_t kMostBytes = 64;
     static constexpr std::size_t kWords = kMostBytes / sizeof(std::uint64_t);

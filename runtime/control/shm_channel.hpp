@@ -45,9 +45,7 @@ public:
     [[nodiscard]] bool propose(std::span<const std::uint32_t> ids,
                                std::span<const std::byte> payload) override;
     [[nodiscard]] Proposal proposal() override;
-    [[nodiscard]] std::size_t payload_limit() const noexcept override {
-        return Payload::kMostBytes;
-    }
+    [[nodiscard]] std::size_t payload_limit() const noexcept override { return kMostPayloadBytes; }
     [[nodiscard]] std::span<const std::byte* const> payloads() const noexcept override {
         return rounds_.payloads();
     }

@@ -19,7 +19,8 @@ inline constexpr std::size_t kLogEntries = 4096;
 inline constexpr std::size_t kSharedIds = std::size_t{1} << 16;
 
 /// The proposal that a rank publishes in one round: one cache line, or two where the payload is
-/// longer than 40 bytes, because CPUs fetch lines in pairs. Written once, the tag last.
+/// longer than 40 bytes, because CPUs fetch lines in pairs. Written once, the tag last. A payload
+/// of more than Payload::kMostBytes lies in the rank's page.
 struct alignas(128) RoundSlot {
     SharedAtomic<std::uint64_t> tag;            // round and kind; see ShmRounds
     SharedAtomic<std::uint64_t> fingerprint;    // of the proposed ids
@@ -39,6 +40,9 @@ struct alignas(4096) RankPage {
     cpu_set_t cpus;           // where it may run; valid once has_cpus is set
     ByteRing to_coordinator;  // announcements
     ByteRing from_coordinator;
+    /// Of odd and even rounds: payloads that are too long for a slot. Written before the slot's
+    /// tag.
+    alignas(4096) std::array<std::array<std::byte, kMostPayloadBytes>, 2> payloads;
 };
 
 /// How and when a rank left, in one word.

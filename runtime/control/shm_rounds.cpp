@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/control/shm_rounds.hpp"
 
+#include <cstring>
+
 namespace hvd::rt {
 namespace {
 
@@ -10,6 +12,10 @@ constexpr std::uint64_t proposal_tag(std::uint64_t round) noexcept {
 }
 constexpr std::uint64_t refusal_tag(std::uint64_t round) noexcept {
     return round << 1;
+}
+
+constexpr bool fits_slot(std::size_t payload_bytes) noexcept {
+    return payload_bytes <= Payload::kMostBytes;
 }
 
 /// Equal lists have equal fingerprints; a single id is its own.
@@ -32,20 +38,19 @@ ShmRounds::ShmRounds(coll::LocalGroup& group, std::span<RankPage> pages)
     : group_(group),
       pages_(pages),
       rank_(group.rank()),
-      payloads_(static_cast<std::size_t>(group.size())) {
-    for (const auto& payload : payloads_) {
-        payload_addresses_.push_back(payload.data());
-    }
-}
+      kept_(static_cast<std::size_t>(group.size())),
+      payloads_(static_cast<std::size_t>(group.size())) {}
 
 void ShmRounds::publish(std::uint64_t tag, std::uint64_t fingerprint, std::size_t payload_bytes) {
     auto& own = slot_of(rank_);
     own.fingerprint.store(fingerprint, std::memory_order_relaxed);
     own.is_asleep.store(0, std::memory_order_relaxed);
     own.payload_bytes.store(static_cast<std::uint32_t>(payload_bytes), std::memory_order_relaxed);
-    const auto& kept = payloads_[static_cast<std::size_t>(rank_)];
-    for (std::size_t word = 0; word < Payload::words_for(payload_bytes); ++word) {
-        own.payload[word].store(kept.words[word], std::memory_order_relaxed);
+    if (fits_slot(payload_bytes)) {
+        const auto& kept = kept_[static_cast<std::size_t>(rank_)];
+        for (std::size_t word = 0; word < Payload::words_for(payload_bytes); ++word) {
+            own.payload[word].store(kept.words[word], std::memory_order_relaxed);
+        }
     }
     own.tag.store(tag, std::memory_order_release);
     has_published_ = true;
@@ -79,7 +84,11 @@ bool ShmRounds::propose(std::span<const std::uint32_t> ids, std::span<const std:
     }
     proposed_ = fingerprint_of(ids);
     is_proposing_ = true;
-    payloads_[static_cast<std::size_t>(rank_)].assign(payload);
+    if (fits_slot(payload.size())) {
+        kept_[static_cast<std::size_t>(rank_)].assign(payload);
+    } else {
+        std::memcpy(long_payload_of(rank_), payload.data(), payload.size());
+    }
     publish(proposal_tag(round_), proposed_, payload.size());
     return true;
 }
@@ -103,19 +112,23 @@ Proposal ShmRounds::outcome() {
     if (!have_all) {
         return Proposal::waiting;
     }
-    copy_payloads();
+    find_payloads();
     begin_next();
     return Proposal::accepted;
 }
 
-void ShmRounds::copy_payloads() noexcept {
-    for (int peer = 0; peer < group_.size(); ++peer) {
-        if (peer == rank_) {
+/// Those in the slots are copied; the others stay where they are.
+void ShmRounds::find_payloads() noexcept {
+    for (int rank = 0; rank < group_.size(); ++rank) {
+        const auto& slot = slot_of(rank);
+        auto& kept = kept_[static_cast<std::size_t>(rank)];
+        const auto bytes = slot.payload_bytes.load(std::memory_order_relaxed);
+        const bool is_in_slot = fits_slot(bytes);
+        payloads_[static_cast<std::size_t>(rank)] =
+            is_in_slot ? kept.data() : long_payload_of(rank);
+        if (rank == rank_ || !is_in_slot) {
             continue;
         }
-        const auto& slot = slot_of(peer);
-        auto& kept = payloads_[static_cast<std::size_t>(peer)];
-        const auto bytes = slot.payload_bytes.load(std::memory_order_relaxed);
         for (std::size_t word = 0; word < Payload::words_for(bytes); ++word) {
             kept.words[word] = slot.payload[word].load(std::memory_order_relaxed);
         }

@@ -27,10 +27,11 @@ namespace hvd::rt {
 ///  - a batch of the world in the log had something open on every rank, so none of them was in an
 ///    accepted round.
 ///
-/// A rank copies the others' payloads when it sees that the round is accepted, before it goes on.
-/// None of them can have been written over by then: a slot is used again two rounds later, and no
-/// round ends before every rank has published something in it, or has had something of the world
-/// open that a batch of the log ended, which a rank does only once it has left the round before.
+/// A rank reads the others' payloads once it sees that the round is accepted, before it publishes
+/// anything else. None of them can have been written over by then: the memory is used again two
+/// rounds later, and no round ends before every rank has published something in it, or has had
+/// something of the world open that a batch of the log ended, which a rank does only once it has
+/// left the round before.
 ///
 /// Thread: progress lock.
 class ShmRounds {
@@ -42,9 +43,7 @@ public:
     [[nodiscard]] bool propose(std::span<const std::uint32_t> ids,
                                std::span<const std::byte> payload);
     [[nodiscard]] Proposal outcome();
-    [[nodiscard]] std::span<const std::byte* const> payloads() const noexcept {
-        return payload_addresses_;
-    }
+    [[nodiscard]] std::span<const std::byte* const> payloads() const noexcept { return payloads_; }
     void refuse();
     [[nodiscard]] std::vector<int> missing() const;
     [[nodiscard]] int awaited() const noexcept { return awaited_; }
@@ -59,19 +58,22 @@ private:
         return pages_[static_cast<std::size_t>(rank)].rounds[round_ & 1];
     }
     void publish(std::uint64_t tag, std::uint64_t fingerprint, std::size_t payload_bytes);
-    void copy_payloads() noexcept;
+    [[nodiscard]] std::byte* long_payload_of(int rank) const noexcept {
+        return pages_[static_cast<std::size_t>(rank)].payloads[round_ & 1].data();
+    }
+    void find_payloads() noexcept;
     void mark_asleep(std::uint32_t asleep) noexcept;
 
     coll::LocalGroup& group_;
     std::span<RankPage> pages_;
     int rank_;
     std::uint64_t round_ = 1;
-    bool has_published_ = false;     // in this round
-    bool is_proposing_ = false;      // and waits for the outcome
-    int awaited_ = -1;               // a rank that was missing when this one slept last
-    std::uint64_t proposed_ = 0;     // fingerprint
-    std::vector<Payload> payloads_;  // of the round that was accepted last, by rank
-    std::vector<const std::byte*> payload_addresses_;
+    bool has_published_ = false;  // in this round
+    bool is_proposing_ = false;   // and waits for the outcome
+    int awaited_ = -1;            // a rank that was missing when this one slept last
+    std::uint64_t proposed_ = 0;  // fingerprint
+    std::vector<Payload> kept_;   // what was in the slots of the round accepted last, by rank
+    std::vector<const std::byte*> payloads_;  // of that round, by rank
 };
 
 }  // namespace hvd::rt

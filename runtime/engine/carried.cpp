@@ -2,30 +2,69 @@
 #include "runtime/engine/carried.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace hvd::rt {
 
+namespace {
+
+std::size_t row_bytes(const Signature& signature) noexcept {
+    return row_elements(signature.shape) * coll::size_of(signature.type);
+}
+
+/// The largest number of rows that a rank sends. `sent` has, for each rank in turn, the rows for
+/// each destination.
+std::size_t most_rows_sent(std::span<const std::int64_t> sent, std::size_t ranks) noexcept {
+    std::int64_t most = 0;
+    for (std::size_t from = 0; from < sent.size(); from += ranks) {
+        const auto row = sent.subspan(from, ranks);
+        most = std::max(most, std::accumulate(row.begin(), row.end(), std::int64_t{0}));
+    }
+    return static_cast<std::size_t>(most);
+}
+
+}  // namespace
+
 std::size_t carried_bytes(const Signature& signature,
                           std::span<const std::int64_t> first_dims) noexcept {
-    const bool is_adasum =
-        signature.op == coll::Op::allreduce && signature.reduce == coll::ReduceOp::adasum;
-    if (signature.op == coll::Op::alltoall || is_adasum) {
-        return kNotCarried;
+    switch (signature.op) {
+        case coll::Op::allreduce:
+            return signature.reduce == coll::ReduceOp::adasum ? kNotCarried : byte_count(signature);
+        case coll::Op::allgather:
+            return static_cast<std::size_t>(std::ranges::max(first_dims)) * row_bytes(signature);
+        case coll::Op::alltoall:
+            return most_rows_sent(first_dims, signature.splits.size()) * row_bytes(signature);
+        case coll::Op::broadcast:
+        case coll::Op::barrier:
+        case coll::Op::reducescatter: break;
     }
-    if (signature.op != coll::Op::allgather) {
-        return byte_count(signature);
-    }
-    const auto most_rows = static_cast<std::size_t>(std::ranges::max(first_dims));
-    return most_rows * row_elements(signature.shape) * coll::size_of(signature.type);
+    return byte_count(signature);
 }
 
 std::span<const std::byte> payload_of(const Operation& operation,
                                       const coll::ProcessSet& world) noexcept {
     const auto& signature = operation.signature;
+    if (signature.op == coll::Op::alltoall) {
+        const auto& splits = signature.splits;
+        const auto rows = std::accumulate(splits.begin(), splits.end(), std::int64_t{0});
+        return {operation.in, static_cast<std::size_t>(rows) * row_bytes(signature)};
+    }
     const bool gives_nothing =
         signature.op == coll::Op::barrier ||
         (signature.op == coll::Op::broadcast && signature.root != world.rank_at(world.place));
     return {operation.in, gives_nothing ? 0 : byte_count(signature)};
+}
+
+void move_to_own_parts(const Operation& operation,
+                       const coll::ProcessSet& world,
+                       std::span<const std::byte*> inputs) noexcept {
+    const auto ranks = inputs.size();
+    const auto own = static_cast<std::size_t>(world.place);
+    for (std::size_t from = 0; from < ranks; ++from) {
+        const auto before = std::span(operation.first_dims).subspan(from * ranks, own);
+        const auto rows = std::accumulate(before.begin(), before.end(), std::int64_t{0});
+        inputs[from] += static_cast<std::size_t>(rows) * row_bytes(operation.signature);
+    }
 }
 
 }  // namespace hvd::rt

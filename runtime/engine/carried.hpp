@@ -17,7 +17,7 @@ namespace hvd::rt {
 inline constexpr std::size_t kNotCarried = std::numeric_limits<std::size_t>::max();
 
 /// Bytes of the largest input of any rank to the operation, the same number on all ranks;
-/// kNotCarried for an operation of another kind. `first_dims` as in Decision.
+/// kNotCarried for Adasum. `first_dims` as in Decision.
 [[nodiscard]] std::size_t carried_bytes(const Signature& signature,
                                         std::span<const std::int64_t> first_dims) noexcept;
 
@@ -25,5 +25,10 @@ inline constexpr std::size_t kNotCarried = std::numeric_limits<std::size_t>::max
 /// reads it.
 [[nodiscard]] std::span<const std::byte> payload_of(const Operation& operation,
                                                     const coll::ProcessSet& world) noexcept;
+
+/// Of an alltoall: moves the inputs of all ranks on to where the part for this rank begins.
+void move_to_own_parts(const Operation& operation,
+                       const coll::ProcessSet& world,
+                       std::span<const std::byte*> inputs) noexcept;
 
 }  // namespace hvd::rt

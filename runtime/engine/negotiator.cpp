@@ -125,7 +125,10 @@ bool Negotiator::settle_proposal(std::vector<Operation*>& ready) {
     if (!proposal_.is_waiting() || !proposal_.settle(ready)) {
         return false;
     }
-    (void)release_held();
+    // Inputs that have come along are read before this rank publishes anything.
+    if (proposal_.inputs().empty()) {
+        (void)release_held();
+    }
     return true;
 }
 

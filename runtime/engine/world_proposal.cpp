@@ -70,7 +70,7 @@ bool WorldProposal::settle(std::vector<Operation*>& ready) {
     settled_.swap(proposed_);  // both keep their memory for the next time
     proposed_.clear();
     if (outcome == Proposal::accepted) {
-        inputs_ = has_payload_ ? context_.channel.payloads() : inputs_;
+        find_inputs();
         if (settled_.front()->since != Waiting::TimePoint{}) {
             note_wait();
         }
@@ -86,6 +86,19 @@ bool WorldProposal::settle(std::vector<Operation*>& ready) {
         world_.publish(settled_);
     }
     return true;
+}
+
+void WorldProposal::find_inputs() {
+    if (!has_payload_) {
+        return;
+    }
+    inputs_ = context_.channel.payloads();
+    const Operation& only = *settled_.front();
+    if (only.signature.op == coll::Op::alltoall) {
+        own_parts_.assign(inputs_.begin(), inputs_.end());
+        move_to_own_parts(only, world_.set(), own_parts_);
+        inputs_ = own_parts_;
+    }
 }
 
 /// The groups that were accepted were waited for asleep.

@@ -36,8 +36,8 @@ public:
     /// Gives the groups up, for a caller that fails them and all else of the world.
     [[nodiscard]] std::vector<Operation*> take();
 
-    /// Where the inputs of all ranks to the group that was accepted last are, in the order of the
-    /// ranks, if they have travelled along: else empty. Valid until the next round.
+    /// Where the inputs of all ranks to the group that was accepted last are, as LocalResult reads
+    /// them, if they have travelled along: else empty. Valid until this rank publishes anything.
     [[nodiscard]] std::span<const std::byte* const> inputs() const noexcept { return inputs_; }
     void forget_inputs() noexcept { inputs_ = {}; }
 
@@ -49,6 +49,7 @@ public:
 
 private:
     void note_wait();
+    void find_inputs();
 
     NegotiationContext& context_;
     SetNegotiation& world_;
@@ -58,6 +59,7 @@ private:
     std::vector<CacheId> ids_;          // scratch
     bool has_payload_ = false;          // what is proposed
     std::span<const std::byte* const> inputs_;
+    std::vector<const std::byte*> own_parts_;  // memory for inputs_
 };
 
 }  // namespace hvd::rt

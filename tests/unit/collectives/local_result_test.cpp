@@ -33,7 +33,7 @@ Numbers result_at(int place, Task task, const std::vector<Numbers>& inputs, Numb
         std::size_t elements = segment.count;
         if (task.op == Op::reducescatter) {
             elements = segment.counts[static_cast<std::size_t>(place)];
-        } else if (task.op == Op::allgather) {
+        } else if (task.op == Op::allgather || task.op == Op::alltoall) {
             elements = 0;
             for (const auto count : segment.counts) {
                 elements += count;
@@ -76,6 +76,12 @@ TEST_CASE("every member gathers parts of different length, segment by segment") 
                                      {.count = second[at], .counts = second}}};
         CHECK(result_at(place, task, inputs, Numbers(6)) == Numbers{1, 2, 100, 3, 10, 200});
     }
+}
+
+TEST_CASE("every member receives the parts for it that the inputs of an alltoall begin with") {
+    const Task task{.op = Op::alltoall,
+                    .segments = {{.count = 6, .counts = {2, 0, 3}, .send_counts = {1, 2, 3}}}};
+    CHECK(result_at(1, task, kInputs, Numbers(5)) == Numbers{1, 2, 100, 200, 300});
 }
 
 TEST_CASE("every member receives what the root of a broadcast has put in") {

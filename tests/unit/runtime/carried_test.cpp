@@ -13,6 +13,7 @@ using hvd::coll::Op;
 using hvd::coll::ReduceOp;
 using hvd::rt::carried_bytes;
 using hvd::rt::kNotCarried;
+using hvd::rt::move_to_own_parts;
 using hvd::rt::Operation;
 using hvd::rt::payload_of;
 using hvd::rt::Shape;
@@ -39,7 +40,6 @@ TEST_CASE("a proposal carries the input of what each rank can finish by itself")
         {Op::allreduce, ReduceOp::sum, DataType::f64, {0}, 0},
         {Op::allreduce, ReduceOp::adasum, DataType::f32, {1}, kNotCarried},
         {Op::reducescatter, ReduceOp::max, DataType::i64, {8}, 64},
-        {Op::alltoall, ReduceOp::sum, DataType::f32, {3}, kNotCarried},
         {Op::barrier, ReduceOp::sum, DataType::f32, {}, 0},
     }));
     std::array<std::byte, 256> memory{};
@@ -77,4 +77,24 @@ TEST_CASE("of an allgather the largest part counts, which all ranks know") {
 
     CHECK(carried_bytes(operation.signature, rows) == 72);
     CHECK(payload_of(operation, kWorld).size() == 8);
+}
+
+TEST_CASE("of an alltoall a rank gives what it sends, and all know how much the largest gives") {
+    std::array<std::byte, 256> memory{};
+    Operation operation;
+    operation.in = memory.data();
+    operation.signature = {
+        .op = Op::alltoall, .type = DataType::f32, .shape = {9, 2}, .splits = {3, 0, 2}};
+    operation.first_dims = {1, 2, 0, 3, 0, 2, 4, 4, 4};
+
+    CHECK(carried_bytes(operation.signature, operation.first_dims) == 12 * 8);
+    CHECK(payload_of(operation, kWorld).data() == operation.in);
+    CHECK(payload_of(operation, kWorld).size() == 5 * 8);
+
+    std::array<const std::byte*, 3> inputs{};
+    inputs.fill(memory.data());
+    move_to_own_parts(operation, kWorld, inputs);
+    CHECK(inputs[0] == memory.data() + 1 * 8);
+    CHECK(inputs[1] == memory.data() + 3 * 8);
+    CHECK(inputs[2] == memory.data() + 4 * 8);
 }

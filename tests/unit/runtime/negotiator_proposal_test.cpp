@@ -199,6 +199,53 @@ TEST_CASE("the input of a small operation travels in its proposal") {
     CHECK(rank.negotiator->inputs().empty());
 }
 
+TEST_CASE("what is held is published only after the inputs of a proposal have been read") {
+    NegotiatorFixture rank;
+    rank.teach("a", 1);
+    rank.teach("b", 2);
+    auto& proposed = rank.submit("a", 0, Urgency::awaited);
+    auto& held = rank.submit("b");
+    rank.channel.received.assign(3, proposed.in);
+    rank.channel.outcome = Proposal::accepted;
+
+    CHECK(rank.step() == Operations{&proposed});
+    CHECK(rank.channel.ready.empty());
+    CHECK(rank.negotiator->has_open());
+    CHECK(rank.step().empty());
+    CHECK(rank.channel.ready == std::vector<Ids>{{2}});
+    CHECK(rank.read(event::Ready{.ids = {2}, .of_world = true}) == Operations{&held});
+}
+
+TEST_CASE("of the inputs of an alltoall the executor gets the parts for this rank") {
+    NegotiatorFixture rank;
+    std::vector<float> data(6, 1.0F);
+    auto request = [&] {
+        auto made = hvd::test::float_request("a", std::span(data));
+        made.signature.op = hvd::coll::Op::alltoall;
+        made.signature.splits = {1, 2, 3};
+        return made;
+    };
+    auto& first = rank.submit(request());
+    auto decision = NegotiatorFixture::decision(rank.channel.announced.back(), 1);
+    decision.first_dims = {{4, 2, 1, 1, 2, 3, 0, 5, 0}};
+    (void)rank.read(NegotiatorFixture::decided(decision));
+    rank.tickets.complete(first);
+    const std::vector<std::byte> memory(100);
+    rank.channel.received.assign(3, memory.data());
+
+    auto& again = rank.submit(request(), Urgency::awaited);
+    REQUIRE(rank.channel.payloads_proposed.size() == 1);
+    CHECK(rank.channel.payloads_proposed.front().size() == 6 * sizeof(float));
+    rank.channel.outcome = Proposal::accepted;
+    CHECK(rank.step() == Operations{&again});
+
+    const auto inputs = rank.negotiator->inputs();
+    REQUIRE(inputs.size() == 3);
+    CHECK(inputs[0] == memory.data() + 4 * sizeof(float));
+    CHECK(inputs[1] == memory.data() + 1 * sizeof(float));
+    CHECK(inputs[2] == memory.data());
+}
+
 TEST_CASE("a payload whose proposal is refused, or that was none, gives no inputs") {
     NegotiatorFixture rank;
     rank.teach("a", 1);

@@ -151,9 +151,10 @@ TEST_CASE("a proposer that sleeps knows for which rank") {
 }
 
 TEST_CASE("an accepted round gives every rank what each has put in, whenever it looks") {
-    // Whole words and not, within the first cache line and beyond it, all and nothing.
-    const auto sizes = GENERATE(
-        values<std::array<std::size_t, 3>>({{4, 4, 4}, {0, 64, 0}, {41, 1, 7}, {64, 64, 64}}));
+    // Whole words and not, within the first cache line and beyond it, all and nothing, in the slot
+    // and beside it.
+    const auto sizes = GENERATE(values<std::array<std::size_t, 3>>(
+        {{4, 4, 4}, {0, 64, 0}, {41, 1, 7}, {64, 64, 64}, {65, 64, 4096}, {0, 0, 1000}}));
     Rounds world;
     const auto payload = [&](std::size_t rank, int round) {
         return std::vector<std::byte>(
@@ -188,6 +189,7 @@ TEST_CASE("an accepted round gives every rank what each has put in, whenever it 
 }
 
 TEST_CASE("many rounds of ranks that run are all accepted, in step, each with its payloads") {
+    const std::size_t words = GENERATE(16U, 1024U);  // in the slot, and beside it
     Rounds world;
     constexpr std::uint32_t kRounds = 2000;
     std::atomic<std::uint32_t> accepted{0};
@@ -197,8 +199,7 @@ TEST_CASE("many rounds of ranks that run are all accepted, in step, each with it
         threads.emplace_back([&, own] {
             auto& rank = world.of[own];
             for (std::uint32_t round = 0; round < kRounds; ++round) {
-                std::array<std::uint32_t, 16> payload{};
-                payload.fill(round * 3 + own);
+                std::vector<std::uint32_t> payload(words, round * 3 + own);
                 if (!rank.propose(Ids{round}, std::as_bytes(std::span(payload)))) {
                     return;
                 }
@@ -209,8 +210,12 @@ TEST_CASE("many rounds of ranks that run are all accepted, in step, each with it
                 }
                 accepted += outcome == Proposal::accepted ? 1 : 0;
                 for (std::uint32_t peer = 0; peer < 3; ++peer) {
-                    payload.fill(round * 3 + peer);
-                    wrong += std::memcmp(rank.payloads()[peer], payload.data(), 64) == 0 ? 0 : 1;
+                    payload.assign(words, round * 3 + peer);
+                    const auto bytes = std::as_bytes(std::span(payload));
+                    wrong +=
+                        std::ranges::equal(bytes, std::span(rank.payloads()[peer], bytes.size()))
+                            ? 0
+                            : 1;
                 }
             }
         });
