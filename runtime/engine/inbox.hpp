@@ -58,7 +58,13 @@ public:
     [[nodiscard]] bool is_full() const noexcept { return full_.load(std::memory_order_seq_cst); }
 
     /// Whether the consumer looks into the inbox only when it is woken.
-    void set_asleep(bool asleep) noexcept { asleep_.store(asleep, std::memory_order_seq_cst); }
+    void set_asleep(bool asleep) noexcept {
+        if (asleep) {
+            asleep_.store(true, std::memory_order_seq_cst);
+        } else {
+            asleep_.store(false, std::memory_order_relaxed);  // seen late, it wakes in vain
+        }
+    }
 
     /// Readable from `wake` until `drain`; for epoll.
     [[nodiscard]] int descriptor() const noexcept { return event_.get(); }

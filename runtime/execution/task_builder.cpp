@@ -9,23 +9,25 @@
 namespace hvd::rt {
 namespace {
 
-std::vector<std::size_t> elements_of(std::span<const std::int64_t> rows, std::size_t row) {
-    std::vector<std::size_t> elements;
-    elements.reserve(rows.size());
+void set_elements(std::span<const std::int64_t> rows,
+                  std::size_t row,
+                  std::vector<std::size_t>& elements) {
     for (const auto count : rows) {
         elements.push_back(static_cast<std::size_t>(count) * row);
     }
-    return elements;
 }
 
+/// The segment's lists keep the memory that they have had for another task.
 void set_counts(const Operation& operation, const coll::ProcessSet& set, coll::Segment& segment) {
+    segment.counts.clear();
+    segment.send_counts.clear();
     const auto& signature = operation.signature;
     const auto row = row_elements(signature.shape);
     if (signature.op == coll::Op::allgather) {
-        segment.counts = elements_of(operation.first_dims, row);
+        set_elements(operation.first_dims, row, segment.counts);
     } else if (signature.op == coll::Op::alltoall) {
-        segment.counts = elements_of(operation.received_splits, row);
-        segment.send_counts = elements_of(signature.splits, row);
+        set_elements(operation.received_splits, row, segment.counts);
+        set_elements(signature.splits, row, segment.send_counts);
     } else if (signature.op == coll::Op::reducescatter) {
         for (int place = 0; place < set.size(); ++place) {
             segment.counts.push_back(static_cast<std::size_t>(share_of_rows(signature.shape.front(),
@@ -53,19 +55,17 @@ void build_task(std::span<Operation* const> operations,
     task.postscale = first.postscale;
     task.root = first.op == coll::Op::broadcast ? place_of(first.root, set) : 0;
     task.divisor = operations.front()->divisor;
-    task.segments.clear();
     task.ready.clear();
-    if (first.op == coll::Op::barrier) {
-        return;
-    }
-    for (const Operation* operation : operations) {
-        coll::Segment segment{.in = operation->in,
-                              .out = operation->out,
-                              .count = element_count(operation->signature.shape)};
-        set_counts(*operation, set, segment);
-        task.segments.push_back(std::move(segment));
-        if (operation->on_device != nullptr && operation->on_device->ready != nullptr) {
-            task.ready.push_back(operation->on_device->ready.get());
+    task.segments.resize(first.op == coll::Op::barrier ? 0 : operations.size());
+    for (std::size_t index = 0; index < task.segments.size(); ++index) {
+        const Operation& operation = *operations[index];
+        auto& segment = task.segments[index];
+        segment.in = operation.in;
+        segment.out = operation.out;
+        segment.count = element_count(operation.signature.shape);
+        set_counts(operation, set, segment);
+        if (operation.on_device != nullptr && operation.on_device->ready != nullptr) {
+            task.ready.push_back(operation.on_device->ready.get());
         }
     }
 }
