@@ -18,7 +18,9 @@ namespace hvd::coll::shm {
 /// The messages that this member reads in a step. Thread: progress lock.
 class DirectReads {
 public:
-    static constexpr std::size_t kSmallest = std::size_t{16} << 10;  // of such a message
+    /// Of such a message. Two copies through the slots, which stay in the CPU's cache, take less
+    /// time than the system call for fewer bytes.
+    static constexpr std::size_t kSmallest = std::size_t{64} << 10;
     static constexpr std::size_t kMostPieces = 16;
 
     explicit DirectReads(Arena& arena);
