@@ -38,17 +38,17 @@ RANK, SIZE = hvd.rank(), hvd.size()
 SUM = SIZE * (SIZE + 1) // 2  # of rank + 1
 context = ctypes.c_void_p()
 driver("cuInit", ctypes.c_uint(0))
-driver("cuDevicePrimaryCtxRetain", ctypes.byref(context), ctypes.c_int(0))
+driver("cuDevicePrimaryCtxRetain", ctypes.byref(context), ctypes.c_int(RANK))
 driver("cuCtxPushCurrent", context)
 stream = ctypes.c_void_p()
 driver("cuStreamCreateWithPriority", ctypes.byref(stream), ctypes.c_uint(1), ctypes.c_int(0))
 
 
 class Device:
-    id = 0
+    id = RANK
 
-    def __init__(self, number: int = 0) -> None:
-        assert number == 0
+    def __init__(self, number: int = RANK) -> None:
+        assert number == RANK
 
     def __enter__(self) -> None: ...
 
