@@ -19,7 +19,7 @@ source tests/gpu/install.sh
 
 measure() { # PART RANKS
     local flags=()
-    (($2 == 1)) || flags=(--share-gpus)
+    (($2 == 1)) || flags=(--share-gpus --env HOROVOD_GPU_OPERATIONS=host)
     # With HOROVOD_ELASTIC=1 the optimizer of a single rank takes part in everything, too.
     HOROVOD_ELASTIC=$(($2 == 1)) timeout 85 "$hvd_bin/horovodrun" -np "$2" "${flags[@]}" \
         "$python" tests/bench/gpu/measure.py "$1" 2>&1 | tee "$folder/$1.log"

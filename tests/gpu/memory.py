@@ -34,7 +34,8 @@ def used_mib() -> int:
 
 def main() -> int:
     before = used_mib()
-    command = [sys.argv[1], "-np", "2", "--share-gpus", sys.executable, "-c", PROGRAM]
+    flags = ["--share-gpus", "--env", "HOROVOD_GPU_OPERATIONS=host"]
+    command = [sys.argv[1], "-np", "2", *flags, sys.executable, "-c", PROGRAM]
     job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     pids = []
     try:

@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-usage="usage: [HVD_WHEEL=FILE] tests/gpu/run.sh torch1|torch2|torch4|cupy1|cupy2|memory|sanitizer|all FOLDER"
+usage="usage: [HVD_WHEEL=FILE] tests/gpu/run.sh torch1|torch1host|torch2|torch4|cupy1|cupy2|memory|sanitizer|all FOLDER"
 part=${1:?$usage}
 folder=${2:?$usage}
 python=${HVD_PYTHON:-python3}
@@ -21,13 +21,14 @@ ranks() { # NUMBER PROGRAM ARGUMENT...: where ranks share the GPU, tensors trave
     local number=$1
     shift
     local flags=()
-    ((number == 1)) || flags=(--share-gpus)
+    ((number == 1)) || flags=(--share-gpus --env HOROVOD_GPU_OPERATIONS=host)
     timeout 85 "$hvd_bin/horovodrun" -np "$number" "${flags[@]}" "$python" "$@"
 }
 
 run_part() {
     case $1 in
     torch1) ranks 1 tests/gpu/programs/torch_front_end.py ;;
+    torch1host) HOROVOD_GPU_OPERATIONS=host ranks 1 tests/gpu/programs/torch_front_end.py ;;
     torch2) ranks 2 tests/gpu/programs/torch_front_end.py ;;
     torch4) ranks 4 tests/gpu/programs/torch_front_end.py ;;
     cupy1) ranks 1 tests/gpu/programs/cupy_front_end.py ;;
@@ -51,7 +52,7 @@ run_part() {
 }
 
 parts=("$part")
-[[ $part != all ]] || parts=(torch1 torch2 torch4 cupy1 cupy2 memory sanitizer)
+[[ $part != all ]] || parts=(torch1 torch1host torch2 torch4 cupy1 cupy2 memory sanitizer)
 failed=0
 for one in "${parts[@]}"; do
     code=0
