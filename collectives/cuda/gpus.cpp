@@ -7,27 +7,30 @@
 
 namespace hvd::coll::cuda {
 
-void Gpus::attach(int device) {
-    const auto* attached = gpu_.load(std::memory_order_acquire);
-    if (attached == nullptr) {
-        const std::lock_guard lock(mutex_);
-        if (!owned_) {
-            if (!driver_) {
-                auto opened = open_driver(library_);
-                if (!opened) {
-                    throw Exception(std::move(opened).error());
-                }
-                driver_ = std::move(opened).value();
-            }
-            owned_ = std::make_unique<Gpu>(*driver_, device);
-            gpu_.store(owned_.get(), std::memory_order_release);
+/// Makes it the process's GPU, unless there is one.
+Gpu& Gpus::open(int device) {
+    const std::lock_guard lock(mutex_);
+    if (!driver_) {
+        auto opened = open_driver(library_);
+        if (!opened) {
+            throw Exception(std::move(opened).error());
         }
-        attached = owned_.get();
+        driver_ = std::move(opened).value();
     }
-    if (attached->index() != device) {
+    if (!owned_) {
+        owned_ = std::make_unique<Gpu>(*driver_, device);
+        gpu_.store(owned_.get(), std::memory_order_release);
+    }
+    return *owned_;
+}
+
+void Gpus::attach(int device) {
+    auto* const known = gpu_.load(std::memory_order_acquire);
+    const auto& attached = known != nullptr ? *known : open(device);
+    if (attached.index() != device) {
         throw Exception({Errc::invalid_argument,
                          "the tensor is on GPU " + std::to_string(device) +
-                             ", those before it were on GPU " + std::to_string(attached->index()) +
+                             ", those before it were on GPU " + std::to_string(attached.index()) +
                              ": a rank has one GPU (torch.cuda.set_device(hvd.local_rank())); with "
                              "HOROVOD_GPU_OPERATIONS=host it may have several"});
     }

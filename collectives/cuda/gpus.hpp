@@ -28,6 +28,8 @@ public:
     [[nodiscard]] Gpu& gpu() const;
 
 private:
+    [[nodiscard]] Gpu& open(int device);
+
     std::string library_;
     std::mutex mutex_;              // one attaches
     std::optional<Driver> driver_;  // guarded by mutex_; unchanged once it is there

@@ -99,10 +99,10 @@ void Packer::run(const PackChange& change,
                                              std::string(to_string(change.to))});
     }
     if (launch->blocks != 0) {
-        void* parameters[] = {&launch->arguments};
+        std::array<void*, 1> parameters{&launch->arguments};
         check(driver_,
               driver_.cuLaunchKernel(kernels_.at(launch->kernel), launch->blocks, 1, 1,
-                                     launch->threads, 1, 1, 0, stream_, parameters, nullptr),
+                                     launch->threads, 1, 1, 0, stream_, parameters.data(), nullptr),
               "cuLaunchKernel");
     }
     if (table.used == nullptr) {

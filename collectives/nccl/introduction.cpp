@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace hvd::coll::nccl {
@@ -13,7 +14,7 @@ namespace {
 static_assert(std::is_trivially_copyable_v<Introduction>);
 
 std::string gpu_name(const cuda::GpuUuid& uuid) {
-    constexpr char kDigits[] = "0123456789abcdef";
+    constexpr std::string_view kDigits = "0123456789abcdef";
     std::string text = "GPU";
     for (std::size_t index = 0; index < uuid.size(); ++index) {
         if (index == 0 || index == 4 || index == 6 || index == 8 || index == 10) {

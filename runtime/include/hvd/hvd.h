@@ -171,13 +171,13 @@ typedef struct hvd_tensor {
  * the library allocate it, 64-byte aligned (hvd_result). allgather, alltoall: `out` is NULL; the
  * result's first dimension is the sum of what the ranks send here. reducescatter: as allreduce, but
  * `out` has this rank's share of the rows. Shapes, strides and splits are copied; the memory behind
- * `data` is not. A tensor has at most 255 dimensions. A tensor on a GPU is one on all ranks, each of
- * which has a GPU of its own; its ticket ends when the operation is in the GPU's order, and
+ * `data` is not. A tensor has at most 255 dimensions. A tensor on a GPU is one on all ranks, each
+ * of which has a GPU of its own; its ticket ends when the operation is in the GPU's order, and
  * hvd_wait and hvd_poll look at the GPU as well. With HOROVOD_GPU_OPERATIONS=host, and for
  * HVD_ADASUM, it travels through pinned memory of the host instead, ranks may share a GPU, and on
- * other ranks the tensor may be on the host. `stream` and `event` are read by the call that submits,
- * or starts a plan.
- * The struct_size of an array's first request is that of all. A call takes at most 4194304. */
+ * other ranks the tensor may be on the host. `stream` and `event` are read by the call that
+ * submits, or starts a plan. The struct_size of an array's first request is that of all. A call
+ * takes at most 4194304. */
 typedef struct hvd_request {
     size_t struct_size;
     const char* name; /* the same on every rank; not while an operation of that name is pending */
