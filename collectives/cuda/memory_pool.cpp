@@ -7,7 +7,7 @@
 namespace hvd::coll::cuda {
 namespace {
 
-constexpr std::size_t kStep = 64 * 1024;                    // sizes are rounded up to it
+constexpr std::size_t kStep = std::size_t{64} * 1024;       // sizes are rounded up to it
 constexpr std::size_t kMostKept = std::size_t{128} << 20U;  // bytes
 
 std::size_t rounded(std::size_t bytes) {

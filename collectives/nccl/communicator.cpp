@@ -88,12 +88,12 @@ Work::Progress StreamWork::advance() {
 StreamCommunicator::StreamCommunicator(const Backend& backend,
                                        const Library& library,
                                        cuda::Gpu& gpu,
-                                       const ProcessSet& set,
+                                       ProcessSet set,
                                        std::chrono::milliseconds connect_limit)
     : Communicator(backend.name()),
       library_(library),
       gpu_(gpu),
-      set_(set),
+      set_(std::move(set)),
       connect_limit_(connect_limit) {}
 
 StreamCommunicator::~StreamCommunicator() = default;

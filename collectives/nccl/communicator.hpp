@@ -22,8 +22,10 @@ public:
     StreamCommunicator(const Backend& backend,
                        const Library& library,
                        cuda::Gpu& gpu,
-                       const ProcessSet& set,
+                       ProcessSet set,
                        std::chrono::milliseconds connect_limit);
+    StreamCommunicator(const StreamCommunicator&) = delete;
+    StreamCommunicator& operator=(const StreamCommunicator&) = delete;
     ~StreamCommunicator() override;
 
     [[nodiscard]] bool gathers(const Task&) const noexcept override { return true; }

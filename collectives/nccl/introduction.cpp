@@ -46,6 +46,16 @@ Status compare_two(const Introduction& one, int rank, const Introduction& other,
     return ok();
 }
 
+Status compare_all(std::span<const Introduction> members, const ProcessSet& set) {
+    for (std::size_t later = 1; later < members.size(); ++later) {
+        for (std::size_t earlier = 0; earlier < later; ++earlier) {
+            HVD_TRY_STATUS(compare_two(members[earlier], set.rank_at(static_cast<int>(earlier)),
+                                       members[later], set.rank_at(static_cast<int>(later))));
+        }
+    }
+    return ok();
+}
+
 }  // namespace
 
 std::vector<std::byte> encode(const Introduction& introduction) {
@@ -60,12 +70,7 @@ Result<ncclUniqueId> compare(std::span<const std::byte> all, const ProcessSet& s
         return Error{Errc::internal, "introductions of a wrong size"};
     }
     std::memcpy(members.data(), all.data(), all.size());
-    for (std::size_t later = 1; later < members.size(); ++later) {
-        for (std::size_t earlier = 0; earlier < later; ++earlier) {
-            HVD_TRY_STATUS(compare_two(members[earlier], set.rank_at(static_cast<int>(earlier)),
-                                       members[later], set.rank_at(static_cast<int>(later))));
-        }
-    }
+    HVD_TRY_STATUS(compare_all(members, set));
     return members.front().id;
 }
 

@@ -16,7 +16,6 @@ namespace {
 using cuda::Gpu;
 using cuda::PackChange;
 using cuda::PackEntry;
-using cuda::Packer;
 
 /// NCCL's calls of one task as a group. What fails inside ends it, so that the thread is in no
 /// group any more.
@@ -40,8 +39,8 @@ bool are_equal(std::span<const std::size_t> counts) {
 /// Of tensors that travel as they are, from and to where they are.
 class DirectLaunch final : public Launch {
 public:
-    DirectLaunch(const Task& task, const ProcessSet& set)
-        : task_(task), size_(set.size()), place_(set.place) {}
+    DirectLaunch(Task task, const ProcessSet& set)
+        : task_(std::move(task)), size_(set.size()), place_(set.place) {}
 
     void call(Gpu& gpu, Connection& connection) override {
         stream_ = reinterpret_cast<cudaStream_t>(gpu.stream());

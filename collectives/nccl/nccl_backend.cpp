@@ -16,8 +16,8 @@ constexpr std::size_t kFusionBytes = std::size_t{8} << 20U;
 
 class NcclBackend final : public Backend {
 public:
-    NcclBackend(cuda::Gpus& gpus, Options options, const Logger& log)
-        : gpus_(gpus), options_(std::move(options)), log_(log) {}
+    NcclBackend(cuda::Gpus& gpus, Options options, Logger log)
+        : gpus_(gpus), options_(std::move(options)), log_(std::move(log)) {}
 
     [[nodiscard]] std::string_view name() const noexcept override { return "nccl"; }
 
