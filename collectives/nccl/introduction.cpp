@@ -46,11 +46,16 @@ Status compare_two(const Introduction& one, int rank, const Introduction& other,
     return ok();
 }
 
-Status compare_all(std::span<const Introduction> members, const ProcessSet& set) {
-    for (std::size_t later = 1; later < members.size(); ++later) {
-        for (std::size_t earlier = 0; earlier < later; ++earlier) {
-            HVD_TRY_STATUS(compare_two(members[earlier], set.rank_at(static_cast<int>(earlier)),
-                                       members[later], set.rank_at(static_cast<int>(later))));
+/// The member at `place` with those before it.
+Status compare_with_earlier(std::span<const Introduction> members,
+                            int place,
+                            const ProcessSet& set) {
+    const auto& own = members[static_cast<std::size_t>(place)];
+    for (int earlier = 0; earlier < place; ++earlier) {
+        auto compared = compare_two(members[static_cast<std::size_t>(earlier)],
+                                    set.rank_at(earlier), own, set.rank_at(place));
+        if (!compared) {
+            return compared;
         }
     }
     return ok();
@@ -70,7 +75,9 @@ Result<ncclUniqueId> compare(std::span<const std::byte> all, const ProcessSet& s
         return Error{Errc::internal, "introductions of a wrong size"};
     }
     std::memcpy(members.data(), all.data(), all.size());
-    HVD_TRY_STATUS(compare_all(members, set));
+    for (int place = 1; place < set.size(); ++place) {
+        HVD_TRY_STATUS(compare_with_earlier(members, place, set));
+    }
     return members.front().id;
 }
 
