@@ -48,9 +48,9 @@ Packer::Packer(const Driver& driver, const Device& device, int index, CUstream s
     check(driver, driver.cuDeviceGet(&handle, index), "cuDeviceGet");
     processors_ =
         static_cast<unsigned>(attribute(driver, handle, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
-    auto* const module = load_module(driver, handle);
+    module_ = load_module(driver, handle);
     for (const char* const name : kKernelNames) {
-        check(driver, driver.cuModuleGetFunction(&kernels_[name], module, name),
+        check(driver, driver.cuModuleGetFunction(&kernels_[name], module_, name),
               "cuModuleGetFunction");
     }
     constexpr auto kTableBytes = kMostEntries * sizeof(PackEntry);

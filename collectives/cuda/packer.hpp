@@ -51,6 +51,7 @@ private:
     const Driver& driver_;
     CUstream stream_;
     unsigned processors_ = 0;
+    CUmodule module_ = nullptr;  // of the kernels, for as long as the process lasts
     std::map<std::string_view, CUfunction> kernels_;
     std::array<Table, kTables> tables_{};
     std::size_t next_ = 0;
