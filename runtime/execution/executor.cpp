@@ -253,7 +253,7 @@ bool Executor::poll(Lane& lane) {
                 start_has_ended();
             }
             const auto event = running.work->event();
-            for (Operation* operation : running.operations) {
+            for (Operation* operation : std::exchange(running.operations, {})) {
                 operation->event = event;
                 complete_member(tickets_, *operation);
             }
@@ -278,7 +278,7 @@ void Executor::finish_first(Lane& lane) {
         unpack(running.workspace, running.operations);
     }
     if (is_timed) {
-        auto& metrics = lane.metrics.of(running.operations.front()->signature.op);
+        auto& metrics = lane.metrics.of(running.op);
         metrics.wire += ended - running.started;
         metrics.copy += running.workspace.empty() ? Clock::duration(0) : Clock::now() - ended;
     }
@@ -394,6 +394,7 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
     metrics.count(batch.size(), bytes);
     RunningBatch running;
     running.limit = setup_.backends[index]->max_in_flight();
+    running.op = task_.op;
     if (is_timed) {
         ++metrics.timed;
         running.started = Clock::now();

@@ -25,8 +25,9 @@ using Batch = std::vector<Operation*>;
 
 /// A collective in flight.
 struct RunningBatch {
-    Batch operations;
-    std::span<std::byte> workspace;  // where it is packed, if it is
+    Batch operations;                   // none once they have completed: they are their callers'
+    coll::Op op = coll::Op::allreduce;  // of them all
+    std::span<std::byte> workspace;     // where it is packed, if it is
     std::unique_ptr<coll::Work> work;
     std::chrono::steady_clock::time_point since{};    // when the engine first slept meanwhile
     std::chrono::steady_clock::time_point started{};  // where it is timed
