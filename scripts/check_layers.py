@@ -11,8 +11,8 @@ import pathlib
 import re
 import sys
 
-# The includes that the files of a folder may have besides their own folder. Every folder with sources, at
-# every depth, has a row. Tests may include anything and are not in the table.
+# The includes that the files of a folder may have besides their own folder. Every folder with
+# sources, at every depth, has a row. Tests may include anything and are not in the table.
 BASE = {"collectives/base"}
 SEAMS = BASE | {"collectives"}
 CONTRACT = BASE | {"collectives", "collectives/launch_contract"}
