@@ -65,16 +65,12 @@ Status DeviceOperations::prepare(std::span<Operation* const> operations) const {
     return ok();
 }
 
-Result<bool> wait_for_device(const Operation& operation,
+Result<bool> wait_for_device(const coll::DeviceEvent& event,
                              Deadline deadline,
                              const std::function<Status()>& health) {
-    const auto event = operation.event;
-    if (event == nullptr) {
-        return true;
-    }
     try {
         auto pause = kFirstPause;
-        for (int look = 0; !event->is_complete(); ++look) {
+        for (int look = 0; !event.is_complete(); ++look) {
             if (deadline.has_passed()) {
                 return false;
             }
@@ -86,7 +82,7 @@ Result<bool> wait_for_device(const Operation& operation,
     } catch (const Exception& exception) {
         return exception.error();
     }
-    HVD_TRY_STATUS(check_valid(*event, health));
+    HVD_TRY_STATUS(check_valid(event, health));
     return true;
 }
 

@@ -33,9 +33,9 @@ private:
     coll::DeviceTensors* devices_;
 };
 
-/// Waits until the device has come to the end of an operation that has ended here: true; false
-/// where the deadline passes first. Errors: what `health` says, where the result may be nothing.
-[[nodiscard]] Result<bool> wait_for_device(const Operation& operation,
+/// Waits until the device has come to the event: true; false where the deadline passes first.
+/// Errors: what `health` says, where the result before the event may be nothing.
+[[nodiscard]] Result<bool> wait_for_device(const coll::DeviceEvent& event,
                                            Deadline deadline,
                                            const std::function<Status()>& health);
 

@@ -192,16 +192,16 @@ Result<Outcome> Engine::run(std::span<Request> requests,
                             Deadline deadline) {
     HVD_TRY_STATUS(check_may_wait());
     HVD_TRY(operations, create(requests));
-    HVD_TRY(const auto ended, run_claimed(operations, leaders_of(operations), deadline));
-    return ended == Outcome::finished ? wait(operations, deadline) : ended;
+    run_claimed(operations, leaders_of(operations), deadline);
+    return wait(operations, deadline);
 }
 
 Result<Outcome> Engine::run(const Plan& plan, Deadline deadline) {
     HVD_TRY_STATUS(check_may_wait());
     HVD_TRY_STATUS(prepare(plan.operations));
     HVD_TRY_STATUS(claim(plan.operations));
-    HVD_TRY(const auto ended, run_claimed(plan.operations, plan.leaders, deadline));
-    return ended == Outcome::finished ? wait(plan.operations, deadline) : ended;
+    run_claimed(plan.operations, plan.leaders, deadline);
+    return wait(plan.operations, deadline);
 }
 
 Result<Outcome> Engine::run_on_stream(std::span<Request> requests,
@@ -210,26 +210,24 @@ Result<Outcome> Engine::run_on_stream(std::span<Request> requests,
                                       Deadline deadline) {
     HVD_TRY_STATUS(check_may_wait());
     HVD_TRY(operations, create(requests));
-    HVD_TRY(const auto ended, run_claimed(operations, leaders_of(operations), deadline));
-    return ended == Outcome::finished ? wait_on_stream(operations, stream, deadline) : ended;
+    run_claimed(operations, leaders_of(operations), deadline);
+    return wait_on_stream(operations, stream, deadline);
 }
 
-Result<Outcome> Engine::run_claimed(std::span<Operation* const> operations,
-                                    std::span<Operation* const> leaders,
-                                    Deadline deadline) {
+/// Submits them, and makes progress on this thread where it can.
+void Engine::run_claimed(std::span<Operation* const> operations,
+                         std::span<Operation* const> leaders,
+                         Deadline deadline) {
     const auto is_staged = [](const Operation* operation) { return operation->staged != nullptr; };
     if (std::ranges::any_of(operations, is_staged)) {
         push(leaders);
-        return wait_for_ends(operations, deadline);
-    }
-    if (auto hold = try_take_lock()) {
+    } else if (auto hold = try_take_lock()) {
         progress_.put(leaders);
         drive(
             std::move(hold), [&] { return all_done(operations); }, deadline);
     } else {
         push(leaders);
     }
-    return wait_for_ends(operations, deadline);
 }
 
 Result<Outcome> Engine::wait_for_ends(std::span<Operation* const> operations, Deadline deadline) {
@@ -248,24 +246,31 @@ Result<Outcome> Engine::wait_for_ends(std::span<Operation* const> operations, De
     return Outcome::finished;
 }
 
-Result<Outcome> Engine::wait(std::span<Operation* const> operations, Deadline deadline) {
-    HVD_TRY(auto ended, wait_for_ends(operations, deadline));
+/// Waits for the devices of operations that have ended here.
+Result<Outcome> Engine::wait_for_devices(std::span<const Operation* const> operations,
+                                         Deadline deadline) const {
     for (const Operation* operation : operations) {
-        if (ended == Outcome::finished) {
-            HVD_TRY(ended, wait(*operation, deadline));
+        if (operation->event == nullptr) {
+            continue;
+        }
+        HVD_TRY(const bool is_there,
+                wait_for_device(*operation->event, deadline, [this] { return health(); }));
+        if (!is_there) {
+            return Outcome::in_progress;
         }
     }
-    return ended;
+    return Outcome::finished;
+}
+
+Result<Outcome> Engine::wait(std::span<Operation* const> operations, Deadline deadline) {
+    HVD_TRY(const auto ended, wait_for_ends(operations, deadline));
+    return ended == Outcome::finished ? wait_for_devices(operations, deadline) : ended;
 }
 
 Result<Outcome> Engine::wait(const Operation& operation, Deadline deadline) {
     HVD_TRY(const auto ended, wait_for_end(operation, deadline));
-    if (ended == Outcome::finished) {
-        HVD_TRY(const bool is_there,
-                wait_for_device(operation, deadline, [this] { return health(); }));
-        return is_there ? Outcome::finished : Outcome::in_progress;
-    }
-    return ended;
+    const auto* const only = &operation;
+    return ended == Outcome::finished ? wait_for_devices({&only, 1}, deadline) : ended;
 }
 
 Result<Outcome> Engine::poll(const Operation& operation) const {
@@ -273,9 +278,8 @@ Result<Outcome> Engine::poll(const Operation& operation) const {
         return Outcome::in_progress;
     }
     HVD_TRY_STATUS(outcome_of(operation));
-    HVD_TRY(const bool is_there, wait_for_device(operation, Deadline::in(std::chrono::seconds(0)),
-                                                 [this] { return health(); }));
-    return is_there ? Outcome::finished : Outcome::in_progress;
+    const auto* const only = &operation;
+    return wait_for_devices({&only, 1}, Deadline::in(std::chrono::seconds(0)));
 }
 
 Result<Outcome> Engine::wait_on_stream(std::span<Operation* const> operations,

@@ -150,9 +150,11 @@ private:
     [[nodiscard]] Result<Outcome> wait_for_end(const Operation& operation, Deadline deadline);
     [[nodiscard]] Result<Outcome> wait_for_ends(std::span<Operation* const> operations,
                                                 Deadline deadline);
-    [[nodiscard]] Result<Outcome> run_claimed(std::span<Operation* const> operations,
-                                              std::span<Operation* const> leaders,
-                                              Deadline deadline);
+    [[nodiscard]] Result<Outcome> wait_for_devices(std::span<const Operation* const> operations,
+                                                   Deadline deadline) const;
+    void run_claimed(std::span<Operation* const> operations,
+                     std::span<Operation* const> leaders,
+                     Deadline deadline);
     template <class Done>
     void help(const Done& done, Deadline deadline);
 
