@@ -6,17 +6,14 @@
 #include "collectives/device_tensors.hpp"
 
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace hvd::coll::nccl {
 
 struct Options {
     std::optional<std::string> library{};             // HOROVOD_NCCL_LIBRARY
-    std::vector<std::filesystem::path> folders{};     // of the interpreter, where NCCL may be
     std::chrono::milliseconds connect_limit{60'000};  // for making a communicator
 };
 

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
+
+#include <dlfcn.h>
 
 namespace hvd::coll::nccl {
 namespace {
@@ -107,6 +110,24 @@ Result<Library> open_library(const Search& search) {
     HVD_NCCL_LATER_FUNCTIONS(HVD_NCCL_LOOK_UP_LATER)
 #undef HVD_NCCL_LOOK_UP_LATER
     return library;
+}
+
+std::vector<std::filesystem::path> folders_of_pip() {
+    Dl_info own{};
+    if (::dladdr(reinterpret_cast<const void*>(&folders_of_pip), &own) == 0) {
+        return {};
+    }
+    // A wheel's library is below site-packages, in which pip makes nvidia/nccl/lib.
+    std::vector<std::filesystem::path> folders;
+    std::error_code ignored;
+    for (auto folder = std::filesystem::path(own.dli_fname).parent_path();
+         folder.has_relative_path(); folder = folder.parent_path()) {
+        auto candidate = folder / "nvidia" / "nccl" / "lib";
+        if (std::filesystem::is_directory(candidate, ignored)) {
+            folders.push_back(std::move(candidate));
+        }
+    }
+    return folders;
 }
 
 std::string version_text(int version) {

@@ -63,6 +63,9 @@ struct Search {
 /// it is too old, with paths and versions.
 [[nodiscard]] Result<Library> open_library(const Search& search);
 
+/// Where pip has put NCCL, if it has: beside the wheel of which this code is.
+[[nodiscard]] std::vector<std::filesystem::path> folders_of_pip();
+
 /// "2.18.3" for 21803.
 [[nodiscard]] std::string version_text(int version);
 

@@ -38,7 +38,7 @@ public:
 private:
     const Library& library() {
         if (!library_) {
-            auto opened = open_library({.named = options_.library, .folders = options_.folders});
+            auto opened = open_library({.named = options_.library, .folders = folders_of_pip()});
             if (!opened) {
                 throw Exception(std::move(opened).error());
             }

@@ -2,16 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <vector>
 
 namespace hvd::rt {
 
 /// The version code (22707 is 2.27.7) of the libnccl.so.2 that this process has loaded or that the
 /// dynamic loader finds, which is loaded for this; 0: there is none. Thread: any.
 [[nodiscard]] std::int32_t nccl_version();
-
-/// Where pip puts NCCL beside this library, if it has.
-[[nodiscard]] std::vector<std::filesystem::path> interpreter_nccl_folders();
 
 }  // namespace hvd::rt

@@ -6,7 +6,6 @@
 #include "collectives/transport/tcp/cut_notice.hpp"
 #include "runtime/bootstrap/find_place.hpp"
 #include "runtime/bootstrap/host_routes.hpp"
-#include "runtime/bootstrap/nccl_version.hpp"
 #include "runtime/bootstrap/transports.hpp"
 #include "runtime/control/local_channel.hpp"
 #include "runtime/control/shm_channel.hpp"
@@ -192,20 +191,18 @@ void World::start_engine(MpiParts mpi,
         coordinator.emplace(topology_.size, cache_limits(config));
     }
     auto reactor = std::make_unique<coll::Reactor>();
-    auto backends =
-        coll::create_backends({.topology = topology_,
-                               .local_group = group_.get(),
-                               .local_segment = kBackendSegment,
-                               .local_ranks = ranks_sharing_memory(hosts_, topology_.rank),
-                               .mesh = mesh_.get(),
-                               .communicator = std::move(mpi.communicator),
-                               .order = mpi.order,
-                               .reactor = reactor.get(),
-                               .devices = devices_,
-                               .nccl = {.library = config.nccl_library,
-                                        .folders = interpreter_nccl_folders(),
-                                        .connect_limit = config.start_timeout},
-                               .log = log});
+    auto backends = coll::create_backends(
+        {.topology = topology_,
+         .local_group = group_.get(),
+         .local_segment = kBackendSegment,
+         .local_ranks = ranks_sharing_memory(hosts_, topology_.rank),
+         .mesh = mesh_.get(),
+         .communicator = std::move(mpi.communicator),
+         .order = mpi.order,
+         .reactor = reactor.get(),
+         .devices = devices_,
+         .nccl = {.library = config.nccl_library, .connect_limit = config.start_timeout},
+         .log = log});
     auto all = coll::world_of(topology_);
     all.hosts = hosts_;
     engine_ = std::make_unique<Engine>(
