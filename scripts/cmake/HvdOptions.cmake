@@ -50,9 +50,13 @@ macro(hvd_part name text)
 endmacro()
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-# Where scripts/prepare.sh puts those of scripts/requirements_gpu.txt.
-get_filename_component(HVD_GPU_PACKAGES "${Python3_EXECUTABLE}" DIRECTORY)
-set(HVD_GPU_PACKAGES "${HVD_GPU_PACKAGES}/../gpu")
+# Where scripts/prepare.sh puts those of scripts/requirements_gpu.txt: here, whichever interpreter is
+# used, or in the virtual environment of the interpreter.
+set(HVD_GPU_PACKAGES "${PROJECT_SOURCE_DIR}/.venv/gpu")
+if(NOT EXISTS "${HVD_GPU_PACKAGES}")
+  get_filename_component(HVD_GPU_PACKAGES "${Python3_EXECUTABLE}" DIRECTORY)
+  set(HVD_GPU_PACKAGES "${HVD_GPU_PACKAGES}/../gpu")
+endif()
 
 hvd_part(MPI "collectives over MPI (headers only)" MpiHeaders)
 hvd_part(CUDA "GPU tensors (headers only)" CudaHeaders)

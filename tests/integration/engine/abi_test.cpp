@@ -77,6 +77,7 @@ TEST_CASE("a world is healthy until a peer dies, whose rank the health names") {
     CHECK(launch("health_after_death", 3) == "");
 }
 
+#ifdef HVD_HAVE_CUDA
 namespace {
 
 /// Ranks on a machine with the stand-ins for the driver and for NCCL; what failed.
@@ -104,6 +105,7 @@ TEST_CASE("tensors of a GPU travel through the host, several ranks on one GPU to
     CHECK(launch_on_gpus(name, ranks, "host") == "");
 }
 
+#ifdef HVD_HAVE_NCCL
 TEST_CASE("NCCL moves tensors of GPUs, each rank on its own") {
     const std::string name = GENERATE("device_operations", "device_plan", "device_death");
     const int ranks = GENERATE(1, 2, 3);
@@ -111,6 +113,8 @@ TEST_CASE("NCCL moves tensors of GPUs, each rank on its own") {
 
     CHECK(launch_on_gpus(name, ranks, "nccl") == "");
 }
+#endif
+#endif
 
 TEST_CASE("what waits is refused in a callback, and submits nothing") {
     CHECK(launch("waits_in_callback", 1) == "");
