@@ -69,12 +69,12 @@ public:
     /// `workspace` and passes that as one segment. Never changes a result.
     [[nodiscard]] virtual bool gathers(const Task& task) const noexcept = 0;
 
-    /// What this member tells the others before the first task, of the same size on all; empty:
-    /// nothing. May throw Exception.
-    [[nodiscard]] virtual std::vector<std::byte> introduce() { return {}; }
+    /// The data that the other members need before the first task, of the same size on all; empty:
+    /// none. May throw Exception.
+    [[nodiscard]] virtual std::vector<std::byte> connection_info() { return {}; }
 
-    /// What all members have told, in the order of their places. May throw Exception.
-    virtual void meet(std::span<const std::byte> /*introductions*/) {}
+    /// Gives the data of all members, in the order of their places. May throw Exception.
+    virtual void connect(std::span<const std::byte> /*infos*/) {}
 
     /// At least `bytes` of the communicator's memory, valid until the Work of the next `start` is
     /// done. Empty when none is free: wait for a Work first.
@@ -127,6 +127,9 @@ public:
     /// Work is polled, with a deadline that counts once all members have begun it. One set has one
     /// communicator at a time. Throws Exception when a resource is missing.
     [[nodiscard]] virtual std::unique_ptr<Communicator> open(const ProcessSet& set) = 0;
+
+    /// Gives memory back that is kept for the next collectives: there were none for some time.
+    virtual void release_idle() noexcept {}
 
 protected:
     Backend() = default;

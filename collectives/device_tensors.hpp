@@ -29,8 +29,8 @@ public:
     /// default stream. Throws Exception.
     virtual void hold_back(void* stream) const = 0;
 
-    /// What the device did before it may be nothing: it was aborted. Set before the event
-    /// completes.
+    /// The work of the device before this point was aborted and may have left nothing. Set before
+    /// the event completes.
     void invalidate() noexcept { is_valid_.store(false, std::memory_order_release); }
     [[nodiscard]] bool is_valid() const noexcept {
         return is_valid_.load(std::memory_order_acquire);

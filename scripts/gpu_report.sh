@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Measures on a machine with a GPU, one part at a time; each takes less than 90 s.
 #   HVD_WHEEL=dist/horovod-....whl scripts/gpu_report.sh PART FOLDER
+# HVD_TESTS is the folder of the build's test programs, of which the part abi needs abi_latency.
 # Figures are kept in FOLDER/rows.json, and all of them so far are written to FOLDER/gpu.md, which is
 # committed as tests/bench/results/gpu.md. Needs no network. Exit code 77: no GPU.
 set -euo pipefail
@@ -30,7 +31,12 @@ parts=("$part")
 failed=0
 for one in "${parts[@]}"; do
     case $one in
-    abi) "$python" tests/bench/gpu/c_abi.py 2>&1 | tee "$folder/abi.log" || failed=1 ;;
+    abi)
+        {
+            "$python" tests/bench/gpu/c_abi.py
+            "${HVD_TESTS:-build/release/tests}/abi_latency"
+        } 2>&1 | tee "$folder/abi.log" || failed=1
+        ;;
     abi2)
         HOROVOD_GPU_OPERATIONS=host timeout 85 "$hvd_bin/horovodrun" -np 2 --share-gpus "$python" \
             tests/bench/gpu/c_abi.py --check-only 2>&1 | tee "$folder/abi2.log" || failed=1

@@ -2,25 +2,48 @@
 #include "collectives/cuda/device.hpp"
 
 namespace hvd::coll::cuda {
+namespace {
+
+/// Of the innermost Device::Current of this thread.
+thread_local CUcontext current_context = nullptr;
+
+}  // namespace
 
 Device::Device(const Driver& driver, int index) : driver_(driver) {
     check(driver_, driver_.cuInit(0), "cuInit");
-    CUdevice device = 0;
-    check(driver_, driver_.cuDeviceGet(&device, index), "cuDeviceGet");
-    check(driver_, driver_.cuDevicePrimaryCtxRetain(&context_, device), "cuDevicePrimaryCtxRetain");
+    check(driver_, driver_.cuDeviceGet(&handle_, index), "cuDeviceGet");
+    check(driver_, driver_.cuDevicePrimaryCtxRetain(&context_, handle_),
+          "cuDevicePrimaryCtxRetain");
     const Current current(*this);
     check(driver_, driver_.cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
 }
 
-Device::Current::Current(const Device& device) : driver_(device.driver_) {
-    check(driver_, driver_.cuCtxPushCurrent(device.context_), "cuCtxPushCurrent");
-    (void)driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+Device::Current::Current(const Device& device)
+    : driver_(current_context == device.context_ ? nullptr : &device.driver_),
+      outer_(current_context) {
+    if (driver_ != nullptr) {
+        check(*driver_, driver_->cuCtxPushCurrent(device.context_), "cuCtxPushCurrent");
+        (void)driver_->cuThreadExchangeStreamCaptureMode(&mode_);
+        current_context = device.context_;
+    }
 }
 
 Device::Current::~Current() {
-    (void)driver_.cuThreadExchangeStreamCaptureMode(&mode_);
-    CUcontext ended = nullptr;
-    (void)driver_.cuCtxPopCurrent(&ended);
+    if (driver_ != nullptr) {
+        (void)driver_->cuThreadExchangeStreamCaptureMode(&mode_);
+        CUcontext ended = nullptr;
+        (void)driver_->cuCtxPopCurrent(&ended);
+        current_context = outer_;
+    }
+}
+
+bool Device::is_complete(CUevent event) const {
+    const auto result = driver_.cuEventQuery(event);
+    if (result == CUDA_ERROR_NOT_READY) {
+        return false;
+    }
+    check(driver_, result, "cuEventQuery");
+    return true;
 }
 
 CUstream Device::make_stream() const {

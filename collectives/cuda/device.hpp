@@ -19,8 +19,8 @@ public:
     Device& operator=(const Device&) = delete;
     ~Device() = default;
 
-    /// Makes the device's context the calling thread's while it lives. A graph that is captured
-    /// elsewhere in the process stays valid meanwhile.
+    /// Makes the device's context the calling thread's while it lives, unless another one that
+    /// lives has. A graph that is captured elsewhere in the process stays valid meanwhile.
     class Current {
     public:
         explicit Current(const Device& device);
@@ -29,11 +29,18 @@ public:
         ~Current();
 
     private:
-        const Driver& driver_;
+        const Driver* driver_;  // nullptr: another one has
+        CUcontext outer_;       // of the one around it
         CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
     };
 
+    /// Of the driver.
+    [[nodiscard]] CUdevice handle() const noexcept { return handle_; }
+
     // All of these need `Current`, and throw Exception.
+
+    /// Whether what was in the event's stream when it was recorded is done.
+    [[nodiscard]] bool is_complete(CUevent event) const;
 
     /// A stream that neither waits for the default stream nor makes it wait.
     [[nodiscard]] CUstream make_stream() const;
@@ -47,6 +54,7 @@ public:
 
 private:
     const Driver& driver_;
+    CUdevice handle_ = 0;
     CUcontext context_ = nullptr;
     CUevent event_ = nullptr;  // recorded and waited for in one call, so one is enough
 };

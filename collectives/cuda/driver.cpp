@@ -4,6 +4,7 @@
 #include "collectives/cuda/shared_library.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace hvd::coll::cuda {
 namespace {
@@ -86,6 +87,17 @@ Result<Driver> open_driver(const std::string& name) {
         return too_old(*library, version, std::string("it has no ") + missing, needed);
     }
     return driver;
+}
+
+const Driver& open_once(std::optional<Driver>& driver, const std::string& name) {
+    if (!driver) {
+        auto opened = open_driver(name);
+        if (!opened) {
+            throw Exception(std::move(opened).error());
+        }
+        driver = std::move(opened).value();
+    }
+    return *driver;
 }
 
 std::string cuda_version_text(int version) {

@@ -9,6 +9,7 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
+#include <optional>
 #include <string>
 
 namespace hvd::coll::cuda {
@@ -55,6 +56,9 @@ inline constexpr const char* kDriverLibrary = "libcuda.so.1";
 /// nothing that finds devices or makes a context. Errors: unsupported, where there is no driver or
 /// it is too old, with its path and version.
 [[nodiscard]] Result<Driver> open_driver(const std::string& name = kDriverLibrary);
+
+/// The driver in `driver`, opened unless it is there. Throws Exception.
+const Driver& open_once(std::optional<Driver>& driver, const std::string& name);
 
 /// "12.8" for 12080.
 [[nodiscard]] std::string cuda_version_text(int version);

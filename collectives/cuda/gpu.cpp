@@ -12,11 +12,9 @@ CUstream make_stream(const Device& device) {
     return device.make_stream();
 }
 
-GpuUuid find_uuid(const Driver& driver, int index) {
-    CUdevice device = 0;
-    check(driver, driver.cuDeviceGet(&device, index), "cuDeviceGet");
+GpuUuid find_uuid(const Driver& driver, const Device& device) {
     CUuuid found{};
-    check(driver, driver.cuDeviceGetUuid(&found, device), "cuDeviceGetUuid");
+    check(driver, driver.cuDeviceGetUuid(&found, device.handle()), "cuDeviceGetUuid");
     GpuUuid uuid;
     std::memcpy(uuid.data(), &found, uuid.size());
     return uuid;
@@ -24,7 +22,7 @@ GpuUuid find_uuid(const Driver& driver, int index) {
 
 }  // namespace
 
-/// `owner` gets a recorded event back; nullptr: it is not ours.
+/// An event that the GPU recorded, which it gets back, or one that is the framework's.
 class Gpu::Event final : public DeviceEvent {
 public:
     Event(Gpu& gpu, CUevent event, bool is_ours) : gpu_(gpu), event_(event), is_ours_(is_ours) {}
@@ -38,12 +36,7 @@ public:
 
     [[nodiscard]] bool is_complete() const override {
         const Device::Current current(gpu_.device_);
-        const auto result = gpu_.driver_.cuEventQuery(event_);
-        if (result == CUDA_ERROR_NOT_READY) {
-            return false;
-        }
-        check(gpu_.driver_, result, "cuEventQuery");
-        return true;
+        return gpu_.device_.is_complete(event_);
     }
 
     void hold_back(void* stream) const override {
@@ -61,10 +54,10 @@ Gpu::Gpu(const Driver& driver, int index)
     : driver_(driver),
       index_(index),
       device_(driver, index),
-      uuid_(find_uuid(driver, index)),
+      uuid_(find_uuid(driver, device_)),
       stream_(make_stream(device_)),
       memory_(driver, device_, stream_),
-      packer_(driver, device_, index, stream_) {}
+      packer_(driver, device_, stream_) {}
 
 SharedEvent Gpu::record(CUstream stream) {
     CUevent event = nullptr;
@@ -80,6 +73,9 @@ SharedEvent Gpu::record(CUstream stream) {
     }
     auto shared = std::make_shared<Event>(*this, event, true);
     check(driver_, driver_.cuEventRecord(event, stream), "cuEventRecord");
+    if (stream == stream_) {
+        last_ = shared;
+    }
     return shared;
 }
 

@@ -44,7 +44,10 @@ public:
     /// A point after what `stream` holds now. Needs Device::Current.
     [[nodiscard]] SharedEvent record(CUstream stream);
 
-    /// An event of the framework as one of ours, which is never recorded again here.
+    /// Whether all that is recorded in `stream()` has completed. Needs Device::Current.
+    [[nodiscard]] bool is_idle() const { return last_ == nullptr || last_->is_complete(); }
+
+    /// An event of the framework. It is never recorded again here.
     [[nodiscard]] SharedEvent borrow(CUevent event);
 
     [[nodiscard]] MemoryPool& memory() noexcept { return memory_; }
@@ -64,6 +67,7 @@ private:
     Packer packer_;
     std::mutex mutex_;
     std::vector<CUevent> free_;  // guarded by mutex_
+    SharedEvent last_;           // in stream_; ends before `free_`, to which its event goes back
 };
 
 }  // namespace hvd::coll::cuda

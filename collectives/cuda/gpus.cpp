@@ -10,15 +10,8 @@ namespace hvd::coll::cuda {
 /// Makes it the process's GPU, unless there is one.
 Gpu& Gpus::open(int device) {
     const std::lock_guard lock(mutex_);
-    if (!driver_) {
-        auto opened = open_driver(library_);
-        if (!opened) {
-            throw Exception(std::move(opened).error());
-        }
-        driver_ = std::move(opened).value();
-    }
     if (!owned_) {
-        owned_ = std::make_unique<Gpu>(*driver_, device);
+        owned_ = std::make_unique<Gpu>(open_once(driver_, library_), device);
         gpu_.store(owned_.get(), std::memory_order_release);
     }
     return *owned_;

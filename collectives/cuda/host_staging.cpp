@@ -39,16 +39,10 @@ HostStaging::Gpu::Gpu(const Driver& driver, int index) : device(driver, index) {
 }
 
 HostStaging::Gpu& HostStaging::gpu(int index) {
-    if (!driver_) {
-        auto opened = open_driver(library_);
-        if (!opened) {
-            throw Exception(std::move(opened).error());
-        }
-        driver_ = std::move(opened).value();
-    }
+    const auto& driver = open_once(driver_, library_);
     auto& found = gpus_[index];
     if (!found) {
-        found = std::make_unique<Gpu>(*driver_, index);
+        found = std::make_unique<Gpu>(driver, index);
     }
     return *found;
 }

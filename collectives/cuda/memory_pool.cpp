@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/cuda/memory_pool.hpp"
 
+#include <iterator>
 #include <new>
-#include <utility>
 
 namespace hvd::coll::cuda {
 namespace {
 
-constexpr std::size_t kStep = std::size_t{64} * 1024;       // sizes are rounded up to it
-constexpr std::size_t kMostKept = std::size_t{128} << 20U;  // bytes
+constexpr std::size_t kStep = std::size_t{64} * 1024;  // sizes are rounded up to it
 
 std::size_t rounded(std::size_t bytes) {
     return (bytes + kStep - 1) / kStep * kStep;
@@ -21,29 +20,31 @@ DeviceBytes MemoryPool::allocate(std::size_t bytes) {
         return {nullptr, [](std::byte*) {}};
     }
     const auto size = rounded(bytes);
-    const auto back = [this, size](std::byte* memory) { give_back(memory, size); };
     {
         const std::lock_guard lock(mutex_);
         const auto found = kept_.lower_bound(size);
         if (found != kept_.end() && found->first / 2 <= size) {
-            auto* const memory = found->second;
-            const auto kept_size = found->first;
+            const auto [kept_size, memory] = *found;
             kept_bytes_ -= kept_size;
             kept_.erase(found);
-            return {memory, [this, kept_size](std::byte* used) { give_back(used, kept_size); }};
+            return owned(memory, kept_size);
         }
     }
     const Device::Current current(device_);
     CUdeviceptr made = 0;
     check(driver_, driver_.cuMemAllocAsync(&made, size, stream_), "cuMemAllocAsync");
     // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA has addresses as numbers
-    return {reinterpret_cast<std::byte*>(made), back};
+    return owned(reinterpret_cast<std::byte*>(made), size);
+}
+
+DeviceBytes MemoryPool::owned(std::byte* memory, std::size_t bytes) {
+    return {memory, [this, bytes](std::byte* used) { give_back(used, bytes); }};
 }
 
 void MemoryPool::give_back(std::byte* memory, std::size_t bytes) noexcept {
     {
         const std::lock_guard lock(mutex_);
-        if (kept_bytes_ + bytes <= kMostKept) {
+        if (kept_bytes_ + bytes <= limit_) {
             try {
                 kept_.emplace(bytes, memory);
                 kept_bytes_ += bytes;
@@ -63,14 +64,28 @@ void MemoryPool::free(std::byte* memory) noexcept {
     }
 }
 
-void MemoryPool::trim() noexcept {
-    decltype(kept_) kept;
+void MemoryPool::set_limit(std::size_t bytes) noexcept {
     {
         const std::lock_guard lock(mutex_);
-        kept = std::exchange(kept_, {});
-        kept_bytes_ = 0;
+        limit_ = bytes;
     }
-    for (const auto& [size, memory] : kept) {
+    shrink_to(bytes);
+}
+
+/// The largest go first.
+void MemoryPool::shrink_to(std::size_t bytes) noexcept {
+    while (true) {
+        std::byte* memory = nullptr;
+        {
+            const std::lock_guard lock(mutex_);
+            if (kept_bytes_ <= bytes) {
+                return;
+            }
+            const auto largest = std::prev(kept_.end());
+            kept_bytes_ -= largest->first;
+            memory = largest->second;
+            kept_.erase(largest);
+        }
         free(memory);
     }
 }

@@ -21,10 +21,11 @@ int attribute(const Driver& driver, CUdevice device, CUdevice_attribute which) {
     return value;
 }
 
-CUmodule load_module(const Driver& driver, CUdevice device) {
+CUmodule load_module(const Driver& driver, const Device& device) {
+    const Device::Current current(device);
     const int capability =
-        10 * attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
-        attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+        10 * attribute(driver, device.handle(), CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+        attribute(driver, device.handle(), CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
     const auto* const ptx = ptx_for(capability);
     if (ptx == nullptr) {
         throw Exception(
@@ -41,14 +42,14 @@ CUmodule load_module(const Driver& driver, CUdevice device) {
 
 }  // namespace
 
-Packer::Packer(const Driver& driver, const Device& device, int index, CUstream stream)
-    : driver_(driver), stream_(stream) {
+Packer::Packer(const Driver& driver, const Device& device, CUstream stream)
+    : driver_(driver),
+      device_(device),
+      stream_(stream),
+      processors_(static_cast<unsigned>(
+          attribute(driver, device.handle(), CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))),
+      module_(load_module(driver, device)) {
     const Device::Current current(device);
-    CUdevice handle = 0;
-    check(driver, driver.cuDeviceGet(&handle, index), "cuDeviceGet");
-    processors_ =
-        static_cast<unsigned>(attribute(driver, handle, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
-    module_ = load_module(driver, handle);
     for (const char* const name : kKernelNames) {
         check(driver, driver.cuModuleGetFunction(&kernels_[name], module_, name),
               "cuModuleGetFunction");
@@ -68,14 +69,9 @@ Packer::Packer(const Driver& driver, const Device& device, int index, CUstream s
 bool Packer::has_room(int launches) {
     for (std::size_t ahead = 0; ahead < static_cast<std::size_t>(launches); ++ahead) {
         const auto& table = tables_.at((next_ + ahead) % kTables);
-        if (table.used == nullptr) {
-            continue;
-        }
-        const auto result = driver_.cuEventQuery(table.used);
-        if (result == CUDA_ERROR_NOT_READY) {
+        if (table.used != nullptr && !device_.is_complete(table.used)) {
             return false;
         }
-        check(driver_, result, "cuEventQuery");
     }
     return true;
 }

@@ -20,7 +20,7 @@ class Packer {
 public:
     /// Loads the kernels. Throws Exception; Errc::unsupported where this build has none for the
     /// GPU. The references outlive the packer.
-    Packer(const Driver& driver, const Device& device, int index, CUstream stream);
+    Packer(const Driver& driver, const Device& device, CUstream stream);
     Packer(const Packer&) = delete;
     Packer& operator=(const Packer&) = delete;
     ~Packer() = default;
@@ -49,9 +49,10 @@ private:
     };
 
     const Driver& driver_;
+    const Device& device_;
     CUstream stream_;
-    unsigned processors_ = 0;
-    CUmodule module_ = nullptr;  // of the kernels, for as long as the process lasts
+    unsigned processors_;
+    CUmodule module_;  // of the kernels, for as long as the process lasts
     std::map<std::string_view, CUfunction> kernels_;
     std::array<Table, kTables> tables_{};
     std::size_t next_ = 0;

@@ -39,10 +39,11 @@ enum class ReportKind : std::uint8_t {
     finished,   // it shut its runtime down in order
     connected,  // no failure: the addresses by which its host reaches others
     versions,   // no failure: what it runs on, in lines "NAME VERSION"
+    stalled,    // it gives up since `peer` has kept it waiting for too long
 };
 
 constexpr ReportKind last_of(ReportKind /*unused*/) {
-    return ReportKind::versions;
+    return ReportKind::stalled;
 }
 
 namespace agent_message {
@@ -106,6 +107,15 @@ using AgentMessage = std::variant<agent_message::Welcome,
                                   agent_message::Value,
                                   agent_message::Failed,
                                   agent_message::Lost>;
+
+/// Keys of a job that horovod.run has started. They are no part of the store of worlds.
+/// "task/call/N" is piece N (from 0) of the bytes that the caller has sent, kTaskPieceBytes but for
+/// the last; empty past the end, and where there is no caller. What is put under "task/result" goes
+/// to the caller, a piece of at most that size at a time.
+inline constexpr std::string_view kTaskKeys = "task/";
+inline constexpr std::string_view kCallKey = "task/call/";
+inline constexpr std::string_view kResultKey = "task/result";
+inline constexpr std::size_t kTaskPieceBytes = std::size_t{1} << 20U;
 
 /// The beginning of the keys of a world, "world/0/", and the world of a key, if it has one. The
 /// ranks of a job count their worlds alike.

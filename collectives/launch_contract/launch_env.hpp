@@ -38,6 +38,9 @@ inline constexpr std::string_view kEnvCrossSize = "HOROVOD_CROSS_SIZE";
 inline constexpr std::string_view kEnvHostname = "HOROVOD_HOSTNAME";
 inline constexpr std::string_view kEnvJobId = "HOROVOD_JOB_ID";
 inline constexpr std::string_view kEnvAgentSocket = "HOROVOD_AGENT_SOCKET";
+
+/// To horovodrun alone: the number of a stream socket to the program that called horovod.run.
+inline constexpr std::string_view kEnvCaller = "HOROVOD_CALLER_FD";
 inline constexpr std::string_view kEnvLease = "HOROVOD_LEASE";  // seconds; unset: the default
 
 /// Set where a horovodrun stands in front of one task of another launcher: the variables above

@@ -2,7 +2,7 @@
 #include "collectives/nccl/communicator.hpp"
 
 #include "collectives/nccl/check.hpp"
-#include "collectives/nccl/introduction.hpp"
+#include "collectives/nccl/connection_info.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace hvd::coll::nccl {
 namespace {
 
-// Between looks at what the GPU does: each costs as much as a small collective.
+// Between looks at what the GPU has done: each takes microseconds.
 constexpr std::chrono::microseconds kLook{100};
 
 }  // namespace
@@ -41,23 +41,15 @@ Result<Work::Progress> StreamWork::poll() {
 
 /// Every stage but the last one waits only for what NCCL does by itself, or for room.
 Work::Progress StreamWork::advance() {
-    auto& gpu = communicator_.gpu_;
-    auto& connection = communicator_.connection_.value();
     if (stage_ == Stage::enqueued) {
-        const auto now = std::chrono::steady_clock::now();
-        if (now < next_look_) {
-            return Progress::enqueued;
-        }
-        next_look_ = now + kLook;
-        if (done_->is_complete()) {
-            return Progress::done;
-        }
-        (void)connection.is_ready();  // for what has failed meanwhile
-        return Progress::enqueued;
+        communicator_.look();
+        return is_complete_ ? Progress::done : Progress::enqueued;
     }
-    if (!connection.is_ready()) {
+    if (!communicator_.is_connected()) {
         return Progress::pending;
     }
+    auto& gpu = communicator_.gpu_;
+    auto& connection = *communicator_.connection_;
     const cuda::Device::Current current(gpu.device());
     if (stage_ == Stage::waits) {
         if (!launch_->has_room(gpu)) {
@@ -79,7 +71,6 @@ Work::Progress StreamWork::advance() {
     launch_->finish(gpu);
     done_ = gpu.record(gpu.stream());
     stage_ = Stage::enqueued;
-    next_look_ = std::chrono::steady_clock::now() + kLook;
     return Progress::enqueued;
 }
 
@@ -88,18 +79,25 @@ Work::Progress StreamWork::advance() {
 StreamCommunicator::StreamCommunicator(const Backend& backend,
                                        const Library& library,
                                        cuda::Gpu& gpu,
+                                       Closing& closing,
                                        ProcessSet set,
                                        std::chrono::milliseconds connect_limit)
     : Communicator(backend.name()),
       library_(library),
       gpu_(gpu),
+      closing_(closing),
       set_(std::move(set)),
       connect_limit_(connect_limit) {}
 
-StreamCommunicator::~StreamCommunicator() = default;
+StreamCommunicator::~StreamCommunicator() {
+    if (connection_) {
+        closing_.add(std::move(connection_));
+        closing_.step();
+    }
+}
 
-std::vector<std::byte> StreamCommunicator::introduce() {
-    Introduction own{.nccl_version = library_.version, .gpu = gpu_.uuid()};
+std::vector<std::byte> StreamCommunicator::connection_info() {
+    ConnectionInfo own{.nccl_version = library_.version, .gpu = gpu_.uuid()};
     if (set_.place == 0) {
         const cuda::Device::Current current(gpu_.device());
         check(library_, library_.ncclGetUniqueId(&own.id), "ncclGetUniqueId");
@@ -107,12 +105,52 @@ std::vector<std::byte> StreamCommunicator::introduce() {
     return encode(own);
 }
 
-void StreamCommunicator::meet(std::span<const std::byte> introductions) {
-    const auto id = compare(introductions, set_);
+void StreamCommunicator::connect(std::span<const std::byte> infos) {
+    auto id = compare(infos, set_);
     if (!id) {
         throw Exception(id.error());
     }
-    connection_.emplace(library_, gpu_, *id, set_.size(), set_.place, connect_limit_);
+    id_ = *id;
+}
+
+/// A communicator may synchronise the device while it is made, so that it waits for the collectives
+/// before it. All members of those have them before this one too, and come to their end.
+bool StreamCommunicator::is_connected() {
+    if (!connection_) {
+        const cuda::Device::Current current(gpu_.device());
+        if (!gpu_.is_idle()) {
+            return false;
+        }
+        closing_.step();
+        connection_ = std::make_unique<Connection>(library_, gpu_, id_.value(), set_.size(),
+                                                   set_.place, connect_limit_);
+    }
+    return connection_->is_ready();
+}
+
+/// Asks the GPU which collectives have completed, and NCCL for failures, unless that was done just
+/// now. The stream completes in order, so its last event is asked for first.
+void StreamCommunicator::look() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_look_) {
+        return;
+    }
+    next_look_ = now + kLook;
+    const auto end = std::ranges::find_if(in_flight_, [](const StreamWork* work) {
+        return work->stage_ != StreamWork::Stage::enqueued;
+    });
+    const std::span enqueued(in_flight_.begin(), end);
+    const bool are_all = enqueued.back()->done_->is_complete();
+    if (are_all) {
+        closing_.step();
+    }
+    for (auto* work : enqueued) {
+        work->is_complete_ = work->is_complete_ || are_all || work->done_->is_complete();
+        if (!work->is_complete_) {
+            (void)connection_->is_ready();  // throws where NCCL has failed
+            return;
+        }
+    }
 }
 
 std::unique_ptr<Work> StreamCommunicator::do_start(const Task& task) {

@@ -3,6 +3,7 @@
 
 #include "collectives/backend.hpp"
 #include "collectives/cuda/gpu.hpp"
+#include "collectives/nccl/closing.hpp"
 #include "collectives/nccl/connection.hpp"
 #include "collectives/nccl/launch.hpp"
 
@@ -22,6 +23,7 @@ public:
     StreamCommunicator(const Backend& backend,
                        const Library& library,
                        cuda::Gpu& gpu,
+                       Closing& closing,
                        ProcessSet set,
                        std::chrono::milliseconds connect_limit);
     StreamCommunicator(const StreamCommunicator&) = delete;
@@ -30,22 +32,27 @@ public:
 
     [[nodiscard]] bool gathers(const Task&) const noexcept override { return true; }
     [[nodiscard]] std::span<std::byte> workspace(std::size_t) override { return {}; }
-    [[nodiscard]] std::vector<std::byte> introduce() override;
-    void meet(std::span<const std::byte> introductions) override;
+    [[nodiscard]] std::vector<std::byte> connection_info() override;
+    void connect(std::span<const std::byte> infos) override;
 
 private:
     friend class StreamWork;
 
     std::unique_ptr<Work> do_start(const Task& task) override;
     void do_abort(const Error& cause) override;
+    [[nodiscard]] bool is_connected();
+    void look();
 
     const Library& library_;
     cuda::Gpu& gpu_;
+    Closing& closing_;
     ProcessSet set_;
     std::chrono::milliseconds connect_limit_;
-    std::optional<Connection> connection_;  // once all members have met
+    std::optional<ncclUniqueId> id_;          // once all members have met
+    std::unique_ptr<Connection> connection_;  // with the first task
     std::optional<Error> aborted_;
-    std::vector<StreamWork*> in_flight_;
+    std::vector<StreamWork*> in_flight_;  // in the order in which they started
+    std::chrono::steady_clock::time_point next_look_{};
 };
 
 /// One task on its way into the stream and through it.
@@ -70,8 +77,8 @@ private:
     std::unique_ptr<Launch> launch_;
     std::vector<const DeviceEvent*> ready_;
     Stage stage_ = Stage::waits;
-    SharedEvent done_;  // once enqueued
-    std::chrono::steady_clock::time_point next_look_{};
+    SharedEvent done_;          // once enqueued
+    bool is_complete_ = false;  // as `look` has seen
 };
 
 }  // namespace hvd::coll::nccl

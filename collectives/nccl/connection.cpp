@@ -4,6 +4,7 @@
 #include "collectives/nccl/check.hpp"
 
 #include <thread>
+#include <utility>
 
 namespace hvd::coll::nccl {
 namespace {
@@ -63,28 +64,38 @@ void Connection::abort() noexcept {
     handle_ = nullptr;
 }
 
-Connection::~Connection() {
+bool Connection::close() noexcept {
     if (handle_ == nullptr) {
-        return;
+        return true;
     }
     try {
         const cuda::Device::Current current(gpu_.device());
-        if (!is_connected_ || is_in_progress_ || !is_ready()) {
+        if (!is_closing_) {
+            if (!is_connected_ || is_in_progress_ || !is_ready()) {
+                abort();
+                return true;
+            }
+            check(library_, library_.ncclCommFinalize(handle_), "ncclCommFinalize");
+            is_closing_ = true;
+        }
+        if (!is_ready()) {
+            return false;
+        }
+        (void)library_.ncclCommDestroy(std::exchange(handle_, nullptr));
+    } catch (const Exception&) {
+        abort();
+    }
+    return true;
+}
+
+Connection::~Connection() {
+    const auto limit = Deadline::in(kFinalizeLimit);
+    while (!close()) {
+        if (limit.has_passed()) {
             abort();
             return;
         }
-        check(library_, library_.ncclCommFinalize(handle_), "ncclCommFinalize");
-        const auto limit = Deadline::in(kFinalizeLimit);
-        while (!is_ready()) {
-            if (limit.has_passed()) {
-                abort();
-                return;
-            }
-            std::this_thread::sleep_for(kPause);
-        }
-        (void)library_.ncclCommDestroy(handle_);
-    } catch (const Exception&) {
-        abort();
+        std::this_thread::sleep_for(kPause);
     }
 }
 

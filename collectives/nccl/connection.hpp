@@ -16,8 +16,8 @@ namespace hvd::coll::nccl {
 /// Thread: progress lock.
 class Connection {
 public:
-    /// Begins to connect with the other members. `set` names them in messages. Throws Exception.
-    /// The references outlive the connection.
+    /// Begins to connect with the other members. Throws Exception. The references outlive the
+    /// connection.
     Connection(const Library& library,
                const cuda::Gpu& gpu,
                const ncclUniqueId& id,
@@ -27,12 +27,16 @@ public:
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
 
-    /// Ends it in order, which takes a second at most; aborts it where a call is in progress.
+    /// Closes it, and aborts it where that takes longer than a second.
     ~Connection();
 
     /// Whether the last call has ended, so that the next one may come. Throws Exception where it,
     /// or what runs on the GPU, has failed, and where connecting takes too long.
     [[nodiscard]] bool is_ready();
+
+    /// A step of its end in order; true once it has ended. Never blocks. A connection with a call
+    /// in progress, or that has failed, is aborted.
+    [[nodiscard]] bool close() noexcept;
 
     /// Ends what runs, also in kernels that wait for a peer that is gone.
     void abort() noexcept;
@@ -53,6 +57,7 @@ private:
     Deadline connect_by_;
     bool is_connected_ = false;
     bool is_in_progress_ = true;
+    bool is_closing_ = false;
 };
 
 }  // namespace hvd::coll::nccl

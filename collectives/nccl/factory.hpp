@@ -6,15 +6,16 @@
 #include "collectives/device_tensors.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace hvd::coll::nccl {
 
 struct Options {
-    std::optional<std::string> library{};             // HOROVOD_NCCL_LIBRARY
-    std::chrono::milliseconds connect_limit{60'000};  // for making a communicator
+    std::string library{};  // HOROVOD_NCCL_LIBRARY; empty: the one that is found
+    std::chrono::milliseconds connect_limit{60'000};   // for making a communicator
+    std::size_t kept_bytes = std::size_t{128} << 20U;  // HOROVOD_GPU_BUFFER_LIMIT
 };
 
 /// Collectives of GPUs' tensors. `devices` is make_device_tensors' and outlives the backend;

@@ -39,8 +39,8 @@ bool are_equal(std::span<const std::size_t> counts) {
 /// Of tensors that travel as they are, from and to where they are.
 class DirectLaunch final : public Launch {
 public:
-    DirectLaunch(Task task, const ProcessSet& set)
-        : task_(std::move(task)), size_(set.size()), place_(set.place) {}
+    DirectLaunch(Task task, const ProcessSet& set, const Reduction& reduction)
+        : task_(std::move(task)), size_(set.size()), place_(set.place), reduction_(reduction) {}
 
     void call(Gpu& gpu, Connection& connection) override {
         stream_ = reinterpret_cast<cudaStream_t>(gpu.stream());
@@ -79,10 +79,9 @@ private:
     [[nodiscard]] std::size_t bytes(std::size_t count) const { return count * size_of(task_.type); }
 
     void allreduce(Connection& connection, const Segment& segment) const {
-        const auto reduction = plan_reduction(task_, size_);
-        connection.note(connection.library().ncclAllReduce(segment.in, segment.out, segment.count,
-                                                           nccl_type(reduction.wire), reduction.op,
-                                                           connection.handle(), stream_),
+        connection.note(connection.library().ncclAllReduce(
+                            segment.in, segment.out, segment.count, nccl_type(reduction_.wire),
+                            reduction_.op, connection.handle(), stream_),
                         "ncclAllReduce");
     }
 
@@ -117,12 +116,11 @@ private:
 
     void reducescatter(Connection& connection, const Segment& segment) const {
         const auto& library = connection.library();
-        const auto reduction = plan_reduction(task_, size_);
-        const auto type = nccl_type(reduction.wire);
+        const auto type = nccl_type(reduction_.wire);
         if (are_equal(segment.counts)) {
             connection.note(
                 library.ncclReduceScatter(segment.in, segment.out, segment.counts.front(), type,
-                                          reduction.op, connection.handle(), stream_),
+                                          reduction_.op, connection.handle(), stream_),
                 "ncclReduceScatter");
             return;
         }
@@ -132,7 +130,7 @@ private:
             if (count != 0) {
                 connection.note(
                     library.ncclReduce(in, to == place_ ? segment.out : nullptr, count, type,
-                                       reduction.op, to, connection.handle(), stream_),
+                                       reduction_.op, to, connection.handle(), stream_),
                     "ncclReduce");
             }
             in += bytes(count);
@@ -164,17 +162,15 @@ private:
     Task task_;
     int size_;
     int place_;
+    Reduction reduction_;  // of a task that reduces
     cudaStream_t stream_ = nullptr;
 };
 
 /// Of reductions that go through a buffer: several tensors at once, or values that change.
 class PackedLaunch final : public Launch {
 public:
-    PackedLaunch(const Task& task, const ProcessSet& set)
-        : task_(task),
-          place_(set.place),
-          size_(set.size()),
-          reduction_(plan_reduction(task, set.size())) {}
+    PackedLaunch(Task task, const ProcessSet& set, const Reduction& reduction)
+        : task_(std::move(task)), place_(set.place), size_(set.size()), reduction_(reduction) {}
 
     [[nodiscard]] bool has_room(Gpu& gpu) const override { return gpu.packer().has_room(2); }
 
@@ -277,11 +273,12 @@ private:
 
 std::unique_ptr<Launch> plan_launch(const Task& task, const ProcessSet& set) {
     const bool reduces = task.op == Op::allreduce || task.op == Op::reducescatter;
-    if (reduces && (!plan_reduction(task, set.size()).is_plain() ||
-                    (task.op == Op::allreduce && task.segments.size() > 1))) {
-        return std::make_unique<PackedLaunch>(task, set);
+    const auto reduction = reduces ? plan_reduction(task, set.size()) : Reduction();
+    if (reduces &&
+        (!reduction.is_plain() || (task.op == Op::allreduce && task.segments.size() > 1))) {
+        return std::make_unique<PackedLaunch>(task, set, reduction);
     }
-    return std::make_unique<DirectLaunch>(task, set);
+    return std::make_unique<DirectLaunch>(task, set, reduction);
 }
 
 }  // namespace hvd::coll::nccl

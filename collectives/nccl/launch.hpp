@@ -21,7 +21,7 @@ public:
     Launch(const Launch&) = delete;
     Launch& operator=(const Launch&) = delete;
 
-    /// Whether `call` finds what it needs. Never blocks.
+    /// Whether the tables that `call` needs are free. Never blocks.
     [[nodiscard]] virtual bool has_room(cuda::Gpu& /*gpu*/) const { return true; }
 
     /// Enqueues what comes before NCCL, and NCCL's calls.

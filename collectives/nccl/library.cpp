@@ -47,8 +47,8 @@ Result<SharedLibrary> open_named(const std::string& name,
 
 Result<SharedLibrary> find_library(const Search& search) {
     const auto loaded = cuda::loaded_libraries(kFilePrefix);
-    if (search.named && !search.named->empty()) {
-        return open_named(*search.named, loaded);
+    if (!search.named.empty()) {
+        return open_named(search.named, loaded);
     }
     if (!loaded.empty()) {
         return loaded.front();

@@ -9,7 +9,6 @@
 #include <nccl.h>
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,7 +51,7 @@ inline constexpr const char* kEnvLibrary = "HOROVOD_NCCL_LIBRARY";
 
 /// Where to look.
 struct Search {
-    std::optional<std::string> named;            // what kEnvLibrary says
+    std::string named;                           // by kEnvLibrary; empty: none
     std::vector<std::filesystem::path> folders;  // the interpreter's: site-packages/nvidia/nccl/lib
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/cuda/gpus.hpp"
+#include "collectives/nccl/closing.hpp"
 #include "collectives/nccl/communicator.hpp"
 #include "collectives/nccl/factory.hpp"
 #include "collectives/nccl/library.hpp"
@@ -10,9 +11,9 @@
 namespace hvd::coll::nccl {
 namespace {
 
-/// On one stream, batches of this size let the GPU pack one while the engine agrees on the next;
-/// measured on an H200 (scripts/gpu_report.sh).
-constexpr std::size_t kFusionBytes = std::size_t{8} << 20U;
+/// What NCCL moves at about its full rate between the GPUs of a host, as the buckets of PyTorch's
+/// DistributedDataParallel (25 MB); not measured here, where there was one GPU.
+constexpr std::size_t kFusionBytes = std::size_t{32} << 20U;
 
 class NcclBackend final : public Backend {
 public:
@@ -31,8 +32,19 @@ public:
 
     [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet& set) override {
         auto& gpu = gpus_.gpu();
-        return std::make_unique<StreamCommunicator>(*this, library(), gpu, set,
+        gpu.memory().set_limit(options_.kept_bytes);
+        if (!closing_) {
+            closing_.emplace(gpu);
+        }
+        return std::make_unique<StreamCommunicator>(*this, library(), gpu, *closing_, set,
                                                     options_.connect_limit);
+    }
+
+    void release_idle() noexcept override {
+        if (library_) {
+            closing_->step();
+            gpus_.gpu().memory().trim();
+        }
     }
 
 private:
@@ -53,6 +65,7 @@ private:
     Options options_;
     Logger log_;
     std::optional<Library> library_;  // once a communicator was made
+    std::optional<Closing> closing_;  // the same
 };
 
 }  // namespace

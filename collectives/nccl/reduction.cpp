@@ -52,10 +52,12 @@ bool can_reduce(DataType type, ReduceOp op) noexcept {
 
 Reduction plan_reduction(const Task& task, int size) noexcept {
     const auto wire = wire_type(task);
-    Reduction reduction{.op = plain_op(task.reduce, task.type == boolean),
-                        .wire = wire,
-                        .pack = {.from = task.type, .to = wire, .factor = task.prescale},
-                        .unpack = {.from = wire, .to = task.type, .factor = task.postscale}};
+    const bool has_factors = task.type != boolean;
+    Reduction reduction{
+        .op = plain_op(task.reduce, task.type == boolean),
+        .wire = wire,
+        .pack = {.from = task.type, .to = wire, .factor = has_factors ? task.prescale : 1},
+        .unpack = {.from = wire, .to = task.type, .factor = has_factors ? task.postscale : 1}};
     if (task.reduce == ReduceOp::average) {
         const int divisor = task.divisor != 0 ? task.divisor : size;
         // With one rank NCCL 2.28.9 leaves out the last elements of an average of float64.

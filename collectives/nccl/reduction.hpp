@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A reduction of ours as one of NCCL's, and what packing has to change around it. Pure.
+// A reduction as NCCL and the kernels around it can do it. Pure.
 #pragma once
 
 #include "collectives/cuda/pack_plan.hpp"
@@ -10,7 +10,7 @@
 
 namespace hvd::coll::nccl {
 
-/// What travels, and how.
+/// NCCL's operation, the type that travels, and the changes on both ways.
 struct Reduction {
     ncclRedOp_t op = ncclSum;
     DataType wire = DataType::f32;

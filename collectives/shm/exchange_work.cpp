@@ -5,8 +5,8 @@
 // for operation q + 1 has finished reading q, and no rank starts q + 2 before it has seen all flags
 // of q + 1.
 #include "collectives/reduce/local_result.hpp"
-#include "collectives/shm/transfer.hpp"
 #include "collectives/shm/works.hpp"
+#include "collectives/transport/shm/cache_lines.hpp"
 
 #include <cstring>
 #include <vector>

@@ -12,8 +12,8 @@
 // Up to three chunks are under way, one in each step.
 #include "collectives/algorithms/scatter_list.hpp"
 #include "collectives/reduce/reducer.hpp"
-#include "collectives/shm/transfer.hpp"
 #include "collectives/shm/works.hpp"
+#include "collectives/transport/shm/cache_lines.hpp"
 
 #include <algorithm>
 #include <cstring>

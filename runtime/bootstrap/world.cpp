@@ -191,35 +191,44 @@ void World::start_engine(MpiParts mpi,
         coordinator.emplace(topology_.size, cache_limits(config));
     }
     auto reactor = std::make_unique<coll::Reactor>();
-    auto backends = coll::create_backends(
-        {.topology = topology_,
-         .local_group = group_.get(),
-         .local_segment = kBackendSegment,
-         .local_ranks = ranks_sharing_memory(hosts_, topology_.rank),
-         .mesh = mesh_.get(),
-         .communicator = std::move(mpi.communicator),
-         .order = mpi.order,
-         .reactor = reactor.get(),
-         .devices = devices_,
-         .nccl = {.library = config.nccl_library, .connect_limit = config.start_timeout},
-         .log = log});
+    auto backends =
+        coll::create_backends({.topology = topology_,
+                               .local_group = group_.get(),
+                               .local_segment = kBackendSegment,
+                               .local_ranks = ranks_sharing_memory(hosts_, topology_.rank),
+                               .mesh = mesh_.get(),
+                               .communicator = std::move(mpi.communicator),
+                               .order = mpi.order,
+                               .reactor = reactor.get(),
+                               .devices = devices_,
+                               .nccl = {.library = config.nccl_library,
+                                        .connect_limit = config.start_timeout,
+                                        .kept_bytes = config.gpu_buffer_limit},
+                               .log = log});
     auto all = coll::world_of(topology_);
     all.hosts = hosts_;
     engine_ = std::make_unique<Engine>(
         Engine::Setup{
-            .progress = {.reactor = std::move(reactor),
-                         .channel = make_channel(host),
-                         .coordinator = std::move(coordinator),
-                         .executor = {.backends = std::move(backends), .select = coll::select},
-                         .config = config,
-                         .on_stall = [log](const std::string& line) { log.warn(line); },
-                         .on_peer_lost =
-                             [this](int peer, std::string_view why) {
-                                 // The operations that fail say the same; nothing is left to do
-                                 // about it.
-                                 const int cause = coll::net::is_cut_notice(why) ? -1 : peer;
-                                 (void)report(coll::ReportKind::peer_lost, cause, why);
-                             }},
+            .progress = {
+                .reactor = std::move(reactor),
+                .channel = make_channel(host),
+                .coordinator = std::move(coordinator),
+                .executor = {.backends = {.all = std::move(backends), .select = coll::select}},
+                .config = config,
+                .on_stall = [log](const std::string& line) { log.warn(line); },
+                .on_stalled =
+                    [this](std::span<const int> missing, const std::string& why) {
+                        for (const int rank : missing) {
+                            (void)report(coll::ReportKind::stalled, rank, why);
+                        }
+                    },
+                .on_peer_lost =
+                    [this](int peer, std::string_view why) {
+                        // The operations that fail say the same; nothing is left to do
+                        // about it.
+                        const int cause = coll::net::is_cut_notice(why) ? -1 : peer;
+                        (void)report(coll::ReportKind::peer_lost, cause, why);
+                    }},
             .world = std::move(all),
             .staging = staging_,
             .devices = devices_},

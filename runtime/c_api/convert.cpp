@@ -16,6 +16,7 @@ namespace {
 // No caller means more; without a limit a wrong number is a crash or takes all memory.
 constexpr std::int32_t kMostDimensions = 255;
 constexpr std::size_t kMostRequests = std::size_t{1} << 22;  // more tickets are never outstanding
+constexpr std::size_t kUsualRequests = std::size_t{1} << 14;
 constexpr std::size_t kMostRanks = std::size_t{1} << 20;
 
 Error invalid(std::string message) {
@@ -44,39 +45,36 @@ Status check_dimensions(const hvd_tensor& tensor) {
     return ok();
 }
 
-Shape read_shape(const hvd_tensor& tensor) {
-    return {tensor.shape, tensor.shape + tensor.ndim};
-}
-
-/// The device of a tensor; nothing on the host. Errors: invalid_argument.
-Result<std::optional<coll::DevicePlace>> read_place(const hvd_tensor& tensor) {
+/// Reads the device of a tensor, if it is not on the host. Errors: invalid_argument.
+Status read_place(const hvd_tensor& tensor, std::optional<coll::DevicePlace>& place) {
     HVD_TRY(const auto kind,
             read_enum("device type", tensor.device_type, coll::Device::Kind::cuda));
     if (kind == coll::Device::Kind::host) {
-        return std::optional<coll::DevicePlace>();
+        return ok();
     }
     if (tensor.device_index < 0) {
         return invalid("device index " + std::to_string(tensor.device_index));
     }
-    return std::optional(coll::DevicePlace{
-        .index = tensor.device_index, .stream = tensor.stream, .event = tensor.event});
+    place = {.index = tensor.device_index, .stream = tensor.stream, .event = tensor.event};
+    return ok();
 }
 
-/// Fills what the tensor says into the signature, to which a device is no part: what ranks agree on
-/// is in the host's memory.
+/// Reads the tensor: its place on a device, and everything else into the signature.
 Status read_tensor(const hvd_tensor& theirs,
                    Signature& signature,
                    std::optional<coll::DevicePlace>& place) {
-    HVD_TRY(const auto tensor, abi::read(&theirs));
+    hvd_tensor copy;
+    HVD_TRY(const auto* const known, abi::view(&theirs, theirs.struct_size, copy));
+    const auto& tensor = *known;
     HVD_TRY_STATUS(check_dimensions(tensor));
-    signature.shape = read_shape(tensor);
+    signature.shape.assign({tensor.shape, static_cast<std::size_t>(tensor.ndim)});
     HVD_TRY(signature.type, read_enum("dtype", tensor.dtype, coll::DataType::f64));
-    HVD_TRY(place, read_place(tensor));
+    HVD_TRY_STATUS(read_place(tensor, place));
     if (std::ranges::any_of(signature.shape, [](std::int64_t extent) { return extent < 0; })) {
         return invalid("shape " + describe(signature.shape) + " has a negative dimension");
     }
     if (tensor.strides != nullptr) {
-        const Shape strides(tensor.strides, tensor.strides + tensor.ndim);
+        const std::span strides(tensor.strides, static_cast<std::size_t>(tensor.ndim));
         HVD_TRY(signature.strides, dense_strides(signature.shape, strides));
     }
     if (tensor.data == nullptr && element_count(signature.shape) != 0) {
@@ -118,12 +116,11 @@ Status read_output(const hvd_request& raw, Request& request) {
     return ok();
 }
 
-Result<Signature> read_operation(const hvd_request& raw) {
-    Signature signature;
+Status read_operation(const hvd_request& raw, Signature& signature) {
     if (raw.op == HVD_JOIN) {
         signature.kind = Kind::join;
         signature.type = coll::DataType::i32;
-        return signature;
+        return ok();
     }
     HVD_TRY(signature.op, read_enum("operation", raw.op, coll::Op::reducescatter));
     if (signature.op == coll::Op::allreduce || signature.op == coll::Op::reducescatter) {
@@ -135,7 +132,7 @@ Result<Signature> read_operation(const hvd_request& raw) {
     if (signature.op == coll::Op::broadcast) {
         signature.root = raw.root;
     }
-    return signature;
+    return ok();
 }
 
 Result<std::vector<std::int64_t>> read_splits(const hvd_request& raw, coll::Op op, int world_size) {
@@ -155,7 +152,7 @@ Result<std::vector<std::int64_t>> read_splits(const hvd_request& raw, coll::Op o
 }
 
 Status read_request(const hvd_request& raw, int world_size, Request& request) {
-    HVD_TRY(request.signature, read_operation(raw));
+    HVD_TRY_STATUS(read_operation(raw, request.signature));
     auto& signature = request.signature;
     HVD_TRY(signature.splits, read_splits(raw, signature.op, world_size));
     if (raw.average_over < HVD_OVER_ALL || raw.average_over > HVD_OVER_CONTRIBUTING) {
@@ -217,9 +214,12 @@ Result<std::vector<Request>> read_requests(const hvd_request* requests,
     const auto size = requests->struct_size;
     HVD_TRY_STATUS(abi::check_struct(requests, size));
     std::vector<Request> read;  // of usual calls all at once, of others as far as they are there
-    read.reserve(std::min<std::size_t>(count, 1024));
+    read.reserve(std::min(count, kUsualRequests));
     for (std::size_t index = 0; index < count; ++index) {
-        HVD_TRY(const auto raw, abi::read(abi::element(requests, index, size), size));
+        hvd_request copy;
+        HVD_TRY(const auto* const known,
+                abi::view(abi::element(requests, index, size), size, copy));
+        const auto& raw = *known;
         if (raw.name == nullptr || *raw.name == '\0') {
             return invalid("a request without a name");
         }

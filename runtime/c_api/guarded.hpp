@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace hvd::rt::abi {
 
@@ -90,7 +91,7 @@ inline Result<hvd_status> status_of(Result<Outcome> outcome) {
 
 inline void write_tickets(std::span<Operation* const> operations, hvd_ticket* tickets) {
     for (std::size_t index = 0; index < operations.size(); ++index) {
-        tickets[index] = TicketTable::ticket_of(*operations[index]);
+        tickets[index] = ticket_of(*operations[index]);
     }
 }
 
@@ -100,27 +101,39 @@ inline Result<Operation*> find(hvd_context* context, hvd_ticket ticket) {
     return tickets->find(ticket);
 }
 
-/// Waits only in a world: outside of one every operation has ended.
-inline Result<hvd_status> wait_for(std::string_view function,
-                                   hvd_context* context,
-                                   std::span<Operation* const> operations,
-                                   std::int64_t timeout_ms) {
+/// What `wait(engine)` returns, which blocks. Only in a world: outside of one every operation has
+/// ended.
+template <class Wait>
+inline Result<hvd_status> wait_in_world(std::string_view function,
+                                        hvd_context* context,
+                                        const Wait& wait) {
     HVD_TRY_STATUS(refuse_in_callback(function));
     HVD_TRY(auto* const mine, checked(context));
     HVD_TRY(auto world, mine->use());
-    return status_of(world->engine().wait(operations, deadline_in(timeout_ms)));
+    return status_of(wait(world->engine()));
 }
 
-/// The same, but for tensors of devices `stream` waits and not the host.
-inline Result<hvd_status> wait_on_stream(std::string_view function,
-                                         hvd_context* context,
-                                         std::span<Operation* const> operations,
-                                         void* stream,
-                                         std::int64_t timeout_ms) {
+/// Submits the requests and waits: `run(engine, requests, operations)` fills `operations`. Where
+/// nothing was submitted the first ticket is 0.
+template <class Run>
+inline Result<hvd_status> run_in_world(std::string_view function,
+                                       hvd_context* context,
+                                       const hvd_request* requests,
+                                       std::size_t count,
+                                       hvd_ticket* tickets,
+                                       const Run& run) {
+    if (tickets == nullptr) {
+        return invalid("no place for the tickets");
+    }
+    tickets[0] = 0;
     HVD_TRY_STATUS(refuse_in_callback(function));
     HVD_TRY(auto* const mine, checked(context));
     HVD_TRY(auto world, mine->use());
-    return status_of(world->engine().wait_on_stream(operations, stream, deadline_in(timeout_ms)));
+    HVD_TRY(auto read, read_requests(requests, count, world->topology().size));
+    std::vector<Operation*> operations;
+    auto outcome = run(world->engine(), read, operations);
+    write_tickets(operations, tickets);
+    return status_of(std::move(outcome));
 }
 
 }  // namespace hvd::rt::abi

@@ -29,6 +29,7 @@
 using hvd::Error;
 using hvd::Result;
 using hvd::rt::Context;
+using hvd::rt::Engine;
 using hvd::rt::Operation;
 using hvd::rt::TicketTable;
 using namespace hvd::rt::abi;  // NOLINT(google-build-using-namespace): the other half of this file
@@ -157,19 +158,11 @@ hvd_status hvd_run(hvd_context* context,
                    size_t count,
                    hvd_ticket* tickets,
                    int64_t timeout_ms) {
-    return guarded([&]() -> Result<hvd_status> {
-        if (tickets == nullptr) {
-            return invalid("no place for the tickets");
-        }
-        tickets[0] = 0;
-        HVD_TRY_STATUS(refuse_in_callback("hvd_run"));
-        HVD_TRY(auto* const mine, checked(context));
-        HVD_TRY(auto world, mine->use());
-        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
-        std::vector<Operation*> operations;
-        auto outcome = world->engine().run(read, operations, deadline_in(timeout_ms));
-        write_tickets(operations, tickets);
-        return status_of(std::move(outcome));
+    return guarded([&] {
+        return run_in_world("hvd_run", context, requests, count, tickets,
+                            [=](Engine& engine, auto& read, auto& operations) {
+                                return engine.run(read, operations, deadline_in(timeout_ms));
+                            });
     });
 }
 
@@ -195,7 +188,9 @@ hvd_status hvd_wait(hvd_context* context, hvd_ticket ticket, int64_t timeout_ms)
             (operation->failed || operation->event == nullptr)) {
             return operation->failed ? Result<hvd_status>(operation->error) : HVD_OK;
         }
-        return wait_for("hvd_wait", context, {&operation, 1}, timeout_ms);
+        return wait_in_world("hvd_wait", context, [&](Engine& engine) {
+            return engine.wait(*operation, deadline_in(timeout_ms));
+        });
     });
 }
 
@@ -271,11 +266,17 @@ hvd_status hvd_received_splits(hvd_context* context,
 }
 
 hvd_status hvd_release(hvd_context* context, hvd_ticket ticket) {
+    return hvd_release_all(context, &ticket, 1);
+}
+
+hvd_status hvd_release_all(hvd_context* context, const hvd_ticket* tickets, size_t count) {
     return guarded([&]() -> Result<hvd_status> {
+        if (tickets == nullptr && count != 0) {
+            return invalid("hvd_release_all: no tickets");
+        }
         HVD_TRY(auto* const mine, checked(context));
-        HVD_TRY(auto* const tickets, mine->tickets());
-        HVD_TRY(auto* const operation, tickets->find(ticket));
-        return status_of(tickets->release(*operation));
+        HVD_TRY(auto* const table, mine->tickets());
+        return status_of(table->release(std::span(tickets, count)));
     });
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 using hvd::Result;
+using hvd::rt::Engine;
 using hvd::rt::TicketTable;
 using namespace hvd::rt::abi;  // NOLINT(google-build-using-namespace): the other half of this file
 
@@ -65,7 +66,9 @@ hvd_status hvd_plan_wait(hvd_context* context, hvd_plan* plan, int64_t timeout_m
         if (plan == nullptr) {
             return invalid("hvd_plan_wait: no plan");
         }
-        return wait_for("hvd_plan_wait", context, plan->plan.operations, timeout_ms);
+        return wait_in_world("hvd_plan_wait", context, [&](Engine& engine) {
+            return engine.wait(plan->plan.operations, deadline_in(timeout_ms));
+        });
     });
 }
 
@@ -77,8 +80,9 @@ hvd_status hvd_plan_wait_stream(hvd_context* context,
         if (plan == nullptr) {
             return invalid("hvd_plan_wait_stream: no plan");
         }
-        return wait_on_stream("hvd_plan_wait_stream", context, plan->plan.operations, stream,
-                              timeout_ms);
+        return wait_in_world("hvd_plan_wait_stream", context, [&](Engine& engine) {
+            return engine.wait_on_stream(plan->plan.operations, stream, deadline_in(timeout_ms));
+        });
     });
 }
 

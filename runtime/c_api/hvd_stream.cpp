@@ -12,6 +12,7 @@
 #include <vector>
 
 using hvd::Result;
+using hvd::rt::Engine;
 using hvd::rt::Operation;
 using namespace hvd::rt::abi;  // NOLINT(google-build-using-namespace): the other half of this file
 
@@ -29,7 +30,9 @@ hvd_status hvd_wait_stream(hvd_context* context,
                            int64_t timeout_ms) {
     return guarded([&]() -> Result<hvd_status> {
         HVD_TRY(auto* const operation, find(context, ticket));
-        return wait_on_stream("hvd_wait_stream", context, {&operation, 1}, stream, timeout_ms);
+        return wait_in_world("hvd_wait_stream", context, [&](Engine& engine) {
+            return engine.wait_on_stream({&operation, 1}, stream, deadline_in(timeout_ms));
+        });
     });
 }
 
@@ -48,7 +51,9 @@ hvd_status hvd_wait_all_stream(hvd_context* context,
             HVD_TRY(auto* const operation, find(context, ticket));
             operations.push_back(operation);
         }
-        return wait_on_stream("hvd_wait_all_stream", context, operations, stream, timeout_ms);
+        return wait_in_world("hvd_wait_all_stream", context, [&](Engine& engine) {
+            return engine.wait_on_stream(operations, stream, deadline_in(timeout_ms));
+        });
     });
 }
 
@@ -58,20 +63,12 @@ hvd_status hvd_run_stream(hvd_context* context,
                           hvd_ticket* tickets,
                           void* stream,
                           int64_t timeout_ms) {
-    return guarded([&]() -> Result<hvd_status> {
-        if (tickets == nullptr) {
-            return invalid("no place for the tickets");
-        }
-        tickets[0] = 0;
-        HVD_TRY_STATUS(refuse_in_callback("hvd_run_stream"));
-        HVD_TRY(auto* const mine, checked(context));
-        HVD_TRY(auto world, mine->use());
-        HVD_TRY(auto read, hvd::rt::read_requests(requests, count, world->topology().size));
-        std::vector<Operation*> operations;
-        auto outcome =
-            world->engine().run_on_stream(read, operations, stream, deadline_in(timeout_ms));
-        write_tickets(operations, tickets);
-        return status_of(std::move(outcome));
+    return guarded([&] {
+        return run_in_world("hvd_run_stream", context, requests, count, tickets,
+                            [=](Engine& engine, auto& read, auto& operations) {
+                                return engine.run_on_stream(read, operations, stream,
+                                                            deadline_in(timeout_ms));
+                            });
     });
 }
 

@@ -118,6 +118,16 @@ template <class Struct>
     return ours;
 }
 
+/// The same without a copy where the caller knows all fields: else it is in `copy`.
+template <class Struct>
+[[nodiscard]] Result<const Struct*> view(const Struct* theirs, std::size_t size, Struct& copy) {
+    if (size == sizeof(Struct)) {
+        return theirs;
+    }
+    HVD_TRY(copy, read(theirs, size));
+    return &copy;
+}
+
 template <class Struct>
 [[nodiscard]] Result<Struct> read(const Struct* theirs) {
     return read(theirs, theirs->struct_size);

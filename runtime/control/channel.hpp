@@ -7,6 +7,7 @@
 #include "collectives/base/result.hpp"
 #include "collectives/process_set.hpp"
 #include "collectives/reactor.hpp"
+#include "runtime/control/payload.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -80,17 +81,19 @@ public:
     /// Offers `ids` of the world, ascending, as the next thing to do for everybody. Only while
     /// nothing of the world that this rank announced or set ready is open and no proposal of its
     /// own waits. Returns false when this is already known to be in vain; then nothing is
-    /// published. `payload`, of at most `payload_limit()` bytes, travels along; whether there is
-    /// one depends on the ids alone.
+    /// published. `payload`, of at most `payload_limit()` bytes, travels along, but for its part
+    /// `own`; whether there is one depends on the ids alone.
     [[nodiscard]] virtual bool propose(std::span<const std::uint32_t> ids,
-                                       std::span<const std::byte> payload) = 0;
+                                       std::span<const std::byte> payload,
+                                       OwnPart own) = 0;
     [[nodiscard]] virtual Proposal proposal() = 0;
 
     /// The most bytes that can travel in a proposal; 0 where none can.
     [[nodiscard]] virtual std::size_t payload_limit() const noexcept { return 0; }
 
     /// Once a proposal is accepted, until this rank calls anything by which it publishes something:
-    /// where the payload of each rank is, in the order of the ranks.
+    /// where the payload of each rank is, in the order of the ranks, but for the part that it alone
+    /// reads.
     [[nodiscard]] virtual std::span<const std::byte* const> payloads() const noexcept { return {}; }
 
     /// While a proposal of this rank waits: the ranks that have published nothing in its round,

@@ -15,7 +15,8 @@ bool LocalChannel::set_ready(std::span<const std::uint32_t> ids, const coll::Pro
 }
 
 bool LocalChannel::propose(std::span<const std::uint32_t> /*ids*/,
-                           std::span<const std::byte> payload) {
+                           std::span<const std::byte> payload,
+                           OwnPart /*own*/) {
     payload_.assign(payload);
     return true;
 }

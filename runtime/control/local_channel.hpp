@@ -17,7 +17,8 @@ public:
     [[nodiscard]] bool set_ready(std::span<const std::uint32_t> ids,
                                  const coll::ProcessSet& set) override;
     [[nodiscard]] bool propose(std::span<const std::uint32_t> ids,
-                               std::span<const std::byte> payload) override;
+                               std::span<const std::byte> payload,
+                               OwnPart own) override;
     [[nodiscard]] Proposal proposal() override;
     [[nodiscard]] std::size_t payload_limit() const noexcept override {
         return Payload::kMostBytes;

@@ -12,6 +12,13 @@ namespace hvd::rt {
 /// The most bytes of a rank's input to a small collective that travel beside its proposal.
 inline constexpr std::size_t kMostPayloadBytes = 4096;
 
+/// The bytes of an input that no other rank reads, which need not travel. One word, which is handed
+/// over in a register: to write it to memory and read it again would be noticed.
+struct OwnPart {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+};
+
 /// Such an input where it is so small that it travels in the proposal itself.
 struct Payload {
     static constexpr std::size_t kMostBytes = 64;

@@ -59,8 +59,10 @@ void ShmChannel::remove_set(int id) {
 
 // ---- rounds -------------------------------------------------------------------------------------
 
-bool ShmChannel::propose(std::span<const std::uint32_t> ids, std::span<const std::byte> payload) {
-    return rounds_.propose(ids, payload);
+bool ShmChannel::propose(std::span<const std::uint32_t> ids,
+                         std::span<const std::byte> payload,
+                         OwnPart own) {
+    return rounds_.propose(ids, payload, own);
 }
 
 Proposal ShmChannel::proposal() {
@@ -233,6 +235,7 @@ void ShmChannel::watch(coll::Reactor& reactor) {
 }
 
 void ShmChannel::about_to_sleep(bool expects) {
+    rounds_.prepare_next();
     // A rank that expects nothing need not be woken, and saves itself and its peers two trips of
     // the line in which sleepers are noted.
     const bool has_waiting_output = has_output();

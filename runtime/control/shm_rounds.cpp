@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/control/shm_rounds.hpp"
 
+#include "collectives/transport/shm/cache_lines.hpp"
+
 #include <cstring>
+#include <utility>
 
 namespace hvd::rt {
 namespace {
@@ -72,7 +75,9 @@ void ShmRounds::refuse() {
     }
 }
 
-bool ShmRounds::propose(std::span<const std::uint32_t> ids, std::span<const std::byte> payload) {
+bool ShmRounds::propose(std::span<const std::uint32_t> ids,
+                        std::span<const std::byte> payload,
+                        OwnPart own) {
     if (has_published_) {
         return false;
     }
@@ -87,10 +92,20 @@ bool ShmRounds::propose(std::span<const std::uint32_t> ids, std::span<const std:
     if (fits_slot(payload.size())) {
         kept_[static_cast<std::size_t>(rank_)].assign(payload);
     } else {
-        std::memcpy(long_payload_of(rank_), payload.data(), payload.size());
+        auto* const to = long_payload_of(rank_);
+        const auto after = payload.subspan(own.end);
+        std::memcpy(to, payload.data(), own.begin);
+        std::memcpy(to + own.end, after.data(), after.size());
+        long_bytes_ = payload.size();
     }
     publish(proposal_tag(round_), proposed_, payload.size());
     return true;
+}
+
+/// The next payload will be about as long as the last one, and every other rank has read what it is
+/// written over: see the class.
+void ShmRounds::take_payload_lines() noexcept {
+    coll::take_lines(long_payload_of(rank_), std::exchange(long_bytes_, 0));
 }
 
 Proposal ShmRounds::outcome() {

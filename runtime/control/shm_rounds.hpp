@@ -41,13 +41,21 @@ public:
 
     /// See Channel.
     [[nodiscard]] bool propose(std::span<const std::uint32_t> ids,
-                               std::span<const std::byte> payload);
+                               std::span<const std::byte> payload,
+                               OwnPart own);
     [[nodiscard]] Proposal outcome();
     [[nodiscard]] std::span<const std::byte* const> payloads() const noexcept { return payloads_; }
     void refuse();
     [[nodiscard]] std::vector<int> missing() const;
     [[nodiscard]] int awaited() const noexcept { return awaited_; }
     void begin_next() noexcept;
+
+    /// Fetches the memory of the next payload, off the critical path of the next operation.
+    void prepare_next() noexcept {
+        if (long_bytes_ != 0 && !is_proposing_) {
+            take_payload_lines();
+        }
+    }
 
     /// Around a sleep: a proposer is woken by each rank that publishes something in its round.
     void about_to_sleep();
@@ -62,6 +70,7 @@ private:
         return pages_[static_cast<std::size_t>(rank)].payloads[round_ & 1].data();
     }
     void find_payloads() noexcept;
+    void take_payload_lines() noexcept;
     void mark_asleep(std::uint32_t asleep) noexcept;
 
     coll::LocalGroup& group_;
@@ -72,6 +81,7 @@ private:
     bool is_proposing_ = false;   // and waits for the outcome
     int awaited_ = -1;            // a rank that was missing when this one slept last
     std::uint64_t proposed_ = 0;  // fingerprint
+    std::size_t long_bytes_ = 0;  // of this rank's last payload outside of its slot
     std::vector<Payload> kept_;   // what was in the slots of the round accepted last, by rank
     std::vector<const std::byte*> payloads_;  // of that round, by rank
 };

@@ -73,7 +73,8 @@ void TcpChannel::announce_leave() {
 
 // A round of all ranks would cost no fewer trips than the ready bits do.
 bool TcpChannel::propose(std::span<const std::uint32_t> /*ids*/,
-                         std::span<const std::byte> /*payload*/) {
+                         std::span<const std::byte> /*payload*/,
+                         OwnPart /*own*/) {
     return false;
 }
 Proposal TcpChannel::proposal() {

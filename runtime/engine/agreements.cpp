@@ -79,11 +79,12 @@ bool has_output(const Operation& operation) {
 
 std::string allocate_outputs(Operation& leader, const coll::ProcessSet& set) {
     for (Operation* member = &leader; member != nullptr; member = member->next) {
-        const Shape last_shape = std::move(member->result_shape);
-        shape_result(*member, set);
         if (!member->allocates || !has_tensor(member->signature)) {
+            shape_result(*member, set);
             continue;
         }
+        const Shape last_shape = std::move(member->result_shape);
+        shape_result(*member, set);
         if (has_output(*member) && member->result_shape == last_shape) {
             continue;  // a plan has run before, and its last result may go
         }

@@ -55,6 +55,33 @@ std::span<const std::byte> payload_of(const Operation& operation,
     return {operation.in, gives_nothing ? 0 : byte_count(signature)};
 }
 
+bool reads_own_input(const Operation& operation) noexcept {
+    return operation.signature.op == coll::Op::alltoall ||
+           operation.signature.op == coll::Op::reducescatter;
+}
+
+OwnPart own_part_of(const Operation& operation, const coll::ProcessSet& world) noexcept {
+    if (!reads_own_input(operation)) {
+        return {};
+    }
+    const auto& signature = operation.signature;
+    std::int64_t begin = 0;
+    std::int64_t rows = 0;
+    if (signature.op == coll::Op::alltoall) {
+        const auto before =
+            std::span(signature.splits).first(static_cast<std::size_t>(world.place));
+        begin = std::accumulate(before.begin(), before.end(), std::int64_t{0});
+        rows = signature.splits[before.size()];
+    } else {
+        begin = rows_before(signature.shape.front(), world.place, world.size());
+        rows = share_of_rows(signature.shape.front(), world.place, world.size());
+    }
+    const auto bytes_of = [&](std::int64_t count) {
+        return static_cast<std::uint32_t>(static_cast<std::size_t>(count) * row_bytes(signature));
+    };
+    return {.begin = bytes_of(begin), .end = bytes_of(begin + rows)};
+}
+
 void move_to_own_parts(const Operation& operation,
                        const coll::ProcessSet& world,
                        std::span<const std::byte*> inputs) noexcept {

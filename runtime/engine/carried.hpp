@@ -5,6 +5,7 @@
 #pragma once
 
 #include "collectives/process_set.hpp"
+#include "runtime/control/payload.hpp"
 #include "runtime/tensor/operation.hpp"
 
 #include <cstddef>
@@ -25,6 +26,13 @@ inline constexpr std::size_t kNotCarried = std::numeric_limits<std::size_t>::max
 /// reads it.
 [[nodiscard]] std::span<const std::byte> payload_of(const Operation& operation,
                                                     const coll::ProcessSet& world) noexcept;
+
+/// The part of it that this rank alone reads.
+[[nodiscard]] OwnPart own_part_of(const Operation& operation,
+                                  const coll::ProcessSet& world) noexcept;
+
+/// Whether this rank reads its own input where it lies, since that part does not travel.
+[[nodiscard]] bool reads_own_input(const Operation& operation) noexcept;
 
 /// Of an alltoall: moves the inputs of all ranks on to where the part for this rank begins.
 void move_to_own_parts(const Operation& operation,

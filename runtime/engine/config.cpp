@@ -100,6 +100,15 @@ Status parse_nccl_library(std::string_view text, EngineConfig& config) {
     return ok();
 }
 
+Status parse_gpu_buffer_limit(std::string_view text, EngineConfig& config) {
+    const auto bytes = parse_number<std::size_t>(text);
+    if (!bytes) {
+        return expected("a number of bytes");
+    }
+    config.gpu_buffer_limit = *bytes;
+    return ok();
+}
+
 Status parse_mpi_threads(std::string_view text, EngineConfig& config) {
     HVD_TRY(const bool disables, parse_switch(text));
     config.mpi_threads = !disables;
@@ -193,6 +202,9 @@ constexpr auto kVariables = std::to_array<ConfigVariable>({
     {"HOROVOD_NCCL_LIBRARY", parse_nccl_library,
      "the file libnccl.so.2; unset: the one that the framework has loaded, else the one that pip "
      "has installed, else the system's"},
+    {"HOROVOD_GPU_BUFFER_LIMIT", parse_gpu_buffer_limit,
+     "bytes of a GPU's memory that are kept for messages and results between collectives, until "
+     "there was none for 10 s; 0: none; unset: 134217728"},
     {"HOROVOD_MPI_THREADS_DISABLE", parse_mpi_threads,
      "1: MPI is not asked for MPI_THREAD_MULTIPLE; only where nobody else calls it"},
     {"HOROVOD_DETERMINISTIC", parse_deterministic,

@@ -41,11 +41,12 @@ struct EngineConfig {
     std::chrono::milliseconds lease{30'000};  // after which a silent host is cut off; 0: never
     CpuOperations cpu_operations = CpuOperations::automatic;
     GpuOperations gpu_operations = GpuOperations::nccl;
-    std::optional<std::string> nccl_library{};  // the file; nothing: the one that is found
-    bool mpi_threads = true;                    // MPI_THREAD_MULTIPLE, where we start MPI
-    std::string timeline{};                     // file that rank 0 writes; DYNAMIC: none yet
-    std::string timeline_folder{};              // where each rank writes a file
-    bool mark_cycles = false;                   // in these
+    std::string nccl_library{};  // the file; empty: the one that is found
+    std::size_t gpu_buffer_limit = std::size_t{128} << 20U;  // bytes kept on a GPU
+    bool mpi_threads = true;        // MPI_THREAD_MULTIPLE, where we start MPI
+    std::string timeline{};         // file that rank 0 writes; DYNAMIC: none yet
+    std::string timeline_folder{};  // where each rank writes a file
+    bool mark_cycles = false;       // in these
     bool is_stall_checked = true;
     std::chrono::milliseconds stall_warning{60'000};
     std::chrono::milliseconds stall_shutdown{0};  // 0: never

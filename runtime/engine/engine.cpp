@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/engine/engine.hpp"
 
-#include "runtime/engine/admission.hpp"
 #include "runtime/engine/spinner.hpp"
 
 #include <algorithm>
@@ -30,15 +29,6 @@ bool all_done(std::span<Operation* const> operations) noexcept {
         operations, [](const Operation* operation) { return TicketTable::is_done(*operation); });
 }
 
-/// Undoes what admitting operations did.
-void dismiss(std::span<Operation* const> operations) {
-    for (Operation* operation : operations) {
-        if (auto* const set = std::exchange(operation->set, nullptr)) {
-            ProcessSetTable::release(*set);
-        }
-    }
-}
-
 /// How the operation ended.
 Result<Outcome> outcome_of(const Operation& operation) {
     if (operation.failed) {
@@ -56,11 +46,14 @@ Plan make_plan(std::vector<Operation*> operations) {
 
 Engine::Engine(Setup setup, TicketTable& tickets)
     : force_hand_over_(setup.force_hand_over),
-      averages_over_contributing_(setup.progress.config.averages_over_contributing),
       tickets_(tickets),
       sets_(std::move(setup.world)),
-      devices_(setup.devices),
       copies_(setup.staging, inbox_),
+      admission_({.tickets = tickets,
+                  .sets = sets_,
+                  .devices = DeviceOperations(setup.devices),
+                  .copies = copies_,
+                  .averages_over_contributing = setup.progress.config.averages_over_contributing}),
       progress_(std::move(setup.progress), tickets, sets_, inbox_),
       completed_before_(tickets.completed()) {
     inbox_.set_asleep(true);
@@ -97,75 +90,18 @@ void Engine::fail_rest() {
 
 // ---- callers ------------------------------------------------------------------------------------
 
-/// Finds the operation's process set, and what is missing of its signature. What only this rank can
-/// see to be wrong is an error here, and harms no other rank.
-Status Engine::admit(Operation& operation) const {
-    HVD_TRY(auto* const set, sets_.acquire(operation.process_set));
-    operation.set = set;
-    auto& signature = operation.signature;
-    if (averages_over_contributing_ && signature.kind == Kind::collective &&
-        signature.op == coll::Op::allreduce && signature.reduce == coll::ReduceOp::average) {
-        signature.over_contributing = true;
-    }
-    return admit_to_set(operation, set->set, sets_.world().set);
-}
-
-/// All or none.
-Status Engine::admit_all(std::span<Operation* const> operations) const {
-    for (std::size_t index = 0; index < operations.size(); ++index) {
-        auto& operation = *operations[index];
-        if (auto admitted = admit(operation); !admitted) {
-            dismiss(operations.first(index + 1));
-            return std::move(admitted).error().context("tensor '" + operation.name->text + "'");
-        }
-    }
-    return ok();
-}
-
 Status Engine::check(std::span<Operation* const> operations) const {
-    HVD_TRY_STATUS(admit_all(operations));
-    dismiss(operations);
-    return ok();
-}
-
-Status Engine::claim(std::span<Operation* const> operations) {
-    HVD_TRY_STATUS(admit_all(operations));
-    if (auto claimed = TicketTable::claim(operations); !claimed) {
-        dismiss(operations);
-        return claimed;
-    }
-    submitted_.fetch_add(operations.size(), std::memory_order_relaxed);
-    return ok();
-}
-
-/// Decides where tensors of devices travel, and gets what they need there.
-Status Engine::prepare(std::span<Operation* const> operations) {
-    HVD_TRY_STATUS(devices_.prepare(operations));
-    return copies_.prepare(operations);
-}
-
-Result<std::vector<Operation*>> Engine::create(std::span<Request> requests) {
-    HVD_TRY(auto operations, tickets_.create(requests));
-    auto claimed = prepare(operations);
-    if (claimed) {
-        claimed = claim(operations);
-    }
-    if (!claimed) {
-        (void)tickets_.discard(operations);  // nothing of it is pending
-        return std::move(claimed).error();
-    }
-    return operations;
+    return admission_.check(operations);
 }
 
 Result<std::vector<Operation*>> Engine::submit(std::span<Request> requests) {
-    HVD_TRY(auto operations, create(requests));
+    HVD_TRY(auto operations, admission_.create(requests));
     push(leaders_of(operations));
     return operations;
 }
 
 Status Engine::start(const Plan& plan) {
-    HVD_TRY_STATUS(prepare(plan.operations));
-    HVD_TRY_STATUS(claim(plan.operations));
+    HVD_TRY_STATUS(admission_.claim(plan.operations));
     push(plan.leaders);
     return ok();
 }
@@ -191,15 +127,14 @@ Result<Outcome> Engine::run(std::span<Request> requests,
                             std::vector<Operation*>& operations,
                             Deadline deadline) {
     HVD_TRY_STATUS(check_may_wait());
-    HVD_TRY(operations, create(requests));
+    HVD_TRY(operations, admission_.create(requests));
     run_claimed(operations, leaders_of(operations), deadline);
     return wait(operations, deadline);
 }
 
 Result<Outcome> Engine::run(const Plan& plan, Deadline deadline) {
     HVD_TRY_STATUS(check_may_wait());
-    HVD_TRY_STATUS(prepare(plan.operations));
-    HVD_TRY_STATUS(claim(plan.operations));
+    HVD_TRY_STATUS(admission_.claim(plan.operations));
     run_claimed(plan.operations, plan.leaders, deadline);
     return wait(plan.operations, deadline);
 }
@@ -209,7 +144,7 @@ Result<Outcome> Engine::run_on_stream(std::span<Request> requests,
                                       void* stream,
                                       Deadline deadline) {
     HVD_TRY_STATUS(check_may_wait());
-    HVD_TRY(operations, create(requests));
+    HVD_TRY(operations, admission_.create(requests));
     run_claimed(operations, leaders_of(operations), deadline);
     return wait_on_stream(operations, stream, deadline);
 }
@@ -347,7 +282,7 @@ void Engine::help(const Done& done, Deadline deadline) {
 Counters Engine::counters() const {
     const auto& agreed = progress_.agreed();
     const auto& executed = progress_.executed();
-    return {.submitted = submitted_.load(std::memory_order_relaxed),
+    return {.submitted = admission_.submitted(),
             .completed = tickets_.completed() - completed_before_,
             .agreed_by_name = agreed.by_name.value(),
             .agreed_by_bit = agreed.by_bit.value(),
@@ -355,7 +290,7 @@ Counters Engine::counters() const {
             .collectives = executed.collectives.value(),
             .collective_bytes = executed.bytes.value(),
             .engine_wakeups = wakeups_.load(std::memory_order_relaxed),
-            .caller_progress = caller_progress_.load(std::memory_order_relaxed)};
+            .caller_progress = caller_progress_.value()};
 }
 
 Metrics Engine::metrics() {
@@ -403,7 +338,7 @@ Status Engine::stop_timeline() {
 ProgressLock::Hold Engine::try_take_lock() {
     auto hold = lock_.try_take();
     if (hold) {
-        caller_progress_.fetch_add(1, std::memory_order_relaxed);
+        caller_progress_ += 1;
         wake_up();
     }
     return hold;

@@ -5,7 +5,8 @@
 
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
-#include "runtime/engine/device_operations.hpp"
+#include "collectives/base/tally.hpp"
+#include "runtime/engine/admission.hpp"
 #include "runtime/engine/inbox.hpp"
 #include "runtime/engine/progress.hpp"
 #include "runtime/engine/progress_lock.hpp"
@@ -139,11 +140,6 @@ public:
     [[nodiscard]] bool is_inside() const noexcept { return lock_.is_mine(); }
 
 private:
-    [[nodiscard]] Status admit(Operation& operation) const;
-    [[nodiscard]] Status admit_all(std::span<Operation* const> operations) const;
-    [[nodiscard]] Status claim(std::span<Operation* const> operations);
-    [[nodiscard]] Status prepare(std::span<Operation* const> operations);
-    [[nodiscard]] Result<std::vector<Operation*>> create(std::span<Request> requests);
     void push(std::span<Operation* const> leaders);
     void fail_rest();
     [[nodiscard]] Status check_may_wait() const;
@@ -165,14 +161,13 @@ private:
     void drive(ProgressLock::Hold hold, const Done& done, Deadline deadline);
 
     bool force_hand_over_;
-    bool averages_over_contributing_;
     TicketTable& tickets_;
     ProcessSetTable sets_;
     std::mutex timeline_mutex_;
     std::unique_ptr<Timeline> timeline_;  // guarded by timeline_mutex_; tickets_ may refer to it
     Inbox<Operation*> inbox_;
-    DeviceOperations devices_;
     StagedCopies copies_;
+    Admission admission_;
     ProgressLock lock_;
     Progress progress_;                           // Thread: progress lock
     Deadline sleeps_until_ = Deadline::never();   // Thread: progress lock; the engine's thread does
@@ -180,9 +175,8 @@ private:
 
     std::atomic<bool> is_oversubscribed_{true};  // the channel learns late that it is not
     std::uint64_t completed_before_;             // by earlier engines
-    std::atomic<std::uint64_t> submitted_{0};
     std::atomic<std::uint64_t> wakeups_{0};
-    std::atomic<std::uint64_t> caller_progress_{0};
+    Tally caller_progress_;
     std::atomic<bool> has_ended_{false};  // the thread takes nothing from the inbox any more
 
     std::jthread thread_;  // last: it uses everything above

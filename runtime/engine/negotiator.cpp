@@ -49,13 +49,8 @@ SetNegotiation& Negotiator::negotiation_of(ProcessSetEntry& entry) {
     return negotiations_.try_emplace(entry.set.id, entry, context_).first->second;
 }
 
-bool Negotiator::has_published() const noexcept {
-    return std::ranges::any_of(negotiations_,
-                               [](const auto& each) { return each.second.open() != 0; });
-}
-
 bool Negotiator::has_open() const noexcept {
-    return has_held_ || join_.is_open() || has_published();
+    return !holding_.empty() || join_.is_open() || context_.open != 0;
 }
 
 // ---- what this rank submits ---------------------------------------------------------------------
@@ -84,7 +79,7 @@ void Negotiator::submit(std::span<Operation* const> leaders, Urgency urgency) {
             join_.begin(*leader);
         } else {
             negotiation_of(*leader->set).hold(*leader);
-            has_held_ = true;
+            holding_.insert(leader->process_set);
         }
     }
     (void)release_held();
@@ -92,26 +87,20 @@ void Negotiator::submit(std::span<Operation* const> leaders, Urgency urgency) {
 
 /// Publishes what lanes have room for.
 bool Negotiator::release_held() {
-    if (!has_held_) {
-        return false;
-    }
-    bool has_moved = false;
-    has_held_ = false;
-    for (auto& [id, negotiation] : negotiations_) {
-        if (!negotiation.has_held()) {
-            continue;
-        }
-        // A proposal cannot be taken back, and no other operation of the world may be published
-        // beside it.
-        const bool is_proposing = id == 0 && proposal_.is_waiting();
-        if (is_proposing || !has_room_(negotiation.set())) {
-            has_held_ = true;
-        } else {
-            negotiation.publish_held();
-            has_moved = true;
-        }
-    }
-    return has_moved;
+    return std::erase_if(holding_, [this](int id) {
+               const auto found = negotiations_.find(id);
+               if (found == negotiations_.end() || !found->second.has_held()) {
+                   return true;
+               }
+               // A proposal cannot be taken back, and no other operation of the world may be
+               // published beside it.
+               const bool is_proposing = id == 0 && proposal_.is_waiting();
+               if (is_proposing || !has_room_(found->second.set())) {
+                   return false;
+               }
+               found->second.publish_held();
+               return true;
+           }) != 0;
 }
 
 // ---- proposals ----------------------------------------------------------------------------------
@@ -142,7 +131,8 @@ Result<bool> Negotiator::step(std::vector<Operation*>& ready) {
     bool has_moved = channel_.flush();
     has_moved = release_held() || has_moved;
     // Once nothing that was submitted before it is open.
-    if (join_.is_to_announce() && !has_held_ && !proposal_.is_waiting() && !has_published()) {
+    if (join_.is_to_announce() && holding_.empty() && !proposal_.is_waiting() &&
+        context_.open == 0) {
         join_.announce();
     }
     if (coordinator_) {
@@ -374,7 +364,7 @@ void Negotiator::fail_open(const DescribeFailure& describe) {
     for (auto& [id, negotiation] : negotiations_) {
         negotiation.fail_all(describe);
     }
-    has_held_ = false;
+    holding_.clear();
 }
 
 }  // namespace hvd::rt

@@ -21,6 +21,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -136,7 +137,6 @@ public:
 
 private:
     [[nodiscard]] SetNegotiation& negotiation_of(ProcessSetEntry& entry);
-    [[nodiscard]] bool has_published() const noexcept;
     [[nodiscard]] bool may_propose(std::span<Operation* const> leaders, Urgency urgency) const;
     [[nodiscard]] bool settle_proposal(std::vector<Operation*>& ready);
     [[nodiscard]] bool release_held();
@@ -168,7 +168,7 @@ private:
     WorldProposal proposal_;
     OwnJoin join_;
     Departures departures_;
-    bool has_held_ = false;               // anything, in any set
+    std::set<int> holding_;               // sets that may hold something back: one look at each
     std::optional<ChannelEvent> unread_;  // an entry that comes after what was ready before
 
     std::optional<int> left_rank_;

@@ -40,6 +40,8 @@ public:
         Executor::Setup executor;
         EngineConfig config;
         std::function<void(const std::string& line)> on_stall{};
+        /// This rank ends the world because it has waited for others for too long.
+        std::function<void(std::span<const int> missing, const std::string& why)> on_stalled{};
         std::function<void(int peer, std::string_view why)> on_peer_lost;
     };
 

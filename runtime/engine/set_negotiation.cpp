@@ -80,7 +80,7 @@ void SetNegotiation::publish_held() {
 void SetNegotiation::publish(std::span<Operation* const> leaders) {
     std::vector<Operation*> agreed;
     for (Operation* leader : leaders) {
-        ++open_;
+        set_open(open_ + 1);
         std::string failure;
         if (context_.agreements.has(*leader)) {
             failure = prepare_as_agreed(*leader, context_.agreements.of(*leader), set());
@@ -157,7 +157,7 @@ void SetNegotiation::on_error(const Decision& decision) {
             leader->signature.root = decision.set_id;  // of the equal set, where there is one
         }
         withdraw(*leader);
-        --open_;
+        set_open(open_ - 1);
         fail_group(context_.tickets, *leader, *decision.error);
     }
 }
@@ -224,7 +224,7 @@ void SetNegotiation::on_membership(const Decision& decision) {
     Operation* const leader = find_announced(decision.members.front().name);
     if (leader != nullptr) {
         withdraw(*leader);
-        --open_;
+        set_open(open_ - 1);
         leader->signature.root = decision.set_id;
         context_.tickets.complete(*leader);
     }
@@ -232,7 +232,7 @@ void SetNegotiation::on_membership(const Decision& decision) {
 
 void SetNegotiation::end_decisions(std::vector<Operation*>& ready) {
     for (Operation* leader : std::exchange(decided_, {})) {
-        open_ -= leader->is_neutral ? 0 : 1;
+        set_open(open_ - (leader->is_neutral ? 0 : 1));
         ready.push_back(leader);
     }
     std::vector<Operation*> agreed;
@@ -269,7 +269,7 @@ void SetNegotiation::fail_all(const DescribeFailure& describe) {
             lost.push_back(waiting);
         }
     }
-    open_ = 0;
+    set_open(0);
     for (Operation* leader : lost) {
         fail_group(context_.tickets, *leader, leader->is_neutral ? Error{} : describe(*leader));
     }

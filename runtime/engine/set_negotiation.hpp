@@ -22,6 +22,7 @@ struct NegotiationContext {
     Channel& channel;
     TicketTable& tickets;
     Agreements agreements;
+    std::size_t open = 0;  // groups of all sets that are published, and not agreed
 
     struct Totals {
         Tally by_name;  // operations
@@ -69,7 +70,7 @@ public:
     [[nodiscard]] std::size_t open() const noexcept { return open_; }
 
     /// So many groups are proposed instead; nothing else is open meanwhile. 0: no longer.
-    void set_proposed(std::size_t groups) noexcept { open_ = groups; }
+    void set_proposed(std::size_t groups) noexcept { set_open(groups); }
 
     /// The groups that share names with the decision fail, as this rank has them.
     void on_error(const Decision& decision);
@@ -82,7 +83,7 @@ public:
 
     /// Every member has set the ready bit of the group's id.
     void on_ready(Operation& leader, std::vector<Operation*>& ready) {
-        --open_;
+        set_open(open_ - 1);
         ready.push_back(&leader);
     }
     /// The id of a group that waits with its ready bit is no longer valid.
@@ -93,6 +94,10 @@ public:
 
 private:
     [[nodiscard]] bool is_world() const noexcept { return entry_.set.id == 0; }
+    void set_open(std::size_t groups) noexcept {
+        context_.open += groups - open_;
+        open_ = groups;
+    }
     void set_ready(std::span<Operation* const> leaders);
     void announce(Operation& leader, std::string failure);
     void withdraw(Operation& leader);

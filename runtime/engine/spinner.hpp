@@ -24,15 +24,21 @@ public:
 
     /// Passes a moment. False when it is time to sleep.
     [[nodiscard]] bool pause() noexcept {
-        if (rounds_++ == 0) {
-            start_ = Clock::now();
-        }
+        ++rounds_;
         if (is_oversubscribed_ && rounds_ > kPausesBeforeYield) {
             (void)sched_yield();
         } else {
             relax();
         }
-        return rounds_ % kRoundsPerLook != 0 || Clock::now() - start_ < kLimit;
+        if (rounds_ % kRoundsPerLook != 0) {
+            return true;
+        }
+        // Not before: what is waited for is often there sooner than the clock is read.
+        const auto now = Clock::now();
+        if (rounds_ == kRoundsPerLook) {
+            start_ = now;
+        }
+        return now - start_ < kLimit;
     }
 
 private:

@@ -63,6 +63,9 @@ void StallWatch::end_job(const StallInspector::Report& report) {
             std::to_string(
                 std::chrono::duration_cast<std::chrono::seconds>(*setup_.limits.shutdown).count()) +
             " s"};
+    if (setup_.blame) {
+        setup_.blame(report.missing, error.message);
+    }
     if (report.stage == Waiting::Stage::agreement) {
         negotiator_.end_world(culprit, report.names.front(), error);
     } else if (!verdict_) {

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@ public:
         StallLimits limits;
         int rank = 0;
         std::function<void(const std::string& line)> tell;  // may be empty
+        /// The world ends because of these ranks. May be empty.
+        std::function<void(std::span<const int> missing, const std::string& why)> blame;
     };
 
     /// The referenced objects outlive this one.

@@ -43,17 +43,22 @@ bool WorldProposal::offer(std::span<Operation* const> leaders) {
         leader->since = {};  // see note_time
     }
     proposed_.assign(leaders.begin(), leaders.end());
-    std::ranges::sort(proposed_, {},
-                      [](const Operation* leader) { return leader->group->cache_id; });
+    const auto id_of = [](const Operation* leader) { return leader->group->cache_id; };
+    if (!std::ranges::is_sorted(proposed_, {}, id_of)) {  // as they are in most programs
+        std::ranges::sort(proposed_, {}, id_of);
+    }
     ids_.clear();
     for (const Operation* leader : proposed_) {
-        ids_.push_back(leader->group->cache_id);
+        ids_.push_back(id_of(leader));
     }
     const Operation& first = *proposed_.front();
     has_payload_ = proposed_.size() == 1 && payload_limit_ != 0 &&
                    context_.agreements.of(first).carried_bytes <= payload_limit_;
+    const bool has_own_part =
+        has_payload_ && context_.agreements.of(first).carried_bytes > Payload::kMostBytes;
     if (!context_.channel.propose(
-            ids_, has_payload_ ? payload_of(first, world_.set()) : std::span<const std::byte>())) {
+            ids_, has_payload_ ? payload_of(first, world_.set()) : std::span<const std::byte>(),
+            has_own_part ? own_part_of(first, world_.set()) : OwnPart{})) {
         proposed_.clear();
         return false;
     }
@@ -94,11 +99,15 @@ void WorldProposal::find_inputs() {
     }
     inputs_ = context_.channel.payloads();
     const Operation& only = *settled_.front();
-    if (only.signature.op == coll::Op::alltoall) {
-        own_parts_.assign(inputs_.begin(), inputs_.end());
-        move_to_own_parts(only, world_.set(), own_parts_);
-        inputs_ = own_parts_;
+    if (!reads_own_input(only)) {
+        return;
     }
+    parts_.assign(inputs_.begin(), inputs_.end());
+    parts_[static_cast<std::size_t>(world_.set().place)] = only.in;
+    if (only.signature.op == coll::Op::alltoall) {
+        move_to_own_parts(only, world_.set(), parts_);
+    }
+    inputs_ = parts_;
 }
 
 /// The groups that were accepted were waited for asleep.

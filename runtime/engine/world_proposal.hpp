@@ -59,7 +59,7 @@ private:
     std::vector<CacheId> ids_;          // scratch
     bool has_payload_ = false;          // what is proposed
     std::span<const std::byte* const> inputs_;
-    std::vector<const std::byte*> own_parts_;  // memory for inputs_
+    std::vector<const std::byte*> parts_;  // memory for inputs_
 };
 
 }  // namespace hvd::rt

@@ -24,91 +24,31 @@ bool is_on_device(const Batch& batch) {
 }  // namespace
 
 Executor::Executor(Setup setup, TicketTable& tickets)
-    : setup_(std::move(setup)), tickets_(tickets) {}
-
-Executor::~Executor() {
-    for (auto& [id, lane] : lanes_) {
-        ProcessSetTable::release(*lane->set);
-    }
-    for (auto& lane : closing_) {
-        ProcessSetTable::release(*lane->set);
-    }
-}
-
-// ---- lanes --------------------------------------------------------------------------------------
-
-Lane& Executor::lane_of(ProcessSetEntry& set) {
-    auto& lane = lanes_[set.set.id];
-    if (!lane) {
-        lane = std::make_unique<Lane>();
-        lane->set = &set;
-        set.users.fetch_add(1, std::memory_order_relaxed);
-        lane->communicators.resize(setup_.backends.size());
-        lane->have_met.resize(setup_.backends.size());
-    }
-    return *lane;
-}
-
-void Executor::activate(Lane& lane) {
-    if (lane.is_idle()) {
-        active_.push_back(&lane);
-    }
-}
+    : setup_(std::move(setup)), tickets_(tickets), lanes_(setup_.backends) {}
 
 bool Executor::has_room(int process_set) const noexcept {
-    const auto lane = lanes_.find(process_set);
-    return lane == lanes_.end() || lane->second->has_room();
-}
-
-void Executor::close(int process_set) {
-    const auto found = lanes_.find(process_set);
-    if (found == lanes_.end()) {
-        return;
-    }
-    auto lane = std::move(found->second);
-    lanes_.erase(found);
-    if (lane->is_idle()) {
-        ProcessSetTable::release(*lane->set);
-    } else {
-        closing_.push_back(std::move(lane));
-    }
-}
-
-void Executor::retire_idle() {
-    for (std::size_t index = 0; index < active_.size();) {
-        Lane& lane = *active_[index];
-        if (!lane.is_idle()) {
-            ++index;
-            continue;
-        }
-        active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
-        const auto closing =
-            std::ranges::find(closing_, &lane, [](const auto& each) { return each.get(); });
-        if (closing != closing_.end()) {
-            ProcessSetTable::release(*lane.set);
-            closing_.erase(closing);
-        }
-    }
+    const auto* const lane = lanes_.find(process_set);
+    return lane == nullptr || lane->has_room();
 }
 
 std::size_t Executor::usual_fusion_bytes(coll::Device::Kind device) const {
     if (device != coll::Device::Kind::host) {
         const coll::Task task{.device = {.kind = device}};
-        if (const auto* const backend = setup_.select(setup_.backends, task, {})) {
+        if (const auto* const backend = setup_.backends.pick(task, {})) {
             return backend->fusion_bytes();
         }
     }
-    return setup_.backends.front()->fusion_bytes();
+    return setup_.backends.all.front()->fusion_bytes();
 }
 
 // ---- the way of a batch -------------------------------------------------------------------------
 
 void Executor::enqueue(std::span<Operation* const> leaders,
                        std::optional<std::size_t> fusion_bytes) {
-    Lane& lane = lane_of(*leaders.front()->set);
-    activate(lane);
+    Lane& lane = lanes_.of(*leaders.front()->set);
+    lanes_.activate(lane);
     show(Moment::agreed, leaders);
-    count_waits(lane, leaders);
+    lane.count_waits(leaders);
     // The common case, and the one where a few hundred nanoseconds count.
     if (leaders.size() == 1 && leaders.front()->next == nullptr) {
         leaders.front()->unfinished = 1;
@@ -123,14 +63,14 @@ void Executor::enqueue(std::span<Operation* const> leaders,
 
 void Executor::queue(Lane& lane, Batch batch) {
     if (is_on_device(batch)) {
-        device_order_.push_back(&lane);
+        device_order_.add(lane);
     }
     lane.queue.push_back(std::move(batch));
 }
 
 bool Executor::is_like_local_result(const coll::ProcessSet& set) const {
     // Backends of the host take any task on its memory, or none of the set.
-    const auto* const backend = setup_.select(setup_.backends, coll::Task{}, set);
+    const auto* const backend = setup_.backends.pick(coll::Task{}, set);
     return backend != nullptr && backend->is_like_local_result();
 }
 
@@ -140,11 +80,11 @@ void Executor::run(Operation& operation, std::span<const std::byte* const> input
         enqueue({&only, 1}, {});
         return;
     }
-    Lane& lane = lane_of(*operation.set);
+    Lane& lane = lanes_.of(*operation.set);
     const auto& set = lane.set->set;
     show(Moment::agreed, {&only, 1});
     if (operation.is_timed) {
-        count_waits(lane, {&only, 1});
+        lane.count_waits({&only, 1});
     }
     build_task({&only, 1}, set, task_);
     const auto bytes = coll::input_bytes(task_);
@@ -155,7 +95,7 @@ void Executor::run(Operation& operation, std::span<const std::byte* const> input
     metrics.count(1, bytes);
     const auto started = is_timed ? Clock::now() : Clock::time_point{};
     if (tickets_.observer() != nullptr) {
-        show(Moment::started, {&only, 1}, setup_.select(setup_.backends, task_, set)->name());
+        show(Moment::started, {&only, 1}, setup_.backends.pick(task_, set)->name());
     }
     inputs_.assign(inputs.begin(), inputs.end());
     coll::LocalResult(task_, set.size()).write(task_, set.place, inputs_);
@@ -167,29 +107,29 @@ void Executor::run(Operation& operation, std::span<const std::byte* const> input
     complete_member(tickets_, operation);
 }
 
-/// Adds how long the groups have waited for the other ranks, where that was measured.
-void Executor::count_waits(Lane& lane, std::span<Operation* const> leaders) {
-    std::optional<std::chrono::steady_clock::time_point> now;
-    for (const Operation* leader : leaders) {
-        if (leader->is_timed && !leader->is_neutral) {
-            now = now ? now : std::chrono::steady_clock::now();
-            lane.metrics.count_wait(leader->signature.op, lane.set->set, leader->last_rank,
-                                    *now - leader->since);
-        }
-    }
-}
-
 bool Executor::step() {
     bool has_moved = false;
     bool has_idle = false;
-    for (Lane* lane : active_) {
+    for (Lane* lane : lanes_.active()) {
         has_moved = step(*lane) || has_moved;
         has_idle = has_idle || lane->is_idle();
     }
     if (has_idle) {
-        retire_idle();
+        lanes_.retire_idle();
+    }
+    if (lanes_.active().empty()) {
+        release_idle();
     }
     return has_moved;
+}
+
+void Executor::release_idle() {
+    if (idle_at_.has_passed()) {
+        idle_at_ = Deadline::never();
+        for (const auto& backend : setup_.backends.all) {
+            backend->release_idle();
+        }
+    }
 }
 
 bool Executor::step(Lane& lane) {
@@ -212,14 +152,16 @@ bool Executor::may_start(const Lane& lane) const {
     if (lane.queue.empty() || !lane.has_slot()) {
         return false;
     }
-    return !is_on_device(lane.queue.front()) ||
-           (device_order_.front() == &lane && !is_device_starting_);
+    return !is_on_device(lane.queue.front()) || device_order_.is_turn_of(lane);
 }
 
 /// Polls the collectives in flight, and completes those that have ended or are in a device's
 /// stream. True if one has.
 bool Executor::poll(Lane& lane) {
-    for (std::size_t index = 0; index < lane.running.size(); ++index) {
+    // What is in a stream is looked at last: asking a device takes as long as putting in the next.
+    const std::size_t first = lane.running.front().is_enqueued ? 1 : 0;
+    for (std::size_t turn = 0; turn < lane.running.size(); ++turn) {
+        const std::size_t index = (first + turn) % lane.running.size();
         auto& running = lane.running[index];
         if (index != 0 && (running.is_enqueued || running.has_ended)) {
             continue;  // a stream ends in order
@@ -232,7 +174,7 @@ bool Executor::poll(Lane& lane) {
             failed.work.reset();
             if (!failed.is_enqueued && !failed.operations.empty() &&
                 is_on_device(failed.operations)) {
-                start_has_ended();
+                device_order_.end();
             }
             on_failure(lane, failed.is_enqueued ? Batch() : failed.operations, progress.error());
             return true;
@@ -250,7 +192,7 @@ bool Executor::poll(Lane& lane) {
             !running.is_enqueued) {
             running.is_enqueued = true;
             if (is_on_device(running.operations)) {
-                start_has_ended();
+                device_order_.end();
             }
             const auto event = running.work->event();
             for (Operation* operation : std::exchange(running.operations, {})) {
@@ -267,8 +209,11 @@ void Executor::finish_first(Lane& lane) {
     auto running = std::move(lane.running.front());
     lane.running.pop_front();
     running.work.reset();
-    if (running.meeting != nullptr) {
-        running.meeting->meet(std::span(running.introductions).first(running.introduction_bytes));
+    if (running.is_enqueued) {
+        idle_at_ = Deadline::in(setup_.idle_limit);
+    }
+    if (running.connection) {
+        running.connection->finish();
         return;
     }
     const bool is_timed = running.started != Clock::time_point{};
@@ -292,10 +237,12 @@ void Executor::finish_first(Lane& lane) {
 void Executor::start_next(Lane& lane) {
     // The batch stays in the queue, where `abort` finds it, until it has started.
     const bool on_device = is_on_device(lane.queue.front());
-    is_device_starting_ = is_device_starting_ || on_device;
+    if (on_device) {
+        device_order_.begin();
+    }
     auto started = start(lane, lane.queue.front());
-    if (started && started->meeting != nullptr) {
-        is_device_starting_ = false;
+    if (started && started->connection) {
+        device_order_.take_back();
         lane.running.push_back(std::move(started).value());
         return;
     }
@@ -303,7 +250,7 @@ void Executor::start_next(Lane& lane) {
     lane.queue.pop_front();
     if (!started) {
         if (on_device) {
-            start_has_ended();
+            device_order_.end();
         }
         on_failure(lane, batch, started.error());
         return;
@@ -312,79 +259,20 @@ void Executor::start_next(Lane& lane) {
     lane.running.push_back(std::move(started).value());
 }
 
-/// The first batch on a device is in the stream, or never will be.
-void Executor::start_has_ended() {
-    device_order_.pop_front();
-    is_device_starting_ = false;
-}
-
-void Executor::leave_device_order(Lane& lane) {
-    if (!device_order_.empty() && device_order_.front() == &lane) {
-        is_device_starting_ = false;
-    }
-    std::erase(device_order_, &lane);
-}
-
-/// The position of the backend for the task, whose communicator is there then.
-Result<std::size_t> Executor::backend_for(Lane& lane, const coll::Task& task) {
-    auto* const backend = setup_.select(setup_.backends, task, lane.set->set);
-    if (backend == nullptr) {
-        return Error{Errc::unsupported, "no backend can run this collective"};
-    }
-    const auto index = static_cast<std::size_t>(
-        std::ranges::find(setup_.backends, backend, [](const auto& each) { return each.get(); }) -
-        setup_.backends.begin());
-    auto& communicator = lane.communicators[index];
-    if (!communicator) {
-        communicator = backend->open(lane.set->set);
-    }
-    return index;
-}
-
-/// Begins to exchange what the members of a communicator tell each other before its first task:
-/// through the host's memory, as any allgather of this set. Without a work where they need not.
-Result<RunningBatch> Executor::introduce(Lane& lane, std::size_t backend) {
-    RunningBatch meeting;
-    if (lane.have_met[backend]) {
-        return meeting;
-    }
-    lane.have_met[backend] = true;
-    auto& communicator = *lane.communicators[backend];
-    const auto own = communicator.introduce();
-    if (own.empty()) {
-        return meeting;
-    }
-    const auto& set = lane.set->set;
-    const auto members = static_cast<std::size_t>(set.size());
-    const coll::Task shape{.op = coll::Op::allgather, .type = coll::DataType::u8};
-    HVD_TRY(const auto host, backend_for(lane, shape));
-    // Both are in one piece of memory, which the running batch keeps.
-    meeting.introductions.resize((members + 1) * own.size());
-    std::ranges::copy(
-        own, meeting.introductions.begin() + static_cast<std::ptrdiff_t>(members * own.size()));
-    auto task = shape;
-    task.segments.push_back({.in = meeting.introductions.data() + members * own.size(),
-                             .out = meeting.introductions.data(),
-                             .count = own.size(),
-                             .counts = std::vector<std::size_t>(members, own.size())});
-    HVD_TRY(meeting.work, lane.communicators[host]->start(task));
-    meeting.introduction_bytes = members * own.size();
-    meeting.meeting = &communicator;
-    return meeting;
-}
-
 Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
     if (broken_) {
         return *broken_;
     }
     build_task(batch, lane.set->set, task_);
-    HVD_TRY(const auto index, backend_for(lane, task_));
-    HVD_TRY(auto meeting, introduce(lane, index));
-    if (meeting.work != nullptr) {
-        return meeting;
+    HVD_TRY(const auto way, lane.communicators.choose(task_));
+    HVD_TRY(auto connection, lane.communicators.connect(way));
+    RunningBatch running;
+    if (connection) {
+        running.work = std::move(connection->work);
+        running.connection = std::move(connection);
+        return running;
     }
-    auto* const communicator = lane.communicators[index].get();
-    lane.backend = setup_.backends[index]->name();
+    lane.backend = way.backend->name();
     const auto bytes = coll::input_bytes(task_);
     totals_.collectives += 1;
     totals_.bytes += bytes;
@@ -392,15 +280,14 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
     const bool is_timed =
         batch.size() > 1 || bytes >= kAlwaysTimedBytes || metrics.collectives % kTimedOneIn == 0;
     metrics.count(batch.size(), bytes);
-    RunningBatch running;
-    running.limit = setup_.backends[index]->max_in_flight();
+    running.limit = way.backend->max_in_flight();
     running.op = task_.op;
     if (is_timed) {
         ++metrics.timed;
         running.started = Clock::now();
     }
-    if (task_.segments.size() > 1 && !communicator->gathers(task_)) {
-        running.workspace = communicator->workspace(bytes);
+    if (task_.segments.size() > 1 && !way.communicator->gathers(task_)) {
+        running.workspace = way.communicator->workspace(bytes);
         if (running.workspace.size() < bytes) {
             return Error{Errc::internal, "a backend has no workspace for a fused message"};
         }
@@ -412,48 +299,48 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
         }
     }
     show(Moment::started, batch, lane.backend);
-    HVD_TRY(running.work, communicator->start(task_));
+    HVD_TRY(running.work, way.communicator->start(task_));
     return running;
 }
 
 Metrics Executor::metrics() const {
     Metrics metrics;
-    for (const auto& [id, lane] : lanes_) {
+    for (const auto& [id, lane] : lanes_.open()) {
         lane->metrics.list(lane->set->set, metrics);
     }
     return metrics;
 }
 
 bool Executor::is_waiting() const noexcept {
-    return std::ranges::any_of(active_, [](const Lane* lane) { return lane->is_waiting(); });
+    return std::ranges::any_of(lanes_.active(),
+                               [](const Lane* lane) { return lane->is_waiting(); });
 }
 
 Deadline Executor::next_look() const {
     bool has_enqueued = false;
-    for (const Lane* lane : active_) {
+    for (const Lane* lane : lanes_.active()) {
         has_enqueued =
             has_enqueued || (!lane->running.empty() && lane->running.front().is_enqueued);
     }
     if (!device_order_.empty()) {
         return Deadline::in(kStartLook);
     }
-    return has_enqueued ? Deadline::in(kStreamLook) : Deadline::never();
+    if (has_enqueued) {
+        return Deadline::in(kStreamLook);
+    }
+    return lanes_.active().empty() ? idle_at_ : Deadline::never();
 }
 
 // ---- stalls -------------------------------------------------------------------------------------
 
 void Executor::note_time(std::chrono::steady_clock::time_point now) {
-    for (Lane* lane : active_) {
-        for (auto& running : lane->running) {
-            if (running.since == std::chrono::steady_clock::time_point{}) {
-                running.since = now;
-            }
-        }
+    for (Lane* lane : lanes_.active()) {
+        lane->note_time(now);
     }
 }
 
 void Executor::list_in_flight(std::vector<Waiting>& list) const {
-    for (const Lane* lane : active_) {
+    for (const Lane* lane : lanes_.active()) {
         lane->list_in_flight(list);
     }
 }
@@ -461,41 +348,33 @@ void Executor::list_in_flight(std::vector<Waiting>& list) const {
 // ---- ends ---------------------------------------------------------------------------------------
 
 void Executor::end(int process_set, const Error& cause) {
-    if (const auto found = lanes_.find(process_set); found != lanes_.end()) {
-        found->second->end = cause;
+    if (auto* const lane = lanes_.find(process_set)) {
+        lane->end = cause;
     }
 }
 
 bool Executor::is_ending() const noexcept {
-    return std::ranges::any_of(active_, [](const Lane* lane) { return lane->end.has_value(); });
+    return std::ranges::any_of(lanes_.active(),
+                               [](const Lane* lane) { return lane->end.has_value(); });
 }
 
 void Executor::abort_ending() {
-    for (Lane* lane : active_) {
+    for (Lane* lane : lanes_.active()) {
         if (lane->end) {
             lane->abort(*lane->end);
-            leave_device_order(*lane);
+            device_order_.remove(*lane);
             lane->fail_all(tickets_, *lane->end);
         }
     }
-    retire_idle();
+    lanes_.retire_idle();
 }
 
 void Executor::abort(const Error& cause) {
     broken_ = broken_.value_or(cause);
-    const auto for_each_lane = [&](const auto& action) {
-        for (const auto& [id, lane] : lanes_) {
-            action(*lane);
-        }
-        for (const auto& lane : closing_) {
-            action(*lane);
-        }
-    };
-    for_each_lane([&](Lane& lane) { lane.abort(cause); });
+    lanes_.for_each([&](Lane& lane) { lane.abort(cause); });
     device_order_.clear();
-    is_device_starting_ = false;
-    for_each_lane([&](Lane& lane) { lane.fail_all(tickets_, cause); });
-    retire_idle();
+    lanes_.for_each([&](Lane& lane) { lane.fail_all(tickets_, cause); });
+    lanes_.retire_idle();
 }
 
 /// `batch` has failed to start or to end.
@@ -506,7 +385,7 @@ void Executor::on_failure(Lane& lane, const Batch& batch, const Error& error) {
         return;
     }
     lane.abort(*lane.end);
-    leave_device_order(lane);
+    device_order_.remove(lane);
     fail_batch(tickets_, batch, *lane.end);
     lane.fail_all(tickets_, *lane.end);
 }

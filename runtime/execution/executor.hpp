@@ -6,14 +6,13 @@
 #include "collectives/backend.hpp"
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/tally.hpp"
-#include "runtime/execution/lane.hpp"
+#include "runtime/execution/device_order.hpp"
+#include "runtime/execution/lanes.hpp"
 #include "runtime/negotiation/stall.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 
 #include <chrono>
 #include <cstddef>
-#include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,14 +27,9 @@ namespace hvd::rt {
 /// Thread: progress lock.
 class Executor {
 public:
-    /// Picks the backend for a task; pure, so that all members of the set pick the same.
-    using Select = coll::Backend* (*)(std::span<const std::unique_ptr<coll::Backend>>,
-                                      const coll::Task&,
-                                      const coll::ProcessSet&);
-
     struct Setup {
-        std::vector<std::unique_ptr<coll::Backend>> backends;  // at least one
-        Select select = nullptr;
+        Backends backends;
+        std::chrono::milliseconds idle_limit{10'000};  // of devices, before memory is given back
     };
 
     /// Counted before the operations complete.
@@ -45,7 +39,7 @@ public:
     };
 
     Executor(Setup setup, TicketTable& tickets);
-    ~Executor();
+    ~Executor() = default;
     Executor(const Executor&) = delete;
     Executor& operator=(const Executor&) = delete;
 
@@ -67,7 +61,7 @@ public:
     [[nodiscard]] bool has_room(int process_set) const noexcept;
 
     /// Whether anything waits to start or is in flight.
-    [[nodiscard]] bool is_busy() const noexcept { return !active_.empty(); }
+    [[nodiscard]] bool is_busy() const noexcept { return !lanes_.active().empty(); }
 
     /// Whether anything of it is not in a device's stream yet, and may soon move.
     [[nodiscard]] bool is_waiting() const noexcept;
@@ -76,7 +70,7 @@ public:
     [[nodiscard]] Deadline next_look() const;
 
     /// Nothing more of the set comes: what it holds is freed after its last collective.
-    void close(int process_set);
+    void close(int process_set) { lanes_.close(process_set); }
 
     /// A member of the set has left. What was enqueued may finish; if one of the set's collectives
     /// fails, that fails the rest of this set with `cause`, and no other.
@@ -111,36 +105,24 @@ public:
     [[nodiscard]] const Totals& totals() const noexcept { return totals_; }
 
 private:
-    [[nodiscard]] Lane& lane_of(ProcessSetEntry& set);
-    void activate(Lane& lane);
     [[nodiscard]] bool step(Lane& lane);
     [[nodiscard]] bool may_start(const Lane& lane) const;
     [[nodiscard]] bool poll(Lane& lane);
     void finish_first(Lane& lane);
     void start_next(Lane& lane);
-    [[nodiscard]] Result<RunningBatch> introduce(Lane& lane, std::size_t backend);
     void queue(Lane& lane, Batch batch);
-    void start_has_ended();
-    void leave_device_order(Lane& lane);
-    static void count_waits(Lane& lane, std::span<Operation* const> leaders);
+    void release_idle();
     [[nodiscard]] Result<RunningBatch> start(Lane& lane, const Batch& batch);
-    [[nodiscard]] Result<std::size_t> backend_for(Lane& lane, const coll::Task& task);
     void on_failure(Lane& lane, const Batch& batch, const Error& error);
-    void retire_idle();
     void show(Moment moment,
               std::span<Operation* const> operations,
               std::string_view backend = {}) const;
 
     Setup setup_;
     TicketTable& tickets_;
-    std::map<int, std::unique_ptr<Lane>> lanes_;  // by process set
-    std::vector<std::unique_ptr<Lane>> closing_;  // of sets that were removed; not idle
-    std::vector<Lane*> active_;                   // those that are not idle
-    /// The lanes of the batches on devices that are not in the device's stream yet, in the order of
-    /// the log, in which they go there: NCCL's communicators wait for each other for ever
-    /// otherwise.
-    std::deque<Lane*> device_order_;
-    bool is_device_starting_ = false;       // the first of them has started
+    Lanes lanes_;
+    DeviceOrder device_order_;
+    Deadline idle_at_ = Deadline::never();  // when devices have been idle for the limit
     coll::Task task_;                       // scratch
     std::vector<const std::byte*> inputs_;  // scratch
     std::optional<Error> broken_;

@@ -8,6 +8,28 @@
 
 namespace hvd::rt {
 
+Lane::Lane(ProcessSetEntry& entry, const Backends& backends)
+    : set(&entry), communicators(backends, entry.set) {}
+
+void Lane::count_waits(std::span<Operation* const> leaders) {
+    std::optional<std::chrono::steady_clock::time_point> now;
+    for (const Operation* leader : leaders) {
+        if (leader->is_timed && !leader->is_neutral) {
+            now = now ? now : std::chrono::steady_clock::now();
+            metrics.count_wait(leader->signature.op, set->set, leader->last_rank,
+                               *now - leader->since);
+        }
+    }
+}
+
+void Lane::note_time(std::chrono::steady_clock::time_point now) {
+    for (auto& each : running) {
+        if (each.since == std::chrono::steady_clock::time_point{}) {
+            each.since = now;
+        }
+    }
+}
+
 void Lane::list_in_flight(std::vector<Waiting>& list) const {
     for (const auto& each : running) {
         auto missing = each.work->missing();
@@ -27,11 +49,7 @@ void Lane::list_in_flight(std::vector<Waiting>& list) const {
 }
 
 void Lane::abort(const Error& cause) {
-    for (const auto& communicator : communicators) {
-        if (communicator) {
-            communicator->abort(cause);
-        }
-    }
+    communicators.abort(cause);
 }
 
 void Lane::fail_all(TicketTable& tickets, const Error& cause) {

@@ -3,6 +3,7 @@
 
 #include "collectives/backend.hpp"
 #include "collectives/base/result.hpp"
+#include "runtime/execution/communicators.hpp"
 #include "runtime/execution/metrics.hpp"
 #include "runtime/negotiation/stall.hpp"
 #include "runtime/tensor/operation.hpp"
@@ -34,18 +35,16 @@ struct RunningBatch {
     int limit = 1;                                    // of its backend: so many may be in flight
     bool is_enqueued = false;                // on a device's stream; its operations have completed
     bool has_ended = false;                  // behind such ones
-    coll::Communicator* meeting = nullptr;   // no operations: its members introduce themselves
-    std::vector<std::byte> introductions{};  // then: those of all, and once more the own one
-    std::size_t introduction_bytes = 0;      // of all
+    std::optional<Connection> connection{};  // then there are no operations
 };
 
 /// The collectives of one process set, in order: those that wait to start, and those in flight.
 struct Lane {
-    ProcessSetEntry* set = nullptr;
-    /// By backend; each is made when the first task goes that way. Before `running`, whose works
-    /// use them.
-    std::vector<std::unique_ptr<coll::Communicator>> communicators;
-    std::vector<bool> have_met;  // by backend: whether its members have introduced themselves
+    /// Both outlive the lane.
+    Lane(ProcessSetEntry& entry, const Backends& backends);
+
+    ProcessSetEntry* set;
+    Communicators communicators;  // before `running`, whose works use them
     std::deque<Batch> queue;
     std::deque<RunningBatch> running;
     std::string_view backend;  // that the last task went to
@@ -75,6 +74,12 @@ struct Lane {
 
     /// Whether a task would start at once.
     [[nodiscard]] bool has_room() const noexcept { return queue.empty() && has_slot(); }
+
+    /// Adds how long the tensor groups have waited for the other ranks, where that was measured.
+    void count_waits(std::span<Operation* const> leaders);
+
+    /// Sets the begin of what is in flight and has none yet.
+    void note_time(std::chrono::steady_clock::time_point now);
 
     /// Adds the collectives in flight to `list`.
     void list_in_flight(std::vector<Waiting>& list) const;

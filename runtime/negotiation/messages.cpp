@@ -59,7 +59,7 @@ Member read_member(ByteReader& reader, bool& valid) {
     signature.prescale = reader.number<double>();
     signature.postscale = reader.number<double>();
     signature.root = reader.number<std::int32_t>();
-    signature.shape = read_numbers(reader);
+    signature.shape = Shape(read_numbers(reader));
     signature.strides = read_numbers(reader);
     signature.splits = read_numbers(reader);
     const auto is_negative = [](auto number) { return number < 0; };

@@ -27,6 +27,9 @@ inline constexpr CacheId kNoId = 0xffffffff;
 
 /// One operation as a caller hands it in. Thread: caller.
 struct Request {
+    // NOLINTNEXTLINE(modernize-use-equals-default): that would fill each new one with zeros first
+    Request() {}
+
     std::string name;
     Signature signature;
     int process_set = 0;
@@ -46,6 +49,7 @@ struct Name {
     std::atomic<bool> is_pending{false};  // Thread: any; an operation of this name is under way
     std::atomic<bool> is_cached{false};   // Thread: progress lock writes; the text has a cache id
     std::size_t users = 0;                // guarded by TicketTable's mutex
+    Name* after = nullptr;                // guarded by the same: see NameTable::intern
     CacheId cache_id = kNoId;             // Thread: progress lock
 };
 

@@ -45,7 +45,6 @@ ProcessSetTable::ProcessSetTable(coll::ProcessSet world) {
 
 Result<ProcessSetEntry*> ProcessSetTable::acquire(int id) const {
     if (id == 0) {
-        world_->users.fetch_add(1, std::memory_order_relaxed);
         return world_;
     }
     const std::lock_guard lock(mutex_);
@@ -53,7 +52,7 @@ Result<ProcessSetEntry*> ProcessSetTable::acquire(int id) const {
     if (found == entries_.end()) {
         return Error{Errc::invalid_argument, "there is no process set " + std::to_string(id)};
     }
-    found->second->users.fetch_add(1, std::memory_order_relaxed);
+    keep(*found->second);
     return found->second.get();
 }
 

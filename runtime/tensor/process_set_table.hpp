@@ -20,7 +20,7 @@ namespace hvd::rt {
 struct ProcessSetEntry {
     coll::ProcessSet set;
     std::atomic<bool> is_removed{false};
-    std::atomic<std::size_t> users{0};  // operations and lanes that refer to it
+    std::atomic<std::size_t> users{0};  // operations and lanes that refer to it; not of the world
 };
 
 /// The set `id` of `ranks` of the world, in any order, as the rank sees it whose world it is.
@@ -41,8 +41,16 @@ public:
     /// The set, kept for an operation until `release`. Errors: invalid_argument for an id that no
     /// set has.
     [[nodiscard]] Result<ProcessSetEntry*> acquire(int id) const;
+    /// Keeps a set that is kept already once more. The world stays without being counted.
+    static void keep(ProcessSetEntry& entry) noexcept {
+        if (entry.set.id != 0) {
+            entry.users.fetch_add(1, std::memory_order_relaxed);
+        }
+    }
     static void release(ProcessSetEntry& entry) noexcept {
-        entry.users.fetch_sub(1, std::memory_order_acq_rel);
+        if (entry.set.id != 0) {
+            entry.users.fetch_sub(1, std::memory_order_acq_rel);
+        }
     }
 
     /// The set, for the holder of the progress lock; nullptr for an id that no set has.

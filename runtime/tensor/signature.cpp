@@ -20,23 +20,22 @@ bool fits(std::span<const std::int64_t> shape) noexcept {
     constexpr auto kMost = std::numeric_limits<std::int64_t>::max() / 16;
     std::int64_t count = 1;
     for (const auto extent : shape) {
-        if (extent != 0 && count > kMost / extent) {
+        if (__builtin_mul_overflow(count, extent, &count) || count > kMost) {
             return false;
         }
-        count *= extent;
     }
     return true;
 }
 
 /// For what moves parts of the first dimension.
 Status check_rows(const Signature& signature) {
-    const std::string name(to_string(signature.op));
     if (signature.shape.empty()) {
-        return invalid(name + " works along the first dimension, but the tensor is a scalar");
+        return invalid(std::string(to_string(signature.op)) +
+                       " works along the first dimension, but the tensor is a scalar");
     }
     if (!signature.strides.empty()) {
-        return invalid(name + " needs a row-major tensor, not strides " +
-                       describe(signature.strides));
+        return invalid(std::string(to_string(signature.op)) +
+                       " needs a row-major tensor, not strides " + describe(signature.strides));
     }
     return ok();
 }
@@ -135,10 +134,14 @@ std::int64_t share_of_rows(std::int64_t rows, int place, int size) noexcept {
     return rows / size + (place < rows % size ? 1 : 0);
 }
 
-Result<Shape> dense_strides(std::span<const std::int64_t> shape,
-                            std::span<const std::int64_t> strides) {
+std::int64_t rows_before(std::int64_t rows, int place, int size) noexcept {
+    return rows / size * place + std::min<std::int64_t>(place, rows % size);
+}
+
+Result<std::vector<std::int64_t>> dense_strides(std::span<const std::int64_t> shape,
+                                                std::span<const std::int64_t> strides) {
     if (strides.empty() || element_count(shape) == 0) {
-        return Shape{};
+        return std::vector<std::int64_t>{};
     }
     // From the innermost dimension of the memory outwards, each stride must be what the dimensions
     // inside it fill.
@@ -159,7 +162,8 @@ Result<Shape> dense_strides(std::span<const std::int64_t> shape,
         expected *= shape[index];
     }
     const bool row_major = std::ranges::is_sorted(order, std::ranges::greater{});
-    return row_major ? Shape{} : Shape(strides.begin(), strides.end());
+    return row_major ? std::vector<std::int64_t>{}
+                     : std::vector<std::int64_t>(strides.begin(), strides.end());
 }
 
 Status complete_signature(Signature& signature, const coll::ProcessSet& set) {

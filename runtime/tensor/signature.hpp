@@ -6,6 +6,7 @@
 #include "collectives/base/result.hpp"
 #include "collectives/process_set.hpp"
 #include "collectives/types.hpp"
+#include "runtime/tensor/shape.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,9 +15,6 @@
 #include <vector>
 
 namespace hvd::rt {
-
-/// Numbers of elements, outermost dimension first.
-using Shape = std::vector<std::int64_t>;
 
 /// The kind of an operation: a collective, or a change of the ranks that take part in them.
 enum class Kind : std::uint8_t { collective, join, add_process_set, remove_process_set };
@@ -30,7 +28,7 @@ struct Signature {
     coll::Device::Kind device = coll::Device::Kind::host;
     bool over_contributing = false;  // an average divides by the ranks that have not joined
     Shape shape{};
-    Shape strides{};  // empty: row-major. Otherwise a dense layout in another order.
+    std::vector<std::int64_t> strides{};  // empty: row-major. Otherwise dense, in another order
     double prescale = 1;
     double postscale = 1;
     int root = 0;  // broadcast: a rank of the world. remove_process_set: the id of the set
@@ -59,11 +57,15 @@ struct Signature {
 /// get one more where the rows do not divide evenly.
 [[nodiscard]] std::int64_t share_of_rows(std::int64_t rows, int place, int size) noexcept;
 
+/// The rows of the members before `place`.
+[[nodiscard]] std::int64_t rows_before(std::int64_t rows, int place, int size) noexcept;
+
 /// The strides to keep in a Signature: empty for row-major ones, unchanged for another order of the
 /// same dense memory. Dimensions of one element may have any stride.
 /// Errors: invalid_argument when elements overlap, leave gaps or run backwards.
-[[nodiscard]] Result<Shape> dense_strides(std::span<const std::int64_t> shape,
-                                          std::span<const std::int64_t> strides);
+[[nodiscard]] Result<std::vector<std::int64_t>> dense_strides(
+    std::span<const std::int64_t> shape,
+    std::span<const std::int64_t> strides);
 
 /// Completes the signature of an operation of `set`: equal splits where an alltoall names none.
 /// Errors: invalid_argument for what no rank of the set could run.

@@ -4,8 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
-#include <limits>
-#include <new>
+#include <optional>
 #include <utility>
 
 #include <linux/futex.h>
@@ -27,8 +26,6 @@ constexpr std::uint32_t kCallback = 8;
 
 constexpr std::uint32_t kWaited = 16;  // somebody sleeps on the word
 constexpr std::uint32_t kIdle = 32;    // not submitted
-
-constexpr std::size_t kAlignment = 64;
 
 /// Sleeps while the word is `expected`, up to the deadline. May wake early.
 void futex_wait(std::atomic<std::uint32_t>& word,
@@ -52,77 +49,9 @@ void futex_wake(std::atomic<std::uint32_t>& word) noexcept {
 
 }  // namespace
 
-void AlignedFree::operator()(std::byte* memory) const noexcept {
-    ::operator delete (memory, std::align_val_t{kAlignment});
-}
-
-OwnedBytes allocate_aligned(std::size_t bytes) {
-    if (bytes == 0) {
-        return nullptr;
-    }
-    if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - kAlignment) {
-        throw std::bad_alloc();  // rounded up to the alignment, it would be a few bytes
-    }
-    return OwnedBytes(
-        static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment})));
-}
-
-TicketTable::TicketTable()
-    : chunks_(std::make_unique<std::array<std::atomic<Chunk*>, kMaxChunks>>()) {}
-
-TicketTable::~TicketTable() {
-    for (std::size_t index = 0; index < chunk_count_; ++index) {
-        const std::unique_ptr<Chunk> owner((*chunks_)[index].load(std::memory_order_relaxed));
-    }
-}
-
-Operation& TicketTable::take_free() {
-    if (free_.empty()) {
-        if (chunk_count_ == kMaxChunks) {
-            throw Exception(
-                {Errc::unavailable, "more than " + std::to_string(kMaxChunks * kChunk) +
-                                        " operations are not released: hvd_release is missing"});
-        }
-        auto chunk = std::make_unique<Chunk>();
-        free_.reserve((chunk_count_ + 1) * kChunk);
-        for (std::size_t place = kChunk; place-- > 0;) {
-            (*chunk)[place].index = static_cast<std::uint32_t>(chunk_count_ * kChunk + place);
-            free_.push_back(&(*chunk)[place]);
-        }
-        (*chunks_)[chunk_count_++].store(chunk.release(), std::memory_order_release);
-    }
-    Operation& operation = *free_.back();
-    free_.pop_back();
-    operation.name = nullptr;
-    operation.group = nullptr;
-    return operation;
-}
-
-Name& TicketTable::intern(int process_set, std::string&& text) {
-    auto found = names_.find({process_set, text});
-    if (found == names_.end()) {
-        auto name = std::make_unique<Name>();
-        name->process_set = process_set;
-        name->text = std::move(text);
-        const NameKey key{process_set, name->text};
-        found = names_.emplace(key, std::move(name)).first;
-    }
-    ++found->second->users;
-    return *found->second;
-}
-
-void TicketTable::drop_user(Name& name) noexcept {
-    if (--name.users == 0 && !name.is_cached.load(std::memory_order_relaxed)) {
-        names_.erase({name.process_set, name.text});
-    }
-}
-
 void TicketTable::uncache(Name& name) {
     const std::lock_guard lock(mutex_);
-    name.is_cached.store(false, std::memory_order_relaxed);
-    if (name.users == 0) {
-        names_.erase({name.process_set, name.text});
-    }
+    names_.uncache(name);
 }
 
 /// Operations that are being made; those of a call that throws are given back.
@@ -150,6 +79,15 @@ private:
 
 namespace {
 
+/// Whether the operation has ended, and is to be given back. Errors: invalid_argument.
+Result<bool> mark_released(Operation& operation) {
+    const auto state = operation.state.fetch_or(kReleased, std::memory_order_acq_rel);
+    if ((state & kReleased) != 0) {
+        return Error{Errc::invalid_argument, "the ticket was released before"};
+    }
+    return (state & kDone) != 0;
+}
+
 std::unique_ptr<Staged> stage(const Request& request) {
     if (!request.device) {
         return nullptr;
@@ -172,9 +110,9 @@ Result<std::vector<Operation*>> TicketTable::create(std::span<Request> requests)
     const std::lock_guard lock(mutex_);
     Unfinished unfinished(*this, operations);
     for (auto& request : requests) {
-        Operation& operation = take_free();
+        Operation& operation = pool_.take();
         operations.push_back(&operation);
-        operation.name = &intern(request.process_set, std::move(request.name));
+        operation.name = &names_.intern(request.process_set, std::move(request.name));
         operation.process_set = request.process_set;
         operation.signature = std::move(request.signature);
         operation.in = request.in;
@@ -215,7 +153,7 @@ void TicketTable::join_groups(std::span<const Request> requests,
                 last = operations[other];
             }
         }
-        leader.group = &intern(leader.process_set, leader.name->text + joined);
+        leader.group = &names_.intern(leader.process_set, leader.name->text + joined);
         for (Operation* member = leader.next; member != nullptr; member = member->next) {
             member->group = leader.group;
             ++leader.group->users;
@@ -226,14 +164,12 @@ void TicketTable::join_groups(std::span<const Request> requests,
 Operation& TicketTable::create_neutral(const Signature& signature, ProcessSetEntry& set) {
     auto memory = allocate_aligned(byte_count(signature));
     const std::lock_guard lock(mutex_);
-    Operation& operation = take_free();
+    Operation& operation = pool_.take();
     operation.is_neutral = true;
-    operation.name = nullptr;
-    operation.group = nullptr;
     operation.leader = &operation;
     operation.next = nullptr;
     operation.set = &set;
-    set.users.fetch_add(1, std::memory_order_relaxed);
+    ProcessSetTable::keep(set);
     operation.process_set = set.set.id;
     operation.signature = signature;
     operation.allocates = false;
@@ -278,27 +214,6 @@ Status TicketTable::claim(std::span<Operation* const> operations) {
     return ok();
 }
 
-Ticket TicketTable::ticket_of(const Operation& operation) noexcept {
-    return (Ticket{operation.generation.load(std::memory_order_relaxed)} << 32) |
-           (operation.index + 1);
-}
-
-Result<Operation*> TicketTable::find(Ticket ticket) const {
-    const auto place = static_cast<std::uint32_t>(ticket);
-    const auto generation = static_cast<std::uint32_t>(ticket >> 32);
-    if (place != 0 && (place - 1) / kChunk < kMaxChunks) {
-        Chunk* chunk = (*chunks_)[(place - 1) / kChunk].load(std::memory_order_acquire);
-        if (chunk != nullptr) {
-            Operation& operation = (*chunk)[(place - 1) % kChunk];
-            if (operation.generation.load(std::memory_order_acquire) == generation) {
-                return &operation;
-            }
-        }
-    }
-    return Error{Errc::invalid_argument,
-                 "ticket " + std::to_string(ticket) + " is unknown, or was released"};
-}
-
 bool TicketTable::is_done(const Operation& operation) noexcept {
     return (operation.state.load(std::memory_order_acquire) & (kDone | kIdle)) != 0;
 }
@@ -319,8 +234,8 @@ void TicketTable::complete(Operation& operation) {
         ProcessSetTable::release(*std::exchange(operation.set, nullptr));
     }
     // Copied before `done` is visible: after it, the owner may release and reuse the operation.
-    Callback callback;
-    Error error;
+    std::optional<Callback> callback;
+    std::optional<Error> error;
     auto state = operation.state.load(std::memory_order_acquire);
     const bool failed = operation.failed;
     const bool counts = !operation.is_neutral;
@@ -339,7 +254,7 @@ void TicketTable::complete(Operation& operation) {
         futex_wake(operation.state);
     }
     if (callback) {
-        callback(failed ? &error : nullptr);
+        (*callback)(failed ? &*error : nullptr);
     }
     if ((state & kReleased) != 0) {
         recycle(operation);
@@ -394,11 +309,8 @@ Status TicketTable::on_complete(Operation& operation, Callback callback) {
 }
 
 Status TicketTable::release(Operation& operation) {
-    const auto state = operation.state.fetch_or(kReleased, std::memory_order_acq_rel);
-    if ((state & kReleased) != 0) {
-        return Error{Errc::invalid_argument, "the ticket was released before"};
-    }
-    if ((state & kDone) != 0) {
+    HVD_TRY(const bool has_ended, mark_released(operation));
+    if (has_ended) {
         recycle(operation);
     }
     return ok();
@@ -417,30 +329,55 @@ Status TicketTable::discard(std::span<Operation* const> operations) {
     return ok();
 }
 
-void TicketTable::recycle(Operation& operation) noexcept {
+Status TicketTable::release(std::span<const Ticket> tickets) {
+    Status first = ok();
+    std::array<Operation*, 64> ended{};
+    std::size_t count = 0;
+    const auto put_all_back = [&] {
+        const std::lock_guard lock(mutex_);
+        for (Operation* operation : std::span(ended).first(std::exchange(count, 0))) {
+            put_back(*operation);
+        }
+    };
+    for (const auto ticket : tickets) {
+        const auto operation = find(ticket);
+        const auto released = operation ? mark_released(**operation) : operation.error();
+        if (released && *released) {
+            clear(**operation);
+            ended[count++] = *operation;
+        } else if (!released && first) {
+            first = released.error();
+        }
+        if (count == ended.size()) {
+            put_all_back();
+        }
+    }
+    put_all_back();
+    return first;
+}
+
+void TicketTable::clear(Operation& operation) noexcept {
     operation.owned.reset();
     operation.staged.reset();
     operation.on_device.reset();
     operation.callback = nullptr;
     operation.failed = false;
     operation.event.reset();
+}
+
+void TicketTable::recycle(Operation& operation) noexcept {
+    clear(operation);
     const std::lock_guard lock(mutex_);
     put_back(operation);
 }
 
 void TicketTable::put_back(Operation& operation) noexcept {
-    // Generation first: from here on the old ticket is unknown. 0 is left out, so that no ticket is
-    // 0 and none looks like a bare index.
-    auto generation = operation.generation.load(std::memory_order_relaxed) + 1;
-    operation.generation.store(generation == 0 ? 1 : generation, std::memory_order_release);
-    operation.state.store(0, std::memory_order_relaxed);
-    operation.is_neutral = false;
+    pool_.put_back(operation);
     for (Name* name : {operation.name, operation.group}) {
         if (name != nullptr) {
-            drop_user(*name);
+            names_.drop_user(*name);
         }
     }
-    free_.push_back(&operation);
 }
 
 }  // namespace hvd::rt

@@ -6,27 +6,19 @@
 
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
+#include "runtime/tensor/name_table.hpp"
 #include "runtime/tensor/observer.hpp"
 #include "runtime/tensor/operation.hpp"
+#include "runtime/tensor/operation_pool.hpp"
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <mutex>
 #include <span>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace hvd::rt {
-
-/// Number of one operation; 0 is never a ticket. A released number is not given out again before
-/// 2^32 other operations have used its place.
-using Ticket = std::uint64_t;
 
 /// Moves results to the devices of their callers.
 ///
@@ -45,14 +37,12 @@ protected:
     ResultCarrier() = default;
 };
 
-/// Operations live in chunks that are never freed before the table, so that a stale ticket is an
-/// error and never a crash.
+/// The operations of all callers, from their making to the release of their tickets.
 ///
 /// Thread: any, unless a method says otherwise.
 class TicketTable {
 public:
-    TicketTable();
-    ~TicketTable();
+    TicketTable() = default;
     TicketTable(const TicketTable&) = delete;
     TicketTable& operator=(const TicketTable&) = delete;
 
@@ -64,10 +54,8 @@ public:
     /// have ended. Errors: invalid_argument that names the one that is pending already.
     [[nodiscard]] static Status claim(std::span<Operation* const> operations);
 
-    [[nodiscard]] static Ticket ticket_of(const Operation& operation) noexcept;
-
     /// Errors: invalid_argument for what is no ticket, or no longer one.
-    [[nodiscard]] Result<Operation*> find(Ticket ticket) const;
+    [[nodiscard]] Result<Operation*> find(Ticket ticket) const { return pool_.find(ticket); }
 
     /// Also true of an operation that was never submitted.
     [[nodiscard]] static bool is_done(const Operation& operation) noexcept;
@@ -87,7 +75,6 @@ public:
     /// Where tensors stay that are not on the host; nullptr: nowhere. Set before the first call of
     /// another thread.
     void set_devices(coll::DeviceTensors* devices) noexcept { devices_ = devices; }
-    [[nodiscard]] coll::DeviceTensors* devices() const noexcept { return devices_; }
 
     /// Operations completed so far. Thread: any.
     [[nodiscard]] std::uint64_t completed() const noexcept {
@@ -117,6 +104,9 @@ public:
     /// was given back before.
     [[nodiscard]] Status release(Operation& operation);
 
+    /// The same of many tickets, of which it takes all that it can: the first error.
+    [[nodiscard]] Status release(std::span<const Ticket> tickets);
+
     /// Gives back operations that were never submitted, or those of a plan.
     /// Errors: invalid_argument while one of them is pending.
     [[nodiscard]] Status discard(std::span<Operation* const> operations);
@@ -134,34 +124,17 @@ public:
     void move_neutral(Operation& operation) const;
 
 private:
-    static constexpr std::size_t kChunk = 256;
-    static constexpr std::size_t kMaxChunks = 16384;
-    using Chunk = std::array<Operation, kChunk>;
-
-    Operation& take_free();                             // needs mutex_
-    Name& intern(int process_set, std::string&& text);  // needs mutex_
     void join_groups(std::span<const Request> requests,
                      std::span<Operation* const> operations);  // needs mutex_
-    void drop_user(Name& name) noexcept;                       // needs mutex_
     void put_back(Operation& op) noexcept;                     // needs mutex_
-    void recycle(Operation& op) noexcept;                      // takes mutex_
+    static void clear(Operation& op) noexcept;
+    void recycle(Operation& op) noexcept;  // takes mutex_
 
     class Unfinished;
 
     std::mutex mutex_;
-    /// A set and a text that lives in the Name.
-    using NameKey = std::pair<int, std::string_view>;
-    struct NameHash {
-        [[nodiscard]] std::size_t operator()(const NameKey& key) const noexcept {
-            return std::hash<std::string_view>{}(key.second) ^
-                   (static_cast<std::size_t>(key.first) * 0x9e3779b97f4a7c15);
-        }
-    };
-
-    std::unordered_map<NameKey, std::unique_ptr<Name>, NameHash> names_;  // guarded by mutex_
-    std::vector<Operation*> free_;                                        // guarded by mutex_
-    std::size_t chunk_count_ = 0;                                         // guarded by mutex_
-    std::unique_ptr<std::array<std::atomic<Chunk*>, kMaxChunks>> chunks_;
+    NameTable names_;     // guarded by mutex_
+    OperationPool pool_;  // guarded by mutex_, but for `find`
 
     Observer* observer_ = nullptr;
     ResultCarrier* carrier_ = nullptr;

@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-usage="usage: [HVD_WHEEL=FILE] tests/gpu/run.sh torch1|torch1host|torch2|torch4|cupy1|cupy2|memory|sanitizer|all FOLDER"
+usage="usage: [HVD_WHEEL=FILE] tests/gpu/run.sh torch1|torch1host|torch2|torch4|cupy1|cupy2|memory|memcheck|racecheck|synccheck|all FOLDER"
 part=${1:?$usage}
 folder=${2:?$usage}
 python=${HVD_PYTHON:-python3}
@@ -34,15 +34,12 @@ run_part() {
     cupy1) ranks 1 tests/gpu/programs/cupy_front_end.py ;;
     cupy2) ranks 2 tests/gpu/programs/cupy_front_end.py ;;
     memory) timeout 85 "$python" tests/gpu/memory.py "$hvd_bin/horovodrun" ;;
-    sanitizer)
-        for tool in memcheck racecheck synccheck; do
-            echo "compute-sanitizer --tool $tool"
-            # NCCL asks for kernels that the GPU has not, which memcheck would report as errors.
-            local flags=()
-            [[ $tool != memcheck ]] || flags=(--report-api-errors no)
-            timeout 28 compute-sanitizer --tool "$tool" "${flags[@]}" --error-exitcode 9 \
-                "$python" tests/gpu/programs/torch_front_end.py allreduce_in_every_form || return
-        done
+    memcheck | racecheck | synccheck)
+        # NCCL asks for kernels that the GPU has not, which memcheck would report as errors.
+        local flags=()
+        [[ $1 != memcheck ]] || flags=(--report-api-errors no)
+        timeout 85 compute-sanitizer --tool "$1" "${flags[@]}" --error-exitcode 9 \
+            "$python" tests/gpu/programs/torch_front_end.py allreduce_in_every_form
         ;;
     *)
         echo "$usage" >&2
@@ -52,7 +49,7 @@ run_part() {
 }
 
 parts=("$part")
-[[ $part != all ]] || parts=(torch1 torch1host torch2 torch4 cupy1 cupy2 memory sanitizer)
+[[ $part != all ]] || parts=(torch1 torch1host torch2 torch4 cupy1 cupy2 memory memcheck racecheck synccheck)
 failed=0
 for one in "${parts[@]}"; do
     code=0

@@ -46,7 +46,7 @@ std::chrono::milliseconds check_interval(std::chrono::milliseconds lease) noexce
 
 Mesh::Mesh(Parts parts)
     : rank_(parts.rank),
-      lease_(parts.lease),
+      lease_(parts.lease + parts.lease / 4),
       reactor_(std::move(parts.reactor)),
       check_(*reactor_, check_interval(parts.lease), [this] { check_answers(); }),
       peers_(std::move(parts.peers)),

@@ -37,8 +37,8 @@ struct MeshOptions {
     InterfaceFilter interfaces{};
     PortRange ports{};
     std::chrono::milliseconds link_limit{30'000};  // for a data connection that a rank waits for
-    std::chrono::milliseconds lease{30'000};       // a host that does not answer for so long is
-                                                   // cut off; 0: never
+    std::chrono::milliseconds lease{30'000};       // a host that does not answer for a quarter
+                                                   // longer is cut off; 0: never
 };
 
 /// Thread: progress lock, but for `close_in_child`.
@@ -134,6 +134,7 @@ private:
     void check_answers();
 
     int rank_;
+    /// A quarter longer than the lease: a host that is gone altogether is the launcher's to tell.
     std::chrono::milliseconds lease_;
     std::unique_ptr<Reactor> reactor_;
     Alarm check_;              // while something that was sent is not acknowledged

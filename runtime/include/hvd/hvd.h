@@ -375,6 +375,10 @@ HVD_API hvd_status hvd_received_splits(hvd_context* context,
 /* Every ticket needs it exactly once. Before the end it means: release when done. */
 HVD_API hvd_status hvd_release(hvd_context* context, hvd_ticket ticket);
 
+/* As hvd_release for each of `count` tickets. Where one fails, the others are released all the
+ * same, and the first failure is returned. */
+HVD_API hvd_status hvd_release_all(hvd_context* context, const hvd_ticket* tickets, size_t count);
+
 /* A plan repeats the same requests over the same memory, with names and shapes read once. One start
  * at a time: hvd_plan_wait before the next hvd_plan_start. Thread: one at a time for each plan. */
 HVD_API hvd_status hvd_plan_create(hvd_context* context,

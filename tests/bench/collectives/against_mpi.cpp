@@ -152,9 +152,7 @@ void compare_batch(hvd::World& world, const Comparison& comparison, int tensors,
             if (hvd_run(world.context(), raw.data(), raw.size(), tickets.data(), -1) != HVD_OK) {
                 throw hvd::Failure(HVD_INTERNAL, hvd_last_error());
             }
-            for (const auto ticket : tickets) {
-                (void)hvd_release(world.context(), ticket);
-            }
+            (void)hvd_release_all(world.context(), tickets.data(), tickets.size());
         };
         comparison.run(name, static_cast<std::size_t>(bytes), ours, [&] {
             for (auto& tensor : data) {

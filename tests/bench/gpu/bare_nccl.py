@@ -31,12 +31,10 @@ class BareNccl:
         if status != 0:
             raise RuntimeError(f"NCCL: status {status}")
 
-    def allreduce_(self, tensor: torch.Tensor) -> None:
-        address = ctypes.c_void_p(tensor.data_ptr())
+    def allreduce(self, tensor: torch.Tensor, out: torch.Tensor) -> None:
+        addresses = (ctypes.c_void_p(tensor.data_ptr()), ctypes.c_void_p(out.data_ptr()))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         count = ctypes.c_size_t(tensor.numel())
         self._check(
-            self._nccl.ncclAllReduce(
-                address, address, count, _FLOAT32, _SUM, self._communicator, stream
-            )
+            self._nccl.ncclAllReduce(*addresses, count, _FLOAT32, _SUM, self._communicator, stream)
         )

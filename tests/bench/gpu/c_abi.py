@@ -15,9 +15,9 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
+from networks import sizes_of_resnet50
 
 from horovod.common.library import Request, Tensor
 
@@ -262,69 +262,11 @@ def in_turn(one: Callable[[], None], other: Callable[[], None], repeat: int) -> 
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-def bare_nccl(library: str) -> Callable[[torch.Tensor, torch.Tensor], Callable[[], None]]:
-    nccl = ctypes.CDLL(library)
-
-    class UniqueId(ctypes.Structure):
-        _fields_ = (("bytes", ctypes.c_char * 128),)
-
-    unique, comm = UniqueId(), ctypes.c_void_p()
-    nccl.ncclGetUniqueId(ctypes.byref(unique))
-    nccl.ncclCommInitRank.argtypes = (ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int)
-    if nccl.ncclCommInitRank(ctypes.byref(comm), 1, unique, 0) != 0:
-        raise RuntimeError("ncclCommInitRank")
-    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-
-    def prepare(source: torch.Tensor, target: torch.Tensor) -> Callable[[], None]:
-        arguments = (
-            ctypes.c_void_p(source.data_ptr()),
-            ctypes.c_void_p(target.data_ptr()),
-            ctypes.c_size_t(source.numel()),
-            7,
-            0,
-            comm,
-            stream,
-        )
-        return lambda: nccl.ncclAllReduce(*arguments)
-
-    return prepare
-
-
-def resnet50_sizes() -> list[int]:
-    """Elements of the 161 parameters of ResNet-50."""
-    sizes = [64 * 3 * 49, 64, 64]
-    width_in = 64
-    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
-        for block in range(blocks):
-            sizes += [width_in * width, width, width, width * width * 9, width, width]
-            sizes += [width * width * 4, width * 4, width * 4]
-            if block == 0:
-                sizes += [width_in * width * 4, width * 4, width * 4]
-            width_in = width * 4
-    return [*sizes, 2048 * 1000, 1000]
-
-
 def measure(hvd: Horovod, machine: str) -> None:
-    maps = Path("/proc/self/maps").read_text().splitlines()
-    bare = bare_nccl(next(line.split()[-1] for line in maps if "libnccl" in line))
-
     def row(key: str, value: str) -> None:
         print(f"ROW {key} | {value} | {machine}", flush=True)
 
-    for count, key in ((1, "abi_4b"), (16 << 20, "abi_64mb")):
-        source = torch.ones(count, device="cuda")
-        target = torch.empty_like(source)
-        call = Call(hvd, "ALLREDUCE", [source], [target])
-        ours, theirs = in_turn(call.run, bare(source, target), 200 if count == 1 else 20)
-        times = f"({1e6 * ours:.1f} and {1e6 * theirs:.1f} us)"
-        extra = (
-            f"{1e6 * (ours - theirs):.1f} us"
-            if count == 1
-            else f"{100 * ours / theirs - 100:.1f} %"
-        )
-        row(key, f"{extra} {times}")
-
-    gradients = [torch.ones(size, device="cuda") for size in resnet50_sizes()]
+    gradients = [torch.ones(size, device="cuda") for size in sizes_of_resnet50()]
     total = sum(one.numel() for one in gradients)
     moved = 4 * 2 * 2 * total  # bytes: read and written, in and out
     call = Call(hvd, "ALLREDUCE", gradients, gradients)

@@ -8,25 +8,35 @@ HVD_TEST_DEVICE=cpu runs it on the host, as a test of the program: its figures m
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
+import torch.distributed as dist
+from networks import sizes_of_resnet50
 
 import horovod.torch as hvd
 
 IS_GPU = os.environ.get("HVD_TEST_DEVICE", "cuda") == "cuda"
 DEVICE = torch.device("cuda", 0) if IS_GPU else torch.device("cpu")
-# The sizes of ResNet-50's parameters: bottlenecks of (width, blocks), then the classifier.
-STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 
 
 def synchronize() -> None:
     if IS_GPU:
         torch.cuda.synchronize()
+
+
+@contextlib.contextmanager
+def process_group() -> Iterator[None]:
+    """PyTorch's own, of one rank; only while it is measured, since it slows other calls down."""
+    store = dist.HashStore()
+    dist.init_process_group("nccl", store=store, rank=0, world_size=1, device_id=DEVICE)
+    yield
+    dist.destroy_process_group()
 
 
 def row(key: str, value: str) -> None:
@@ -55,26 +65,33 @@ def alternate(first: Callable[[], float], second: Callable[[], float], rounds: i
 
 
 def latency() -> None:
-    small, large = torch.ones(1, device=DEVICE), torch.ones(16 << 20, device=DEVICE)
-    bare: Callable[[torch.Tensor], object] = lambda tensor: tensor.mul_(1)  # noqa: E731
+    """Of a blocking call, results in a tensor of their own: in place NCCL does nothing at one
+    rank."""
+    copy: Callable[[torch.Tensor, torch.Tensor], object] = lambda source, out: out.copy_(source)  # noqa: E731
+    bare = copy
     if IS_GPU:
         from bare_nccl import BareNccl
 
         nccl = BareNccl(0)
-        bare = nccl.allreduce_
+        bare = nccl.allreduce
         print("bare NCCL", nccl.version, flush=True)
     figures = []
-    for tensor, times in ((small, 200), (large, 20)):
+    for count, times in ((1, 200), (16 << 20, 20)):
+        tensor = torch.ones(count, device=DEVICE)
+        out = torch.empty_like(tensor)
 
         def ours(tensor: torch.Tensor = tensor) -> None:
-            hvd.allreduce_(tensor, op=hvd.Sum, name=f"latency.{tensor.numel()}")
+            hvd.allreduce(tensor, op=hvd.Sum, name=f"latency.{tensor.numel()}")
+
+        def theirs(tensor: torch.Tensor = tensor, out: torch.Tensor = out) -> None:
+            bare(tensor, out)
 
         seconds(ours, 5)
-        seconds(lambda tensor=tensor: bare(tensor), 5)
+        seconds(theirs, 5)
         figures.append(
             alternate(
                 lambda ours=ours, times=times: seconds(ours, times),
-                lambda tensor=tensor, times=times: seconds(lambda: bare(tensor), times),
+                lambda theirs=theirs, times=times: seconds(theirs, times),
                 7,
             )
         )
@@ -87,37 +104,51 @@ def latency() -> None:
         "over_64mb",
         f"{(ours_l / bare_l - 1) * 100:.1f} % ({ours_l * 1e3:.3f} and {bare_l * 1e3:.3f} ms)",
     )
+    if not IS_GPU:
+        return
+    small = torch.ones(1, device=DEVICE)
+    calls = (
+        lambda: hvd.allreduce_(small, op=hvd.Sum, name="latency.peer"),
+        lambda: dist.all_reduce(small),
+    )
+    turns = [lambda call=call: seconds(call, 200) for call in calls]
+    with process_group():
+        for turn in turns:
+            turn()
+        ours_p, peer = alternate(*turns, 7)
+    row("of_torch_4b", f"{ours_p / peer:.2f} ({ours_p * 1e6:.1f} and {peer * 1e6:.1f} us)")
 
 
-def sizes_of_resnet50() -> list[int]:
-    sizes, channels = [3 * 64 * 49, 64, 64], 64
-    for width, blocks in STAGES:
-        for block in range(blocks):
-            sizes += [channels * width, width, width, 9 * width * width, width, width]
-            sizes += [4 * width * width, 4 * width, 4 * width]
-            if block == 0:
-                sizes += [channels * 4 * width, 4 * width, 4 * width]
-            channels = 4 * width
-    return [*sizes, channels * 1000, 1000]
+class Parameters(torch.nn.Module):
+    """As many as ResNet-50 has, of its sizes; the output is the sum of them all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for number, size in enumerate(sizes_of_resnet50()):
+            zeros = torch.zeros(size, device=DEVICE)
+            self.register_parameter(f"p{number}", torch.nn.Parameter(zeros))
+
+    def forward(self) -> torch.Tensor:
+        return torch.stack([parameter.sum() for parameter in self.parameters()]).sum()
 
 
 def host() -> None:
-    """The host's part of step and backward, with the optimizer and without."""
-    sizes = sizes_of_resnet50()
-    assert len(sizes) == 161, len(sizes)
+    """The host's part of step and backward: with the optimizer, without, and with PyTorch's own
+    DistributedDataParallel."""
 
-    def make(wrap: bool) -> Callable[[], float]:
-        parameters = [torch.nn.Parameter(torch.zeros(size, device=DEVICE)) for size in sizes]
-        optimizer = torch.optim.SGD(parameters, lr=0.0)
-        if wrap:
-            named = [(f"p{number}", one) for number, one in enumerate(parameters)]
-            optimizer = hvd.DistributedOptimizer(optimizer, named)
+    def make(kind: str) -> Callable[[], float]:
+        module: torch.nn.Module = Parameters()
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.0)
+        if kind == "ours":
+            optimizer = hvd.DistributedOptimizer(optimizer, module.named_parameters())
+        elif kind == "peer":
+            module = torch.nn.parallel.DistributedDataParallel(module)
 
         def steps() -> float:
             taken = []
             for _ in range(20):
                 optimizer.zero_grad()
-                loss = sum(parameter.sum() for parameter in parameters)
+                loss = module()
                 synchronize()
                 begin = time.perf_counter()
                 loss.backward()
@@ -129,7 +160,7 @@ def host() -> None:
         steps()
         return steps
 
-    ours, plain = alternate(make(True), make(False), 5)
+    ours, plain = alternate(make("ours"), make("plain"), 5)
     row("host_ms", f"{(ours - plain) * 1e3:.2f} ms ({ours * 1e3:.2f} and {plain * 1e3:.2f})")
     many = list(torch.ones(10_000, 256, device=DEVICE).unbind())
 
@@ -138,6 +169,11 @@ def host() -> None:
 
     seconds(reduce_many, 2)
     row("many_ms", f"{seconds(reduce_many, 5) * 1e3:.1f} ms")
+    if IS_GPU:
+        with process_group():
+            peer, plain = alternate(make("peer"), make("plain"), 5)
+        times = f"({peer * 1e3:.2f} and {plain * 1e3:.2f})"
+        row("host_ddp_ms", f"{(peer - plain) * 1e3:.2f} ms {times}")
 
 
 def training() -> None:

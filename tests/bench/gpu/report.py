@@ -16,7 +16,9 @@ from pathlib import Path
 ROWS = (
     ("latency", "over_4b", "one allreduce of 4 bytes, over bare ncclAllReduce", "3 us"),
     ("latency", "over_64mb", "one allreduce of 64 MB, over bare ncclAllReduce", "1 %"),
+    ("latency", "of_torch_4b", "one allreduce of 4 bytes, of what torch.distributed takes", "1"),
     ("host", "host_ms", "host time per step of DistributedOptimizer, 161 gradients", "1 ms"),
+    ("host", "host_ddp_ms", "host time per step of DistributedDataParallel, 161 gradients", ""),
     ("host", "many_ms", "10,000 tensors of 1 KB in one call, until the GPU is done", ""),
     ("training", "of_plain", "images/s of ResNet-50 at np=1, of plain PyTorch's", "99 %"),
     ("sharing", "is_right", "2 ranks that share the GPU: sums of 64 MB", "exact"),
@@ -24,6 +26,7 @@ ROWS = (
     ("abi2", "right_2_host", "right results at 2 ranks that share the GPU, of 498", "498"),
     ("abi", "abi_4b", "hvd_run_stream of 4 bytes, over bare ncclAllReduce", "3 us"),
     ("abi", "abi_64mb", "hvd_run_stream of 64 MiB, over bare ncclAllReduce", "1 %"),
+    ("abi", "abi_20_64mb", "20 calls of 64 MiB before the host waits, over bare NCCL", "1 %"),
     ("abi", "abi_161", "hvd_run_stream of 161 gradients, until the GPU is done", ""),
     ("abi", "abi_many", "hvd_run_stream of 10,000 tensors of 1 KB, until the GPU is done", ""),
     ("abi", "bandwidth", "pack and unpack of 161 gradients, of the copy bandwidth", "85 %"),

@@ -289,6 +289,10 @@ void every_new_operation(ContractRank& self) {
     alltoall_of_every_size(self);
     reducescatter_of_every_kind(self);
     average_with_a_divisor(self);
+    if (self.backend.score({.op = Op::allreduce, .reduce = ReduceOp::adasum},
+                           world_on_one_host(self.rank, self.size)) == 0) {
+        return;
+    }
     adasum_is_the_papers(self);
     adasum_of_integers_is_refused(self);  // last: the communicator is broken now
 }

@@ -7,10 +7,16 @@
 #include "tests/integration/engine/abi_worker.hpp"
 #include "tests/support/gpu/control.hpp"
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -227,6 +233,147 @@ void device_death() {
     Framework::check();
 }
 
+/// A number from the environment.
+unsigned number_of(const char* variable, unsigned fallback) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it meanwhile
+    const char* const text = std::getenv(variable);
+    return text == nullptr ? fallback : static_cast<unsigned>(std::atoi(text));
+}
+
+/// Sums in the world and in a process set, of which each rank submits and awaits its own in an
+/// order of its own.
+class Disorder {
+public:
+    explicit Disorder(unsigned seed)
+        : world_(hvd::init({.limit = {}, .process_sets = {}, .dynamic_process_sets = true})),
+          framework_(world_.rank()),
+          common_(seed),
+          own_(seed + static_cast<unsigned>(world_.rank()) + 1) {
+        add_set();
+    }
+
+    void round(std::size_t count) {
+        const auto sums = choose(count);
+        const auto memory = framework_.make(kFloats * sums.size());
+        std::vector<float> values;
+        for (const auto& sum : sums) {
+            values.insert(values.end(), kFloats, sum.value + static_cast<float>(world_.rank()));
+        }
+        framework_.write(memory, values);
+
+        const auto tickets = submit(sums, memory);
+        if (std::ranges::all_of(sums, [](const Sum& sum) { return sum.set == 0; })) {
+            world_.remove_process_set(set_);
+            add_set();
+        }
+        for (const auto ticket : shuffled(tickets)) {
+            require(hvd_wait_stream(world_.context(), ticket, framework_.stream(), -1) == HVD_OK,
+                    "waiting");
+            require(hvd_release(world_.context(), ticket) == HVD_OK, "releasing");
+        }
+
+        // NOLINTNEXTLINE(performance-no-int-to-ptr)
+        const auto results = framework_.read(reinterpret_cast<const void*>(memory), values.size());
+        for (std::size_t index = 0; index < sums.size(); ++index) {
+            const auto members = static_cast<float>(world_.size() - sums[index].set);
+            const auto wanted = is_member(sums[index].set)
+                                    ? members * sums[index].value + members * (members - 1) / 2
+                                    : values[kFloats * index];
+            require(
+                results[kFloats * index] == wanted && results[kFloats * (index + 1) - 1] == wanted,
+                "sum " + std::to_string(index) + " of " + std::to_string(sums.size()));
+        }
+        framework_.free(memory);
+        Framework::check();
+    }
+
+    void round_of_some() { round(1 + common_() % 40); }
+
+    /// Whether all ranks have come to the end, by the first rank's clock.
+    bool has_passed(std::chrono::steady_clock::time_point end) {
+        std::vector<float> is_over{std::chrono::steady_clock::now() >= end ? 1.0F : 0.0F};
+        world_.broadcast("is over", std::span(is_over), 0);
+        return is_over.front() != 0;
+    }
+
+private:
+    static constexpr std::size_t kFloats = 9;  // of a sum: places in a buffer are not aligned
+
+    struct Sum {
+        int set;  // 0: the world; 1: set_, which all ranks but the last are in
+        float value;
+    };
+
+    void add_set() {
+        std::vector<std::int32_t> members(static_cast<std::size_t>(world_.size()) - 1);
+        std::iota(members.begin(), members.end(), 0);
+        set_ = world_.add_process_set(members);
+    }
+
+    [[nodiscard]] bool is_member(int set) const { return world_.rank() < world_.size() - set; }
+
+    std::vector<Sum> choose(std::size_t count) {
+        std::vector<Sum> sums(count);
+        for (auto& sum : sums) {
+            sum = {.set = static_cast<int>(common_() % 2),
+                   .value = static_cast<float>(common_() % 100)};
+        }
+        return sums;
+    }
+
+    template <class T>
+    std::vector<T> shuffled(std::vector<T> values) {
+        std::ranges::shuffle(values, own_);
+        return values;
+    }
+
+    /// Some calls submit one sum, others many.
+    std::vector<hvd_ticket> submit(const std::vector<Sum>& sums, CUdeviceptr memory) {
+        std::vector<std::size_t> order(sums.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::erase_if(order, [&](std::size_t index) { return !is_member(sums[index].set); });
+        std::vector<std::string> names;
+        std::vector<std::unique_ptr<Rows>> rows;
+        std::vector<hvd_request> requests;
+        names.reserve(order.size());
+        for (const auto index : shuffled(order)) {
+            names.push_back("sum " + std::to_string(index));
+            rows.push_back(std::make_unique<Rows>(memory + index * kFloats * sizeof(float), kFloats,
+                                                  framework_));
+            requests.push_back(request_of(HVD_ALLREDUCE, *rows.back(), rows.back().get()));
+            requests.back().name = names.back().c_str();
+            requests.back().process_set = sums[index].set == 0 ? 0 : set_.id;
+        }
+        std::vector<hvd_ticket> tickets(requests.size());
+        for (std::size_t begin = 0; begin < requests.size();) {
+            const auto count =
+                std::min<std::size_t>(1 + own_() % requests.size(), requests.size() - begin);
+            require(
+                hvd_submit(world_.context(), &requests[begin], count, &tickets[begin]) == HVD_OK,
+                "submitting");
+            begin += count;
+        }
+        return tickets;
+    }
+
+    World world_;
+    Framework framework_;
+    std::minstd_rand common_;  // the same numbers on every rank
+    std::minstd_rand own_;
+    ProcessSet set_{};
+};
+
+/// 10,000 sums at once, then a few at a time for HVD_TEST_SECONDS, in orders by HVD_TEST_SEED.
+void device_orders() {
+    Disorder disorder(number_of("HVD_TEST_SEED", 1));
+    disorder.round(10'000);
+    const auto end =
+        std::chrono::steady_clock::now() + std::chrono::seconds(number_of("HVD_TEST_SECONDS", 5));
+    while (!disorder.has_passed(end)) {
+        disorder.round_of_some();
+    }
+}
+
 /// A device that fails is this rank's error, in words.
 void device_failures() {
     auto world = hvd::init();
@@ -264,7 +411,8 @@ std::map<std::string, void (*)()> device_cases() {
     return {{"device_operations", device_operations},
             {"device_plan", device_plan},
             {"device_death", device_death},
-            {"device_failures", device_failures}};
+            {"device_failures", device_failures},
+            {"device_orders", device_orders}};
 }
 
 }  // namespace hvd::test

@@ -79,22 +79,26 @@ void start_engine(EngineRank& self,
     config.is_stall_checked = traits.stalls.warning.has_value();
     config.stall_warning = traits.stalls.warning.value_or(config.stall_warning);
     config.stall_shutdown = traits.stalls.shutdown.value_or(config.stall_shutdown);
+    auto backends = coll::create_backends({.topology = topology,
+                                           .local_group = self.group.get(),
+                                           .local_segment = 1,
+                                           .mesh = self.mesh.get()});
     self.engine = std::make_unique<rt::Engine>(
         rt::Engine::Setup{
             .progress = {
                 .reactor = std::make_unique<coll::Reactor>(),
                 .channel = std::move(channel),
                 .coordinator = std::move(coordinator),
-                .executor = {.backends = coll::create_backends({.topology = topology,
-                                                                .local_group = self.group.get(),
-                                                                .local_segment = 1,
-                                                                .mesh = self.mesh.get()}),
-                             .select = coll::select},
+                .executor = {.backends = {.all = std::move(backends), .select = coll::select}},
                 .config = config,
                 .on_stall =
                     [&self](const std::string& line) {
                         const std::lock_guard lock(self.mutex);
                         self.stalls.push_back(line);
+                    },
+                .on_stalled =
+                    [&self](std::span<const int> missing, const std::string&) {
+                        self.blamed.assign(missing.begin(), missing.end());
                     },
                 .on_peer_lost = [&self](int peer, std::string_view) { self.lost_peer = peer; }},
             .world = coll::world_of(topology),

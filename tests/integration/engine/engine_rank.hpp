@@ -34,7 +34,8 @@ struct EngineRank {
     std::unique_ptr<coll::net::Mesh> mesh;    // where they are connected
     std::unique_ptr<rt::Engine> engine;
     std::unique_ptr<rt::Membership> membership;
-    int lost_peer = -1;  // what the engine reported
+    int lost_peer = -1;         // what the engine reported
+    std::vector<int> blamed{};  // for a stall
     std::mutex mutex;
     std::vector<std::string> stalls;  // guarded by mutex; what the engine told
 

@@ -173,6 +173,35 @@ TEST_CASE("a stall that lasts for the shutdown time ends the world and names who
     }
 }
 
+TEST_CASE("all ranks that are missing are to blame for a stall that ends the world") {
+    const bool is_cached = GENERATE(false, true);
+    CAPTURE(is_cached);
+    auto world = thread_world(4, {.stalls = {.warning = kWarning, .shutdown = kWarning * 2}});
+    Data data(4);
+    if (is_cached) {
+        warm_up(world, data, {"grad"});
+    }
+    std::vector<std::jthread> callers;
+    std::atomic<int> failed = 0;
+    for (const std::size_t rank : {0U, 2U}) {
+        callers.emplace_back([&, rank] {
+            try {
+                world[rank]->run(requests({"grad"}, data.of[rank]));
+            } catch (const Exception&) {
+                ++failed;
+            }
+        });
+    }
+    callers.clear();
+
+    CHECK(failed == 2);
+    const auto blames = [](const auto& rank) { return rank->blamed == std::vector<int>{1, 3}; };
+    CHECK(std::ranges::any_of(world, blames));
+    for (const auto& rank : world) {
+        CHECK((rank->blamed.empty() || blames(rank)));
+    }
+}
+
 TEST_CASE("an engine that looks for stalls sleeps while nothing is open") {
     auto world = thread_world(2, {.stalls = {.warning = milliseconds(50)}});
     Data data(2);

@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -122,19 +124,24 @@ std::vector<std::string> exchange(int size, const Credentials& credentials) {
     return complaints;
 }
 
-/// The point of a world of one, at a port where nobody listens for a while.
+/// The point of a world of one. It listens after a while; its port is taken from the beginning.
 class LatePoint {
 public:
     LatePoint() {
-        const std::uint16_t any = 0;
-        auto socket = open_server_socket(loopback(), std::span(&any, 1));
-        REQUIRE(socket);
-        port_ = socket->port;
-        opens_ = std::jthread([this] {
+        hvd::UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        auto* const raw = reinterpret_cast<sockaddr*>(&address);
+        socklen_t length = sizeof address;
+        REQUIRE(::bind(socket.get(), raw, length) == 0);
+        REQUIRE(::getsockname(socket.get(), raw, &length) == 0);
+        port_ = ntohs(address.sin_port);
+        opens_ = std::jthread([this, socket = std::move(socket)]() mutable {
             std::this_thread::sleep_for(100ms);
-            auto late = open_server_socket(loopback(), std::span(&port_, 1));
-            if (late) {
-                auto opened = StoreServer::open(std::move(*late), 1, "job", {});
+            if (::listen(socket.get(), SOMAXCONN) == 0) {
+                auto opened =
+                    StoreServer::open({.socket = std::move(socket), .port = port_}, 1, "job", {});
                 point_ = opened ? std::move(*opened) : nullptr;
             }
         });
@@ -236,7 +243,9 @@ TEST_CASE("of several ports the one of the own job is found, also when it opens 
     const auto me = visit(where, 0, 1, {});
 
     REQUIRE(me);
-    CHECK((*me)->membership(Deadline::in(5s)));
+    const auto membership = (*me)->membership(Deadline::in(5s));
+    INFO((membership ? "" : membership.error().message));
+    CHECK(membership);
 }
 
 TEST_CASE("a stranger at an earlier port, who speaks another protocol, is passed over") {

@@ -37,7 +37,7 @@ simulate(runtime/engine/engine.cpp
   "std::jthread" "sim::Thread"
   "std::this_thread::yield()" "sim::yield()"
   "(void)pthread_setname_np(pthread_self(), \"hvd-engine\")@SEMICOLON@" "(void)0@SEMICOLON@")
-simulate(runtime/tensor/ticket_table.hpp
+simulate(runtime/tensor/operation_pool.hpp
   "kMaxChunks = 16384" "kMaxChunks = 64")
 simulate(runtime/tensor/ticket_table.cpp
   "#include <sys/syscall.h>" "${SYSTEM}"
@@ -49,5 +49,7 @@ foreach(header runtime/execution/executor.hpp runtime/execution/lane.hpp runtime
     "#pragma once" "#pragma once\n${SYSTEM}"
     "std::chrono::steady_clock" "sim::Clock")
 endforeach()
-simulate(runtime/execution/executor.cpp
-  "std::chrono::steady_clock" "sim::Clock")
+foreach(source runtime/execution/executor.cpp runtime/execution/lane.cpp)
+  simulate(${source}
+    "std::chrono::steady_clock" "sim::Clock")
+endforeach()

@@ -104,10 +104,11 @@ void World::start(int rank) {
     auto reactor = std::make_unique<coll::Reactor>();
     rt::Engine::Setup setup{.progress = {}, .world = world_set(rank, traits_)};
     auto& progress = setup.progress;
-    progress.executor.backends.push_back(std::make_unique<SimBackend>(rank, fabric_, *reactor));
-    progress.executor.select = [](std::span<const std::unique_ptr<coll::Backend>> backends,
-                                  const coll::Task&,
-                                  const coll::ProcessSet&) { return backends.front().get(); };
+    progress.executor.backends.all.push_back(std::make_unique<SimBackend>(rank, fabric_, *reactor));
+    progress.executor.backends.select = [](std::span<const std::unique_ptr<coll::Backend>> backends,
+                                           const coll::Task&, const coll::ProcessSet&) {
+        return backends.front().get();
+    };
     progress.reactor = std::move(reactor);
     progress.channel = make_channel(rank);
     progress.config.cycle_time = std::chrono::microseconds(traits_.cycle_us);

@@ -15,6 +15,7 @@ using hvd::rt::carried_bytes;
 using hvd::rt::kNotCarried;
 using hvd::rt::move_to_own_parts;
 using hvd::rt::Operation;
+using hvd::rt::own_part_of;
 using hvd::rt::payload_of;
 using hvd::rt::Shape;
 
@@ -53,6 +54,24 @@ TEST_CASE("a proposal carries the input of what each rank can finish by itself")
         CHECK(payload_of(operation, kWorld).data() == operation.in);
         CHECK(payload_of(operation, kWorld).size() == row.bytes);
     }
+}
+
+TEST_CASE("of what a rank gives, the part for itself need not travel") {
+    std::array<std::byte, 256> memory{};
+    Operation operation;
+    operation.in = memory.data();
+    operation.signature = {.op = Op::reducescatter, .type = DataType::i64, .shape = {8, 2}};
+
+    CHECK(own_part_of(operation, kWorld).begin == 3 * 16);
+    CHECK(own_part_of(operation, kWorld).end == 6 * 16);
+
+    operation.signature = {
+        .op = Op::alltoall, .type = DataType::f32, .shape = {9, 2}, .splits = {3, 4, 2}};
+    CHECK(own_part_of(operation, kWorld).begin == 3 * 8);
+    CHECK(own_part_of(operation, kWorld).end == 7 * 8);
+
+    operation.signature = {.op = Op::allreduce, .type = DataType::f32, .shape = {9}};
+    CHECK(own_part_of(operation, kWorld).end == 0);
 }
 
 TEST_CASE("only the root of a broadcast puts something in, but all ranks count the same bytes") {

@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -26,8 +27,9 @@ public:
             sets.back().set = {.id = id, .ranks = {0, 1}, .place = 0, .hosts = {0, 0}};
         }
         rt::Executor::Setup setup;
-        setup.backends.push_back(make_fake_backend(backend));
-        setup.select = select_first;
+        setup.backends.all.push_back(make_fake_backend(backend));
+        setup.backends.select = select_first;
+        setup.idle_limit = std::chrono::milliseconds(5);
         executor.emplace(std::move(setup), tickets);
     }
 

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
+#include <thread>
 #include <vector>
 
 using hvd::coll::DataType;
@@ -318,6 +320,27 @@ TEST_CASE("what a device has in its stream is complete, with an event, and keeps
     CHECK(rank.executor->has_room(0));
     CHECK_FALSE(rank.executor->is_busy());
     CHECK(rank.tickets.completed() == 3);
+}
+
+TEST_CASE("backends give memory back once, when devices have been idle for the limit") {
+    ExecutorFixture rank;
+    (void)rank.enqueue("a");
+    rank.step();
+    rank.backend.started[0].state = State::enqueued;
+    rank.step();
+    std::this_thread::sleep_for(std::chrono::milliseconds(6));
+    rank.step();
+    CHECK(rank.backend.idle == 0);  // it is in the stream still
+
+    rank.backend.started[0].state = State::done;
+    rank.step();
+    const auto limit = rank.executor->next_look();
+    REQUIRE_FALSE(limit.is_never());
+    std::this_thread::sleep_until(*limit.end());
+    rank.step();
+    rank.step();
+    CHECK(rank.backend.idle == 1);
+    CHECK(rank.executor->next_look().is_never());
 }
 
 TEST_CASE("what is packed for a device ends with its unpacking, not in the stream") {

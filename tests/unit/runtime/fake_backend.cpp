@@ -120,6 +120,7 @@ public:
         state_.opened.push_back(set.id);
         return std::make_unique<FakeCommunicator>(state_, set.id);
     }
+    void release_idle() noexcept override { ++state_.idle; }
 
 private:
     FakeBackendState& state_;

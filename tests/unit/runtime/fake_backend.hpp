@@ -58,6 +58,7 @@ struct FakeBackendState {
     std::vector<int> opened{};          // sets
     std::vector<int> closed{};          // sets
     std::vector<std::string> aborts{};  // causes, once for each communicator
+    int idle = 0;                       // how often its memory was to be given back
 };
 
 /// As if all members had put in the same: the result of an element is ten times its input.

@@ -37,7 +37,9 @@ public:
         ready_sets.push_back(set.id);
         return completes_ready;
     }
-    bool propose(std::span<const std::uint32_t> ids, std::span<const std::byte> payload) override {
+    bool propose(std::span<const std::uint32_t> ids,
+                 std::span<const std::byte> payload,
+                 rt::OwnPart /*own*/) override {
         if (is_in_vain) {
             return false;
         }

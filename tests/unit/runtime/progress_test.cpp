@@ -66,8 +66,8 @@ public:
 private:
     Progress::Setup setup() {
         hvd::rt::Executor::Setup executor;
-        executor.backends.push_back(hvd::test::make_fake_backend(backend));
-        executor.select = hvd::test::select_first;
+        executor.backends.all.push_back(hvd::test::make_fake_backend(backend));
+        executor.backends.select = hvd::test::select_first;
         return {.reactor = std::make_unique<hvd::coll::Reactor>(),
                 .channel = std::make_unique<hvd::rt::LocalChannel>(),
                 .coordinator =

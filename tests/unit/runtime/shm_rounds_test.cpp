@@ -40,19 +40,19 @@ struct Rounds {
 TEST_CASE("what all ranks propose is accepted by each, whenever it looks") {
     Rounds world;
 
-    CHECK(world.of[0].propose(Ids{4, 9}, {}));
-    CHECK(world.of[1].propose(Ids{4, 9}, {}));
+    CHECK(world.of[0].propose(Ids{4, 9}, {}, {}));
+    CHECK(world.of[1].propose(Ids{4, 9}, {}, {}));
     CHECK(world.of[0].outcome() == Proposal::waiting);
-    CHECK(world.of[2].propose(Ids{4, 9}, {}));
+    CHECK(world.of[2].propose(Ids{4, 9}, {}, {}));
     CHECK(world.of[0].outcome() == Proposal::accepted);
 
     // Rank 0 is in the next round already; the others have not looked yet.
-    CHECK(world.of[0].propose(Ids{1}, {}));
+    CHECK(world.of[0].propose(Ids{1}, {}, {}));
     CHECK(world.of[0].outcome() == Proposal::waiting);
     CHECK(world.of[1].outcome() == Proposal::accepted);
     CHECK(world.of[2].outcome() == Proposal::accepted);
-    CHECK(world.of[2].propose(Ids{1}, {}));
-    CHECK(world.of[1].propose(Ids{1}, {}));
+    CHECK(world.of[2].propose(Ids{1}, {}, {}));
+    CHECK(world.of[1].propose(Ids{1}, {}, {}));
     for (auto& rank : world.of) {
         CHECK(rank.outcome() == Proposal::accepted);
     }
@@ -64,30 +64,31 @@ TEST_CASE("a rank that refuses ends the round for all, early or late") {
     Rounds world;
     if (is_early) {
         world.of[2].refuse();
-        CHECK_FALSE(world.of[0].propose(Ids{3}, {}));  // known to be in vain: nothing is published
+        CHECK_FALSE(
+            world.of[0].propose(Ids{3}, {}, {}));  // known to be in vain: nothing is published
         world.of[0].refuse();
     } else {
-        CHECK(world.of[0].propose(Ids{3}, {}));
+        CHECK(world.of[0].propose(Ids{3}, {}, {}));
         world.of[2].refuse();
         CHECK(world.of[0].outcome() == Proposal::refused);
     }
-    CHECK_FALSE(world.of[1].propose(Ids{3}, {}));
+    CHECK_FALSE(world.of[1].propose(Ids{3}, {}, {}));
 
     for (auto& rank : world.of) {
         rank.begin_next();
     }
     for (auto& rank : world.of) {
-        CHECK(rank.propose(Ids{3}, {}));
+        CHECK(rank.propose(Ids{3}, {}, {}));
     }
     CHECK(world.of[1].outcome() == Proposal::accepted);
 }
 
 TEST_CASE("a refusal does not take a proposal back") {
     Rounds world;
-    CHECK(world.of[0].propose(Ids{3}, {}));
+    CHECK(world.of[0].propose(Ids{3}, {}, {}));
     world.of[0].refuse();
-    CHECK(world.of[1].propose(Ids{3}, {}));
-    CHECK(world.of[2].propose(Ids{3}, {}));
+    CHECK(world.of[1].propose(Ids{3}, {}, {}));
+    CHECK(world.of[2].propose(Ids{3}, {}, {}));
 
     CHECK(world.of[1].outcome() == Proposal::accepted);
     CHECK(world.of[0].outcome() == Proposal::accepted);
@@ -102,12 +103,12 @@ TEST_CASE("ranks that propose different things refuse each other") {
         GENERATE(values<Pair>({{{3}, {4}}, {{3}, {3, 4}}, {{1, 2}, {1, 3}}, {{}, {0}}}));
     Rounds world;
 
-    CHECK(world.of[0].propose(pair.one, {}));
-    CHECK(world.of[1].propose(pair.other, {}));
+    CHECK(world.of[0].propose(pair.one, {}, {}));
+    CHECK(world.of[1].propose(pair.other, {}, {}));
 
     CHECK(world.of[0].outcome() == Proposal::refused);
     CHECK(world.of[1].outcome() == Proposal::refused);
-    CHECK_FALSE(world.of[1].propose(pair.one, {}));  // one word in a round
+    CHECK_FALSE(world.of[1].propose(pair.one, {}, {}));  // one word in a round
 }
 
 TEST_CASE("a proposer that sleeps is woken by each rank that publishes in its round") {
@@ -117,10 +118,10 @@ TEST_CASE("a proposer that sleeps is woken by each rank that publishes in its ro
         world.of[0].about_to_sleep();
         sleeper.about_to_sleep();
     };
-    CHECK(world.of[0].propose(Ids{3}, {}));
+    CHECK(world.of[0].propose(Ids{3}, {}, {}));
 
     sleep();
-    CHECK(world.of[1].propose(Ids{3}, {}));
+    CHECK(world.of[1].propose(Ids{3}, {}, {}));
     CHECK(world.memory.was_woken(0));
     world.of[0].awake();
     sleeper.awake();
@@ -136,13 +137,13 @@ TEST_CASE("a proposer that sleeps is woken by each rank that publishes in its ro
 
 TEST_CASE("a proposer that sleeps knows for which rank") {
     Rounds world;
-    CHECK(world.of[1].propose(Ids{3}, {}));
+    CHECK(world.of[1].propose(Ids{3}, {}, {}));
     world.of[1].about_to_sleep();
-    CHECK(world.of[2].propose(Ids{3}, {}));
+    CHECK(world.of[2].propose(Ids{3}, {}, {}));
     world.of[1].awake();
     CHECK(world.of[1].outcome() == Proposal::waiting);
     world.of[1].about_to_sleep();
-    CHECK(world.of[0].propose(Ids{3}, {}));
+    CHECK(world.of[0].propose(Ids{3}, {}, {}));
     world.of[1].about_to_sleep();  // which comes too late: nobody is missing
     world.of[1].awake();
 
@@ -168,7 +169,8 @@ TEST_CASE("an accepted round gives every rank what each has put in, whenever it 
         }
     };
     const auto propose = [&](std::size_t rank, int round) {
-        return world.of[rank].propose(Ids{7}, payload(rank, round));
+        const auto bytes = payload(rank, round);
+        return world.of[rank].propose(Ids{7}, bytes, {});
     };
 
     for (std::size_t rank = 0; rank < 3; ++rank) {
@@ -188,6 +190,21 @@ TEST_CASE("an accepted round gives every rank what each has put in, whenever it 
     }
 }
 
+TEST_CASE("what a rank alone reads of its payload does not travel") {
+    Rounds world;
+    const std::vector<std::byte> input(1000, std::byte{7});
+    for (auto& rank : world.of) {
+        REQUIRE(rank.propose(Ids{7}, input, {.begin = 400, .end = 900}));
+    }
+    REQUIRE(world.of[1].outcome() == Proposal::accepted);
+
+    const std::span received(world.of[1].payloads()[0], input.size());
+    for (const auto& part : {received.first(400), received.subspan(900)}) {
+        CHECK(std::ranges::count(part, std::byte{7}) == static_cast<std::ptrdiff_t>(part.size()));
+    }
+    CHECK(std::ranges::count(received.subspan(400, 500), std::byte{0}) == 500);
+}
+
 TEST_CASE("many rounds of ranks that run are all accepted, in step, each with its payloads") {
     const std::size_t words = GENERATE(16U, 1024U);  // in the slot, and beside it
     Rounds world;
@@ -200,7 +217,7 @@ TEST_CASE("many rounds of ranks that run are all accepted, in step, each with it
             auto& rank = world.of[own];
             for (std::uint32_t round = 0; round < kRounds; ++round) {
                 std::vector<std::uint32_t> payload(words, round * 3 + own);
-                if (!rank.propose(Ids{round}, std::as_bytes(std::span(payload)))) {
+                if (!rank.propose(Ids{round}, std::as_bytes(std::span(payload)), {})) {
                     return;
                 }
                 auto outcome = rank.outcome();

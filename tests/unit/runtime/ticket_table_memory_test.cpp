@@ -95,7 +95,7 @@ TEST_CASE("operations that could not all be made are given back, with their name
     auto requests = three_requests();
     const auto created = table.create(requests);
     REQUIRE(created);
-    CHECK(static_cast<std::uint32_t>(TicketTable::ticket_of(*created->front())) <= 3);
+    CHECK(static_cast<std::uint32_t>(ticket_of(*created->front())) <= 3);
     REQUIRE(table.discard(*created));
 }
 

@@ -3,7 +3,10 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -35,14 +38,14 @@ Operation& one(TicketTable& table, const std::string& name) {
 TEST_CASE("a ticket is known until it is released, and never again") {
     TicketTable table;
     auto& operation = one(table, "a");
-    const auto ticket = TicketTable::ticket_of(operation);
+    const auto ticket = ticket_of(operation);
 
     REQUIRE(table.find(ticket));
     table.complete(operation);
     REQUIRE(table.release(operation));
 
     CHECK_FALSE(table.find(ticket));
-    CHECK(TicketTable::ticket_of(one(table, "b")) != ticket);
+    CHECK(ticket_of(one(table, "b")) != ticket);
     CHECK_FALSE(table.find(0));
     CHECK_FALSE(table.find(~std::uint64_t{0}));
 }
@@ -50,7 +53,7 @@ TEST_CASE("a ticket is known until it is released, and never again") {
 TEST_CASE("released before its end, a ticket goes when it ends") {
     TicketTable table;
     auto& operation = one(table, "a");
-    const auto ticket = TicketTable::ticket_of(operation);
+    const auto ticket = ticket_of(operation);
 
     REQUIRE(table.release(operation));
     CHECK_FALSE(table.release(operation));
@@ -115,7 +118,7 @@ TEST_CASE("a callback is called once, whether it comes before or after the end")
 TEST_CASE("a callback may release its own ticket") {
     TicketTable table;
     auto& operation = one(table, "a");
-    const auto ticket = TicketTable::ticket_of(operation);
+    const auto ticket = ticket_of(operation);
 
     REQUIRE(TicketTable::on_complete(operation,
                                      [&](const Error*) { CHECK(table.release(operation)); }));
@@ -153,6 +156,76 @@ TEST_CASE("names that nobody uses are forgotten, cached ones are kept") {
     CHECK(one(table, "a").name->cache_id == hvd::rt::kNoId);
 }
 
+TEST_CASE("names are the right ones in any order, whatever came after them before") {
+    const bool is_reversed = GENERATE(false, true);
+    CAPTURE(is_reversed);
+    TicketTable table;
+    for (const std::string order : {"abc", "abc", "acb", "aabbcc", "bxa", "abcdefgh"}) {
+        CAPTURE(order);
+        std::vector<Request> requests;
+        for (const char letter : order) {
+            requests.push_back(named(std::string(1, letter)));
+        }
+        auto operations = *table.create(requests);
+
+        for (std::size_t index = 0; index < order.size(); ++index) {
+            CHECK(operations[index]->name->text == order.substr(index, 1));
+            CHECK(operations[index]->name->users >= 1);
+        }
+        if (is_reversed) {
+            std::ranges::reverse(operations);
+        }
+        REQUIRE(table.discard(operations));  // all are forgotten
+    }
+}
+
+TEST_CASE("a name that is used again after it was forgotten is a new one") {
+    TicketTable table;
+    for (const std::string text : {"a", "b", "c", "a"}) {
+        auto& operation = one(table, text);
+        auto& other = one(table, text + " of another set");
+        CHECK(operation.name != other.name);
+        CHECK(operation.name->text == text);
+        CHECK(operation.name->cache_id == hvd::rt::kNoId);
+        operation.name->cache_id = 3;
+        table.complete(other);
+        table.complete(operation);
+        REQUIRE(table.release(other));
+        REQUIRE(table.release(operation));
+    }
+}
+
+TEST_CASE("of many tickets all are released that can be, and the first error is told") {
+    TicketTable table;
+    std::vector<Request> requests;
+    for (int index = 0; index < 200; ++index) {
+        requests.push_back(named(std::to_string(index)));
+    }
+    const auto operations = *table.create(requests);
+    REQUIRE(TicketTable::claim(operations));
+    std::vector<hvd::rt::Ticket> tickets;
+    for (auto* operation : operations) {
+        tickets.push_back(ticket_of(*operation));
+        if (tickets.size() != 150) {
+            table.complete(*operation);
+        }
+    }
+    auto with_errors = tickets;
+    with_errors.insert(with_errors.begin() + 70, 12345);  // no ticket
+    with_errors.push_back(tickets.front());               // released just now
+
+    const auto released = table.release(with_errors);
+
+    REQUIRE_FALSE(released);
+    CHECK(released.error().message.find("12345") != std::string::npos);
+    for (std::size_t index = 0; index < tickets.size(); ++index) {
+        CHECK(table.find(tickets[index]).has_value() == (index == 149));
+    }
+    table.complete(*operations[149]);
+    CHECK_FALSE(table.find(tickets[149]));
+    CHECK(table.release(std::span<const hvd::rt::Ticket>{}));
+}
+
 TEST_CASE("a name belongs to its process set") {
     TicketTable table;
     std::vector<Request> requests{named("a"), named("a"), named("b", 1), named("c", 1)};
@@ -174,6 +247,7 @@ TEST_CASE("a name belongs to its process set") {
 TEST_CASE("a pending operation keeps its process set, and gives it back at its end") {
     TicketTable table;
     hvd::rt::ProcessSetEntry set;
+    set.set.id = 5;
     auto& operation = one(table, "a");
     operation.set = &set;
     ++set.users;
@@ -191,7 +265,7 @@ TEST_CASE("a neutral operation has memory of its own, no ticket, and goes when i
     hvd::rt::Signature signature;
     signature.shape = {3, 2};
     auto& operation = table.create_neutral(signature, set);
-    const auto ticket = TicketTable::ticket_of(operation);
+    const auto ticket = ticket_of(operation);
 
     CHECK(set.users == 1);
     CHECK(operation.process_set == 5);

@@ -189,7 +189,8 @@ TEST_CASE("an event fits into the file, however long its names are") {
     const TempDir folder;
     const auto path = (folder.path() / "t.json").string();
     Tensor wide(std::string(5000, '\x01'));
-    wide.operation.signature.shape = hvd::rt::Shape(255, std::int64_t{1} << 62);
+    wide.operation.signature.shape =
+        hvd::rt::Shape(std::vector<std::int64_t>(255, std::int64_t{1} << 62));
     Tensor umlauts("a" + std::string(500, '\xc3'));
     {
         auto timeline =

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace hvd::coll::shm {
+namespace hvd::coll {
 
 /// Fetches a cache line for writing: it then leaves the other CPU at once, and not a second time
 /// when we write. The instruction does nothing on CPUs that do not know it.
@@ -36,4 +36,4 @@ inline void copy_taking(std::byte* to, const std::byte* from, std::size_t bytes)
     }
 }
 
-}  // namespace hvd::coll::shm
+}  // namespace hvd::coll

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the members of a process set tell each other before they make a communicator of NCCL.
+// The data that members of a process set exchange before they make a communicator of NCCL.
 #pragma once
 
 #include "collectives/base/result.hpp"
@@ -17,13 +17,13 @@
 namespace hvd::coll::nccl {
 
 /// As bytes on the way: all members have the same byte order.
-struct Introduction {
+struct ConnectionInfo {
     std::int32_t nccl_version = 0;
     cuda::GpuUuid gpu{};
     ncclUniqueId id{};  // of the member at place 0; nothing of the others
 };
 
-[[nodiscard]] std::vector<std::byte> encode(const Introduction& introduction);
+[[nodiscard]] std::vector<std::byte> encode(const ConnectionInfo& info);
 
 /// The unique id, from those of all members in the order of their places. Errors: mismatch, where
 /// versions of NCCL differ; invalid_argument, where two ranks use one GPU.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/nccl/introduction.hpp"
+#include "collectives/nccl/connection_info.hpp"
 
 #include "collectives/nccl/library.hpp"
 
@@ -11,7 +11,7 @@
 namespace hvd::coll::nccl {
 namespace {
 
-static_assert(std::is_trivially_copyable_v<Introduction>);
+static_assert(std::is_trivially_copyable_v<ConnectionInfo>);
 
 std::string gpu_name(const cuda::GpuUuid& uuid) {
     constexpr std::string_view kDigits = "0123456789abcdef";
@@ -27,7 +27,10 @@ std::string gpu_name(const cuda::GpuUuid& uuid) {
     return text;
 }
 
-Status compare_two(const Introduction& one, int rank, const Introduction& other, int other_rank) {
+Status compare_two(const ConnectionInfo& one,
+                   int rank,
+                   const ConnectionInfo& other,
+                   int other_rank) {
     if (one.nccl_version != other.nccl_version) {
         return Error{Errc::mismatch, "rank " + std::to_string(rank) + " has NCCL " +
                                          version_text(one.nccl_version) + ", rank " +
@@ -47,7 +50,7 @@ Status compare_two(const Introduction& one, int rank, const Introduction& other,
 }
 
 /// The member at `place` with those before it.
-Status compare_with_earlier(std::span<const Introduction> members,
+Status compare_with_earlier(std::span<const ConnectionInfo> members,
                             int place,
                             const ProcessSet& set) {
     const auto& own = members[static_cast<std::size_t>(place)];
@@ -63,16 +66,16 @@ Status compare_with_earlier(std::span<const Introduction> members,
 
 }  // namespace
 
-std::vector<std::byte> encode(const Introduction& introduction) {
-    std::vector<std::byte> bytes(sizeof introduction);
-    std::memcpy(bytes.data(), &introduction, bytes.size());
+std::vector<std::byte> encode(const ConnectionInfo& info) {
+    std::vector<std::byte> bytes(sizeof info);
+    std::memcpy(bytes.data(), &info, bytes.size());
     return bytes;
 }
 
 Result<ncclUniqueId> compare(std::span<const std::byte> all, const ProcessSet& set) {
-    std::vector<Introduction> members(static_cast<std::size_t>(set.size()));
-    if (all.size() != members.size() * sizeof(Introduction)) {
-        return Error{Errc::internal, "introductions of a wrong size"};
+    std::vector<ConnectionInfo> members(static_cast<std::size_t>(set.size()));
+    if (all.size() != members.size() * sizeof(ConnectionInfo)) {
+        return Error{Errc::internal, "connection data of a wrong size"};
     }
     std::memcpy(members.data(), all.data(), all.size());
     for (int place = 1; place < set.size(); ++place) {

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tensor/operation.hpp"
+
+#include <limits>
+#include <new>
+
+namespace hvd::rt {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+}  // namespace
+
+void AlignedFree::operator()(std::byte* memory) const noexcept {
+    ::operator delete (memory, std::align_val_t{kAlignment});
+}
+
+OwnedBytes allocate_aligned(std::size_t bytes) {
+    if (bytes == 0) {
+        return nullptr;
+    }
+    if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - kAlignment) {
+        throw std::bad_alloc();  // rounded up to the alignment, it would be a few bytes
+    }
+    return OwnedBytes(
+        static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment})));
+}
+
+}  // namespace hvd::rt
