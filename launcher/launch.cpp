@@ -24,6 +24,8 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
+
 namespace hvd::launch {
 namespace {
 
@@ -33,7 +35,12 @@ constexpr int kFewRanks = 256;
 /// next one takes, or the error that ends the job.
 class Launch final {
 public:
-    explicit Launch(const LaunchRequest& request) : request_(request), report_(request) {}
+    explicit Launch(const LaunchRequest& request) : request_(request), report_(request) {
+        if (request.caller) {
+            job_.caller.reset(*request.caller);
+            (void)::fcntl(*request.caller, F_SETFD, FD_CLOEXEC);
+        }
+    }
 
     /// Gives the exit code.
     int run() {

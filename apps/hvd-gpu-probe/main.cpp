@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Prints the GPUs of this host for hvd-agent: lines of fields with tabs between them,
-// "gpu INDEX UUID MEMORY-BYTES NEAR-CPUS NAME" in PCI bus order, or "note WHY-THERE-IS-NONE".
+// "driver VERSION CUDA-VERSION LINK" and "gpu INDEX UUID MEMORY-BYTES NEAR-CPUS NAME" in PCI bus
+// order, or "note WHY-THERE-IS-NONE".
 // Its argument replaces /sys in tests.
 #include "apps/hvd-gpu-probe/nvml.hpp"
 #include "collectives/base/env.hpp"
@@ -31,12 +32,14 @@ int main(int argc, char** argv) {
         return kUsage;
     }
     const auto library = hvd::read_env("HOROVOD_NVML_LIBRARY").value_or("libnvidia-ml.so.1");
-    const auto gpus = hvd::gpu_probe::list_gpus(library, argc == 2 ? argv[1] : "/sys");
+    const auto found = hvd::gpu_probe::find_gpus(library, argc == 2 ? argv[1] : "/sys");
     std::string text;
-    if (!gpus) {
-        text = "note\t" + field(gpus.error().message) + "\n";
+    if (!found) {
+        text = "note\t" + field(found.error().message) + "\n";
     } else {
-        for (const auto& gpu : *gpus) {
+        const auto& driver = found->driver;
+        text = "driver\t" + field(driver.version) + "\t" + driver.cuda + "\t" + driver.link + "\n";
+        for (const auto& gpu : found->gpus) {
             text += "gpu\t" + std::to_string(gpu.index) + "\t" + field(gpu.uuid) + "\t" +
                     std::to_string(gpu.memory_bytes) + "\t" + hvd::format_ranges(gpu.near_cpus) +
                     "\t" + field(gpu.name) + "\n";

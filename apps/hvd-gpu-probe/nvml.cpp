@@ -9,6 +9,7 @@
 #include <climits>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -58,8 +59,17 @@ struct Functions {
     Return (*name)(Device, char*, unsigned) = nullptr;
     Return (*memory)(Device, Memory*) = nullptr;
     Return (*pci_info)(Device, PciInfo*) = nullptr;
+    // Not on every platform, or not in every driver.
     Return (*cpu_affinity)(Device, unsigned, unsigned long*) = nullptr;
+    Return (*driver_version)(char*, unsigned) = nullptr;
+    Return (*cuda_version)(int*) = nullptr;
+    Return (*peer_status)(Device, Device, int, int*) = nullptr;
 };
+
+// What nvmlDeviceGetP2PStatus is asked for.
+constexpr int kReads = 0;
+constexpr int kNvlink = 2;
+constexpr int kPeerOk = 0;
 
 template <class Function>
 bool load(void* library, const char* symbol, Function& function) {
@@ -83,7 +93,10 @@ std::string load_all(void* library, Functions& nvml) {
         std::pair{"nvmlDeviceGetPciInfo_v3",
                   load(library, "nvmlDeviceGetPciInfo_v3", nvml.pci_info)},
     };
-    (void)load(library, "nvmlDeviceGetCpuAffinity", nvml.cpu_affinity);  // not on every platform
+    (void)load(library, "nvmlDeviceGetCpuAffinity", nvml.cpu_affinity);
+    (void)load(library, "nvmlSystemGetDriverVersion", nvml.driver_version);
+    (void)load(library, "nvmlSystemGetCudaDriverVersion_v2", nvml.cuda_version);
+    (void)load(library, "nvmlDeviceGetP2PStatus", nvml.peer_status);
     const auto missing =
         std::ranges::find_if(needed, [](const auto& function) { return !function.second; });
     return missing == needed.end() ? "" : missing->first;
@@ -113,8 +126,50 @@ std::vector<int> cpus_of_kernel(const std::filesystem::path& sysfs, const PciInf
     return list ? parse_ranges(trim(*list)).value_or(std::vector<int>{}) : std::vector<int>{};
 }
 
+/// Whether every pair of GPUs can do that; nothing where the driver does not tell.
+std::optional<bool> can_all(const Functions& nvml, const std::vector<Device>& devices, int what) {
+    for (auto* const from : devices) {
+        for (auto* const to : devices) {
+            int status = kPeerOk;
+            if (from != to && nvml.peer_status(from, to, what, &status) != kSuccess) {
+                return std::nullopt;
+            }
+            if (status != kPeerOk) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+std::string find_link(const Functions& nvml, const std::vector<Device>& devices) {
+    if (devices.size() < 2 || nvml.peer_status == nullptr) {
+        return "";
+    }
+    if (can_all(nvml, devices, kNvlink) == true) {
+        return "NVLink";
+    }
+    const auto reads = can_all(nvml, devices, kReads);
+    return !reads ? "" : *reads ? "PCIe" : "host memory";
+}
+
+FoundDriver describe_driver(const Functions& nvml, const std::vector<Device>& devices) {
+    FoundDriver driver{.version = "", .cuda = "", .link = find_link(nvml, devices)};
+    std::array<char, kTextBytes> version{};
+    if (nvml.driver_version != nullptr &&
+        nvml.driver_version(version.data(), kTextBytes) == kSuccess) {
+        driver.version = version.data();
+    }
+    int cuda = 0;
+    if (nvml.cuda_version != nullptr && nvml.cuda_version(&cuda) == kSuccess) {
+        driver.cuda = std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
+    }
+    return driver;
+}
+
 struct Placed {
     std::tuple<unsigned, unsigned, unsigned> place;  // on the PCI bus
+    Device device;
     FoundGpu gpu;
 };
 
@@ -147,6 +202,7 @@ Result<Placed> describe(const Functions& nvml, const std::filesystem::path& sysf
     Memory memory{};
     const bool has_memory = nvml.memory(device, &memory) == kSuccess;
     return Placed{.place = {pci.domain, pci.bus, pci.device},
+                  .device = device,
                   .gpu = {.index = 0,
                           .uuid = uuid.data(),
                           .name = name.data(),
@@ -154,7 +210,7 @@ Result<Placed> describe(const Functions& nvml, const std::filesystem::path& sysf
                           .near_cpus = std::move(cpus)}};
 }
 
-Result<std::vector<FoundGpu>> list_with(const Functions& nvml, const std::filesystem::path& sysfs) {
+Result<Found> find_with(const Functions& nvml, const std::filesystem::path& sysfs) {
     unsigned count = 0;
     if (const auto code = nvml.device_count(&count); code != kSuccess) {
         return Error{Errc::unavailable, std::string("device count: ") + nvml.error_string(code)};
@@ -165,18 +221,20 @@ Result<std::vector<FoundGpu>> list_with(const Functions& nvml, const std::filesy
         placed.push_back(std::move(gpu));
     }
     std::ranges::stable_sort(placed, {}, &Placed::place);
-    std::vector<FoundGpu> gpus;
+    Found found;
+    std::vector<Device> devices;
     for (auto& entry : placed) {
-        entry.gpu.index = static_cast<int>(gpus.size());
-        gpus.push_back(std::move(entry.gpu));
+        entry.gpu.index = static_cast<int>(found.gpus.size());
+        found.gpus.push_back(std::move(entry.gpu));
+        devices.push_back(entry.device);
     }
-    return gpus;
+    found.driver = describe_driver(nvml, devices);
+    return found;
 }
 
 }  // namespace
 
-Result<std::vector<FoundGpu>> list_gpus(const std::string& library_name,
-                                        const std::filesystem::path& sysfs) {
+Result<Found> find_gpus(const std::string& library_name, const std::filesystem::path& sysfs) {
     const std::unique_ptr<void, LibraryCloser> library(::dlopen(library_name.c_str(), RTLD_NOW));
     if (!library) {
         const char* why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): one thread
@@ -189,9 +247,9 @@ Result<std::vector<FoundGpu>> list_gpus(const std::string& library_name,
     if (const auto code = nvml.init(); code != kSuccess) {
         return Error{Errc::unavailable, library_name + ": " + nvml.error_string(code)};
     }
-    auto gpus = list_with(nvml, sysfs);
+    auto found = find_with(nvml, sysfs);
     (void)nvml.shutdown();
-    return gpus ? std::move(gpus) : std::move(gpus).error().context(library_name);
+    return found ? std::move(found) : std::move(found).error().context(library_name);
 }
 
 }  // namespace hvd::gpu_probe

@@ -19,11 +19,24 @@ struct FoundGpu {
     std::vector<int> near_cpus;  // empty when unknown
 };
 
+/// The driver of the GPUs. Each is empty where it is not known.
+struct FoundDriver {
+    std::string version;  // "580.65.06"
+    std::string cuda;     // the newest that it runs: "13.0"
+    std::string link;     // how GPUs reach each other: "NVLink", "PCIe", "host memory"; of several
+                          // ways the slowest
+};
+
+struct Found {
+    FoundDriver driver;
+    std::vector<FoundGpu> gpus;
+};
+
 /// Loads the library (NVML: libnvidia-ml.so.1 or another that speaks like it) and asks for all
 /// GPUs. The kernel's files below `sysfs` tell the CPUs near a GPU where the library does not know
 /// them. May hang in the driver: run it in a process that can be killed. Errors: unavailable, with
 /// the library and what failed.
-[[nodiscard]] Result<std::vector<FoundGpu>> list_gpus(const std::string& library,
-                                                      const std::filesystem::path& sysfs);
+[[nodiscard]] Result<Found> find_gpus(const std::string& library,
+                                      const std::filesystem::path& sysfs);
 
 }  // namespace hvd::gpu_probe

@@ -39,7 +39,7 @@ Status check_join(Draft& draft) {
 
 Status check_joining(Draft& draft, const std::vector<std::string>& spellings) {
     const auto idle = std::ranges::find_if(spellings, [](std::string_view spelled) {
-        return (find_flag(spelled)->details.places & kInJoin) == 0;
+        return (find_flag(spelled)->details.places & in_join) == 0;
     });
     if (idle != spellings.end()) {
         return wrong(*idle +

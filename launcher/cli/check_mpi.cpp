@@ -17,7 +17,7 @@ namespace {
 /// Where another launcher starts the ranks, and horovodrun only stands in front of their program.
 bool has_meaning_in_task(std::string_view spelled) {
     const auto& flag = *find_flag(spelled);
-    return is_setting(flag) || (flag.details.places & kInTask) != 0;
+    return is_setting(flag) || (flag.details.places & in_task) != 0;
 }
 
 /// Those that MPI understands: names and networks, no patterns.

@@ -42,9 +42,12 @@ Status check_ranks(const LaunchRequest& request) {
         return ok();
     }
     const auto beyond = " but the ranks are 0 to " + std::to_string(*size - 1);
-    if (request.output.show && request.output.show->back() >= *size) {
-        return wrong("--show names rank " + std::to_string(request.output.show->back()) + "," +
-                     beyond);
+    for (const auto& [flag, ranks] : {std::pair{"--show", request.output.show},
+                                      std::pair{"--progress-bars", request.output.bars}}) {
+        if (ranks && ranks->back() >= *size) {
+            return wrong(std::string(flag) + " names rank " + std::to_string(ranks->back()) + "," +
+                         beyond);
+        }
     }
     if (request.input.rank.value_or(0) >= *size) {
         return wrong("--stdin names rank " + std::to_string(*request.input.rank) + "," + beyond);

@@ -21,10 +21,10 @@ struct Draft;
 
 /// Where a flag has a meaning, as bits.
 enum Place : std::uint8_t {
-    kInJob = 1,     // horovodrun [flags] command
-    kInDoctor = 2,  // horovodrun doctor
-    kInJoin = 4,    // horovodrun --join
-    kInTask = 8,    // in a task of another launcher
+    in_job = 1,     // horovodrun [flags] command
+    in_doctor = 2,  // horovodrun doctor
+    in_join = 4,    // horovodrun --join
+    in_task = 8,    // in a task of another launcher
 };
 
 /// The value of a setting: a flag that sets a variable of the ranks.
@@ -52,7 +52,7 @@ struct Setting {
 struct Details {
     std::string_view brief{};     // a line for the first page of --help; empty: not on that page
     std::string_view standard{};  // the default
-    std::uint8_t places = kInJob | kInDoctor;
+    std::uint8_t places = in_job | in_doctor;
 };
 
 using Apply = Status (*)(Draft&, std::string_view);

@@ -30,7 +30,7 @@ constexpr std::array kOtherFlags{
              draft.is_native = true;
              return ok();
          },
-         {.places = kInJob}),
+         {.places = in_job}),
     flag("--disable-cache", "", ignore),
     flag("--min-np, --min-num-proc N", "", refuse_elastic),
     flag("--max-np, --max-num-proc N", "", refuse_elastic),
@@ -46,11 +46,11 @@ constexpr std::array kAboutFlags{
          "print the flags that are used most; --help all: every flag",
          ignore,
          {.brief = "print this page; --help all: every flag",
-          .places = kInJob | kInDoctor | kInJoin | kInTask}),
+          .places = in_job | in_doctor | in_join | in_task}),
     flag("-v, --version",
          "print the version alone",
          ignore,
-         {.places = kInJob | kInDoctor | kInJoin | kInTask}),
+         {.places = in_job | in_doctor | in_join | in_task}),
     flag("-cb, --check-build",
          "print which frameworks, controllers and operations are there: the frameworks of "
          "the Python beside horovodrun in a virtual environment, else of the one in PATH; "
@@ -60,14 +60,14 @@ constexpr std::array kAboutFlags{
              return ok();
          },
          {.brief = "features of this build, installed frameworks",
-          .places = kInJob | kInDoctor | kInJoin | kInTask}),
+          .places = in_job | in_doctor | in_join | in_task}),
     flag("--json",
          "with doctor or --check-build: print JSON",
          [](Draft& draft, std::string_view) {
              draft.json = true;
              return ok();
          },
-         {.places = kInDoctor}),
+         {.places = in_doctor}),
 };
 
 constexpr std::array kOwnGroups{FlagGroup{"For command lines of the original", kOtherFlags},
@@ -76,7 +76,7 @@ constexpr std::array kOwnGroups{FlagGroup{"For command lines of the original", k
 }  // namespace
 
 const std::vector<FlagGroup>& flag_groups() {
-    static const auto kGroups = [] {
+    static const auto groups = [] {
         std::vector<FlagGroup> all;
         for (const std::span<const FlagGroup> part :
              {job_flags(), host_flags(), rank_flags(), limit_flags(), setting_flags(),
@@ -85,7 +85,7 @@ const std::vector<FlagGroup>& flag_groups() {
         }
         return all;
     }();
-    return kGroups;
+    return groups;
 }
 
 std::string_view without_value(std::string_view word) noexcept {

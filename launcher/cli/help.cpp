@@ -161,7 +161,7 @@ std::string doctor_help(std::size_t columns) {
                0, columns) +
            list_groups(columns,
                        [](const Flag& flag) {
-                           return !is_setting(flag) && (flag.details.places & kInDoctor) != 0;
+                           return !is_setting(flag) && (flag.details.places & in_doctor) != 0;
                        }) +
            "\n" +
            wrap(
@@ -189,18 +189,29 @@ std::string manual_chapter() {
            list_hidden(is_elastic) + ".\n";
 }
 
+namespace {
+
+/// A line for each name: name, summary, value.
+std::string completions_of(const Flag& flag) {
+    std::string lines;
+    const auto text = flag.details.brief.empty() ? flag.help : flag.details.brief;
+    const auto summary = text.substr(0, text.find_first_of(";:("));
+    for (const auto name : flag.names) {
+        if (!name.empty() && !flag.help.empty()) {
+            lines.append(name).append("\t").append(summary).append("\t");
+            lines.append(flag.value).append("\n");
+        }
+    }
+    return lines;
+}
+
+}  // namespace
+
 std::string completion_table() {
     std::string table;
     for (const auto& group : flag_groups()) {
         for (const auto& flag : group.flags) {
-            const auto text = flag.details.brief.empty() ? flag.help : flag.details.brief;
-            const auto summary = text.substr(0, text.find_first_of(";:("));
-            for (const auto name : flag.names) {
-                if (!name.empty() && !flag.help.empty()) {
-                    table.append(name).append("\t").append(summary).append("\t");
-                    table.append(flag.value).append("\n");
-                }
-            }
+            table += completions_of(flag);
         }
     }
     return table;

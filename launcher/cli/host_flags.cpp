@@ -132,12 +132,12 @@ constexpr std::array kJoinFlags{
              HVD_TRY(draft.request.hosts.listen, end_point(value, 0));
              return ok();
          },
-         {.places = kInJob}),
+         {.places = in_job}),
     flag("--join-hosts N",
          "with --listen and without -H: wait for N hosts, and spread -np evenly over those "
          "that join without --join-slots",
          set_number<&LaunchRequest::hosts, &HostOptions::join_count, 1, kMaxHosts>,
-         {.places = kInJob}),
+         {.places = in_job}),
     flag("--join HOST:PORT",
          "run no command, but be a host of the job whose horovodrun listens there; ends "
          "with the job's exit code",
@@ -146,13 +146,13 @@ constexpr std::array kJoinFlags{
              draft.is_joining = true;
              return ok();
          },
-         {.places = kInJoin}),
+         {.places = in_join}),
     flag("--join-token-file FILE",
          "with --listen and --join: the secret of both, at least 32 characters (default: "
          "HOROVOD_JOIN_TOKEN_FILE; else --listen makes a file, and --join reads standard "
          "input)",
          set_file<&LaunchRequest::hosts, &HostOptions::join_token_file>,
-         {.places = kInJob | kInJoin}),
+         {.places = in_job | in_join}),
     flag("--join-name NAME",
          "with --join: the name of this host in the job, as -H has it (default: its "
          "hostname)",
@@ -163,7 +163,7 @@ constexpr std::array kJoinFlags{
              draft.join.name = value;
              return ok();
          },
-         {.places = kInJoin}),
+         {.places = in_join}),
     flag("--join-slots N",
          "with --join: at most so many ranks here, unless -H says it (default: its GPUs, "
          "else CPUs)",
@@ -171,7 +171,7 @@ constexpr std::array kJoinFlags{
              HVD_TRY(draft.join.slots, whole_number(value, 1, kMaxSlots));
              return ok();
          },
-         {.places = kInJoin}),
+         {.places = in_join}),
 };
 
 constexpr std::array kMpiFlags{
@@ -199,7 +199,7 @@ constexpr std::array kMpiFlags{
          [](Draft& draft, std::string_view value) {
              return add_words(draft.request.mpi.args, value);
          },
-         {.places = kInJob}),
+         {.places = in_job}),
     flag("--binding-args ARGS",
          "for mpirun, instead of --bind-to none --map-by slot; for jsrun, instead of the "
          "resource sets (from --nrs to --bind) or the --erf_input that it would be given",
@@ -207,7 +207,7 @@ constexpr std::array kMpiFlags{
              draft.request.mpi.binding_args.clear();
              return add_words(draft.request.mpi.binding_args, value);
          },
-         {.places = kInJob}),
+         {.places = in_job}),
 };
 
 constexpr std::array kGroups{FlagGroup{"Hosts", kHostFlags}, FlagGroup{"Other hosts", kRemoteFlags},

@@ -49,21 +49,21 @@ constexpr std::array kJobFlags{
          [](Draft& draft, std::string_view value) {
              return set_path_once(draft.config_file, value);
          },
-         {.brief = "settings in YAML", .places = kInJob | kInDoctor | kInTask}),
+         {.brief = "settings in YAML", .places = in_job | in_doctor | in_task}),
     flag("--dry-run",
          "print the plan and the commands that started the agents, and start no rank",
          set_value<&LaunchRequest::dry_run, &DryRunOptions::is_wanted, true>,
-         {.brief = "print the plan, start no rank", .places = kInJob}),
+         {.brief = "print the plan, start no rank", .places = in_job}),
     flag("--output-format text|json",
          "form of the plan that --dry-run prints",
          set_output_format,
-         {.standard = "text", .places = kInJob}),
+         {.standard = "text", .places = in_job}),
     flag("--facts FILE",
          "with --dry-run: plan for the hosts described in this JSON file, start nothing",
          [](Draft& draft, std::string_view value) {
              return set_path_once(draft.request.dry_run.facts_file, value);
          },
-         {.places = kInJob}),
+         {.places = in_job}),
 };
 
 constexpr std::array kTimeFlags{
@@ -76,30 +76,30 @@ constexpr std::array kTimeFlags{
             HVD_TRY(draft.start_timeout, seconds(value, 0));
             return ok();
         },
-        {.brief = "time limit for the start of all ranks", .places = kInJob | kInDoctor | kInJoin}),
+        {.brief = "time limit for the start of all ranks", .places = in_job | in_doctor | in_join}),
     flag("--timeout SECONDS",
          "end the whole job after this time, with exit code 124",
          set_timeout,
-         {.brief = "time limit for the whole job", .places = kInJob}),
+         {.brief = "time limit for the whole job", .places = in_job}),
 };
 
 constexpr std::array kFailureFlags{
     flag("--on-failure stop|wait",
          "stop: the first rank that fails ends the job; wait: the others go on",
          set_on_failure,
-         {.standard = "stop", .places = kInJob}),
+         {.standard = "stop", .places = in_job}),
     flag("--lease SECONDS",
          "a host that is silent for so long is lost",
          set_seconds<&LaunchRequest::limits, &Limits::lease, 1>,
-         {.standard = "30", .places = kInJob}),
+         {.standard = "30", .places = in_job}),
     flag("--exit-timeout SECONDS",
          "end the job when ranks still run so long after the first one ended well",
          set_seconds<&LaunchRequest::limits, &Limits::exit_timeout, 0>,
-         {.places = kInJob}),
+         {.places = in_job}),
     flag("--grace SECONDS",
          "time between asking ranks to stop (SIGTERM) and killing them",
          set_seconds<&LaunchRequest::limits, &Limits::grace, 0>,
-         {.standard = "10", .places = kInJob}),
+         {.standard = "10", .places = in_job}),
 };
 
 constexpr std::array kJobGroups{FlagGroup{"Job", kJobFlags}};

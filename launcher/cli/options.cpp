@@ -2,6 +2,7 @@
 #include "launcher/cli/options.hpp"
 
 #include "collectives/base/text.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
 #include "launcher/cli/config_file.hpp"
 #include "launcher/cli/draft.hpp"
 #include "launcher/cli/flag.hpp"
@@ -14,6 +15,8 @@
 #include <cstddef>
 #include <iterator>
 #include <utility>
+
+#include <sys/stat.h>
 
 namespace hvd::launch {
 namespace {
@@ -48,21 +51,25 @@ struct Words {
 
 /// All names are declared as long ones to Boost.Program_options, also the one-character ones,
 /// because its one-character options take no value after '='.
+void declare(const Flag& flag, po::options_description& declared) {
+    for (const auto& name : flag.names) {
+        const std::string bare(bare_name(name));
+        if (bare.empty() || std::ranges::find(flag.names, bare, bare_name) != &name) {
+            continue;  // -hostfile and --hostfile are one
+        }
+        if (flag.value.empty()) {
+            declared.add_options()(bare.c_str(), "");
+        } else {
+            declared.add_options()(bare.c_str(), po::value<std::string>(), "");
+        }
+    }
+}
+
 po::options_description declare_flags() {
     po::options_description declared;
     for (const auto& group : flag_groups()) {
         for (const auto& flag : group.flags) {
-            for (const auto& name : flag.names) {
-                const std::string bare(bare_name(name));
-                if (bare.empty() || std::ranges::find(flag.names, bare, bare_name) != &name) {
-                    continue;  // -hostfile and --hostfile are one
-                }
-                if (flag.value.empty()) {
-                    declared.add_options()(bare.c_str(), "");
-                } else {
-                    declared.add_options()(bare.c_str(), po::value<std::string>(), "");
-                }
-            }
+            declare(flag, declared);
         }
     }
     return declared;
@@ -195,8 +202,27 @@ void note_idle_env_pass(Draft& draft) {
     }
 }
 
+/// The socket that horovod.run leaves to horovodrun.
+Status read_caller(Draft& draft) {
+    const auto text = find(draft.environment, coll::kEnvCaller);
+    if (!text) {
+        return ok();
+    }
+    draft.request.caller = parse_number<int>(*text);
+    struct stat file {};
+    if (!draft.request.caller || ::fstat(*draft.request.caller, &file) != 0 ||
+        !S_ISSOCK(file.st_mode)) {
+        return Error{Errc::invalid_argument,
+                     std::string(coll::kEnvCaller) + "=" + *text +
+                         ": not the number of an open socket; horovod.run sets it and nobody else: "
+                         "unset it"};
+    }
+    return ok();
+}
+
 /// Checks what concerns more than one flag at a time.
 Status finish(Draft& draft) {
+    HVD_TRY_STATUS(read_caller(draft));
     HVD_TRY_STATUS(check_controllers(draft));
     if (const auto agent = find(draft.environment, kRemoteShellVariable);
         agent == kKubeflowShell && draft.request.ssh.remote_shell.empty()) {
@@ -204,6 +230,9 @@ Status finish(Draft& draft) {
     }
     HVD_TRY_STATUS(read_config(draft));  // says whether there will be an mpirun
     HVD_TRY_STATUS(read_hosts(draft));
+    if (draft.request.caller && draft.request.hosts.list.empty() && !draft.request.hosts.listen) {
+        draft.request.processes = draft.request.processes.value_or(1);  // horovod.run's default
+    }
     HVD_TRY_STATUS(check_remote_shell(draft.request));
     HVD_TRY_STATUS(check_identity(draft.request));
     HVD_TRY_STATUS(read_start_timeout(draft));

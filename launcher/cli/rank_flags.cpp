@@ -75,12 +75,13 @@ Status add_env_pass(Draft& draft, std::string_view value) {
     return ok();
 }
 
-Status set_show(Draft& draft, std::string_view value) {
+template <std::optional<std::vector<int>> OutputOptions::*kRanks>
+Status set_ranks(Draft& draft, std::string_view value) {
     auto ranks = parse_ranges(value);
     if (!ranks) {
         return wrong("must be ranks, such as 0,2-4");
     }
-    draft.request.output.show = std::move(*ranks);
+    draft.request.output.*kRanks = std::move(*ranks);
     return ok();
 }
 
@@ -91,12 +92,12 @@ constexpr std::array kPlacementFlags{
          set_bind_to,
          {.brief = "pin each rank to a share of the CPUs, or not",
           .standard = "share",
-          .places = kInJob | kInDoctor | kInTask}),
+          .places = in_job | in_doctor | in_task}),
     flag("--gpu-bind index|env|none",
          "index: a rank sees all allowed GPUs and owns number local_rank; env: it sees only "
          "its own; none: GPUs are left alone",
          set_gpu_bind,
-         {.standard = "index", .places = kInJob | kInDoctor | kInTask}),
+         {.standard = "index", .places = in_job | in_doctor | in_task}),
     flag("--gpus-per-rank N",
          "how many GPUs each rank owns (default: 1; in Slurm its --gpus-per-task)",
          [](Draft& draft, std::string_view value) -> Status {
@@ -104,11 +105,11 @@ constexpr std::array kPlacementFlags{
              draft.gpus_per_rank_given = true;
              return ok();
          },
-         {.places = kInJob | kInDoctor | kInTask}),
+         {.places = in_job | in_doctor | in_task}),
     flag("--share-gpus",
          "let several ranks use one GPU",
          set_value<&LaunchRequest::binding, &BindingOptions::share_gpus, true>,
-         {.places = kInJob | kInDoctor | kInTask}),
+         {.places = in_job | in_doctor | in_task}),
 };
 
 constexpr std::array kEnvironmentFlags{
@@ -116,7 +117,7 @@ constexpr std::array kEnvironmentFlags{
          "set a variable; without =VALUE to the value it has here. May be repeated; wins "
          "over everything else",
          set_environment,
-         {.brief = "set a variable of the ranks", .places = kInJob | kInDoctor | kInTask}),
+         {.brief = "set a variable of the ranks", .places = in_job | in_doctor | in_task}),
     flag("--env-pass GLOB",
          "pass on the variables whose names match, such as 'NCCL_*', also with --env-clean, "
          "and to other hosts what would stay here, such as HOME. May be repeated",
@@ -135,14 +136,14 @@ constexpr std::array kOutputFlags{
          [](Draft& draft, std::string_view value) {
              return set_path(draft.request.output.folder, value, "a directory");
          },
-         {.brief = "write the output of each rank to files, too", .places = kInJob}),
+         {.brief = "write the output of each rank to files, too", .places = in_job}),
     flag("-prefix-timestamp, --prefix-output-with-timestamp",
          "begin each line with the time at which the rank wrote it (UTC)",
          [](Draft& draft, std::string_view) {
              draft.prefix_timestamp = true;
              return ok();
          },
-         {.places = kInJob}),
+         {.places = in_job}),
     flag("--prefix TEMPLATE",
          "begin each line on the console with this instead of [RANK]<STREAM>: - text with "
          "{rank}, {host}, {local_rank}, {stream} and {time} (UTC), such as {rank}@{host}:; "
@@ -151,20 +152,25 @@ constexpr std::array kOutputFlags{
              HVD_TRY(draft.prefix, LinePrefix::parse(value));
              return ok();
          },
-         {.places = kInJob}),
+         {.places = in_job}),
     flag("--show RANKS",
          "print the output of these ranks only, such as 0,2-4",
-         set_show,
-         {.places = kInJob}),
+         set_ranks<&OutputOptions::show>,
+         {.places = in_job}),
+    flag("--progress-bars RANKS",
+         "print the progress bars of these ranks as they move, such as 0; of the other ranks "
+         "only the last state of a bar. A bar is text that a carriage return ends",
+         set_ranks<&OutputOptions::bars>,
+         {.places = in_job}),
     flag("--stdin RANK|all",
          "give horovodrun's standard input to this rank or to all; the other ranks read "
          "/dev/null, and so do all without this flag",
          set_stdin,
-         {.places = kInJob}),
+         {.places = in_job}),
     flag("--summary FILE",
          "write how the job ended, as JSON",
          set_file<&LaunchRequest::report, &ReportOptions::summary>,
-         {.brief = "write how the job ended, as JSON", .places = kInJob}),
+         {.brief = "write how the job ended, as JSON", .places = in_job}),
     flag("--error-lines N",
          "how many of the last lines of the culprit's standard error the report of a "
          "failure repeats, 0 to 1000, and at most 64 KiB of them",
@@ -173,16 +179,16 @@ constexpr std::array kOutputFlags{
              HVD_TRY(draft.request.report.error_lines, whole_number(value, 0, kMost));
              return ok();
          },
-         {.standard = "20", .places = kInJob}),
+         {.standard = "20", .places = in_job}),
     flag("--launch-trace FILE",
          "write where the time of the start went, host by host, as trace events (JSON) for "
          "ui.perfetto.dev; with --verbose its critical path is printed, too",
          set_file<&LaunchRequest::report, &ReportOptions::launch_trace>,
-         {.places = kInJob}),
+         {.places = in_job}),
     flag("--verbose",
          "print what horovodrun does",
          set_value<&LaunchRequest::report, &ReportOptions::is_verbose, true>,
-         {.brief = "print what horovodrun does", .places = kInJob | kInDoctor | kInTask}),
+         {.brief = "print what horovodrun does", .places = in_job | in_doctor | in_task}),
 };
 
 constexpr std::array kGroups{FlagGroup{"CPUs and GPUs", kPlacementFlags},

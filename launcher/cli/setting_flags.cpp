@@ -107,7 +107,7 @@ constexpr std::array kLibraries{
              draft.request.mpi.is_tcp = true;
              return ok();
          },
-         {.places = kInJob | kInDoctor | kInTask}),
+         {.places = in_job | in_doctor | in_task}),
 };
 
 constexpr std::array kLogging{

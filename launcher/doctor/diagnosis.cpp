@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/doctor/diagnosis.hpp"
 
+#include "collectives/base/text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -35,10 +37,32 @@ std::string span(double seconds) {
     return std::abs(seconds) < 1 ? number("%.1f ms", seconds * 1e3) : number("%.1f s", seconds);
 }
 
+std::string name_of(const GpuDriver& driver) {
+    const auto known = [](const std::string& text) { return text.empty() ? "unknown" : text; };
+    return known(driver.version) + " (CUDA " + known(driver.cuda) + ")";
+}
+
 std::string describe(const ClockReading& clock) {
     return "clock " + span(std::abs(clock.ahead_seconds)) +
            (clock.ahead_seconds < 0 ? " behind" : " ahead") + " (to " + span(clock.error_seconds) +
            ")";
+}
+
+/// "8 GPUs (driver 580.65.06, CUDA 13.0, NVLink)", as far as it is known.
+std::string describe_gpus(const HostFacts& facts) {
+    const auto& driver = facts.gpu_driver;
+    std::vector<std::string> parts;
+    if (!driver.version.empty()) {
+        parts.push_back("driver " + driver.version);
+    }
+    if (!driver.cuda.empty()) {
+        parts.push_back("CUDA " + driver.cuda);
+    }
+    if (!driver.link.empty()) {
+        parts.push_back(driver.link + " between them");
+    }
+    const auto gpus = count(facts.gpus.size(), "GPU");
+    return parts.empty() ? gpus : gpus + " (" + join(parts, ", ") + ")";
 }
 
 std::string describe(const HostHealth& host) {
@@ -48,8 +72,7 @@ std::string describe(const HostHealth& host) {
     if (!host.facts) {
         return "";
     }
-    auto text = count(host.facts->cpus.size(), "CPU") + ", " +
-                count(host.facts->gpus.size(), "GPU") + ", " +
+    auto text = count(host.facts->cpus.size(), "CPU") + ", " + describe_gpus(*host.facts) + ", " +
                 number("%.1f GiB", static_cast<double>(host.facts->memory_bytes) / kGiB) +
                 ", agent up in " + span(host.seconds_to_link);
     return host.clock ? text + ", " + describe(*host.clock) : text;
@@ -80,6 +103,16 @@ std::string print(const LinkHealth& link) {
            link.address + "\n";
 }
 
+Json text_or_null(const std::string& text) {
+    return text.empty() ? Json(nullptr) : Json(text);
+}
+
+Json to_json(const GpuDriver& driver) {
+    return {{"version", text_or_null(driver.version)},
+            {"cuda", text_or_null(driver.cuda)},
+            {"link", text_or_null(driver.link)}};
+}
+
 Json to_json(const HostHealth& host) {
     Json json{{"host", host.host},
               {"ok", host.is_well()},
@@ -98,11 +131,10 @@ Json to_json(const HostHealth& host) {
         for (const auto& gpu : host.facts->gpus) {
             gpus.push_back({{"index", gpu.index}, {"uuid", gpu.uuid}, {"name", gpu.name}});
         }
-        json["facts"] = {{"hostname", host.facts->hostname},
-                         {"machine", host.facts->machine},
-                         {"cpus", host.facts->cpus},
-                         {"memory_bytes", host.facts->memory_bytes},
-                         {"gpus", std::move(gpus)}};
+        json["facts"] = {
+            {"hostname", host.facts->hostname}, {"machine", host.facts->machine},
+            {"cpus", host.facts->cpus},         {"memory_bytes", host.facts->memory_bytes},
+            {"gpus", std::move(gpus)},          {"gpu_driver", to_json(host.facts->gpu_driver)}};
     }
     return json;
 }
@@ -120,6 +152,27 @@ Json to_json(const LinkHealth& link) {
 }
 
 }  // namespace
+
+void compare_gpu_drivers(std::vector<HostHealth>& hosts) {
+    const HostHealth* first = nullptr;
+    for (auto& host : hosts) {
+        if (!host.facts || host.facts->gpus.empty() || !host.same_as.empty()) {
+            continue;
+        }
+        if (first == nullptr) {
+            first = &host;
+            continue;
+        }
+        const auto& own = host.facts->gpu_driver;
+        const auto& other = first->facts->gpu_driver;
+        if (own.version != other.version || own.cuda != other.cuda) {
+            host.warnings.push_back("its GPU driver is " + name_of(own) + ", and that of " +
+                                    first->host + " " + name_of(other) +
+                                    "; NCCL and CUDA programs have to run on the older one: "
+                                    "install the same everywhere");
+        }
+    }
+}
 
 bool Diagnosis::is_well() const noexcept {
     return !plan_problem && std::ranges::all_of(hosts, &HostHealth::is_well) &&

@@ -45,6 +45,9 @@ struct Diagnosis {
     [[nodiscard]] bool is_well() const noexcept;
 };
 
+/// Warns of hosts whose GPUs have another driver than those of the first host with GPUs.
+void compare_gpu_drivers(std::vector<HostHealth>& hosts);
+
 /// The transport's error about a host that it cannot reach, with a remedy.
 [[nodiscard]] std::string with_remedy(const std::string& host, const std::string& words);
 

@@ -80,6 +80,7 @@ void ask_all(Examination& examination,
             diagnosis.plan_problem = merged.error().message;
         }
     }
+    compare_gpu_drivers(diagnosis.hosts);
     const auto asked = examination.reached();
     if (asked.empty() || examination.stop_signal() != 0) {
         return;

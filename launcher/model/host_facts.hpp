@@ -19,13 +19,23 @@ struct Gpu {
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
+/// The driver of a host's GPUs. Each is empty where it is not known.
+struct GpuDriver {
+    std::string version;
+    std::string cuda;  // the newest that it runs
+    std::string link;  // how its GPUs reach each other: "NVLink", "PCIe", "host memory"
+
+    friend bool operator==(const GpuDriver&, const GpuDriver&) = default;
+};
+
 /// The facts that an agent collects about its host.
 struct HostFacts {
     std::string hostname;
     std::string machine;    // uname -m
     std::vector<int> cpus;  // allowed to us (cpuset), ascending
     std::uint64_t memory_bytes = 0;
-    std::vector<Gpu> gpus;                // all that the driver shows, before any mask
+    std::vector<Gpu> gpus;  // all that the driver shows, before any mask
+    GpuDriver gpu_driver{};
     std::optional<std::string> gpu_mask;  // CUDA_VISIBLE_DEVICES as the agent found it
     std::string gpu_note;                 // why `gpus` is empty, when that is worth a line
     int free_port = 0;   // tested free a moment ago, outside the ephemeral range; for MASTER_PORT

@@ -15,14 +15,15 @@ namespace hvd::launch {
 /// The "reason" of the summary; `none` when the job succeeded.
 enum class Reason : std::uint8_t {
     none,
-    exit,         // the culprit exited with a status other than 0
-    signal,       // a signal ended the culprit
-    oom,          // the kernel killed the culprit for want of memory
-    exec,         // the command could not be executed
-    host_lost,    // an agent is gone; the exit code is 125
-    start,        // the job could not be started, or not within --start-timeout
-    timeout,      // --timeout, --exit-timeout
-    left_early,   // the culprit exited with 0 while others waited for it
+    exit,        // the culprit exited with a status other than 0
+    signal,      // a signal ended the culprit
+    oom,         // the kernel killed the culprit for want of memory
+    exec,        // the command could not be executed
+    host_lost,   // an agent is gone; the exit code is 125
+    start,       // the job could not be started, or not within --start-timeout
+    timeout,     // --timeout, --exit-timeout
+    left_early,  // the culprit exited with 0 while others waited for it
+    stalled,  // others have waited for the culprit longer than HOROVOD_STALL_SHUTDOWN_TIME_SECONDS
     interrupted,  // horovodrun was asked to stop, or its standard output was closed
 };
 

@@ -79,6 +79,7 @@ struct OutputOptions {
     std::optional<std::filesystem::path> folder{};
     LinePrefix prefix{};
     std::optional<std::vector<int>> show{};  // ranks whose output reaches the console
+    std::optional<std::vector<int>> bars{};  // ranks whose progress bars move there
 };
 
 /// The output of horovodrun itself.
@@ -161,6 +162,7 @@ struct LaunchRequest {
     SshOptions ssh;
     MpiOptions mpi;
     DryRunOptions dry_run;
+    std::optional<int> caller;  // the descriptor of a socket to whoever called horovod.run
 };
 
 }  // namespace hvd::launch

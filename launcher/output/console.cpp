@@ -14,12 +14,8 @@ constexpr std::size_t kMaxText = std::size_t{256} << 10;
 
 }  // namespace
 
-ConsoleSink::ConsoleSink(int ranks,
-                         const LinePrefix& prefix,
-                         const std::vector<RankPlace>& places,
-                         std::optional<int> input_rank,
-                         ConsoleEvents& events)
-    : events_(events), printer_(ranks, prefix, places, input_rank) {}
+ConsoleSink::ConsoleSink(RankPrinter printer, ConsoleEvents& events)
+    : events_(events), printer_(std::move(printer)) {}
 
 void ConsoleSink::take(const Chunk& chunk) {
     if (text_.size() >= kMaxText) {

@@ -32,11 +32,7 @@ struct ConsoleEvents {
 /// into other processes that share them.
 class ConsoleSink final : public Sink {
 public:
-    ConsoleSink(int ranks,
-                const LinePrefix& prefix,
-                const std::vector<RankPlace>& places,
-                std::optional<int> input_rank,
-                ConsoleEvents& events);
+    ConsoleSink(RankPrinter printer, ConsoleEvents& events);
 
     void take(const Chunk& chunk) override;
     void flush() override;

@@ -3,6 +3,7 @@
 
 #include "collectives/base/assert.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <ctime>
@@ -14,13 +15,16 @@ namespace hvd::launch {
 RankPrinter::RankPrinter(int ranks,
                          const LinePrefix& prefix,
                          const std::vector<RankPlace>& places,
-                         std::optional<int> input_rank)
+                         std::optional<int> input_rank,
+                         const std::optional<std::vector<int>>& bars)
     : ranks_(static_cast<std::size_t>(ranks) + 1), lines_(2 * ranks_) {
     for (std::size_t rank = 0; rank + 1 < ranks_; ++rank) {
         for (const auto stream : {OutputStream::out, OutputStream::err}) {
             auto& line = lines_[static_cast<std::size_t>(stream) * ranks_ + rank];
             line.prefix = prefix.fill(static_cast<int>(rank),
                                       rank < places.size() ? places[rank] : RankPlace(), stream);
+            line.has_moving_bars =
+                !bars || std::ranges::find(*bars, static_cast<int>(rank)) != bars->end();
         }
     }
     if (input_rank) {
@@ -54,6 +58,11 @@ void RankPrinter::print(const Chunk& chunk, TimePoint now, std::string& text) {
     };
     if (chunk.kind == Chunk::Kind::ended) {
         line.splitter.finish(emit);
+        if (line.bar.size() > 1) {
+            const auto bar = std::exchange(line.bar, "");
+            emit(
+                {.bytes = std::string_view(bar).substr(0, bar.size() - 1), .is_terminated = false});
+        }
         return;
     }
     const bool was_complete =
@@ -61,6 +70,9 @@ void RankPrinter::print(const Chunk& chunk, TimePoint now, std::string& text) {
     line.splitter.feed(chunk.text(), emit);
     if (!line.splitter.has_partial()) {
         return;
+    }
+    if (!line.bar.empty()) {
+        return;  // a bar that does not move
     }
     if (was_complete) {
         begin_waiting(line, chunk, now);
@@ -103,9 +115,22 @@ void RankPrinter::print_due(OutputStream stream, TimePoint now, std::string& tex
     });
 }
 
-void RankPrinter::append_piece(const Line& line,
-                               const LineSplitter::Piece& piece,
-                               std::string& text) {
+void RankPrinter::append_piece(Line& line, const LineSplitter::Piece& piece, std::string& text) {
+    if (!line.has_moving_bars && piece.bytes.ends_with('\r')) {
+        line.bar = piece.bytes;
+        return;
+    }
+    const auto bar = std::exchange(line.bar, "");
+    if (!bar.empty() && piece.is_line_feed_of_cr) {  // it was a line
+        append_text(line, {.bytes = bar + "\n"}, text);
+        return;
+    }
+    append_text(line, piece, text);
+}
+
+void RankPrinter::append_text(const Line& line,
+                              const LineSplitter::Piece& piece,
+                              std::string& text) {
     const bool goes_on = piece.continues && open_ == &line;
     const bool is_only_end = piece.bytes.find_first_not_of("\r\n") == std::string_view::npos;
     if (piece.continues && !goes_on && is_only_end) {

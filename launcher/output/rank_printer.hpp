@@ -28,15 +28,18 @@ public:
 
     /// `places` may be empty where the prefix has nothing of them. The lines of one more, of number
     /// `ranks`, get nothing in front: mpirun marks them itself. Unfinished lines of `input_rank`,
-    /// or of number `ranks`, which somebody answers, do not
-    /// wait.
+    /// or of number `ranks`, which somebody answers, do not wait. Progress bars of ranks that are
+    /// not among `bars` do not move: only their last state is printed.
     RankPrinter(int ranks,
                 const LinePrefix& prefix,
                 const std::vector<RankPlace>& places = {},
-                std::optional<int> input_rank = std::nullopt);
+                std::optional<int> input_rank = std::nullopt,
+                const std::optional<std::vector<int>>& bars = std::nullopt);
     ~RankPrinter() = default;
     RankPrinter(const RankPrinter&) = delete;
     RankPrinter& operator=(const RankPrinter&) = delete;
+    RankPrinter(RankPrinter&&) = default;
+    RankPrinter& operator=(RankPrinter&&) = default;
 
     /// Appends to `text` what can be printed now of the chunk and of what came before.
     void print(const Chunk& chunk, TimePoint now, std::string& text);
@@ -54,12 +57,15 @@ private:
         LineSplitter splitter;
         bool is_answered = false;  // see `input_rank`
         bool is_waiting = false;   // it is in waiting_
-        TimePoint began{};         // what waits in the splitter
+        bool has_moving_bars = true;
+        std::string bar;    // the last state of one that does not move
+        TimePoint began{};  // what waits in the splitter
         std::int64_t began_ns = 0;
     };
 
     [[nodiscard]] Line& line_of(const Chunk& chunk);
-    void append_piece(const Line& line, const LineSplitter::Piece& piece, std::string& text);
+    void append_piece(Line& line, const LineSplitter::Piece& piece, std::string& text);
+    void append_text(const Line& line, const LineSplitter::Piece& piece, std::string& text);
     void begin_waiting(Line& line, const Chunk& chunk, TimePoint now);
     [[nodiscard]] const std::string& stamp();
 

@@ -14,9 +14,9 @@ namespace {
 
 /// The launcher's promise to the ranks; nobody else may set these.
 constexpr std::array kContract{
-    coll::kEnvRank,      coll::kEnvSize,      coll::kEnvLocalRank,
-    coll::kEnvLocalSize, coll::kEnvCrossRank, coll::kEnvCrossSize,
-    coll::kEnvHostname,  coll::kEnvJobId,     coll::kEnvAgentSocket,
+    coll::kEnvRank,        coll::kEnvSize,      coll::kEnvLocalRank, coll::kEnvLocalSize,
+    coll::kEnvCrossRank,   coll::kEnvCrossSize, coll::kEnvHostname,  coll::kEnvJobId,
+    coll::kEnvAgentSocket, coll::kEnvCaller,
 };
 
 /// Of this machine, this login, or of a task of an outer launcher. Globs.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
+#include "collectives/base/unique_fd.hpp"
 #include "launcher/output/writer_thread.hpp"
 
 #include <functional>
@@ -16,6 +17,7 @@ class LaunchTrace;
 /// null: not wanted.
 struct JobContext {
     LauncherLog* log = nullptr;  // with a folder for output: what horovodrun says goes there too
+    UniqueFd caller{};           // of horovod.run, if that has started the job
     LaunchTrace* trace = nullptr;
     std::function<Status()> on_all_started{};          // with `trace`: once it is complete
     std::function<std::unique_ptr<Sink>()> console{};  // of a simulation, as of OutputPlaces

@@ -74,6 +74,10 @@ JobAction JobMachine::on_report(const wire::RankReport& event) {
     if (event.report.kind == coll::ReportKind::peer_lost && !entry.peer_lost) {
         entry.peer_lost = event;
     }
+    if (event.report.kind == coll::ReportKind::stalled && event.report.peer >= 0 &&
+        knows(event.report.peer) && !rank(event.report.peer).missed) {
+        rank(event.report.peer).missed = event;
+    }
     if (event.report.kind == coll::ReportKind::exception && !entry.exception) {
         entry.exception = event;
         return JobAction::watch_exit;

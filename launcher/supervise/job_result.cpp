@@ -114,6 +114,7 @@ std::string_view to_string(Reason reason) noexcept {
         case Reason::start: return "start";
         case Reason::timeout: return "timeout";
         case Reason::left_early: return "left_early";
+        case Reason::stalled: return "stalled";
         case Reason::interrupted: return "interrupted";
     }
     return "?";

@@ -76,6 +76,12 @@ Status JobRunner::prepare(const LaunchPlan& plan, const std::string& notes) {
     if (!notes.empty()) {
         streams_->output().say_as_is(notes);
     }
+    if (context_.caller) {
+        caller_.emplace(
+            io_, std::move(context_.caller),
+            [this](std::size_t host, const wire::ToAgent& message) { fleet_.send(host, message); },
+            [this] { on_caller_gone(); });
+    }
     machine_.emplace(plan, request_.limits.on_failure);
     timers_.emplace(io_, *machine_, [this](JobAction action) { perform(action); });
     hosts_.emplace(io_, fleet_, plan, [this] { continue_draining(); });
@@ -245,6 +251,14 @@ void JobRunner::on_stop_request(int signal) {
     }
 }
 
+/// Nobody waits for the results any more.
+void JobRunner::on_caller_gone() {
+    if (!is_draining_) {
+        streams_->output().say("the program that called horovod.run has gone");
+        on_stop_request(SIGTERM);
+    }
+}
+
 /// jsrun may be on a host without ranks, whose agent cannot tell whether there are any.
 bool JobRunner::has_bare_launcher(std::size_t host) const {
     const auto& plan = plan_->hosts[host];
@@ -389,6 +403,17 @@ void JobRunner::on(std::size_t host, wire::Exited event) {
         world_.on_exited(machine_->record().ranks[index]);
     }
     perform(action);
+}
+
+/// A key is of the function that horovod.run sends, or of a world.
+void JobRunner::on_key(std::size_t host, auto& event) {
+    if (!CallerStream::owns(event.key)) {
+        world_.on(host, event);
+    } else if (caller_) {
+        caller_->on(host, event);
+    } else {
+        fleet_.send(host, CallerStream::refusal(event));
+    }
 }
 
 void JobRunner::on(std::size_t host, const wire::Note& event) {

@@ -7,6 +7,7 @@
 #include "launcher/model/launch_plan.hpp"
 #include "launcher/model/launch_request.hpp"
 #include "launcher/net/timer.hpp"
+#include "launcher/supervise/caller_stream.hpp"
 #include "launcher/supervise/host_ends.hpp"
 #include "launcher/supervise/job_context.hpp"
 #include "launcher/supervise/job_machine.hpp"
@@ -68,6 +69,7 @@ private:
     void perform(JobAction action);
 
     void on_stop_request(int signal);
+    void on_caller_gone();
     void signal_ranks(int signal);
     void ask_bare_launcher(int signal);
     [[nodiscard]] bool has_bare_launcher(std::size_t host) const;
@@ -83,8 +85,9 @@ private:
     void on(std::size_t host, wire::Output& event);
     void on(std::size_t host, wire::RankReport event);
     void on(std::size_t host, wire::Exited event);
-    void on(std::size_t host, wire::Put& event) { world_.on(host, event); }
-    void on(std::size_t host, const wire::Get& event) { world_.on(host, event); }
+    void on(std::size_t host, wire::Put& event) { on_key(host, event); }
+    void on(std::size_t host, wire::Get& event) { on_key(host, event); }
+    void on_key(std::size_t host, auto& event);
     void on(std::size_t host, const wire::Note& event);
     void on(std::size_t host, const wire::StepSignal& event);
     void on(std::size_t host, const wire::AllGone& event);
@@ -108,6 +111,7 @@ private:
     std::optional<JobTimers> timers_;
     std::optional<HostEnds> hosts_;
     WorldService world_;
+    std::optional<CallerStream> caller_;
     std::optional<RankReports> news_;
     std::chrono::steady_clock::time_point started_at_;
     bool is_draining_ = false;

@@ -139,7 +139,11 @@ std::string without_addresses(std::string_view text) {
 
 /// The others that failed as the culprit did: that reported the same exception, or else ended as it
 /// did with the same last lines. What ranks write that our own TERM ended is mostly of no failure.
-std::vector<int> find_same(const Seen& seen, const std::vector<RankResult>& ranks, int first) {
+std::vector<int> find_same(const Seen& seen,
+                           const std::vector<RankResult>& ranks,
+                           int first,
+                           Reason reason) {
+    const bool is_stalled = reason == Reason::stalled;
     const auto index = static_cast<std::size_t>(first);
     const auto all_words = seen.tails[index].words();
     const auto words = last_failure(all_words);
@@ -149,6 +153,13 @@ std::vector<int> find_same(const Seen& seen, const std::vector<RankResult>& rank
     for (std::size_t other = 0; other < ranks.size(); ++other) {
         const auto& rank = ranks[other];
         if (other == index || rank.rank_class == RankClass::ok) {
+            continue;
+        }
+        const auto& missed = seen.record.ranks[other].missed;
+        if (is_stalled) {  // all that are missing are in the same report
+            if (missed && missed->report.text == seen.record.ranks[index].missed->report.text) {
+                same.push_back(rank.rank);
+            }
             continue;
         }
         const auto& said = seen.record.ranks[other].exception;
@@ -300,7 +311,7 @@ JobResult make_result(Seen seen) {
         result.ranks.push_back(rank_result(seen.record.ranks[rank], verdict.classes[rank]));
     }
     if (verdict.culprit) {
-        auto same = find_same(seen, result.ranks, *verdict.culprit);
+        auto same = find_same(seen, result.ranks, *verdict.culprit, verdict.reason);
         same = name_lowest(verdict, std::move(same), result);
         for (auto& rank : result.ranks) {
             rank.rank_class = verdict.classes[static_cast<std::size_t>(rank.rank)];

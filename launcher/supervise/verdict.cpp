@@ -20,6 +20,7 @@ namespace hvd::launch {
 namespace {
 
 constexpr int kLeftEarlyExit = 1;
+constexpr int kStalledExit = 1;
 constexpr int kExceptionExit = 1;  // as Python exits after an uncaught exception
 constexpr std::string_view kExecStep = "execve ";
 
@@ -54,10 +55,22 @@ bool fails_for_a_peer(const RankRecord& rank) {
     return rank.peer_lost && !(rank.exception && rank.exception->time_ns < rank.peer_lost->time_ns);
 }
 
+/// Others have given up since this rank has kept them waiting, before anything else became of it.
+bool is_stalling(const RankRecord& rank) {
+    const auto comes_first = [&](const auto& event) {
+        return !event || rank.missed->time_ns <= event->time_ns;
+    };
+    return rank.missed && comes_first(rank.exception) && comes_first(rank.peer_lost) &&
+           (comes_first(rank.exited) || !ended_badly(rank));
+}
+
 /// The time at which this rank itself failed, if it did.
 std::optional<std::int64_t> own_failure(const RankRecord& rank) {
     if (rank.start_failed) {
         return rank.start_failed->time_ns;
+    }
+    if (is_stalling(rank)) {
+        return rank.missed->time_ns;
     }
     if (fails_for_a_peer(rank)) {
         return std::nullopt;
@@ -182,6 +195,9 @@ Blame blame(const RankRecord& culprit) {
     if (culprit.start_failed) {
         return blame_for_start(*culprit.start_failed);
     }
+    if (is_stalling(culprit)) {
+        return {Reason::stalled, kStalledExit};
+    }
     if (has_left(culprit)) {
         return {Reason::left_early, kLeftEarlyExit};
     }
@@ -208,6 +224,9 @@ Blame blame_launcher(const RankRecord& launcher) {
 }
 
 RankClass classify(const RankRecord& rank, const JobRecord& record) {
+    if (is_stalling(rank)) {
+        return RankClass::also_failed;
+    }
     if (ended_well(rank)) {
         return RankClass::ok;
     }
@@ -333,6 +352,7 @@ std::string describe_failure(const RankRecord& rank, const Verdict& verdict) {
         case Reason::left_early:
             return std::string(ended_well(rank) ? "exit 0" : "shut down") +
                    ", while other ranks still waited for it";
+        case Reason::stalled: return "stalled: " + rank.missed->report.text;
         case Reason::signal: return describe_signal(WTERMSIG(rank.exited->wait_status));
         case Reason::exit:
             return rank.exited ? "exit " + std::to_string(verdict.exit_code)

@@ -20,6 +20,7 @@ void fields(auto& io, Is<Gpu> auto& gpu) {
 }
 
 void fields(auto& io, Is<HostFacts> auto& facts) {
+    io(facts.gpu_driver.version, facts.gpu_driver.cuda, facts.gpu_driver.link);
     io(facts.hostname, facts.machine, facts.cpus, facts.memory_bytes, facts.gpus, facts.gpu_mask);
     io(facts.gpu_note, facts.free_port, facts.mark);
 }

@@ -96,6 +96,7 @@ void Session::introduce() {
         control_.flush();
         auto found = find_gpus(setup_.given, setup_.from_launcher);
         facts.gpus = std::move(found.gpus);
+        facts.gpu_driver = std::move(found.driver);
         facts.gpu_note = std::move(found.note);
     }
     control_.send(wire::Facts{.facts = std::move(facts)});

@@ -100,6 +100,12 @@ std::optional<GpuFindings> parse_probe(std::string_view text) {
             findings.note = fields[1];
             continue;
         }
+        if (fields[0] == "driver" && fields.size() == 4) {
+            findings.driver = {.version = std::string(fields[1]),
+                               .cuda = std::string(fields[2]),
+                               .link = std::string(fields[3])};
+            continue;
+        }
         if (fields[0] != "gpu" || fields.size() != kGpuFields) {
             return std::nullopt;
         }

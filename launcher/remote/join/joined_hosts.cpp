@@ -153,9 +153,13 @@ bool JoinedHosts::is_complete() const {
 
 std::string JoinedHosts::progress() const {
     if (wanted() == 0) {
-        return std::to_string(members_.size()) + " hosts with " + std::to_string(slots()) +
-               " slots have joined, for " + std::to_string(expected_.processes.value_or(1)) +
-               " ranks";
+        int slots = 0;  // of those that have said how many as well, before they are counted
+        for (const auto& member : members_) {
+            slots += member.counted.value_or(member.joiner.slots);
+        }
+        return std::to_string(members_.size()) + (members_.size() == 1 ? " host" : " hosts") +
+               " with " + std::to_string(slots) + " slots have joined, for " +
+               std::to_string(expected_.processes.value_or(1)) + " ranks";
     }
     auto text =
         std::to_string(members_.size()) + " of " + std::to_string(wanted()) + " hosts have joined";

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -324,3 +325,21 @@ def test_one_task_of_srun_has_the_contract_of_the_ranks(slurm: Slurm, horovodrun
     assert sorted(batch.output().splitlines()) == [
         f"got {rank} 4 {rank % 2} 2 {rank // 2} 2 h{rank // 2 + 1}" for rank in range(4)
     ]
+
+
+def test_horovod_run_has_the_slots_of_the_allocation(slurm: Slurm) -> None:
+    program = """
+import horovod
+
+def place(data):
+    import os
+    return os.uname().nodename, data[:1]
+
+print("results", horovod.run(place, (bytes(3 << 20),)))
+"""
+    script = f"exec {sys.executable} - <<'END'{program}END"
+    batch = slurm.sbatch(script, "-N2", "--ntasks-per-node=1")
+    batch.wait()
+
+    assert "results [('h1', b'\\x00'), ('h2', b'\\x00')]" in batch.output()
+    assert batch.state() == "COMPLETED"

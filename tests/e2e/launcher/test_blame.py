@@ -33,6 +33,9 @@ def raised(message):
 def lost(peer):
     send(4, struct.pack("<Bi", 1, peer) + text(f"lost rank {peer}"))
 
+def stalled(peer):
+    send(4, struct.pack("<Bi", 5, peer) + text("rank 0 has waited for 9 s"))
+
 def put(key, value):
     send(2, struct.pack("<I", 7) + text(key) + text(value))
 
@@ -183,6 +186,32 @@ sys.exit(5)
     assert leaver == "culprit"
     # The first of them ends the job, perhaps before the other has reported its lost peer.
     assert "lost_peer" in waiting and set(waiting) <= {"lost_peer", "stopped"}
+
+
+def test_all_ranks_that_others_waited_for_too_long_are_culprits(judged):
+    job, summary = judged(
+        4,
+        """
+if rank == 0:
+    for missing in (1, 3):
+        stalled(missing)
+    put("stalled", "")
+if rank == 2:
+    get("stalled")
+    read()
+if rank in (0, 2):
+    lost(1)
+    sys.exit(5)
+time.sleep(50)
+""",
+    )
+
+    assert job.code == 1
+    assert summary["reason"] == "stalled"
+    assert summary["culprit"]["rank"] == 1
+    assert classes(summary)[1::2] == ["culprit", "same"]
+    assert "culprit: rank 1 " in job.stderr
+    assert "stalled: rank 0 has waited for 9 s" in job.stderr
 
 
 def test_ranks_leave_each_other_values(judged):

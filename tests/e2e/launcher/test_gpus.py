@@ -87,7 +87,7 @@ def test_hosts_that_join_have_the_slots_that_the_plan_gives_them(meeting, driver
     ended = job.end()
 
     assert ended.code == 124, ended.err
-    assert b"1 hosts with 1 slots have joined, for 2 ranks" in ended.err
+    assert b"1 host with 1 slots have joined, for 2 ranks" in ended.err
 
 
 def test_the_kernel_tells_the_near_cpus_that_the_driver_does_not_know(
@@ -106,6 +106,6 @@ def test_the_kernel_tells_the_near_cpus_that_the_driver_does_not_know(
         timeout=20,
     )
 
-    gpus = [line.split("\t") for line in found.stdout.splitlines()]
-    near = [(gpu[2], gpu[4]) for gpu in gpus]
+    lines = [line.split("\t") for line in found.stdout.splitlines()]
+    near = [(line[2], line[4]) for line in lines if line[0] == "gpu"]
     assert near == [("GPU-2", ""), ("GPU-1", "8-11,40"), ("GPU-0", "")]

@@ -36,6 +36,8 @@ TEST_CASE("GPUs are told in the order of the bus, with what lies near them") {
                                  .memory_bytes = 1000,
                                  .cpus = {0, 2, 3}});
     CHECK(client.facts().gpu_note.empty());
+    CHECK(client.facts().gpu_driver ==
+          launch::GpuDriver{.version = "580.65.06", .cuda = "13.0", .link = "PCIe"});
 }
 
 TEST_CASE("a mask is told as it was found, an empty one too") {

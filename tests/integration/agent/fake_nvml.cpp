@@ -113,5 +113,26 @@ __attribute__((visibility("default"))) int nvmlDeviceGetCpuAffinity(void* device
     return kSuccess;
 }
 
+__attribute__((visibility("default"))) int nvmlSystemGetDriverVersion(char* text, unsigned size) {
+    copy("580.65.06", text, size);
+    return kSuccess;
+}
+
+__attribute__((visibility("default"))) int nvmlSystemGetCudaDriverVersion_v2(int* version) {
+    *version = 13'000;
+    return kSuccess;
+}
+
+__attribute__((visibility("default"))) int nvmlDeviceGetP2PStatus(void* from,
+                                                                  void* to,
+                                                                  int what,
+                                                                  int* status) {
+    constexpr int kNvlink = 2;
+    constexpr int kNotConnected = 5;
+    const bool has_bridge = number_of(from) + number_of(to) == 1;  // the first two have
+    *status = what == kNvlink && !has_bridge ? kNotConnected : 0;
+    return kSuccess;
+}
+
 }  // extern "C"
 // NOLINTEND(readability-identifier-naming)

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 using hvd::launch::choose_pairs;
+using hvd::launch::compare_gpu_drivers;
 using hvd::launch::Diagnosis;
 using hvd::launch::HostHealth;
 using hvd::launch::HostPair;
@@ -101,6 +102,32 @@ TEST_CASE("each host has a line, its failures below, each with the host") {
           "1 of 1 pair of hosts, median round trip and what arrives each second:\n"
           "PASS  a - b  round trip 42 us, 1.23 GB/s  at 10.0.0.1:7 (eth0)\n");
     CHECK_FALSE(diagnosis.is_well());
+}
+
+TEST_CASE("GPU drivers that differ between machines are a warning") {
+    Diagnosis diagnosis;
+    diagnosis.hosts = {well("a"), well("b"), well("c"), well("d"), {.host = "e"}};
+    for (const std::size_t host : {1U, 2U, 3U}) {
+        auto& facts = *diagnosis.hosts[host].facts;
+        facts.gpus.resize(2);
+        facts.gpu_driver = {.version = host == 2 ? "570.1" : "580.65", .cuda = "13.0", .link = ""};
+    }
+    diagnosis.hosts[1].facts->gpu_driver.link = "NVLink";
+
+    compare_gpu_drivers(diagnosis.hosts);
+
+    CHECK(diagnosis.hosts[1].warnings.empty());
+    CHECK(diagnosis.hosts[2].warnings ==
+          std::vector<std::string>{
+              "its GPU driver is 570.1 (CUDA 13.0), and that of b 580.65 (CUDA 13.0); NCCL and "
+              "CUDA programs have to run on the older one: install the same everywhere"});
+    CHECK(diagnosis.hosts[3].warnings.empty());
+    CHECK_THAT(print_text(diagnosis),
+               Catch::Contains(
+                   "b  2 CPUs, 2 GPUs (driver 580.65, CUDA 13.0, NVLink between them), 3.0 GiB"));
+    const auto json = nlohmann::json::parse(print_json(diagnosis));
+    CHECK(json["hosts"][1]["facts"]["gpu_driver"]["link"] == "NVLink");
+    CHECK(json["hosts"][0]["facts"]["gpu_driver"]["version"].is_null());
 }
 
 TEST_CASE("a warning alone leaves a host well") {

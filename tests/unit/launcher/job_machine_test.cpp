@@ -246,3 +246,18 @@ TEST_CASE("ranks outside the plan are unknown") {
     CHECK_FALSE(machine.knows(2));
     CHECK_FALSE(machine.knows(-1));
 }
+
+TEST_CASE("a stall is noted with the rank that was missing, once") {
+    auto machine = running(3);
+    for (const int peer : {2, 2, 7, -1}) {
+        auto event = report(0, ReportKind::stalled);
+        event.report.peer = peer;
+        event.time_ns = peer + machine.record().ranks[2].missed.has_value();
+        CHECK(machine.on_report(event) == JobAction::none);
+    }
+
+    REQUIRE(machine.record().ranks[2].missed);
+    CHECK(machine.record().ranks[2].missed->rank == 0);
+    CHECK(machine.record().ranks[2].missed->time_ns == 2);
+    CHECK_FALSE(machine.record().ranks[0].missed);
+}

@@ -90,7 +90,7 @@ TEST_CASE("without names and number, hosts join until there is room for all rank
     CHECK_FALSE(joined.is_complete());
     joined.count("a", 4);
     CHECK_FALSE(joined.is_complete());
-    CHECK(joined.progress() == "1 hosts with 4 slots have joined, for 5 ranks");
+    CHECK(joined.progress() == "1 host with 4 slots have joined, for 5 ranks");
     (void)admit(joined, "b", 1);
     joined.count("b", 64);  // it has more, but gave 1
     CHECK(joined.is_complete());

@@ -80,6 +80,7 @@ TEST_CASE("every value of a request can be given by a flag") {
         "-np 3 -H localhost:4 --gpu-bind env --gpus-per-rank 2 --share-gpus --bind-to none "
         "--no-oversubscribe --env A=1 --env B= --env "
         "C=x=y --env-pass NCCL_* --env-clean --output-filename out -prefix-timestamp --show 0,2 "
+        "--progress-bars 0 "
         "--summary s.json --error-lines 7 --stdin 1 --verbose --start-timeout 5 --timeout 0.5 "
         "--grace 0 cmd");
 
@@ -97,6 +98,7 @@ TEST_CASE("every value of a request can be given by a flag") {
     CHECK(all.output.folder == "out");
     CHECK(all.output.prefix == LinePrefix::stamped());
     CHECK(all.output.show == std::vector{0, 2});
+    CHECK(all.output.bars == std::vector{0});
     CHECK(all.report.summary == "s.json");
     CHECK(all.report.error_lines == 7);
     CHECK(all.input.rank == 1);
@@ -195,6 +197,7 @@ TEST_CASE("a command line that cannot be right is refused with flag, value and r
         {"-np 2 --stdin x a", "--stdin x: must be the number of a rank, or all"},
         {"-np 2 --show 0-x a", "--show 0-x: must be ranks, such as 0,2-4"},
         {"-np 2 --show 0-2 a", "--show names rank 2, but the ranks are 0 to 1"},
+        {"-np 2 --progress-bars 2 a", "--progress-bars names rank 2, but the ranks are 0 to 1"},
         {"-H localhost:2 --stdin 2 a", "--stdin names rank 2, but the ranks are 0 to 1"},
         {"-np 2 --prefix {pid} a",
          "--prefix {pid}: there is no field {pid}; those are {rank}, {host}, {local_rank}, "

@@ -157,6 +157,23 @@ TEST_CASE("a rank that reads standard input does not wait with its prompt") {
     CHECK(print(printer, {data(1, "x\n(Pdb) ")}) == "x\n[1]<stdout>:(Pdb) ");
 }
 
+TEST_CASE("a progress bar of a rank whose bars do not move is its last state") {
+    RankPrinter printer(3, LinePrefix(), {}, std::nullopt, std::vector{0});
+
+    CHECK(print(printer, {data(0, "\r10%"), data(1, "\r10%"), data(2, "a line\n")}) ==
+          "[0]<stdout>:\r[2]<stdout>:a line\n");
+    CHECK(due(printer, kStart + kLong) == "[0]<stdout>:10%");
+    CHECK_FALSE(printer.deadline());
+    CHECK(print(printer, {data(1, "\r20%"), data(0, "\r20%\r")}) == "\r[0]<stdout>:20%\r");
+    CHECK(print(printer, {data(1, "\r100%\n"), data(1, "done\n")}) ==
+          "[1]<stdout>:100%\n[1]<stdout>:done\n");
+
+    CHECK(print(printer, {data(1, "Windows\r"), data(1, "\nline\r\n")}) ==
+          "[1]<stdout>:Windows\r\n[1]<stdout>:line\r\n");
+    CHECK(print(printer, {data(1, "50%\r"), ended(1), data(2, "\r"), ended(2)}) ==
+          "[1]<stdout>:50%\n");
+}
+
 TEST_CASE("a time stamp is that of the first byte of the line or of its rest") {
     RankPrinter printer(2, LinePrefix::stamped());
     const std::string second = "1970-01-01T00:00:00.00000";

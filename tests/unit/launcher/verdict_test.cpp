@@ -57,6 +57,12 @@ public:
     }
     Rank raised(int at) && { return std::move(*this).reports(record_.exception, -1, at); }
     Rank lost(int peer, int at) && { return std::move(*this).reports(record_.peer_lost, peer, at); }
+    Rank missed(int by, int at) && {
+        auto rank = std::move(*this).reports(record_.missed, record_.rank, at);
+        rank.record_.missed->rank = by;
+        rank.record_.missed->report.text = "rank 0 has waited for 9 s";
+        return rank;
+    }
     Rank not_started(const char* step, int error_number) && {
         record_.started.reset();
         record_.start_failed = wire::StartFailed{
@@ -245,6 +251,24 @@ TEST_CASE("who left in order and was missed is the culprit, however slowly it en
                              .classes = {culprit, lost_peer}});
     CHECK(describe_failure(record.ranks[0], verdict) ==
           "shut down, while other ranks still waited for it");
+}
+
+TEST_CASE("who has kept others waiting for too long is the culprit, until something else ends it") {
+    const auto record =
+        job({Rank(0).lost(1, 8).ends(exit_status(1), 9), Rank(1).missed(0, 8).stopped(SIGTERM, 12),
+             Rank(2).missed(0, 8).stopped(0, 13)});
+
+    const auto verdict = judge(record);
+
+    CHECK(verdict.reason == Reason::stalled);
+    CHECK(verdict.exit_code == 1);
+    CHECK(verdict.culprit == 1);
+    CHECK(verdict.classes == std::vector{lost_peer, culprit, also_failed});
+    CHECK(describe_failure(record.ranks[1], verdict) == "stalled: rank 0 has waited for 9 s");
+    const auto died_before = judge(job({Rank(0).lost(1, 8).ends(exit_status(1), 9),
+                                        Rank(1).missed(0, 8).ends(exit_status(5), 7)}));
+    CHECK(died_before.reason == Reason::exit);
+    CHECK(died_before.exit_code == 5);
 }
 
 TEST_CASE("who was missed only because we stopped it is no culprit") {

@@ -59,6 +59,7 @@ std::vector<FromAgent> all_from_agent() {
                     .cpus = {0, 1},
                     .memory_bytes = 1 << 30,
                     .gpus = {gpu, {}},
+                    .gpu_driver = {.version = "580.65", .cuda = "13.0", .link = "NVLink"},
                     .gpu_mask = "",
                     .gpu_note = "nvml: no driver",
                     .free_port = 12345,
