@@ -25,6 +25,7 @@ import horovod.torch as hvd
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--data-dir", type=Path, default="/usr/share/datasets/fashion-mnist")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=64, help="of each rank")
     parser.add_argument("--val-batch-size", type=int, default=512, help="of each rank")
@@ -38,6 +39,17 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--checkpoint", type=Path, help="written by rank 0 after every epoch")
     return parser.parse_args()
+
+
+def choose_device(name: str) -> torch.device:
+    """Horovod: each rank has a GPU of its own, that of its local rank; "auto": if there is one."""
+    gpus = torch.cuda.device_count()
+    if name == "cuda" and gpus <= hvd.local_rank():
+        sys.exit(f"local rank {hvd.local_rank()}: there are {gpus} GPUs; use --device auto or cpu")
+    if name == "cpu" or gpus <= hvd.local_rank():
+        return torch.device("cpu")
+    torch.cuda.set_device(hvd.local_rank())
+    return torch.device("cuda", hvd.local_rank())
 
 
 def read_idx(path: Path) -> torch.Tensor:
@@ -88,13 +100,14 @@ def train_epoch(
 ) -> tuple[float, int]:
     """Returns the mean loss of this rank and the number of its images."""
     model.train()
+    device = next(model.parameters()).device
     losses = []
     count = 0
     optimizer.zero_grad()
     for batch, (images, labels) in enumerate(loader):
         if args.batches_per_epoch is not None and batch >= args.batches_per_epoch:
             break
-        loss = functional.cross_entropy(model(images), labels)
+        loss = functional.cross_entropy(model(images.to(device)), labels.to(device))
         (loss / args.batches_per_allreduce).backward()
         if (batch + 1) % args.batches_per_allreduce == 0:
             optimizer.step()
@@ -111,9 +124,11 @@ def train_epoch(
 def evaluate(model: Net, loader: DataLoader) -> tuple[float, float]:
     """Loss and accuracy over the test images of all ranks."""
     model.eval()
-    totals = torch.zeros(3)  # loss, right answers, images
+    device = next(model.parameters()).device
+    totals = torch.zeros(3, device=device)  # loss, right answers, images
     for images, labels in loader:
-        output = model(images)
+        labels = labels.to(device)
+        output = model(images.to(device))
         totals[0] += functional.cross_entropy(output, labels, reduction="sum")
         totals[1] += (output.argmax(1) == labels).sum()
         totals[2] += len(images)
@@ -128,6 +143,7 @@ def main() -> None:
     hvd.init()
     torch.manual_seed(args.seed)
     is_first = hvd.rank() == 0
+    device = choose_device(args.device)
 
     train_loader = make_loader(
         read_split(args.data_dir, "train"), args.batch_size, args.workers, train=True
@@ -137,7 +153,7 @@ def main() -> None:
     )
 
     # Horovod: a step sees the images of all ranks, so the rate grows with them.
-    model = Net()
+    model = Net().to(device)
     optimizer: torch.optim.Optimizer = torch.optim.SGD(
         model.parameters(),
         lr=args.base_lr * hvd.size() * args.batches_per_allreduce,

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lays an installed prefix out as an unpacked wheel, for `wheel pack`. Called by wheel.sh.
 
-usage: pack_wheel.py PREFIX FOLDER      prints the wheel's folder in FOLDER; run in the root
+usage: pack_wheel.py PREFIX FOLDER      prints the wheel's folder in FOLDER, and
+that of sparkdl's wheel; run in the root
 
 What pip then puts into an environment has the same layout as the prefix (see HvdInstall.cmake).
 """
@@ -40,6 +41,38 @@ Tag: py3-none-linux_x86_64
 """
 
 
+# The names of Databricks, as a wheel of their own: it overwrites no other sparkdl unasked.
+SPARKDL_WHEEL = """\
+Wheel-Version: 1.0
+Generator: horovod scripts/wheel.sh
+Root-Is-Purelib: true
+Tag: py3-none-any
+"""
+SPARKDL_METADATA = """\
+Metadata-Version: 2.4
+Name: sparkdl
+Version: {version}
+Summary: HorovodRunner under the names of Databricks, by horovod.spark
+License-Expression: Apache-2.0
+License-File: LICENSE
+Requires-Python: {python}
+Requires-Dist: horovod[spark]=={version}
+"""
+
+
+def pack_sparkdl(folder: pathlib.Path, version: str, python: str) -> pathlib.Path:
+    root = folder / f"sparkdl-{version}"
+    shutil.rmtree(root, ignore_errors=True)
+    without_caches = shutil.ignore_patterns("__pycache__")
+    shutil.copytree("runtime/python/sparkdl/sparkdl", root / "sparkdl", ignore=without_caches)
+    info = root / f"sparkdl-{version}.dist-info"
+    (info / "licenses").mkdir(parents=True)
+    shutil.copy("LICENSE", info / "licenses/LICENSE")
+    (info / "METADATA").write_text(SPARKDL_METADATA.format(version=version, python=python))
+    (info / "WHEEL").write_text(SPARKDL_WHEEL)
+    return root
+
+
 def metadata(project: dict, version: str, licenses: list[str]) -> str:
     lines = [
         "Metadata-Version: 2.4",
@@ -51,6 +84,14 @@ def metadata(project: dict, version: str, licenses: list[str]) -> str:
         f"Requires-Python: {project['requires-python']}",
         *(f"Classifier: {classifier}" for classifier in project["classifiers"]),
         *(f"Requires-Dist: {name}" for name in project["dependencies"]),
+        *(
+            line
+            for extra, names in project["optional-dependencies"].items()
+            for line in (
+                f"Provides-Extra: {extra}",
+                *(f"Requires-Dist: {name}; extra == '{extra}'" for name in names),
+            )
+        ),
     ]
     return "\n".join(lines) + "\n"
 
@@ -91,6 +132,7 @@ def main(argv: list[str]) -> int:
     (info / "METADATA").write_text(metadata(project, version, licenses))
     (info / "WHEEL").write_text(WHEEL)
     print(root)
+    print(pack_sparkdl(folder, version, project["requires-python"]))
     return 0
 
 

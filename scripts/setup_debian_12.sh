@@ -21,6 +21,10 @@ packages=(
     fish iproute2 nftables openssh-client openssh-server tcsh zsh
     # A Slurm on them, which nothing starts outside of tests.
     slurm-client slurmctld slurmd
+    # JupyterLab in a browser.
+    chromium chromium-driver
+    # Spark, which comes into .venv with pip.
+    openjdk-17-jre-headless
     # Python front ends; frameworks come into .venv with pip.
     ca-certificates python3 python3-venv
 )

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Makes dist/horovod-VERSION-py3-none-manylinux_2_34_x86_64.whl from build/release: programs, libraries,
-# headers and the Python package. Needs no network. Fails when auditwheel finds that the wheel needs a
+# headers and the Python package; and dist/sparkdl-VERSION-py3-none-any.whl, the names of Databricks. Needs no network. Fails when auditwheel finds that the wheel needs a
 # newer system than that, or any library beyond the C library and libgcc.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,8 +23,8 @@ for plugin in openmpi mpich; do
     echo "wheel.sh: the plugin for $plugin is missing: install its headers (scripts/setup_debian_12.sh)" >&2
     exit 1
 done
-folder=$("$python" scripts/pack_wheel.py "$stage/prefix" "$stage")
-"$python" -m wheel pack "$folder" --dest-dir "$stage/out" >>"$stage.log"
+mapfile -t folders < <("$python" scripts/pack_wheel.py "$stage/prefix" "$stage")
+"$python" -m wheel pack "${folders[0]}" --dest-dir "$stage/out" >>"$stage.log"
 wheel=$(echo "$stage"/out/*.whl)
 
 report=$("$python" -m auditwheel show "$wheel")
@@ -34,7 +34,8 @@ if [[ ! $tag =~ ^manylinux_2_([0-9]+)_x86_64$ ]] || ((BASH_REMATCH[1] > newest))
     echo "$report" >&2
     exit 1
 fi
-rm -f dist/horovod-*.whl
+rm -f dist/horovod-*.whl dist/sparkdl-*.whl
 "$python" -m wheel tags --remove --platform-tag "$tag" "$wheel" >>"$stage.log"
 mv "$stage"/out/*.whl dist/
-ls -l dist/horovod-*.whl
+"$python" -m wheel pack "${folders[1]}" --dest-dir dist >>"$stage.log"
+ls -l dist/*.whl

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -95,7 +96,39 @@ def test_the_metadata_name_the_version_and_one_dependency(wheel, root):
 
     assert metadata["Name"] == "horovod"
     assert metadata["Version"] == (root / "VERSION").read_text().strip()
-    assert metadata.get_all("Requires-Dist") == ["cloudpickle"]
+    extras = {
+        "notebook": ("ipykernel", "nvidia-ml-py", "psutil"),
+        "spark": ("cryptography", "pandas", "pyarrow", "pyspark>=3.5"),
+    }
+    assert metadata.get_all("Requires-Dist") == [
+        "cloudpickle",
+        *(f"{name}; extra == '{extra}'" for extra, names in extras.items() for name in names),
+    ]
+    assert metadata.get_all("Provides-Extra") == list(extras)
+
+
+def test_the_names_of_databricks_are_a_wheel_of_their_own(wheel, root, tmp_path):
+    pytest.importorskip("pyspark", reason="PySpark is not installed")
+    version = (root / "VERSION").read_text().strip()
+    sparkdl = root / f"dist/sparkdl-{version}-py3-none-any.whl"
+    target = ("--target", tmp_path, "--no-deps", "--no-index", "-q")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", *target, sparkdl], check=True, timeout=120
+    )
+
+    program = "from sparkdl import HorovodRunner; print(HorovodRunner.__module__)"
+    printed = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
+
+    assert printed == "horovod.spark.runner\n"
+    with zipfile.ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if name.startswith("sparkdl")]
 
 
 def test_the_licence_of_everything_that_is_linked_is_inside(wheel, root):

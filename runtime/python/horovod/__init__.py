@@ -6,14 +6,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
-from typing import Any, NoReturn
+from typing import Any
 
 _LATER = {
     "horovod.data": "asynchronous data loaders are not part of this version",
     "horovod.mxnet": "MXNet is not supported by this version",
     "horovod.ray": "Ray is not supported by this version; start jobs with horovodrun",
     "horovod.runner.launch": "the launcher is the program horovodrun",
-    "horovod.spark": "Spark is not supported by this version; start jobs with horovodrun",
     "horovod.tensorflow.data": "the tf.data service is not part of this version",
 }
 
@@ -31,13 +30,13 @@ class _LaterModules:
 sys.meta_path.append(_LaterModules)  # type: ignore[arg-type]
 
 
-def run(*args: Any, **kwargs: Any) -> NoReturn:
-    raise NotImplementedError("horovod.run is not supported yet: start the program with horovodrun")
+def __getattr__(name: str) -> Any:
+    # Loaded only when somebody asks: a front end needs neither.
+    if name == "run":
+        from horovod.runner import run
 
-
-def __getattr__(name: str) -> str:
-    # The version has one place, the library, which is loaded only when somebody asks.
-    if name == "__version__":
+        return run
+    if name == "__version__":  # it has one place, the library
         from horovod.common.library import library
 
         return library.version

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from ranks import PROGRAMS, Job, RunRanks
+from spark_cluster import spark, spark_events  # noqa: F401
 
 
 @pytest.fixture(scope="session")

@@ -37,3 +37,11 @@ def test_arrays_of_a_gpu(run_ranks: RunRanks, root: Path, ranks: int) -> None:
     assert job.exit_code == 0, str(job)
     for rank in range(ranks):
         assert "done" in job.lines(rank), str(job)
+
+
+def test_exceptions_that_end_no_rank_end_no_job(run_ranks: RunRanks) -> None:
+    job = run_ranks(2, "handled_exceptions.py")
+
+    assert job.exit_code == 0, str(job)
+    for rank in range(2):
+        assert job.lines(rank) == ["sum 2 child 1"], str(job)

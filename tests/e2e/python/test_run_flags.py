@@ -18,12 +18,15 @@ def flags(**arguments: Any) -> list[str]:
     return launcher_flags(print, arguments)
 
 
+NO_ARGUMENTS = ["--progress-bars=0"]
+
+
 def test_none_is_no_flag() -> None:
-    assert flags(num_proc=None, hosts=None, verbose=None, min_np=None) == []
+    assert flags(num_proc=None, hosts=None, verbose=None, min_np=None) == NO_ARGUMENTS
 
 
 def test_a_switch_that_is_off_is_no_flag() -> None:
-    assert flags(verbose=0, use_mpi=False, disable_cache=False) == []
+    assert flags(verbose=0, use_mpi=False, disable_cache=False) == NO_ARGUMENTS
 
 
 @pytest.mark.parametrize(
@@ -39,6 +42,7 @@ def test_a_switch_that_is_off_is_no_flag() -> None:
             "use_gloo": True,
             "disable_cache": True,
             "verbose": 1,
+            "show": [0, 1],
         },
         {"num_proc": 2, "use_mpi": True, "mpi_args": "--tag-output"},
     ],
@@ -55,7 +59,11 @@ def test_horovodrun_takes_every_flag(horovodrun: Path, arguments: dict[str, Any]
 
 
 def test_the_folder_for_output_is_a_flag() -> None:
-    assert flags(output_filename="logs") == ["--output-filename=logs"]
+    assert flags(output_filename="logs") == ["--output-filename=logs", *NO_ARGUMENTS]
+
+
+def test_progress_bars_move_for_the_ranks_that_are_shown() -> None:
+    assert flags(show=2) == ["--show=2", "--progress-bars=2"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rank's half of horovod.run: `python -m horovod.runner.task` over a socket pair."""
+"""The rank's half of horovod.run: `python -m horovod.runner.task` in a job of one rank."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -18,34 +19,26 @@ import pytest
 
 from horovod.runner import messages
 from horovod.runner.errors import MPIRUN_FAILED, RankFailure, RemoteTraceback, rank_error
+from horovod.runner.job import Ended, Output, Result, start_job
 
-TIME_LIMIT = 60  # seconds
+Answer = Callable[[bytes], tuple[Any, int, bytes]]
 
 
-def answer(call: bytes) -> tuple[Any, subprocess.CompletedProcess[bytes]]:
-    """Starts a rank, sends it `call`; the outcome it sends back, and how it ended."""
-    own, of_rank = socket.socketpair()
-    own.settimeout(TIME_LIMIT)
-    environment = {
-        **os.environ,
-        "HOROVOD_TASK_FD": str(of_rank.fileno()),
-        "HOROVOD_RANK": "3",
-        "HOROVOD_HOSTNAME": "node3",
-    }
-    command = [sys.executable, "-m", "horovod.runner.task"]
-    process = subprocess.Popen(
-        command, env=environment, pass_fds=[of_rank.fileno()], stderr=subprocess.PIPE
-    )
-    of_rank.close()
-    try:
-        with own, own.makefile("rwb") as stream:
-            messages.send(stream, call)
-            outcome = messages.decode_outcome(messages.receive(stream))
-        _, stderr = process.communicate(timeout=TIME_LIMIT)
-    finally:
-        process.kill()
-        process.wait()
-    return outcome, subprocess.CompletedProcess(command, process.returncode, b"", stderr)
+@pytest.fixture
+def answer(horovodrun: Path) -> Answer:
+    """answer(call): the outcome of a rank, its exit code, and its standard error."""
+
+    def run(call: bytes) -> tuple[Any, int, bytes]:
+        with start_job([str(horovodrun), "-np", "1"], call) as job:
+            events = list(job.events())
+        (outcome,) = [event for event in events if isinstance(event, Result | RankFailure)]
+        (ended,) = [event for event in events if isinstance(event, Ended)]
+        printed = [event for event in events if isinstance(event, Output)]
+        stderr = b"".join(event.data for event in printed if event.stream == "stderr")
+        value = outcome.value if isinstance(outcome, Result) else outcome
+        return value, ended.exit_code, stderr
+
+    return run
 
 
 def by_value(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,78 +47,112 @@ def by_value(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def test_a_function_runs_with_its_arguments() -> None:
+def test_a_function_runs_with_its_arguments(answer: Answer) -> None:
     @by_value
     def describe(first: int, *, second: str) -> tuple[int, str]:
         return first + 1, second * 2
 
-    outcome, rank = answer(messages.encode_call(describe, (1,), {"second": "ab"}))
+    outcome, exit_code, stderr = answer(messages.encode_call(describe, (1,), {"second": "ab"}))
 
     assert outcome == (2, "abab")
-    assert rank.returncode == 0, rank.stderr
+    assert exit_code == 0, stderr
 
 
-def test_a_result_of_many_frames_arrives_whole() -> None:
+def test_a_result_of_many_frames_arrives_whole(answer: Answer) -> None:
     @by_value
     def large(size: int) -> bytes:
         return bytes(range(256)) * (size // 256)
 
-    outcome, rank = answer(messages.encode_call(large, (8 << 20,)))
+    outcome, exit_code, stderr = answer(messages.encode_call(large, (8 << 20,)))
 
     assert outcome == bytes(range(256)) * (32 << 10)
-    assert rank.returncode == 0, rank.stderr
+    assert exit_code == 0, stderr
 
 
-def test_an_exception_arrives_as_text_and_fails_the_rank() -> None:
+def test_an_exception_arrives_as_text_and_fails_the_rank(answer: Answer) -> None:
     @by_value
     def no_data() -> None:
         raise ValueError("no data")
 
-    outcome, rank = answer(messages.encode_call(no_data))
+    outcome, exit_code, stderr = answer(messages.encode_call(no_data))
 
-    assert (outcome.rank, outcome.host) == (3, "node3")
+    assert (outcome.rank, outcome.host) == (0, "localhost")
     assert outcome.summary == "ValueError: no data"
     assert "in no_data" in outcome.traceback
     assert "horovod/runner/task.py" not in outcome.traceback
-    assert rank.returncode == 1
-    assert b"ValueError: no data" in rank.stderr
+    assert exit_code == 1
+    assert b"ValueError: no data" in stderr
+    assert b"horovod/runner/task.py" not in stderr
 
 
-def test_a_value_that_cannot_be_pickled_is_an_error() -> None:
+def test_a_value_that_cannot_be_pickled_is_an_error(answer: Answer) -> None:
     @by_value
     def lock() -> Any:
         import threading
 
         return threading.Lock()
 
-    outcome, _ = answer(messages.encode_call(lock))
+    outcome, _, _ = answer(messages.encode_call(lock))
 
     assert isinstance(outcome, RankFailure)
     assert "lock" in outcome.summary
 
 
-def test_another_python_is_an_error_before_anything_is_unpickled() -> None:
-    call = struct.pack("<4sBB", b"hvdc", 2, 7) + b"no pickle"
+def test_another_python_is_an_error_before_anything_is_unpickled(answer: Answer) -> None:
+    call = struct.pack("<4sBBB", b"hvdc", 2, 7, 0) + b"no pickle"
 
-    outcome, rank = answer(call)
+    outcome, exit_code, _ = answer(call)
 
     assert "comes from Python 2.7" in outcome.summary
     assert "executable=" in outcome.summary
-    assert rank.returncode == 1
+    assert exit_code == 1
 
 
-def test_children_of_the_function_do_not_get_the_connection() -> None:
+def test_the_exit_code_of_the_function_is_that_of_the_rank(answer: Answer) -> None:
     @by_value
-    def is_open_in_child() -> int:
-        import os
+    def leave() -> None:
+        import sys
+
+        sys.exit(7)
+
+    outcome, exit_code, _ = answer(messages.encode_call(leave))
+
+    assert outcome.summary == "SystemExit: 7"
+    assert exit_code == 7
+
+
+def test_children_of_the_function_do_not_get_the_connection(answer: Answer) -> None:
+    @by_value
+    def sockets_of_child() -> str:
         import subprocess
 
-        path = f"/proc/self/fd/{os.environ['HOROVOD_TASK_FD']}"
-        return subprocess.call(["test", "-e", path], close_fds=False)
+        command = "ls -l /proc/self/fd | grep -c socket:"
+        return subprocess.run(
+            command, shell=True, close_fds=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        ).stdout.decode()
 
-    outcome, _ = answer(messages.encode_call(is_open_in_child))
+    outcome, _, _ = answer(messages.encode_call(sockets_of_child))
 
-    assert outcome == 1
+    assert outcome == "0\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [([], "horovod.run starts this module"), (["horovodrun"], "after 0 of 8 bytes")],
+    ids=["bare", "horovodrun"],
+)
+def test_the_module_started_by_hand_says_so(horovodrun: Path, flags: list[str], words: str) -> None:
+    command = [str(horovodrun), "-np", "1"] if flags else []
+    alone = subprocess.run(
+        [*command, sys.executable, "-m", "horovod.runner.task"],
+        env={key: value for key, value in os.environ.items() if not key.startswith("HOROVOD_")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert alone.returncode == 1
+    assert words in alone.stderr
 
 
 def test_a_connection_that_ends_early_is_an_error() -> None:
@@ -139,7 +166,7 @@ def test_a_connection_that_ends_early_is_an_error() -> None:
 
 def test_an_outcome_of_another_kind_is_refused_and_not_unpickled() -> None:
     with pytest.raises(messages.MessageError):
-        messages.decode_outcome(b"\2" + cloudpickle.dumps(1))
+        messages.decode_outcome(b"\3" + cloudpickle.dumps(1))
 
 
 def failure(rank: int, summary: str) -> RankFailure:

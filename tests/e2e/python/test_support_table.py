@@ -12,7 +12,13 @@ from support_table import HERE, Row, describe, find, public_names, read
 
 SUPPORT = Path(__file__).resolve().parents[3] / "runtime/python/support"
 # The framework that the modules of a file need.
-FRAMEWORKS = {"numpy": "numpy", "torch": "torch", "tensorflow": "tensorflow", "keras": "tensorflow"}
+FRAMEWORKS = {
+    "numpy": "numpy",
+    "torch": "torch",
+    "tensorflow": "tensorflow",
+    "keras": "tensorflow",
+    "spark": "pyspark",
+}
 
 FILES = sorted(SUPPORT.glob("*.md"))
 ROWS = [pytest.param(file, row, id=str(row)) for file in FILES for row in read(file)]

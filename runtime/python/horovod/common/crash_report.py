@@ -60,7 +60,10 @@ class CrashReport:
         value: BaseException,
         trace: TracebackType | None,
     ) -> None:
-        self._report(value)
+        # Python sets last_value before it calls this for an exception that ends the program; a
+        # program that calls this itself, to print an exception, goes on.
+        if getattr(sys, "last_value", None) is value:
+            self._report(value)
         self._previous(kind, value, trace)
 
     def _report(self, value: BaseException) -> None:

@@ -161,6 +161,7 @@ _FUNCTIONS = (
         (c_void_p, c_uint64, POINTER(POINTER(c_int64)), POINTER(c_size_t)),
     ),
     ("hvd_release", c_int32, (c_void_p, c_uint64)),
+    ("hvd_release_all", c_int32, (c_void_p, POINTER(c_uint64), c_size_t)),
     (
         "hvd_process_set_add",
         c_int32,

@@ -119,35 +119,42 @@ def make_request(name: str, op: int, source: Tensor | None, target: Tensor | Non
     )
 
 
-def submit(requests: int, count: int) -> list[int]:
+Submitted = tuple[list[int], bool]
+"""The tickets, and whether all are known to have ended well; else `wait` tells."""
+
+
+def submit(requests: int, count: int) -> Submitted:
     """Queues the `count` requests at that address, or raises and queues none. Returns a ticket for
     each."""
     tickets = (c_uint64 * count)()
     check(library.hvd_submit(context(), requests, count, tickets))
-    return list(tickets)
+    return list(tickets), False
 
 
-def submit_and_wait(requests: int, count: int) -> list[int]:
-    """As `submit`, for a caller with nothing else to do: all have usually ended when it returns.
-    How they ended is left to `wait`, which is to be called in any case."""
+def submit_and_wait(requests: int, count: int) -> Submitted:
+    """As `submit`, for a caller with nothing else to do: all have usually ended when it returns."""
     if held_back.queues:
         return submit(requests, count)
     tickets = (c_uint64 * count)()
     status = library.hvd_run(context(), requests, count, tickets, SIGNAL_CHECK_MS)
-    if tickets[0] == 0:
-        check(status)
-    return list(tickets)
+    return _as_submitted(status, tickets)
 
 
-def submit_and_wait_on_stream(requests: int, count: int, *, stream: int) -> list[int]:
-    """As `submit_and_wait`, for a device's tensors; `wait_on_stream` tells how they ended."""
+def submit_and_wait_on_stream(requests: int, count: int, *, stream: int) -> Submitted:
+    """As `submit_and_wait`, for a device's tensors, for which `stream` waits then."""
     if held_back.queues:
         return submit(requests, count)
     tickets = (c_uint64 * count)()
     status = library.hvd_run_stream(context(), requests, count, tickets, stream, SIGNAL_CHECK_MS)
+    return _as_submitted(status, tickets)
+
+
+def _as_submitted(status: int, tickets: Array[c_uint64]) -> Submitted:
+    """Of a call that waits."""
     if tickets[0] == 0:
         check(status)
-    return list(tickets)
+    names_in_use.clear()
+    return list(tickets), status == OK
 
 
 def poll(ticket: int) -> bool:
@@ -247,6 +254,11 @@ def release(ticket: int) -> None:
     library.hvd_release(_Process.handle, ticket)
 
 
+def release_all(tickets: Array[c_uint64]) -> None:
+    """As `release` for each of them."""
+    library.hvd_release_all(_Process.handle, tickets, len(tickets))
+
+
 _running: list[tuple[object, ...]] = []  # memory that operations use
 
 
@@ -255,11 +267,11 @@ def run(request: Request, *memory: object, read: Callable[[Tensor], T] | None = 
     the result while it is valid, and what it returns is returned."""
     _running.append(memory)  # stays after a Ctrl-C, because the memory is then in use
     try:
-        (ticket,) = submit_and_wait(ctypes.addressof(request), 1)
+        (ticket,), is_well = submit_and_wait(ctypes.addressof(request), 1)
     except Exception:
         _running.remove(memory)
         raise
-    error = wait(ticket)
+    error = None if is_well else wait(ticket)
     _running.remove(memory)
     try:
         if error is not None:

@@ -1,2 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs of the original import from the launcher. The launcher itself is `horovodrun`."""
+"""Jobs from Python: `run` calls a function in the ranks of a job. On a command line it is
+`horovodrun`."""
+
+from horovod.runner.errors import HorovodRankError
+from horovod.runner.function_job import run
+
+__all__ = ["HorovodRankError", "run"]

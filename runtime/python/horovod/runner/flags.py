@@ -35,6 +35,7 @@ _VALUES = {
     "output_filename": "--output-filename",
     "mpi_args": "--mpi-args",
     "network_interfaces": "--network-interfaces",
+    "show": "--show",
 }
 # Their flags stand alone.
 _SWITCHES = {
@@ -59,6 +60,7 @@ def launcher_flags(fn: Callable[..., Any], arguments: Mapping[str, Any]) -> list
         raise ValueError("hosts and hostfile name the same thing: leave one of them out")
     # One word each, so that a value that begins with a dash is no flag.
     values = [f"{_VALUES[name]}={_text(given[name])}" for name in _VALUES if name in given]
+    values.append(f"--progress-bars={_text(given.get('show', 0))}")
     return values + [_SWITCHES[name] for name in _SWITCHES if given.get(name)]
 
 

@@ -12,7 +12,8 @@ horovodrun inherits a stream socket, whose number is in HOROVOD_CALLER_FD:
     to horovodrun     one call, with its length before it; then the socket stays open, and its end
                       means that the caller has gone, which ends the job
     from horovodrun   frames: rank (i32), size (u32, at most 1 MiB), bytes, all little endian. The
-                      bytes of one rank, put together, are its outcome with its length before it.
+                      bytes of one rank, put together, are messages, each with its length before
+                      it; no frame has parts of two
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from horovod.runner import messages
 from horovod.runner.errors import RankFailure
+from horovod.runner.rank_state import RankState
 
 DESCRIPTOR = "HOROVOD_CALLER_FD"
 MAX_FRAME = 1 << 20  # bytes of one rank in one frame
@@ -61,7 +63,7 @@ class Ended:
     exit_code: int
 
 
-Event = Output | Result | RankFailure | Ended
+Event = Output | RankState | Result | RankFailure | Ended
 
 
 def start_job(
@@ -69,18 +71,15 @@ def start_job(
     call: bytes,
     *,
     executable: str = sys.executable,
-    environment: Mapping[str, str] | None = None,
+    command: Sequence[str] | None = None,
 ) -> Job:
     """Starts `launcher`, a program and its flags, with ranks that answer `call`. `executable` is
-    the ranks' Python, `environment` that of horovodrun (None: the one of this process)."""
+    the ranks' Python; `command` starts them another way."""
     own, of_launcher = socket.socketpair()
     with of_launcher:
         process = subprocess.Popen(
-            [*launcher, executable, "-m", "horovod.runner.task"],
-            env={
-                **(os.environ if environment is None else environment),
-                DESCRIPTOR: str(of_launcher.fileno()),
-            },
+            [*launcher, *(command or (executable, "-m", "horovod.runner.task"))],
+            env={**os.environ, DESCRIPTOR: str(of_launcher.fileno())},
             pass_fds=[of_launcher.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -119,6 +118,10 @@ class Job:
                     if mask & selectors.EVENT_READ:
                         yield from self._read_outcomes(selector)
         yield Ended(self._process.wait())
+
+    def terminate(self) -> None:
+        """Asks the job to end. Thread: any."""
+        self._process.terminate()
 
     def stop(self) -> int:
         """Ends the job and waits for that. The exit code of horovodrun."""
@@ -165,11 +168,12 @@ class Job:
             selector.unregister(self._connection)
         for rank, message in self._outcomes.feed(received):
             outcome = messages.decode_outcome(message)
-            yield outcome if isinstance(outcome, RankFailure) else Result(rank, outcome)
+            is_event = isinstance(outcome, RankFailure | RankState)
+            yield outcome if is_event else Result(rank, outcome)
 
 
 class _Outcomes:
-    """Takes frames as they arrive and gives the outcomes of ranks, each once."""
+    """Takes frames as they arrive and gives the messages of ranks, each once."""
 
     def __init__(self) -> None:
         self._frames = bytearray()

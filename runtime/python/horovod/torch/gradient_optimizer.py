@@ -47,13 +47,18 @@ class GradientOptimizer(_UserClass):
             let_scalers_synchronize()
             self._add_slots()
             slots = self._queue.slots
-            make_groups([[slots[p] for p in group if p in slots] for group in groups])
+            ids = [[id(parameter) for parameter in group] for group in groups]
+            make_groups([[slots[one] for one in group if one in slots] for group in ids])
 
     def _add_slots(self) -> None:
         """Hooks the parameters that want a gradient and have no hook yet: all of them at first,
         later those that were added or unfrozen."""
+        slots = self._queue.slots
+        parameters = (one for group in self.param_groups for one in group["params"])
+        if not any(id(one) not in slots and one.requires_grad for one in parameters):
+            return
         for parameter, name in named_parameters_of(self, self._parameter_names):
-            if parameter.requires_grad and parameter not in self._queue.slots:
+            if parameter.requires_grad and id(parameter) not in slots:
                 self._queue.add(name, parameter, self._reduction)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
@@ -92,8 +97,9 @@ class GradientOptimizer(_UserClass):
         self._queue.has_outstanding()
         self._add_slots()
         for slot in self._queue.slots.values():
-            wanted = slot.parameter.requires_grad or slot.parameter.grad is not None
-            if wanted and not (slot.is_taken or slot.is_ready):
+            if slot.is_taken or slot.is_ready:
+                continue
+            if slot.parameter.requires_grad or slot.parameter.grad is not None:
                 self._queue.submit(slot)
         self._queue.reset_passes()
         self._queue.finish()

@@ -21,8 +21,10 @@ from horovod.common.library import Request, library
 from horovod.torch import gpu
 from horovod.torch.gradient_slot import GradientSlot, Reduction
 
-# The least size of a batch: below it a call costs more than it could overlap with backward.
+# The least size of a batch on the host: below it a call costs more than it could overlap with
+# backward. On a GPU a call is several launches, which are worth as much as some megabytes.
 _BATCH_BYTES = 1 << 20
+_GPU_BATCH_BYTES = 16 << 20
 
 _TOO_MANY_BACKWARDS = (
     "Gradients were computed more than backward_passes_per_step times before call to step(). "
@@ -41,7 +43,7 @@ class GradientQueue:
 
     def __init__(self, passes: int) -> None:
         self.passes = passes  # backward passes that accumulate before a gradient is submitted
-        self.slots: dict[torch.nn.Parameter, GradientSlot] = {}
+        self.slots: dict[int, GradientSlot] = {}  # by id of the parameter, which the slot keeps
         self._world = basics.worlds_joined
         self._queued: list[GradientSlot] = []
         self._queued_bytes = 0
@@ -53,7 +55,7 @@ class GradientQueue:
 
     def add(self, name: str, parameter: torch.nn.Parameter, reduction: Reduction) -> None:
         """Takes the gradients of a parameter from here on."""
-        slot = self.slots[parameter] = GradientSlot(name, parameter, reduction)
+        slot = self.slots[id(parameter)] = GradientSlot(name, parameter, reduction)
         slot.passes_left = self.passes
         parameter.register_post_accumulate_grad_hook(hook_of(self, slot))
 
@@ -95,27 +97,33 @@ class GradientQueue:
     def submit(self, slot: GradientSlot) -> None:
         """Queues a gradient; one of a group waits for the others of its group."""
         if slot.group is None:
-            self._take(slot, [slot])
+            self._take(slot)
         else:
             slot.is_ready = True
             if all(one.is_ready for one in slot.group):
                 for one in slot.group:
-                    self._take(one, slot.group)
-        if self._queued_bytes >= _BATCH_BYTES:
+                    self._take(one)
+        if self._queued_bytes >= (_BATCH_BYTES if slot.device == gpu.HOST else _GPU_BATCH_BYTES):
             self.flush()
 
-    def _take(self, slot: GradientSlot, unit: list[GradientSlot]) -> None:
-        slot.is_taken = True
-        try:
-            is_dense = slot.load()
-        except Exception:
-            self._give_up(unit)
-            raise
-        if is_dense:
-            self._queued.append(slot)
-            self._queued_bytes += slot.bytes
-        else:
-            self._sparse.append(slot)
+    def _take(self, slot: GradientSlot) -> None:
+        slot.take()
+        self._queued.append(slot)
+        self._queued_bytes += slot.bytes
+
+    def _load(self, slots: list[GradientSlot]) -> list[GradientSlot]:
+        """Looks at the gradients. Those that are sparse are on their way then; returns the
+        others."""
+        dense: list[GradientSlot] = []
+        for slot in slots:
+            try:
+                is_dense = slot.load()
+            except Exception:
+                self._queued = [one for one in slots if one not in self._sparse]
+                self._give_up(slot.group or [slot])
+                raise
+            (dense if is_dense else self._sparse).append(slot)
+        return dense
 
     def _give_up(self, slots: list[GradientSlot]) -> None:
         """After a failure: they were not submitted, and may be submitted again."""
@@ -132,10 +140,11 @@ class GradientQueue:
 
     def flush(self) -> None:
         """Submits what is queued, in one call."""
-        slots, self._queued, self._queued_bytes = self._queued, [], 0
-        if not slots:
-            return
+        queued, self._queued, self._queued_bytes = self._queued, [], 0
+        slots = self._load(queued)
         count = len(slots)
+        if count == 0:
+            return
         requests = (Request * count)(*[slot.request for slot in slots])
         tickets = (c_uint64 * count)()
         try:
@@ -176,8 +185,8 @@ class GradientQueue:
             if store and not slot.store():
                 is_changed = True
         in_flight, self._in_flight = self._in_flight, []
+        operations.release_all((c_uint64 * len(in_flight))(*[slot.ticket for slot in in_flight]))
         for slot in in_flight:
-            operations.release(slot.ticket)
             slot.clear()
         if is_changed and not self._has_warned:
             self._has_warned = True

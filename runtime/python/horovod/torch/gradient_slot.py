@@ -54,6 +54,7 @@ class GradientSlot:
         self.ticket = 0
         self.has_failed = False  # the operation that was awaited last
         self.device = gpu.HOST  # of what travels: the number of a GPU, or HOST
+        self._ready_on = 0  # the stream of a GPU
         self.wait_for_sparse: Callable[[], torch.Tensor] = _nothing_sparse
         self._name = name
         self._reduction = reduction
@@ -76,6 +77,14 @@ class GradientSlot:
     def enter_world(self) -> None:
         """The id of the process set may be another one in each world."""
         self.request.process_set = process_set_id(self._reduction.process_set)
+
+    def take(self) -> None:
+        """The gradient is ready, on the stream that is current now. To be looked at later, with
+        others: between the steps of a backward that costs several times as much."""
+        self.is_taken = True
+        device = self.parameter.get_device()
+        if device != gpu.HOST:
+            self._ready_on = gpu.current_stream(device)
 
     def load(self) -> bool:
         """Points the request at the gradient, or at what compression makes of it. False where the
@@ -101,8 +110,8 @@ class GradientSlot:
             self._describe(travelling, device)
         if not self._has_layout(travelling):
             travelling = self._in_layout(travelling)
-        if device != gpu.HOST:  # the gradient is ready on the stream that backward uses
-            self._tensor.stream = gpu.current_stream(device)
+        if device != gpu.HOST:
+            self._tensor.stream = self._ready_on
         self._travelling = travelling
         self._tensor.data = travelling.data_ptr()
         return True
@@ -121,7 +130,7 @@ class GradientSlot:
     def keep_for_stream(self, stream: int) -> None:
         """The current stream, which is this one, waits for the result: where backward used another,
         the memory belongs to both."""
-        if self._travelling is not None and (self._tensor.stream or 0) != stream:
+        if self._travelling is not None and self._ready_on != stream:
             gpu.keep_for_current_stream(self._travelling)
 
     def _zeros(self) -> torch.Tensor:
@@ -177,7 +186,7 @@ class GradientSlot:
         result = self._reduction.compression.decompress(self._travelling, self._context)
         if self._sparse_dim is not None:
             self.parameter.grad = result.to_sparse(self._sparse_dim)
-        elif result.data_ptr() != gradient.data_ptr():
+        elif result is not gradient and result.data_ptr() != gradient.data_ptr():
             gradient.copy_(result)
         return is_as_loaded
 

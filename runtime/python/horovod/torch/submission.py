@@ -7,9 +7,7 @@ A call keeps its tensors alive until it is synchronized. Thread: any, one handle
 from __future__ import annotations
 
 import ctypes
-import enum
 import functools
-import itertools
 import math
 import weakref
 from collections.abc import Callable, Sequence
@@ -20,9 +18,8 @@ from typing import Any
 import torch
 
 from horovod.common import operations
-from horovod.common.held_back import Held, held_back
+from horovod.common.calls import Call, Calls, Place, share_of_rows
 from horovod.common.library import library
-from horovod.common.names import names_in_use, unnamed
 from horovod.common.packed_requests import Memory, PackedRequests
 from horovod.common.process_sets import ProcessSet, global_process_set, process_set_id
 from horovod.torch import gpu
@@ -74,15 +71,6 @@ def describe(tensor: torch.Tensor) -> Memory:
     index = tensor.get_device()
     place = (tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype])
     return (*place, gpu.CUDA, index, gpu.current_stream(index))
-
-
-class Place(enum.Enum):
-    """Where results go."""
-
-    in_place = enum.auto()  # over the input
-    beside = enum.auto()  # into new tensors of the same shape
-    share = enum.auto()  # into new tensors with this rank's share of the rows
-    allocated = enum.auto()  # into memory of the library, because only it learns the shape
 
 
 @dataclass(slots=True)  # frozen ones are made at half the speed
@@ -140,22 +128,10 @@ def each(
     return Batch(label, name, parts, tensors, groups or [0] * len(named))
 
 
-class Call:
-    """One call, from its submission until it is synchronized."""
+class TensorCall(Call):
+    """One call on tensors."""
 
-    __slots__ = (
-        "batch",
-        "behind",
-        "device",
-        "error",
-        "name",
-        "names",
-        "requests",
-        "settings",
-        "sources",
-        "targets",
-        "tickets",
-    )
+    __slots__ = ("batch", "device", "settings", "sources", "stream", "targets")
 
     def __init__(self, batch: Batch, settings: Settings) -> None:
         for tensor in batch.tensors:
@@ -164,14 +140,11 @@ class Call:
         self.settings = settings
         self.sources = [tensor.detach().contiguous() for tensor in batch.tensors]
         self.device = _common_device(self.sources)
+        self.stream = _stream_of(self.device)
         self.targets = _targets(self.sources, settings)  # empty: the library allocates the results
-        self.name = _name_of(batch, settings)
-        process_set = process_set_id(settings.process_set)
-        self.names = [(process_set, self.name + part) for part in batch.parts]
+        set_id = process_set_id(settings.process_set)
+        super().__init__(batch.label, batch.name, batch.parts, set_id)
         self.requests = self._pack()
-        self.tickets: list[int] = []
-        self.error: Exception | None = None  # of the submission, where it was held back
-        self.behind: Held | None = None
 
     def _pack(self) -> PackedRequests:
         settings = self.settings
@@ -187,40 +160,20 @@ class Call:
             prescale=settings.prescale,
             postscale=settings.postscale,
             groups=self.batch.groups,
-            process_set=self.names[0][0],
+            process_set=self.set_id,
             splits=settings.splits or (),
         )
 
-    def submit(self) -> None:
-        """After it was held back."""
-        try:
-            self.tickets = operations.submit(self.requests.address, self.requests.count)
-        except Exception as error:  # is raised where the call is synchronized
-            self.error = error
-        self.behind = None
-
-    def wait(self) -> list[Exception | None]:
-        while self.behind is not None:
-            operations.wait_for_held_back()
-        if self.error is not None:
-            return [self.error]
+    def await_tickets(self) -> list[Exception | None]:
         if self.device == gpu.HOST:
             return [operations.wait(ticket) for ticket in self.tickets]
         return _wait_on_streams(self)
 
-    def collect(self, errors: list[Exception | None]) -> list[torch.Tensor]:
-        """Gives the tickets back, and raises the first failure or returns the results."""
-        try:
-            for error in errors:
-                if error is not None:
-                    raise error
-            if not self.targets:
-                return self._results()
-        finally:
-            for ticket in self.tickets:
-                operations.release(ticket)
+    def take_results(self) -> list[torch.Tensor]:
+        if not self.targets:
+            return self._results()
         if self.settings.place is Place.in_place:
-            self._copy_back()
+            _copy_back(self.batch.tensors, self.targets)
             return list(self.batch.tensors)
         return self.targets
 
@@ -233,11 +186,13 @@ class Call:
         tickets, self.tickets = self.tickets, []
         return [_take_result(ticket) for ticket in tickets] + splits
 
-    @torch.no_grad()
-    def _copy_back(self) -> None:
-        for result, target in zip(self.batch.tensors, self.targets, strict=True):
-            if result.data_ptr() != target.data_ptr():
-                result.copy_(target)
+
+def _copy_back(tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> None:
+    """Puts results into those tensors that are not contiguous, so that a copy has travelled."""
+    for tensor, result in zip(tensors, results, strict=True):
+        if not tensor.is_contiguous():
+            with torch.no_grad():
+                tensor.copy_(result)
 
 
 def _common_device(tensors: Sequence[torch.Tensor]) -> int | None:
@@ -248,16 +203,24 @@ def _common_device(tensors: Sequence[torch.Tensor]) -> int | None:
     return devices.pop() if len(devices) == 1 else None
 
 
-def _wait_on_streams(call: Call) -> list[Exception | None]:
-    """Of a GPU's tensors, the current stream waits and not the host. Their memory then belongs to
-    that stream too, so that it is given to no other use before."""
+def _stream_of(device: int | None) -> int:
+    """The current one of a GPU; 0 where `device` is none."""
+    return 0 if device is None or device == gpu.HOST else gpu.current_stream(device)
+
+
+def _wait_on_streams(call: TensorCall) -> list[Exception | None]:
+    """Of a GPU's tensors, the current stream waits and not the host. Where that is another stream
+    than the one on which the call was made, their memory then belongs to both, so that it is given
+    to no other use before."""
     errors: list[Exception | None] = [None] * len(call.tickets)
     tickets = (c_uint64 * len(call.tickets))(*call.tickets)
-    if call.device is None or not operations.wait_all(tickets, gpu.current_stream(call.device)):
+    stream = _stream_of(call.device)
+    if call.device is None or not operations.wait_all(tickets, stream):
         errors = [*map(_wait_for, call.tickets, call.sources)]
-    for tensor in (*call.sources, *call.targets):
-        if not tensor.is_cpu:
-            gpu.keep_for_current_stream(tensor)
+    if call.device is None or stream != call.stream:
+        for tensor in (*call.sources, *call.targets):
+            if not tensor.is_cpu:
+                gpu.keep_for_current_stream(tensor)
     return errors
 
 
@@ -265,13 +228,6 @@ def _wait_for(ticket: int, source: torch.Tensor) -> Exception | None:
     if source.is_cpu:
         return operations.wait(ticket)
     return operations.wait_on_stream(ticket, gpu.current_stream(source.get_device()))
-
-
-def _name_of(batch: Batch, settings: Settings) -> str:
-    if batch.name is None:
-        number = process_set_id(settings.process_set)
-        return unnamed.next_name(batch.label, number)
-    return f"{batch.label}.{batch.name}" if batch.name else batch.label
 
 
 def _targets(sources: list[torch.Tensor], settings: Settings) -> list[torch.Tensor]:
@@ -285,13 +241,11 @@ def _targets(sources: list[torch.Tensor], settings: Settings) -> list[torch.Tens
 
 
 def _share(source: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
-    """Room for this rank's rows: the first ranks have one more where they do not come out even."""
+    """Room for this rank's rows."""
     if source.dim() == 0:
         raise ValueError("reducescatter shares out rows, but the tensor is a scalar")
-    process_set_id(process_set)
-    rows, longer = divmod(source.shape[0], process_set.size() or 1)
-    rows += (process_set.rank() or 0) < longer
-    return torch.empty((rows, *source.shape[1:]), dtype=source.dtype, device=source.device)
+    shape = (share_of_rows(source.shape[0], process_set), *source.shape[1:])
+    return torch.empty(shape, dtype=source.dtype, device=source.device)
 
 
 def _take_result(ticket: int) -> torch.Tensor:
@@ -319,89 +273,30 @@ def _take_result(ticket: int) -> torch.Tensor:
             operations.release(ticket)
 
 
-_calls: dict[int, Call] = {}
-_handles = itertools.count(1)
-_unnamed_calls: dict[tuple[str, int], Call] = {}  # the last of each name and process set
+calls = Calls()
+poll = calls.poll
 
 
 def start(batch: Batch, settings: Settings) -> int:
     """Submits the tensors and returns one handle for all."""
-    handle = _start(batch, settings, operations.submit)
-    if batch.name is not None:
-        names_in_use.add(_calls[handle].names)
-    return handle
+    return calls.start_alone(TensorCall(batch, settings))
 
 
 def run(batch: Batch, settings: Settings) -> list[torch.Tensor]:
     """As `start` and `synchronize`, with less waking up of threads."""
-    return _finish(_start(batch, settings, operations.submit_and_wait, is_awaited=True))
-
-
-def _start(
-    batch: Batch,
-    settings: Settings,
-    submit: Callable[[int, int], list[int]],
-    *,
-    is_awaited: bool = False,
-) -> int:
-    call = Call(batch, settings)
-    if is_awaited and call.device != gpu.HOST:
+    call = TensorCall(batch, settings)
+    submit = operations.submit_and_wait
+    if call.device != gpu.HOST:
         submit = _awaiting_on_stream(call.device)
-    if batch.name is not None:
-        names_in_use.check(call.names)
-    handle = next(_handles)
-    # Before submitting: after a Ctrl-C in the middle the memory may be in use, and stays here.
-    _calls[handle] = call
-    if batch.name is None and _is_held_back(call):
-        return handle
-    try:
-        call.tickets = submit(call.requests.address, call.requests.count)
-    except Exception:
-        _forget(handle)
-        if batch.name is None:
-            unnamed.step_back(batch.label, call.names[0][0])
-        raise
-    return handle
+    return calls.finish(calls.start(call, submit))
 
 
-def _awaiting_on_stream(device: int | None) -> Callable[[int, int], list[int]]:
+def _awaiting_on_stream(device: int | None) -> Callable[[int, int], operations.Submitted]:
     """How a call for tensors of GPUs is submitted that is awaited at once."""
     if device is None:
         return operations.submit
     stream = gpu.current_stream(device)
     return functools.partial(operations.submit_and_wait_on_stream, stream=stream)
-
-
-def _is_held_back(call: Call) -> bool:
-    """Where the unnamed call before it of the same name is in flight, this one follows it."""
-    key = (call.name, call.settings.process_set.process_set_id or 0)
-    earlier = _unnamed_calls.get(key)
-    _unnamed_calls[key] = call
-    if earlier is None or operations.has_ended(earlier):
-        return False
-    call.behind = earlier
-    held_back.add((call.batch.label, key[1]), call)
-    return True
-
-
-def _forget(handle: int) -> None:
-    call = _calls.pop(handle, None)
-    if call is not None and call.batch.name is None:
-        key = (call.name, call.names[0][0])
-        if _unnamed_calls.get(key) is call:
-            del _unnamed_calls[key]
-
-
-def poll(handle: int) -> bool:
-    """True when the operation has ended, so that `synchronize` will not block."""
-    call = _calls.get(handle)
-    if call is None:
-        raise ValueError(f"Handle {handle} was not created or has been cleared.")
-    operations.submit_held_back()
-    has_ended = operations.has_ended(call)
-    if has_ended:
-        names_in_use.remove(call.names)
-    return has_ended
 
 
 def synchronize(handle: int) -> Any:
@@ -410,17 +305,10 @@ def synchronize(handle: int) -> Any:
     Raises HorovodInternalError where the ranks disagree or one of them is gone. None for a handle
     that is not known, or was synchronized already.
     """
-    call = _calls.get(handle)
-    if call is None:
+    call = calls.by_handle.get(handle)
+    if not isinstance(call, TensorCall):
         return None
-    outputs = _finish(handle)
+    outputs = calls.finish(handle)
     if call.settings.returns_splits:
         return tuple(outputs)
     return outputs[0] if call.batch.is_one else outputs
-
-
-def _finish(handle: int) -> list[torch.Tensor]:
-    call = _calls[handle]
-    errors = call.wait()  # after a Ctrl-C the call stays, because its memory is in use
-    _forget(handle)
-    return call.collect(errors)

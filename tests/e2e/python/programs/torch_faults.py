@@ -112,7 +112,7 @@ def a_refused_unnamed_operation_takes_no_name() -> None:
 def ticket_of(handle: int) -> int:
     from horovod.torch import submission
 
-    return submission._calls[handle].tickets[0]
+    return submission.calls.by_handle[handle].tickets[0]
 
 
 def is_released(ticket: int) -> bool:

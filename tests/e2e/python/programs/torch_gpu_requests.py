@@ -4,8 +4,10 @@ on one, and a library that writes down the calls and answers them."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import cases
@@ -75,6 +77,20 @@ def hvd_run_stream(
     return operations.OK
 
 
+def hvd_release_all(_: int, tickets: object, count: int) -> int:
+    calls.append(("release", list(tickets)))
+    return operations.OK
+
+
+@contextlib.contextmanager
+def on_another_stream() -> Iterator[None]:
+    before, gpu.current_stream = gpu.current_stream, lambda index: STREAM + 1
+    try:
+        yield
+    finally:
+        gpu.current_stream = before
+
+
 def wire() -> None:
     library.hvd_submit = hvd_submit
     library.hvd_run_stream = hvd_run_stream
@@ -82,7 +98,7 @@ def wire() -> None:
     library.hvd_wait_stream = answer("wait_stream", waited)
     library.hvd_wait = answer("wait", [operations.OK])
     library.hvd_health = answer("health", health)
-    library.hvd_release = answer("release", [operations.OK])
+    library.hvd_release_all = hvd_release_all
     library.hvd_poll = answer("poll", [operations.OK])
     submission._DEVICES = ("cpu", "cuda")
     torch.cuda.current_stream = lambda index: SimpleNamespace(cuda_stream=STREAM, index=index)
@@ -100,7 +116,18 @@ def a_request_carries_device_and_stream() -> None:
 
     assert calls == [("submit", "allreduce.one", tensor.data_ptr(), gpu.CUDA, 1, STREAM)], calls
     assert hvd.synchronize(handle) is tensor
-    assert calls[1:] == [("wait_all_stream", [100], STREAM), ("release", 100)], calls
+    assert calls[1:] == [("wait_all_stream", [100], STREAM), ("release", [100])], calls
+    assert not kept
+
+
+@case
+def memory_belongs_to_another_stream_that_waits_for_it_too() -> None:
+    tensor = on_gpu(3)
+    handle = hvd.allreduce_async_(tensor, name="one")
+    with on_another_stream():
+        hvd.synchronize(handle)
+
+    assert calls[1] == ("wait_all_stream", [100], STREAM + 1), calls
     assert set(kept) == {tensor.data_ptr()}
 
 
@@ -109,8 +136,7 @@ def a_blocking_call_never_waits_on_the_host() -> None:
     hvd.grouped_allreduce_([on_gpu(2), on_gpu(4)], name="group")
 
     assert calls[0] == ("run_stream", STREAM), calls
-    assert names_of_calls()[1:] == [*["submit"] * 2, "wait_all_stream", *["release"] * 2], calls
-    assert len(set(kept)) == 2, kept
+    assert names_of_calls()[1:] == [*["submit"] * 2, "release"], calls
 
 
 @case
@@ -118,26 +144,21 @@ def tensors_of_host_and_gpu_are_each_awaited_where_they_are() -> None:
     hvd.broadcast_parameters([("a", on_gpu(2)), ("b", torch.ones(3))], 0)
 
     assert [call[3:] for call in calls[:2]] == [(gpu.CUDA, 1, STREAM), (0, 0, None)], calls
-    assert names_of_calls()[2:] == ["wait_stream", "wait", *["release"] * 2], calls
+    assert names_of_calls()[2:] == ["wait_stream", "wait", "release"], calls
 
 
-class Slot(gradient_slot.GradientSlot):
-    """Its parameter's gradient is the GPU's."""
-
-    def _zeros(self) -> torch.Tensor:
-        return on_gpu(*self.parameter.shape)
-
-
-def step_of_two() -> gradient_queue.GradientQueue:
+def step_of_two(waits_elsewhere: bool = False) -> gradient_queue.GradientQueue:
     queue = gradient_queue.GradientQueue(1)
     reduction = gradient_slot.Reduction(
         hvd.Sum, 1.0, 1.0, hvd.Compression.none, False, hvd.global_process_set
     )
-    parameters = [torch.nn.Parameter(torch.zeros(count)) for count in (2, 3)]
-    for number, parameter in enumerate(parameters):
-        queue.slots[parameter] = Slot(f"p{number}", parameter, reduction)
-        queue.submit(queue.slots[parameter])
-    queue.finish()
+    for count in (2, 3):
+        parameter = torch.nn.Parameter(on_gpu(count))
+        slot = gradient_slot.GradientSlot(f"p{count}", parameter, reduction)
+        queue.slots[id(parameter)] = slot
+        queue.submit(slot)
+    with on_another_stream() if waits_elsewhere else contextlib.nullcontext():
+        queue.finish()
     return queue
 
 
@@ -147,7 +168,16 @@ def gradients_are_awaited_by_the_stream_in_one_call() -> None:
 
     assert [call[3:] for call in calls[:2]] == [(gpu.CUDA, 1, STREAM)] * 2, calls
     assert calls[2] == ("wait_all_stream", [100, 101], STREAM), calls
-    assert names_of_calls()[3:] == ["health", "release", "release"], calls
+    assert names_of_calls()[3:] == ["health", "release"], calls
+    assert not kept
+
+
+@case
+def gradients_belong_to_another_stream_that_waits_for_them_too() -> None:
+    step_of_two(waits_elsewhere=True)
+
+    assert calls[2] == ("wait_all_stream", [100, 101], STREAM + 1), calls
+    assert len(kept) == 2, kept
 
 
 @case
@@ -158,7 +188,7 @@ def a_broken_world_is_an_error_before_gradients_are_applied() -> None:
     finally:
         health[0] = operations.OK
 
-    assert names_of_calls()[-2:] == ["release", "release"], calls
+    assert names_of_calls()[-1] == "release", calls
 
 
 @case
