@@ -241,7 +241,12 @@ bool SshTransport::advance() {
         }
         case State::open_channel: return after(session_->open_channel(), State::execute);
         case State::execute: {
-            const bool goes_on = after(session_->execute(lines_[line_]), State::running);
+            const auto step = session_->execute(lines_[line_]);
+            if (step == Step::failed && !is_line_over_) {
+                // The line may have ended the connection before the server's answer was sent.
+                handlers_.on_linked();
+            }
+            const bool goes_on = after(step, State::running);
             if (goes_on) {
                 is_line_over_ = false;
                 handlers_.on_linked();
