@@ -22,13 +22,15 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 
 find_program(HVD_CCACHE ccache)
-if(HVD_CCACHE AND HVD_PRECOMPILE)
-  # Without these it keeps nothing that makes or uses a precompiled header.
-  list(PREPEND HVD_CCACHE "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros)
-endif()
 if(HVD_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${HVD_CCACHE}")
-  set(CMAKE_C_COMPILER_LAUNCHER "${HVD_CCACHE}")
+  # A second clone finds what was compiled in the first. Precompiled headers contain whole paths, so that
+  # builds with them do not share; without the sloppiness nothing that makes or uses one would be kept.
+  set(settings "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}")
+  if(HVD_PRECOMPILE)
+    set(settings CCACHE_SLOPPINESS=pch_defines,time_macros)
+  endif()
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;${settings};${HVD_CCACHE}")
+  set(CMAKE_C_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
 endif()
 
 # hvd_part(<NAME> <what it is for> <package...>): sets HVD_HAVE_<NAME>.

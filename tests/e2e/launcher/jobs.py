@@ -44,7 +44,8 @@ class Running:
         return Ended(code, bytes(self.text["out"]), bytes(self.text["err"]), seconds)
 
     def wait_until(self, is_enough: Callable[[], bool], what: str) -> None:
-        """Reads until that is so, or until the end."""
+        """Reads until that is so, or until the end. What no output announces is looked at again and
+        again."""
         deadline = time.monotonic() + TIMEOUT
         with selectors.DefaultSelector() as selector:
             for name in ("out", "err"):
@@ -54,7 +55,7 @@ class Running:
             while not is_enough() and selector.get_map():
                 left = deadline - time.monotonic()
                 assert left > 0, f"no {what} within {TIMEOUT} s, but {self.text}"
-                for key, _ in selector.select(left):
+                for key, _ in selector.select(min(left, 0.05)):
                     data = os.read(key.fd, 1 << 20)
                     self.text[key.data] += data
                     if not data:
