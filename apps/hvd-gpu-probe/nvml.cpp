@@ -66,7 +66,7 @@ struct Functions {
     Return (*peer_status)(Device, Device, int, int*) = nullptr;
 };
 
-// What nvmlDeviceGetP2PStatus is asked for.
+// The questions to nvmlDeviceGetP2PStatus.
 constexpr int kReads = 0;
 constexpr int kNvlink = 2;
 constexpr int kPeerOk = 0;

@@ -162,7 +162,7 @@ struct LaunchRequest {
     SshOptions ssh;
     MpiOptions mpi;
     DryRunOptions dry_run;
-    std::optional<int> caller;  // the descriptor of a socket to whoever called horovod.run
+    std::optional<int> caller;  // a socket to the program that called horovod.run
 };
 
 }  // namespace hvd::launch

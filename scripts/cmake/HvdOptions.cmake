@@ -23,13 +23,12 @@ endif()
 
 find_program(HVD_CCACHE ccache)
 if(HVD_CCACHE)
-  # A second clone finds what was compiled in the first. Precompiled headers contain whole paths, so that
-  # builds with them do not share; without the sloppiness nothing that makes or uses one would be kept.
-  set(settings "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}")
+  # A second clone finds what was compiled in the first.
+  set(launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}")
   if(HVD_PRECOMPILE)
-    set(settings CCACHE_SLOPPINESS=pch_defines,time_macros)
+    list(APPEND launcher "${PROJECT_SOURCE_DIR}/scripts/cmake/precompiled_launcher.sh")
   endif()
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;${settings};${HVD_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${launcher};${HVD_CCACHE}")
   set(CMAKE_C_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
 endif()
 

@@ -4,7 +4,7 @@ target_compile_features(hvd_flags INTERFACE cxx_std_20)
 target_include_directories(hvd_flags INTERFACE "${PROJECT_SOURCE_DIR}")
 target_compile_options(hvd_flags INTERFACE
   -ffunction-sections -fdata-sections
-  $<$<CONFIG:Release>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>  # no build path in an installed file
+  -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=  # no build path in an installed file, nor in ccache's key
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
                             -Woverloaded-virtual -Wextra-semi>
   # g++ 12 sees overlaps and overflows in std::string and std::vector that are not there (GCC bugs

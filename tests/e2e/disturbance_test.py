@@ -128,7 +128,7 @@ def results(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("transport", ["", "tcp"])
-def test_strangers_at_every_socket_change_nothing(launcher, transport):
+def test_garbage_at_every_socket_changes_nothing(launcher, transport):
     # Ranks listen for connections until the last one is there.
     late = ("sh", "-c", f"[ $HOROVOD_RANK != 2 ] || sleep 1; exec {' '.join(map(str, BENCH))}")
     with (

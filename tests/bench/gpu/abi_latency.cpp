@@ -30,7 +30,7 @@ constexpr int kNoGpu = 77;
 constexpr int kRounds = 9;
 constexpr int kTurns = 100;
 
-/// What an allreduce gets on either side.
+/// The arguments of an allreduce on either side.
 struct Memory {
     CUdeviceptr in = 0;
     CUdeviceptr out = 0;
@@ -66,8 +66,7 @@ public:
         return memory;
     }
 
-    /// Microseconds from the first of some calls to the end of what they put into the stream: the
-    /// median.
+    /// Microseconds from the first of some calls until the stream is done with them: the median.
     [[nodiscard]] double time(int calls, const std::function<void()>& call) const {
         std::vector<double> taken;
         for (int turn = 0; turn < kTurns; ++turn) {
@@ -161,7 +160,7 @@ double median(std::array<double, kRounds> values) {
     return values[kRounds / 2];
 }
 
-/// Medians of ours and of NCCL itself.
+/// Medians of the C ABI and of NCCL itself.
 std::pair<double, double> compare(const Gpu& gpu,
                                   const Ours& ours,
                                   const Bare& bare,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What process sets cost those who do not use them:
+// The cost of process sets for ranks that do not use them:
 //   horovodrun -np 10 --bind-to none build/release/tests/idle_sets [ROUNDS]
 // In each round 0, 16 and then 1,000 sets exist beside the world and the pair {0, 1}; 1,000
 // different ones need 10 ranks. Rank 0 prints, for each number, the median time of a blocking

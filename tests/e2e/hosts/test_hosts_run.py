@@ -19,7 +19,7 @@ TIMEOUT = 100
 PORT = 4100
 TOKEN = "/root/token"
 
-# What the ranks do, and how the caller tells what they returned.
+# The function of the ranks, and the caller, which prints the results.
 PLACE = f"""
 import hashlib, os, sys
 import horovod

@@ -290,8 +290,8 @@ def test_a_killed_mpirun_leaves_no_rank(
     marker = f"HVD_TEST_MARK={os.getpid()}-{ranks}-{time.monotonic_ns()}"
     name, value = marker.split("=")
     env = {**mpirun, name: value}
-    deaf = "trap '' TERM; echo pid $$\\;; exec sleep 60"  # only KILL ends it, and no grace is due
-    with launcher.start("--mpi", "-np", ranks, "--grace", 40, "sh", "-c", deaf, env=env) as job:
+    stays = "trap '' TERM; echo pid $$\\;; exec sleep 60"  # only KILL ends it, and no grace is due
+    with launcher.start("--mpi", "-np", ranks, "--grace", 40, "sh", "-c", stays, env=env) as job:
         pids = pids_of(job, ranks)
         os.kill(process(pids[0]).parent, signal.SIGKILL)  # Open MPI's mpirun, or hydra's proxy
         ended = job.end()

@@ -37,8 +37,9 @@ def training_accuracy(text: str) -> float:
 def test_four_ranks_reach_the_accuracy_of_one_at_the_same_total_batch(
     run_ranks: RunRanks, example: Path
 ) -> None:
-    batch, rate = 64, 0.025
+    batch, rate = 32, 0.025
     options = ["--epochs", "1", "--batches-per-epoch", "120", "--warmup-epochs", "0"]
+    options += ["--width", "1", "--val-batch-size", "1000"]
 
     four = run_ranks(
         4, example, *options, "--batch-size", str(batch), "--base-lr", str(rate), timeout=900
@@ -56,7 +57,7 @@ def test_four_ranks_reach_the_accuracy_of_one_at_the_same_total_batch(
     # Over a whole epoch it varies by less than a hundredth from run to run; after one it is still
     # low, and a test of the last step's weights varies by ten.
     assert training_accuracy(four.stdout) > training_accuracy(one.stdout) - 0.03, (four, one)
-    assert number(four.stdout, "Test accuracy:") > 0.45, four
+    assert number(four.stdout, "Test accuracy:") > 0.3, four
     for label in ("Images/sec:", "Cumulative training time after epoch 1:", "Test loss:"):
         number(four.stdout, label)
     assert all(four.lines(rank) == [] for rank in (1, 2, 3)), four
