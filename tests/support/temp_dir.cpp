@@ -4,8 +4,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <system_error>
+#include <utility>
 
 namespace hvd::test {
 
@@ -31,7 +32,9 @@ std::filesystem::path TempDir::write(std::string_view name, std::string_view tex
 
 std::string TempDir::read(const std::filesystem::path& file) {
     std::ifstream stream(file, std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+    std::ostringstream text;
+    text << stream.rdbuf();
+    return std::move(text).str();
 }
 
 }  // namespace hvd::test
