@@ -19,6 +19,7 @@ namespace hvd::rt {
 class NameTable {
 public:
     NameTable() = default;
+    ~NameTable() = default;
     NameTable(const NameTable&) = delete;
     NameTable& operator=(const NameTable&) = delete;
 

@@ -43,6 +43,7 @@ protected:
 class TicketTable {
 public:
     TicketTable() = default;
+    ~TicketTable() = default;
     TicketTable(const TicketTable&) = delete;
     TicketTable& operator=(const TicketTable&) = delete;
 

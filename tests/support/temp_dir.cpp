@@ -24,7 +24,7 @@ TempDir::~TempDir() {
 }
 
 std::filesystem::path TempDir::write(std::string_view name, std::string_view text) const {
-    const auto file = path_ / name;
+    auto file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file, std::ios::binary) << text;
     return file;

@@ -14,6 +14,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -207,6 +208,21 @@ TEST_CASE("an engine that ends with a timeline leaves a whole file, also of what
     CHECK(depth == 0);
 }
 
+/// Whether it has `bytes` of text, within 10 s.
+bool grows_to(const std::string& path, std::size_t bytes) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (std::chrono::steady_clock::now() < end) {
+        std::ifstream file(path);
+        std::ostringstream text;
+        text << file.rdbuf();
+        if (text.str().find_last_not_of(std::string_view(" \n\0", 3)) + 1 >= bytes) {
+            return true;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+}
+
 TEST_CASE("a timeline is JSON when its process is killed") {
     const hvd::test::TempDir folder;
     for (int round = 0; round < 20; ++round) {
@@ -228,9 +244,11 @@ TEST_CASE("a timeline is JSON when its process is killed") {
             ::_exit(1);
         }
         REQUIRE(child > 0);
-        std::this_thread::sleep_for(std::chrono::milliseconds(150 + 7 * round));
+        const bool has_begun = grows_to(path, 4000);
+        std::this_thread::sleep_for(std::chrono::milliseconds(7 * round));
         REQUIRE(::kill(child, SIGKILL) == 0);
         REQUIRE(::waitpid(child, nullptr, 0) == child);
+        REQUIRE(has_begun);
         CHECK(read(path).size() > 10);
     }
 }
