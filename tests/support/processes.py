@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,3 +95,8 @@ def wait_until_none(left: Callable[[], object], seconds: float) -> None:
     while rest := left():
         assert time.monotonic() < deadline, f"left after {seconds} s: {rest}"
         time.sleep(0.02)
+
+
+def wait_until_ended(pids: Iterable[int], seconds: float) -> None:
+    pids = list(pids)
+    wait_until_none(lambda: [pid for pid in pids if is_alive(pid)], seconds)

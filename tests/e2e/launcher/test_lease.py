@@ -8,7 +8,7 @@ import signal
 import time
 
 import pytest
-from support.processes import below, is_alive, process, wait_until_none
+from support.processes import below, process, wait_until_ended, wait_until_none
 from test_signals import wait_for_state
 
 BEGUN = 0.5  # seconds; on this machine the lease begins a tenth of a second after the start
@@ -108,9 +108,7 @@ def test_an_agent_that_says_nothing_is_lost_with_the_lease(launcher, remote, hos
         children = [one.pid for one in below(guard)]
         os.kill(agent, signal.SIGSTOP)
         began = time.monotonic()
-        wait_until_none(  # the lease, and a second more
-            lambda: [pid for pid in (guard, *children) if is_alive(pid)], 2 + 1
-        )
+        wait_until_ended((guard, *children), 2 + 1)  # the lease, and a second more
         ended = job.end()
 
     assert {agent, rank} < set(children) and len(children) == 3

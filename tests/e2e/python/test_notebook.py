@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import nbclient
 import nbformat
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
+from support.processes import wait_until_ended
 
 TIME_LIMIT = 100  # seconds
 
@@ -91,22 +91,6 @@ def processes_in(text: str) -> list[int]:
     ]
 
 
-def wait_until_gone(processes: list[int]) -> None:
-    deadline = time.monotonic() + TIME_LIMIT
-    for process in processes:
-        while is_alive(process):
-            assert time.monotonic() < deadline, f"process {process} is left"
-            time.sleep(0.05)
-
-
-def is_alive(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state not in "ZX"
-
-
 def test_output_appears_while_the_cell_runs(kernel: Kernel, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     code = f"""
@@ -148,7 +132,7 @@ def test_interrupting_the_cell_stops_the_job_and_leaves_the_kernel(kernel: Kerne
 
     assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
     assert reply["table"].count("<td>stopped</td>") == 2
-    wait_until_gone(processes)
+    wait_until_ended(processes, TIME_LIMIT)
     again = kernel.run("horovod.run(lambda: 'again', num_proc=2)")
     assert again["text"].endswith("['again', 'again']"), again
 
@@ -163,7 +147,7 @@ def test_killing_the_kernel_leaves_nothing(kernel: Kernel) -> None:
 
     kernel.manager.signal_kernel(signal.SIGKILL)
 
-    wait_until_gone(processes_in(text))
+    wait_until_ended(processes_in(text), TIME_LIMIT)
 
 
 def test_the_exception_of_a_rank_is_that_of_the_cell(kernel: Kernel) -> None:

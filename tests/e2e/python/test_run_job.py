@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.processes import is_alive, wait_until_ended
 
 import horovod
 from horovod.runner import job, messages
@@ -126,18 +127,7 @@ horovod.run(wait, num_proc=1)
     caller.kill()
     caller.communicate(timeout=TIME_LIMIT)
 
-    deadline = time.monotonic() + TIME_LIMIT
-    while is_alive(rank) or is_alive(agent):
-        assert time.monotonic() < deadline, "the job outlives its caller"
-        time.sleep(0.05)
-
-
-def is_alive(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state not in "ZX"
+    wait_until_ended([rank, agent], TIME_LIMIT)
 
 
 def test_a_frame_above_1_mib_is_refused() -> None:

@@ -22,6 +22,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed")
 
 from pyspark import SparkContext
 from spark_cluster import SETTINGS, SPARKDL
+from support.processes import wait_until_ended
 
 import horovod.spark
 from horovod.runner.errors import HorovodRankError
@@ -45,22 +46,6 @@ def executors() -> list[int]:
             if b"CoarseGrainedExecutorBackend" in entry.read_bytes():
                 found.append(int(entry.parent.name))
     return found
-
-
-def wait_until_gone(processes: list[int]) -> None:
-    deadline = time.monotonic() + TIME_LIMIT
-    for process in processes:
-        while is_alive(process):
-            assert time.monotonic() < deadline, f"process {process} is left"
-            time.sleep(0.05)
-
-
-def is_alive(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state not in "ZX"
 
 
 def lines_of(file: Path, count: int) -> list[str]:
@@ -191,7 +176,7 @@ def test_a_cancelled_job_leaves_no_process(spark: SparkContext, tmp_path: Path) 
         horovod.spark.run(waiting(file), num_proc=2)
     canceller.join()
 
-    wait_until_gone([int(line) for line in lines_of(file, 2)])
+    wait_until_ended([int(line) for line in lines_of(file, 2)], TIME_LIMIT)
     assert horovod.spark.run(by_value(lambda: 7), num_proc=4) == [7] * 4  # no executor was lost
 
 
@@ -320,7 +305,7 @@ def test_a_lost_executor_is_one_error_and_nothing_runs_twice(
     killer.join()
 
     calls = lines_of(file, 4)
-    wait_until_gone([int(line) for line in calls])
+    wait_until_ended([int(line) for line in calls], TIME_LIMIT)
     time.sleep(2)  # a stage that is tried again would have begun
     assert len(lines_of(file, 4)) == 4
 
@@ -392,7 +377,7 @@ except RuntimeError as error:
 
     assert "gpus ['5', '5']" in printed
     assert "error: horovod.spark.run: Spark has ended the job" in printed
-    wait_until_gone([int(line) for line in lines_of(file, 2)])
+    wait_until_ended([int(line) for line in lines_of(file, 2)], TIME_LIMIT)
 
 
 def test_without_pyspark_the_package_is_named() -> None:
