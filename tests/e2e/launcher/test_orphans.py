@@ -55,8 +55,10 @@ guard = child_of(job.pid, "hvd-agent")
 agent = child_of(guard, "hvd-agent")
 began = time.monotonic()
 victims = {"launcher": [job.pid], "guard": [guard], "agent": [agent], "both": [guard, agent]}
-for pid in victims[victim]:
-    os.kill(pid, signal.SIGKILL)
+# All stand still first: none of them acts on the death of another before its own.
+for number in (signal.SIGSTOP, signal.SIGKILL):
+    for pid in victims[victim]:
+        os.kill(pid, number)
 
 def left():
     return [one for one in table()
