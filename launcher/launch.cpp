@@ -63,7 +63,8 @@ private:
     Result<std::vector<PlanHost>> reach_hosts() {
         HVD_TRY_STATUS(report_.reserve_summary(request_));
         std::ranges::for_each(request_.report.notes, say_);
-        HVD_TRY(auto gathered, gather_hosts(io_, signals_, request_, stop_signal_, say_));
+        HVD_TRY(auto gathered,
+                gather_hosts(io_, signals_, request_, deadline_, stop_signal_, say_));
         HVD_TRY(trace_, TraceFile::reserve(request_, gathered.placed, io_, say_));
         auto context = starter_context(signals_, request_.limits, say_);
         job_.log = report_.log();
@@ -71,7 +72,7 @@ private:
         HVD_TRY(starters_, make_host_starters(io_, request_.ssh, context, gathered));
         mpi_.emplace(request_, context);  // asks mpirun while agents start
         job_signals_.emplace(io_, signals_, fleet_);
-        start_.emplace(io_, fleet_, *job_signals_, request_.limits, job_.trace);
+        start_.emplace(io_, fleet_, *job_signals_, deadline_, job_.trace);
         HVD_TRY(auto facts, start_->link(*starters_, hosts_of(gathered.placed)));
         return starters_->with_facts(std::move(facts));
     }
@@ -106,7 +107,7 @@ private:
         }
         runner_.emplace(io_, fleet_, *job_signals_, request_, std::move(job_));
         return run_plan(fleet_, *runner_,
-                        {.start_deadline = start_->deadline(), .notes = start_->take_notes()}, plan,
+                        {.start_deadline = deadline_, .notes = start_->take_notes()}, plan,
                         request_.report, report_);
     }
 
@@ -115,6 +116,7 @@ private:
     const Say say_ = [this](const std::string& sentence) { report_.say(sentence); };
     BlockedSignals signals_;
     IoThread io_;
+    const Deadline deadline_ = io_.in(request_.limits.start_timeout);
     int stop_signal_ = 0;
     std::unique_ptr<TraceFile> trace_;
     std::unique_ptr<HostStarters> starters_;

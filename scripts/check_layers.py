@@ -88,7 +88,7 @@ TABLE: dict[str, set[str]] = {
     | launcher("model hosts plan wire agent/processes agent/io agent/ranks"),
     "launcher/agent/probe": TCP_BASE | launcher("model wire agent/processes agent/io"),
     "launcher/agent/lifecycle": TCP_BASE
-    | launcher("hosts wire")
+    | launcher("model hosts wire")
     | launcher("agent/processes agent/io agent/ranks agent/external agent/probe"),
     "launcher/remote": BASE | launcher("model hosts net output plan"),
     "launcher/remote/local": BASE | launcher("net remote"),

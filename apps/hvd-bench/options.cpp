@@ -94,7 +94,7 @@ Result<coll::DataType> parse_type(const std::string& text) {
     return invalid("--datatype", text, all + "half, float, double");
 }
 
-/// "64K", "1m", "2G" or plain bytes; the letters are powers of 1024.
+/// "64K", "1m", "2G" or plain bytes; K, M and G are powers of 1024.
 Result<std::size_t> parse_bytes(std::string_view flag, const std::string& text) {
     std::size_t unit = 1;
     switch (text.empty() ? ' ' : text.back()) {

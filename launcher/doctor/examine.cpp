@@ -113,7 +113,8 @@ Result<Gathered> gather(IoThread& io,
                         const std::vector<PlacedHost>& placed,
                         int& stop_signal) {
     if (job.hosts.slurm_job) {
-        return gather_slurm_nodes(io, signals, job, stop_signal, {.missing = Missing::stay_out});
+        return gather_slurm_nodes(io, signals, job, io.in(job.limits.start_timeout), stop_signal,
+                                  {.missing = Missing::stay_out});
     }
     return Gathered{.placed = placed, .starter = nullptr};
 }

@@ -36,14 +36,9 @@ std::vector<bool> which(const std::vector<std::optional<Answer>>& answers) {
 JobStart::JobStart(IoThread& io,
                    AgentFleet& fleet,
                    JobSignals& signals,
-                   const Limits& limits,
+                   Deadline deadline,
                    LaunchTrace* trace)
-    : io_(io),
-      fleet_(fleet),
-      signals_(signals),
-      trace_(trace),
-      deadline_(io.in(limits.start_timeout)),
-      timer_(io) {
+    : io_(io), fleet_(fleet), signals_(signals), trace_(trace), deadline_(deadline), timer_(io) {
     fleet_.listen({.on_message = [this](std::size_t host,
                                         wire::FromAgent message) { on_message(host, message); },
                    .on_end = [this](const AgentEnd& end) { on_end(end); },

@@ -29,11 +29,11 @@ namespace hvd::launch {
 /// Once one of them has failed only `give_up` is called. Thread: io.
 class JobStart final {
 public:
-    /// --start-timeout counts from here. `trace` may be null. All outlive this object.
+    /// `deadline` is the end of --start-timeout. `trace` may be null. All outlive this object.
     JobStart(IoThread& io,
              AgentFleet& fleet,
              JobSignals& signals,
-             const Limits& limits,
+             Deadline deadline,
              LaunchTrace* trace);
 
     /// Starts the agents and collects the facts of their hosts, in the order of `hosts`.
@@ -54,9 +54,6 @@ public:
     /// Runs the loop until somebody stops it and `is_done`, for what else a start waits. `late` is
     /// the error's message when the time is over.
     [[nodiscard]] Status wait_until(const std::function<bool()>& is_done, const std::string& late);
-
-    /// When ranks must have started.
-    [[nodiscard]] Deadline deadline() const noexcept { return deadline_; }
 
     /// The agents' notes to the user so far, in whole lines. The caller prints them.
     [[nodiscard]] std::string take_notes() { return std::exchange(notes_, {}); }

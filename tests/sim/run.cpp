@@ -70,8 +70,9 @@ void supervise(World& world, const launch::LaunchPlan& plan, Outcome& outcome) {
     launch::IoThread io(world.time);
     const auto request = request_for(world.script(), world.policy());
     launch::AgentFleet fleet(io, kBuildId, request.limits.lease);
+    const auto start_deadline = io.in(request.limits.start_timeout);
     launch::JobSignals stop_requests(io, signals, fleet);
-    launch::JobStart start(io, fleet, stop_requests, request.limits, nullptr);
+    launch::JobStart start(io, fleet, stop_requests, start_deadline, nullptr);
     const auto facts = start.link(world, hosts_of(plan));
     if (!facts) {
         outcome.link_error = facts.error().message;
@@ -89,7 +90,7 @@ void supervise(World& world, const launch::LaunchPlan& plan, Outcome& outcome) {
                                  return std::make_unique<Memory>(outcome.said);
                              }});
     auto supervised =
-        runner.run(plan, {.start_deadline = start.deadline(), .notes = start.take_notes()});
+        runner.run(plan, {.start_deadline = start_deadline, .notes = start.take_notes()});
     if (!supervised) {
         outcome.complaints.push_back("it did not run: " + supervised.error().message);
         return;

@@ -46,7 +46,7 @@ struct SimRank {
     bool is_killed_by_launcher = false;
     bool has_missed_a_peer = false;
     int wait_status = 0;
-    std::optional<std::size_t> fault;  // of its own
+    std::optional<std::size_t> fault;  // injected into this rank
     TimePoint ended_at{};
 };
 

@@ -2,6 +2,7 @@
 #include "launcher/agent/lifecycle/agent.hpp"
 
 #include "launcher/agent/lifecycle/session.hpp"
+#include "launcher/model/exit_code.hpp"
 
 #include <array>
 #include <exception>
@@ -11,12 +12,6 @@
 #include <unistd.h>
 
 namespace hvd::launch::agent {
-namespace {
-
-constexpr int kFailed = 125;
-
-}  // namespace
-
 /// Not by dprintf, whose buffer is lost where standard error is closed, as the guard's is.
 void print_error(std::string_view text) noexcept {
     const auto part = [](std::string_view words) {
@@ -36,7 +31,7 @@ int run_agent(const AgentSetup& setup) {
     } catch (const std::exception& exception) {
         // The guard ends what we started.
         print_error(exception.what());
-        return kFailed;
+        return kExitLauncherFailure;
     }
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/lifecycle/exit_reason.hpp"
 
+#include "launcher/model/exit_code.hpp"
+
 namespace hvd::launch::agent {
 
 int ExitReason::exit_code() const {
-    constexpr int kSignalBase = 128;
-    constexpr int kLauncherLost = 125;
     if (stop_signal != 0) {
-        return kSignalBase + stop_signal;
+        return exit_code_of_signal(stop_signal);
     }
-    return job_end ? job_end->exit_code : kLauncherLost;
+    return job_end ? job_end->exit_code : kExitLauncherFailure;
 }
 
 std::string ExitReason::text() const {

@@ -9,6 +9,7 @@
 #include "launcher/agent/processes/process_table.hpp"
 #include "launcher/agent/processes/reaper.hpp"
 #include "launcher/agent/processes/spawner.hpp"
+#include "launcher/model/exit_code.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -29,9 +30,6 @@
 
 namespace hvd::launch::agent {
 namespace {
-
-constexpr int kSignalBase = 128;
-constexpr int kCannotStart = 125;
 
 /// For the kernel to take the last process out of the cgroup.
 constexpr auto kCgroupTime = std::chrono::milliseconds(50);
@@ -148,9 +146,9 @@ int guard(pid_t agent, const SharedLease& lease, Signals signals, std::string_vi
     }
     if (WIFSIGNALED(status)) {
         print_error("the agent was killed by signal " + std::to_string(WTERMSIG(status)));
-        return kSignalBase + WTERMSIG(status);
+        return exit_code_of_signal(WTERMSIG(status));
     }
-    return WEXITSTATUS(status) == 0 && !is_clean ? kCannotStart : WEXITSTATUS(status);
+    return WEXITSTATUS(status) == 0 && !is_clean ? kExitLauncherFailure : WEXITSTATUS(status);
 }
 
 }  // namespace
@@ -169,7 +167,7 @@ int run_guarded_agent(int from_launcher,
     const bool needs_session = !joined && ::getsid(0) != guard_pid;
     const pid_t agent = ::fork();
     if (agent < 0) {
-        return kCannotStart;
+        return kExitLauncherFailure;
     }
     if (needs_session) {
         // Each its own, and after the fork: a new session is a new scheduling group

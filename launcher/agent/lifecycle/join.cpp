@@ -9,6 +9,7 @@
 #include "launcher/agent/lifecycle/guard.hpp"
 #include "launcher/agent/lifecycle/pid1_signals.hpp"
 #include "launcher/hosts/slurm_variables.hpp"
+#include "launcher/model/exit_code.hpp"
 #include "launcher/wire/build_id.hpp"
 
 #include <algorithm>
@@ -25,10 +26,6 @@
 
 namespace hvd::launch::agent {
 namespace {
-
-constexpr int kUsage = 2;
-constexpr int kTimeLimit = 124;
-constexpr int kFailed = 125;
 
 /// For one connection, from the first packet to the launcher's answer.
 constexpr auto kAttemptTimeout = std::chrono::seconds(10);
@@ -213,7 +210,7 @@ void remove_own_file(const std::string& file) {
 
 int fail(const Error& error) {
     print_error(error.message);
-    return error.code == Errc::timed_out ? kTimeLimit : kFailed;
+    return error.code == Errc::timed_out ? kExitTimeLimit : kExitLauncherFailure;
 }
 
 }  // namespace
@@ -224,7 +221,7 @@ int run_joined_agent(const JoinOptions& options) {
     const auto token = read_token(options, deadline);
     if (!token) {
         const int exit_code = fail(token.error());
-        return exit_code == kTimeLimit ? exit_code : kUsage;
+        return exit_code == kExitTimeLimit ? exit_code : kExitUsage;
     }
     const auto hostname = own_name();
     if (!options.own_file.empty()) {

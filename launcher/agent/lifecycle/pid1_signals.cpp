@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/lifecycle/pid1_signals.hpp"
 
+#include "launcher/model/exit_code.hpp"
+
 #include <cstddef>
 
 #include <unistd.h>
@@ -9,8 +11,7 @@ namespace hvd::launch::agent {
 namespace {
 
 void leave(int number) {
-    constexpr int kSignalBase = 128;
-    ::_exit(kSignalBase + number);
+    ::_exit(exit_code_of_signal(number));
 }
 
 }  // namespace

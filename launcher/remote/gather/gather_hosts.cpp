@@ -24,14 +24,15 @@ Result<std::vector<PlacedHost>> choose_hosts(const LaunchRequest& request) {
 Result<Gathered> gather_hosts(IoThread& io,
                               const BlockedSignals& signals,
                               const LaunchRequest& request,
+                              Deadline deadline,
                               int& stop_signal,
                               const Say& say) {
     HVD_TRY(auto placed, choose_hosts(request));
     if (request.hosts.slurm_job) {
-        return gather_slurm_nodes(io, signals, request, stop_signal, {.say = say});
+        return gather_slurm_nodes(io, signals, request, deadline, stop_signal, {.say = say});
     }
     if (request.hosts.listen) {
-        return gather_joined_hosts(io, signals, request, placed, stop_signal, say);
+        return gather_joined_hosts(io, signals, request, placed, deadline, stop_signal, say);
     }
     return Gathered{.placed = std::move(placed)};
 }

@@ -4,6 +4,7 @@
 // themselves are waited for here.
 #pragma once
 
+#include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
 #include "launcher/model/launch_request.hpp"
 #include "launcher/net/signals.hpp"
@@ -21,11 +22,12 @@ class IoThread;
 [[nodiscard]] Result<std::vector<PlacedHost>> choose_hosts(const LaunchRequest& request);
 
 /// Chooses the hosts, and waits for those that connect. In a Slurm allocation srun starts their
-/// agents. Errors: invalid_argument; unavailable; timed_out, with the hosts that are missing;
-/// aborted, when a signal came, which is then in `stop_signal`.
+/// agents. Errors: invalid_argument; unavailable; timed_out at the deadline (--start-timeout), with
+/// the hosts that are missing; aborted, when a signal came, which is then in `stop_signal`.
 [[nodiscard]] Result<Gathered> gather_hosts(IoThread& io,
                                             const BlockedSignals& signals,
                                             const LaunchRequest& request,
+                                            Deadline deadline,
                                             int& stop_signal,
                                             const Say& say);
 

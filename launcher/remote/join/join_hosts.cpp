@@ -93,9 +93,9 @@ Result<Gathered> gather_joined_hosts(IoThread& io,
                                      const BlockedSignals& signals,
                                      const LaunchRequest& request,
                                      const std::vector<PlacedHost>& placed,
+                                     Deadline deadline,
                                      int& stop_signal,
                                      const Say& say) {
-    const auto deadline = io.in(request.limits.start_timeout);
     HVD_TRY(auto expected, expected_hosts(request, placed));
     const auto awaited = whom(expected);
     const auto& at = *request.hosts.listen;

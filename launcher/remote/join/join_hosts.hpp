@@ -3,6 +3,7 @@
 // --listen: the launcher's side of hosts that join.
 #pragma once
 
+#include "collectives/base/deadline.hpp"
 #include "launcher/model/launch_request.hpp"
 #include "launcher/net/signals.hpp"
 #include "launcher/output/say.hpp"
@@ -20,6 +21,7 @@ class IoThread;
                                                    const BlockedSignals& signals,
                                                    const LaunchRequest& request,
                                                    const std::vector<PlacedHost>& placed,
+                                                   Deadline deadline,
                                                    int& stop_signal,
                                                    const Say& say);
 

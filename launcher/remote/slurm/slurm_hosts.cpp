@@ -227,9 +227,9 @@ Result<Steps> start_steps(IoThread& io,
 Result<Gathered> gather_slurm_nodes(IoThread& io,
                                     const BlockedSignals& signals,
                                     const LaunchRequest& request,
+                                    Deadline deadline,
                                     int& stop_signal,
                                     const SlurmOptions& options) {
-    const auto deadline = io.in(request.limits.start_timeout);
     HVD_TRY(const auto agent, find_agent_file(starter_context(signals, request.limits)));
     HVD_TRY(auto image, agent_bytes(agent));
     const bool is_six = reachable_addresses(false).empty() && !reachable_addresses(true).empty();

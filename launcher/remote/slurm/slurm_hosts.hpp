@@ -3,6 +3,7 @@
 // Nodes of a Slurm allocation, whose agents srun starts.
 #pragma once
 
+#include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
 #include "launcher/model/launch_request.hpp"
 #include "launcher/net/signals.hpp"
@@ -32,6 +33,7 @@ struct SlurmOptions {
 [[nodiscard]] Result<Gathered> gather_slurm_nodes(IoThread& io,
                                                   const BlockedSignals& signals,
                                                   const LaunchRequest& request,
+                                                  Deadline deadline,
                                                   int& stop_signal,
                                                   const SlurmOptions& options);
 

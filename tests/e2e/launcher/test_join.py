@@ -130,6 +130,23 @@ def test_who_has_not_joined_in_time_is_named(meeting):
     assert joiner.end().code == 125
 
 
+def test_the_start_has_one_limit_which_counts_from_before_hosts_join(meeting):
+    job = meeting.listen("-np", 2, "-H", "a:1,b:1", "--start-timeout", 5, *TELL)
+    first = meeting.join("a")
+    job.wait_for(b"a has joined", "err")
+    os.kill(first.process.pid, signal.SIGSTOP)  # first the guard, which then forks no agent
+    for agent in children_of(first.process.pid):
+        os.kill(agent.pid, signal.SIGSTOP)
+    time.sleep(3)
+    meeting.join("b")
+
+    ended = job.end()
+
+    assert ended.code == 124
+    assert "no word within --start-timeout from a" in ended.said[-1]
+    assert ended.seconds < 7.5  # and not 5 s more once both have joined
+
+
 def test_a_launcher_that_is_not_there_is_waited_for_until_the_deadline(launcher, token):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
