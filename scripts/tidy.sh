@@ -4,7 +4,7 @@
 #   scripts/tidy.sh             files changed since the merge base with origin/main (uncommitted ones
 #                               too); where HEAD is that merge base, those of the last commit
 #   scripts/tidy.sh --all       the whole tree, also with the path analyzer (clang-analyzer-*), which
-#                               takes half of the time; the sanitizers see most of what it does
+#                               takes half of the time and finds little that the sanitizers miss
 #   scripts/tidy.sh FILE...     these files
 # A header is checked through one source that includes it.
 set -euo pipefail

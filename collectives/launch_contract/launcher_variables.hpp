@@ -18,7 +18,7 @@ using Names = std::array<std::string_view, 3>;
 struct LauncherVariables {
     Launcher launcher;
     std::string_view word;  // for HOROVOD_LAUNCHER
-    std::string_view name;  // for people
+    std::string_view name;  // in messages
     Names signs;            // any of them: this launcher has started us, or an outer one
     Names rank;
     Names size;

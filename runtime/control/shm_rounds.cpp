@@ -102,8 +102,8 @@ bool ShmRounds::propose(std::span<const std::uint32_t> ids,
     return true;
 }
 
-/// The next payload will be about as long as the last one, and every other rank has read what it is
-/// written over: see the class.
+/// The next payload will be about as long as the last one, and every other rank has read the bytes
+/// that it replaces: see the class.
 void ShmRounds::take_payload_lines() noexcept {
     coll::take_lines(long_payload_of(rank_), std::exchange(long_bytes_, 0));
 }

@@ -29,7 +29,7 @@ Status check_valid(const coll::DeviceEvent& event, const std::function<Status()>
 }  // namespace
 
 bool DeviceOperations::can_stay(const Signature& signature) noexcept {
-    // Adasum needs dot products of its own between the steps; it goes through the host.
+    // Adasum needs dot products between its steps; it goes through the host.
     return has_tensor(signature) && signature.reduce != coll::ReduceOp::adasum;
 }
 

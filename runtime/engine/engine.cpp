@@ -386,7 +386,7 @@ void Engine::loop(const std::stop_token& stop) {
         progress_.dispatch();
         if (stop.stop_requested()) {
             progress_.leave(stop_deadline_);
-            // What is pushed before others can see this is taken by the look after it.
+            // An operation pushed before others can see this flag is failed by the call after it.
             has_ended_.store(true, std::memory_order_seq_cst);
             progress_.fail_rest();
             return;

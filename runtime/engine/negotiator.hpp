@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between the callers' operations and the channel: what is announced by name, what by a ready bit,
-// and what has become ready.
+// Between the callers' operations and the channel: announces each by name or by a ready bit, and
+// learns which have become ready.
 #pragma once
 
 #include "runtime/control/channel.hpp"
@@ -40,7 +40,7 @@ class Negotiator {
 public:
     using Totals = NegotiationContext::Totals;
 
-    /// Whether a caller waits for exactly what it submits.
+    /// Whether a caller waits for exactly the operations that it submits.
     enum class Urgency { background, awaited };
 
     struct Setup {
@@ -67,9 +67,9 @@ public:
     /// Takes new tensor groups by their leaders.
     void submit(std::span<Operation* const> leaders, Urgency urgency);
 
-    /// Does what can be done now and appends what has become ready, by its leaders, to `ready`.
-    /// Returns at the end of each batch, so that a batch is one call. True if something moved.
-    /// Errors: the channel's; the world is broken then.
+    /// Takes every step that is possible now and appends the leaders of ready operations to
+    /// `ready`. Returns at the end of each batch, so that a batch is one call. True if something
+    /// moved. Errors: the channel's; the world is broken then.
     [[nodiscard]] Result<bool> step(std::vector<Operation*>& ready);
 
     /// Where the inputs of all ranks to what the last step made ready are, in the order of the
@@ -81,8 +81,8 @@ public:
     /// Whether an operation is on its way to being agreed.
     [[nodiscard]] bool has_open() const noexcept;
 
-    /// What the ranks fuse up to: nothing, that is what suits the backend. Agreed before anything
-    /// is ready.
+    /// The fused size that the ranks agreed on; none where the backend chooses. Agreed before any
+    /// operation is ready.
     [[nodiscard]] std::optional<std::size_t> fusion_bytes() const noexcept { return fusion_bytes_; }
 
     /// The rank that was the last to leave, by the log, once nothing of it is executed any more:
@@ -104,7 +104,7 @@ public:
     [[nodiscard]] bool has_others_waiting() const noexcept {
         return coordinator_ && coordinator_->has_waiting();
     }
-    /// Of what has been announced to rank 0, this one, since the last call: how long it had waited.
+    /// On rank 0: the longest wait of any operation since the last call.
     [[nodiscard]] std::chrono::milliseconds take_longest_wait() noexcept {
         return coordinator_ ? coordinator_->take_longest_wait() : std::chrono::milliseconds(0);
     }
@@ -115,7 +115,7 @@ public:
     /// A proposal waits from now on, unless it has waited before.
     void note_time(Waiting::TimePoint now) { proposal_.note_time(now); }
 
-    /// Asks that what has waited with its ready bit since `before` is announced by name.
+    /// Asks that operations that wait with a ready bit since `before` are announced by name.
     [[nodiscard]] NameQuery ask_for_names(Waiting::TimePoint before) {
         return rt::ask_for_names(context_, before);
     }

@@ -406,7 +406,7 @@ void Progress::leave(Deadline deadline) {
     bool has_proposed = false;
     guard([&] {
         if (!broken_) {
-            // What is in the log before this rank's own entry is executed, by all ranks alike.
+            // The entries of the log before this rank's own are executed, by all ranks alike.
             // After a peer's end there may be nobody who would append that entry.
             channel_->announce_leave();
             run_until([&] { return broken_ || negotiator_.left_rank() || has_lost_peer(); },

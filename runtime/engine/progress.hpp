@@ -58,7 +58,7 @@ public:
     /// Operations of the holder of the lock, as if they had come through the inbox.
     void put(std::span<Operation* const> leaders);
 
-    /// Lets handlers take what has come.
+    /// Lets handlers take the messages that have arrived.
     void dispatch();
 
     /// Whether a collective waits to start or is in flight.

@@ -158,7 +158,7 @@ bool Executor::may_start(const Lane& lane) const {
 /// Polls the collectives in flight, and completes those that have ended or are in a device's
 /// stream. True if one has.
 bool Executor::poll(Lane& lane) {
-    // What is in a stream is looked at last: asking a device takes as long as putting in the next.
+    // The work in a stream is asked last: a query takes as long as a launch of the next work.
     const std::size_t first = lane.running.front().is_enqueued ? 1 : 0;
     for (std::size_t turn = 0; turn < lane.running.size(); ++turn) {
         const std::size_t index = (first + turn) % lane.running.size();

@@ -44,8 +44,8 @@ constexpr std::array<std::size_t, 13> kBytes{1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4,
 
 std::string Input::text() {
     std::string text(below(24), 'x');
-    for (auto& letter : text) {
-        letter = static_cast<char>(number<std::uint8_t>());
+    for (auto& character : text) {
+        character = static_cast<char>(number<std::uint8_t>());
     }
     return text;
 }

@@ -19,7 +19,7 @@ using hvd::launch::BootstrapFilter;
 constexpr std::size_t kMaxLine = 200;
 
 struct Transcript {
-    std::string kinds;   // one letter for each event
+    std::string kinds;   // one character for each event
     std::string stream;  // the agent's bytes
 
     friend bool operator==(const Transcript&, const Transcript&) = default;
@@ -50,7 +50,7 @@ Transcript read(std::span<const std::byte> bytes, std::size_t cut) {
         }
     }
     const std::string banner = filter.banner();
-    HVD_ASSERT(std::ranges::none_of(banner, [](char letter) { return letter == '\n'; }),
+    HVD_ASSERT(std::ranges::none_of(banner, [](char character) { return character == '\n'; }),
                "a banner is one line");
     return seen;
 }

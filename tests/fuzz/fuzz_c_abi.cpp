@@ -270,7 +270,7 @@ void Program::ask() {
     }
 }
 
-/// Yields; what has not come at `limit` never will.
+/// Yields. Aborts after `limit`: the fuzzer then reports a hang.
 void wait_until(std::chrono::steady_clock::time_point limit) {
     if (std::chrono::steady_clock::now() > limit) {
         std::abort();

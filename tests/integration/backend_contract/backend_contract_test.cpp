@@ -347,7 +347,7 @@ HVD_CONTRACT("allgather takes a different length from every rank", allgather_of_
 HVD_CONTRACT("broadcast gives everybody the root's bytes", broadcast_from_every_root)
 HVD_CONTRACT("nobody leaves a barrier before all have come", barrier_holds_everybody)
 HVD_CONTRACT("tasks of mixed sizes and late ranks never mix up data", many_random_tasks)
-HVD_CONTRACT("a rank that sleeps on its bell is woken", ranks_that_sleep_are_woken)
+HVD_CONTRACT("a sleeping rank is woken", ranks_that_sleep_are_woken)
 HVD_CONTRACT("bits depend on the ranks' order alone", sums_are_in_rank_order)
 
 }  // namespace hvd::test

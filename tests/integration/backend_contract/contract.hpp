@@ -25,7 +25,7 @@ struct ContractRank {
     coll::Backend& backend;
     coll::Communicator& communicator;  // of the world, or of a set (see SetRank)
     coll::LocalGroup& group;
-    coll::Reactor& reactor;  // what wakes the backend, and the group's bell
+    coll::Reactor& reactor;  // wakes the backend, and the group's ranks
     int rank;                // in a set: the place
     int size;
 

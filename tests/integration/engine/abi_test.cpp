@@ -87,7 +87,7 @@ std::string launch_on_gpus(const std::string& name, int ranks, const char* opera
     const auto ends = run_ranks(
         1,
         [&](int) {
-            // NOLINTBEGIN(concurrency-mt-unsafe): a process of its own
+            // NOLINTBEGIN(concurrency-mt-unsafe): this process has one thread
             (void)::setenv("LD_LIBRARY_PATH", HVD_FAKE_GPU, 1);
             (void)::setenv("HOROVOD_GPU_OPERATIONS", operations, 1);
             // NOLINTEND(concurrency-mt-unsafe)

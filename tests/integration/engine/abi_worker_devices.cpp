@@ -240,8 +240,8 @@ unsigned number_of(const char* variable, unsigned fallback) {
     return text == nullptr ? fallback : static_cast<unsigned>(std::atoi(text));
 }
 
-/// Sums in the world and in a process set, of which each rank submits and awaits its own in an
-/// order of its own.
+/// Sums in the world and in a process set, which each rank submits and awaits in
+/// another order.
 class Disorder {
 public:
     explicit Disorder(unsigned seed)

@@ -208,7 +208,7 @@ TEST_CASE("a tensor may change its shape, with the old name cached on other rank
         for (std::size_t round = 0; round < 60; ++round) {
             Tensors tensors(4, 1 + round % 3);
             tensors.fill(rank);
-            // Rank 0 is at the next shape while the others still use the last one's short names.
+            // Rank 0 is at the next shape while the others still use the cache ids of the last one.
             self->run(
                 {tensors.request(0), tensors.request(1), tensors.request(2), tensors.request(3)});
             tensors.require_sums(kSize);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The backend contract for GPUs, on the stand-ins for the CUDA driver and NCCL: each rank has a GPU
-// of its own. The cases give memory of the host, which is copied to the GPU and back.
+// The backend contract for GPUs, on the stand-ins for the CUDA driver and NCCL: one GPU
+// for each rank. The cases give memory of the host, which is copied to the GPU and back.
 #include "collectives/base/deadline.hpp"
 #include "collectives/cuda/gpus.hpp"
 #include "collectives/cuda/shared_library.hpp"

@@ -82,11 +82,11 @@ Member member(int rank, int size) {
             .node = std::to_string(rank)};
 }
 
-Result<std::unique_ptr<StoreClient>> visit(const ServerAddress& where,
-                                           int rank,
-                                           int size,
-                                           const Credentials& credentials,
-                                           std::chrono::milliseconds limit = 10s) {
+Result<std::unique_ptr<StoreClient>> join_store(const ServerAddress& where,
+                                                int rank,
+                                                int size,
+                                                const Credentials& credentials,
+                                                std::chrono::milliseconds limit = 10s) {
     return StoreClient::connect(where, "job", credentials, member(rank, size), Deadline::in(limit));
 }
 
@@ -100,7 +100,7 @@ std::vector<std::string> exchange(int size, const Credentials& credentials) {
         for (int rank = 0; rank < size; ++rank) {
             ranks.emplace_back([&, rank] {
                 auto& complaint = complaints[static_cast<std::size_t>(rank)];
-                auto me = visit(kept.address, rank, size, credentials);
+                auto me = join_store(kept.address, rank, size, credentials);
                 if (!me) {
                     complaint = me.error().message;
                     return;
@@ -197,8 +197,8 @@ TEST_CASE("without a munge daemon there is no proof by munge") {
 TEST_CASE("who does not know the key is turned away at once") {
     const auto kept = keep(2, with_key("secret"));
 
-    const auto wrong = visit(kept.address, 1, 2, with_key("guessed"));
-    const auto none = visit(kept.address, 1, 2, {});
+    const auto wrong = join_store(kept.address, 1, 2, with_key("guessed"));
+    const auto none = join_store(kept.address, 1, 2, {});
 
     REQUIRE_FALSE(wrong);
     CHECK(wrong.error().code == Errc::invalid_argument);
@@ -209,8 +209,8 @@ TEST_CASE("who does not know the key is turned away at once") {
 
 TEST_CASE("the ranks that have not come are named at the deadline") {
     const auto kept = keep(5, {});
-    const auto first = visit(kept.address, 0, 5, {});
-    const auto third = visit(kept.address, 2, 5, {});
+    const auto first = join_store(kept.address, 0, 5, {});
+    const auto third = join_store(kept.address, 2, 5, {});
     REQUIRE(first);
     REQUIRE(third);
 
@@ -223,9 +223,9 @@ TEST_CASE("the ranks that have not come are named at the deadline") {
 
 TEST_CASE("a rank that is there already, and one of a world of another size, are refused") {
     const auto kept = keep(3, {});
-    const auto first = visit(kept.address, 0, 3, {});
-    const auto again = visit(kept.address, 0, 3, {});
-    const auto other = visit(kept.address, 1, 4, {});
+    const auto first = join_store(kept.address, 0, 3, {});
+    const auto again = join_store(kept.address, 0, 3, {});
+    const auto other = join_store(kept.address, 1, 4, {});
     REQUIRE(again);
     REQUIRE(other);
 
@@ -240,7 +240,7 @@ TEST_CASE("of several ports the one of the own job is found, also when it opens 
     const ServerAddress where{
         .ips = {loopback()}, .ports = {other.address.ports[0], point.port()}, .name = "here"};
 
-    const auto me = visit(where, 0, 1, {});
+    const auto me = join_store(where, 0, 1, {});
 
     REQUIRE(me);
     const auto membership = (*me)->membership(Deadline::in(5s));
@@ -248,24 +248,24 @@ TEST_CASE("of several ports the one of the own job is found, also when it opens 
     CHECK(membership);
 }
 
-TEST_CASE("a stranger at an earlier port, who speaks another protocol, is passed over") {
+TEST_CASE("a server of another protocol at an earlier port is passed over") {
     const std::uint16_t any = 0;
-    const auto stranger = open_server_socket(loopback(), std::span(&any, 1));
-    REQUIRE(stranger);
+    const auto other = open_server_socket(loopback(), std::span(&any, 1));
+    REQUIRE(other);
     const std::jthread talks([&](const std::stop_token& stop) {
         while (!stop.stop_requested()) {
-            pollfd called{.fd = stranger->socket.get(), .events = POLLIN, .revents = 0};
+            pollfd called{.fd = other->socket.get(), .events = POLLIN, .revents = 0};
             (void)::poll(&called, 1, 20);
-            const hvd::UniqueFd member(::accept(stranger->socket.get(), nullptr, nullptr));
+            const hvd::UniqueFd member(::accept(other->socket.get(), nullptr, nullptr));
             constexpr std::string_view kWords = "HTTP/1.1 400 Bad Request\r\n\r\n";
             (void)::send(member.get(), kWords.data(), kWords.size(), MSG_NOSIGNAL);
         }
     });
     const LatePoint point;
     const ServerAddress where{
-        .ips = {loopback()}, .ports = {stranger->port, point.port()}, .name = "here"};
+        .ips = {loopback()}, .ports = {other->port, point.port()}, .name = "here"};
 
-    const auto me = visit(where, 0, 1, {});
+    const auto me = join_store(where, 0, 1, {});
 
     REQUIRE(me);
     CHECK((*me)->membership(Deadline::in(5s)));
@@ -274,7 +274,7 @@ TEST_CASE("a stranger at an earlier port, who speaks another protocol, is passed
 TEST_CASE("a point that nobody opens is named with the reason") {
     const ServerAddress nowhere{.ips = {loopback()}, .ports = {1}, .name = "node7"};
 
-    const auto me = visit(nowhere, 1, 2, {}, 100ms);
+    const auto me = join_store(nowhere, 1, 2, {}, 100ms);
 
     REQUIRE_FALSE(me);
     CHECK(me.error().code == Errc::timed_out);
@@ -290,7 +290,7 @@ TEST_CASE("a point that lets one in and then says nothing is given up in time, b
     const ServerAddress where{.ips = {loopback()}, .ports = {silent->port}, .name = "node7"};
     const auto start = Deadline::Clock::now();
 
-    const auto me = visit(where, 1, 2, {}, 500ms);
+    const auto me = join_store(where, 1, 2, {}, 500ms);
 
     REQUIRE_FALSE(me);
     CHECK(me.error().code == Errc::timed_out);
@@ -303,7 +303,7 @@ TEST_CASE("a point that lets one in and then says nothing is given up in time, b
 
 TEST_CASE("a point that closes early is noticed") {
     auto kept = keep(2, {});
-    const auto me = visit(kept.address, 1, 2, {});
+    const auto me = join_store(kept.address, 1, 2, {});
     REQUIRE(me);
 
     REQUIRE((*me)->put("seen", bytes("")));  // so that the point knows who this is
@@ -317,7 +317,7 @@ TEST_CASE("a point that closes early is noticed") {
 
 TEST_CASE("a point that closes just as the own time is over has said who is missing") {
     auto kept = keep(2, {});
-    const auto me = visit(kept.address, 1, 2, {});
+    const auto me = join_store(kept.address, 1, 2, {});
     REQUIRE(me);
     REQUIRE((*me)->put("seen", bytes("")));
     kept.point.reset();
@@ -328,21 +328,21 @@ TEST_CASE("a point that closes just as the own time is over has said who is miss
     CHECK(contains(membership.error().message, "these ranks have not come: 0;"));
 }
 
-TEST_CASE("strangers who say nothing or nonsense keep nobody away") {
+TEST_CASE("100 connections that send nothing or garbage keep no rank away") {
     const auto kept = keep(2, {});
     const auto address = hvd::coll::net::to_socket_address(loopback(), kept.address.ports[0]);
-    std::vector<hvd::UniqueFd> strangers;
-    strangers.reserve(100);
+    std::vector<hvd::UniqueFd> connections;
+    connections.reserve(100);
     for (int each = 0; each < 100; ++each) {
-        strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        REQUIRE(::connect(strangers.back().get(), address.get(), address.size) == 0);
+        connections.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        REQUIRE(::connect(connections.back().get(), address.get(), address.size) == 0);
         if (each % 2 == 0) {
-            (void)::send(strangers.back().get(), "nonsense", 8, MSG_NOSIGNAL);
+            (void)::send(connections.back().get(), "nonsense", 8, MSG_NOSIGNAL);
         }
     }
 
-    const auto first = visit(kept.address, 0, 2, {});
-    const auto second = visit(kept.address, 1, 2, {});
+    const auto first = join_store(kept.address, 0, 2, {});
+    const auto second = join_store(kept.address, 1, 2, {});
 
     REQUIRE(first);
     REQUIRE(second);

@@ -234,7 +234,7 @@ TEST_CASE("without a key only children of one launcher form a group") {
     });
     CHECK(test::failures(refused) == "");
 
-    // A wrapper between the launcher and the rank is no obstacle when the launcher is named.
+    // A wrapper between launcher and rank is accepted when the launcher is named.
     const pid_t launcher = ::getpid();
     const auto wrapped = run_ranks(2, [&](int rank) {
         const auto body = [&] {

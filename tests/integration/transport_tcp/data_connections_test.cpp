@@ -324,7 +324,8 @@ TEST_CASE(
         require(error.message.starts_with("no data connection with rank 1 (pid ") &&
                     error.message.find("ulimit -n") != std::string::npos,
                 error.message);
-        self.dispatch_until([&] { return self.mesh->peer(2).data.is_open(); }, "still deaf");
+        self.dispatch_until([&] { return self.mesh->peer(2).data.is_open(); },
+                            "no connection is accepted again");
         self.await("done 2");
         return 0;
     });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How ranks find and recognise each other over the network, and what strangers can do about it.
+// How ranks find and recognise each other over the network, also beside connections that are not
+// authenticated.
 #include "collectives/transport/tcp/mesh.hpp"
 
 #include "collectives/rendezvous/memory_store.hpp"
@@ -88,10 +89,10 @@ UniqueFd connect_now(const ListenAddress& to) {
 }
 
 /// Connections of no use, which stay open.
-void annoy(const ListenAddress& endpoint, std::vector<UniqueFd>& strangers) {
+void annoy(const ListenAddress& endpoint, std::vector<UniqueFd>& connections) {
     for (int count = 0; count < 150; ++count) {
-        strangers.push_back(connect_now(endpoint));
-        const auto& socket = strangers.back();
+        connections.push_back(connect_now(endpoint));
+        const auto& socket = connections.back();
         if (count % 3 == 0) {
             (void)say(socket.get(), "GET / HTTP/1.1\r\n\r\n");
         } else if (count % 3 == 1) {
@@ -266,19 +267,19 @@ TEST_CASE("garbage, silence and half a handshake at a listening socket harm nobo
     MemoryStore store;
 
     const auto failed = run_thread_ranks(3, [&](int rank) {
-        std::vector<UniqueFd> strangers;
+        std::vector<UniqueFd> connections;
         if (rank == 2) {
             // Before the last rank comes, there is time for others.
             for (const int victim : {0, 1}) {
                 const auto endpoint = loopback_of(record_of(store, victim));
-                annoy(endpoint, strangers);
+                annoy(endpoint, connections);
             }
         }
         auto mesh = meet(store, options_of(rank, 3));
         require(mesh.has_value(), mesh ? "" : mesh.error().message);
         // And again, where the listeners are open for the data links.
         for (const int victim : {0, 1}) {
-            annoy(loopback_of(record_of(store, victim)), strangers);
+            annoy(loopback_of(record_of(store, victim)), connections);
         }
         check_lanes(**mesh);
         return 0;

@@ -11,7 +11,7 @@
 namespace hvd::test::gpu {
 namespace {
 
-/// What this thread has called since ncclGroupStart.
+/// The calls of this thread since ncclGroupStart.
 struct Group {
     int depth = 0;
     struct OfCommunicator {
@@ -68,7 +68,7 @@ bool is_known(const CommunicatorState& comm, NcclOperation& operation) {
     return true;
 }
 
-/// A call: part of the group that this thread is in, else a group of its own.
+/// Adds a call to this thread's group, or issues it where none is open.
 ncclResult_t call_nccl(ncclComm_t comm, NcclOperation operation, void* stream) {
     if (!is_known(*comm->state, operation)) {
         return ncclInvalidArgument;

@@ -39,7 +39,7 @@ struct CommunicatorState {
     std::atomic<bool> is_aborted{false};
 };
 
-/// What the functions of the stand-in for NCCL share: one for each process.
+/// The state that the functions of the stand-in for NCCL share; one for each process.
 class NcclState final : public NcclControl {
 public:
     NcclState();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one rank does of a group of calls, step by step, over the memory that the ranks share.
+// One rank's part of a group of calls, in steps, over the memory that the ranks share.
 #pragma once
 
 #include "tests/support/gpu/control.hpp"

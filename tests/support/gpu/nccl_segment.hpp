@@ -20,7 +20,7 @@ inline constexpr int kMostRanks = 16;
 inline constexpr std::size_t kChunk = std::size_t{256} << 10;     // of a collective, each rank's
 inline constexpr std::size_t kPairChunk = std::size_t{64} << 10;  // of a message
 
-/// What one rank tells the others. Zeros are a valid one.
+/// One rank's area, written by it and read by the others. All zeros is valid.
 struct RankArea {
     std::atomic<std::int32_t> pid;
     std::atomic<std::int32_t> device;

@@ -167,8 +167,8 @@ struct Tensors {
     }
 };
 
-/// Runs the planned kernel, with another tile size where it is given. Rejects what it writes
-/// outside of its tensors or of the buffer's.
+/// Runs the planned kernel, with another tile size where it is given. Rejects writes outside of
+/// the tensors and the buffer.
 void run(const PackChange& change,
          bool is_pack,
          const std::vector<PackEntry>& entries,
@@ -186,7 +186,7 @@ void run(const PackChange& change,
     kernel->run(launch->arguments, launch->blocks, launch->threads);
 }
 
-/// What the buffer (pack) or the tensors (unpack) must hold, by a plain loop over a copy of them.
+/// Fills the buffer (pack) or the tensors (unpack) as the kernel must, by a plain loop over a copy.
 void expect(const PackChange& change,
             bool is_pack,
             const std::vector<PackEntry>& entries,

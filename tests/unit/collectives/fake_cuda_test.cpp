@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// That the stand-in for the CUDA driver behaves as a driver, and finds what it is there to find.
+// The stand-in for the CUDA driver behaves as a driver and finds the faults that it looks for.
 #include "collectives/cuda/driver.hpp"
 #include "collectives/cuda/pack_plan.hpp"
 #include "collectives/cuda/shared_library.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A libnccl.so.2 of version FAKE_VERSION, with the functions of such a version. None but
-// ncclGetVersion may be called: all do what it does.
+// A libnccl.so.2 of version FAKE_VERSION, with the functions of such a version. Only
+// ncclGetVersion may be called: the others are copies of it.
 #include "collectives/nccl/library.hpp"
 
 // Under another name in C++, since nccl.h has declared them with their types.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// That the stand-in for NCCL behaves as NCCL does, and finds what it is there to find.
+// The stand-in for NCCL behaves as NCCL and finds the faults that it looks for.
 #include "collectives/base/deadline.hpp"
 #include "collectives/cuda/driver.hpp"
 #include "collectives/cuda/shared_library.hpp"
@@ -35,7 +35,7 @@ void expect(bool holds, const std::string& what) {
     }
 }
 
-/// One rank with a device of its own.
+/// One rank and its device.
 class Rank {
 public:
     Rank(int rank, int size, coll::Store& store, int device = -1)

@@ -14,7 +14,7 @@ using hvd::Errc;
 using hvd::coll::nccl::open_library;
 using hvd::coll::nccl::version_text;
 
-// A library that is loaded stays: each case needs a process of its own, as ctest gives it.
+// A loaded library stays: each case needs a new process, which ctest starts for it.
 
 namespace {
 

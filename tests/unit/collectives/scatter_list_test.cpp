@@ -51,7 +51,7 @@ TEST_CASE("the slices of a range are whole elements, one behind the other, and a
     CHECK(at == whole.end);
 }
 
-TEST_CASE("inputs and outputs of a task are visited together") {
+TEST_CASE("a task passes its inputs and outputs in pairs") {
     std::array<std::byte, 8> in{};
     std::array<std::byte, 8> out{};
     const TaskLists lists({.type = DataType::u8,
@@ -71,7 +71,7 @@ TEST_CASE("inputs and outputs of a task are visited together") {
     CHECK(at == 7);
 }
 
-TEST_CASE("an empty range visits nothing, even beyond the end") {
+TEST_CASE("an empty range has no pieces, even beyond the end") {
     const ScatterList<const char> list;
 
     CHECK(between(list, 0, 0).empty());

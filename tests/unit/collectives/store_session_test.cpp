@@ -152,7 +152,7 @@ TEST_CASE("jobs and kinds of proof are told apart") {
     CHECK(contains(kind.error().message, "authenticates itself by nothing, the other by a key"));
 }
 
-TEST_CASE("strangers get a word and cost little") {
+TEST_CASE("a client of another protocol gets a message and costs little") {
     Pair pair(create_open_authenticator(), create_open_authenticator());
 
     CHECK_FALSE(pair.host.feed(bytes("GET / HTTP/1.1\r\n\r\n")));

@@ -118,7 +118,9 @@ TEST_CASE("one changed bit anywhere ends the handshake") {
     }
 }
 
-TEST_CASE("a stranger is recognised by its first bytes, another rank's guest by its number") {
+TEST_CASE(
+    "another protocol is recognised by its first bytes, a connection for another rank by its "
+    "number") {
     const std::string request = "GET / HTTP/1.1\r\n\r\n";
     auto b = listener();
     CHECK_FALSE(b.feed(std::as_bytes(std::span(request)).first(1)));

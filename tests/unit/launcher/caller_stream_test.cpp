@@ -59,7 +59,7 @@ public:
 
     CallerStream& stream() { return *stream_; }
 
-    /// As far as the socket takes it at once; the stream then reads what has come.
+    /// Sends as much as the socket takes at once; the stream then reads it.
     std::size_t send(std::span<const std::byte> bytes) {
         const auto count = ::send(own_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
         REQUIRE(count >= 0);
@@ -109,7 +109,7 @@ public:
     [[nodiscard]] int gone() const { return gone_; }
 
 private:
-    /// Calls the handlers of what has happened.
+    /// Calls the handlers of all events that are due.
     void turn() {
         for (int round = 0; round < 8; ++round) {
             io_.post([this] { io_.stop(); });

@@ -56,7 +56,7 @@ TEST_CASE("the number of ranks has three names, and a value after '=' or a blank
     CHECK(request(text).processes == 4);
 }
 
-TEST_CASE("a flag of one letter takes its value after '=' too") {
+TEST_CASE("a short flag takes its value after '=' too") {
     CHECK(request("-H=localhost:2 -p=22 -n=2 a").hosts.list == std::vector<Host>{{"localhost", 2}});
     CHECK(request("-H localhost:2 -p=22 -n=2 a").ssh.port == 22);
     CHECK(error("-n=-2 a") == "-n -2: must be a whole number from 1 to 1048576");

@@ -242,7 +242,7 @@ TEST_CASE("of the inputs of an alltoall the executor gets the parts for this ran
     const auto inputs = rank.negotiator->inputs();
     REQUIRE(inputs.size() == 3);
     CHECK(inputs[0] == memory.data() + 4 * sizeof(float));
-    CHECK(inputs[1] == again.in + 1 * sizeof(float));  // of its own input, where it lies
+    CHECK(inputs[1] == again.in + 1 * sizeof(float));  // its own input, in place
     CHECK(inputs[2] == memory.data());
 }
 

@@ -163,8 +163,8 @@ TEST_CASE("names are the right ones in any order, whatever came after them befor
     for (const std::string order : {"abc", "abc", "acb", "aabbcc", "bxa", "abcdefgh"}) {
         CAPTURE(order);
         std::vector<Request> requests;
-        for (const char letter : order) {
-            requests.push_back(named(std::string(1, letter)));
+        for (const char name : order) {
+            requests.push_back(named(std::string(1, name)));
         }
         auto operations = *table.create(requests);
 
