@@ -3,16 +3,17 @@
 
 python examples/scaling/run.py --output scaling
 
-Every job trains on the same images, shared by its ranks. The whole run is timed around horovodrun;
-an epoch is the time between the time-stamped lines `Epoch y/z` of two epochs, the first not counted
-because it makes the graph. Ranks beyond the CPUs are marked as oversubscribed and have no
-efficiency.
+Every job trains on the same images, shared by its ranks; a rank computes by one thread. The whole
+run is timed around horovodrun; an epoch is the time between the time-stamped lines `Epoch y/z` of
+two epochs, the first not counted because it makes the graph. Ranks beyond the CPUs are marked as
+oversubscribed and have no efficiency.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -111,6 +112,8 @@ def measure(args: argparse.Namespace, cpus: int) -> list[Row]:
 
 def main() -> None:
     args = parse_arguments()
+    # An exception ends the job that runs, as Ctrl-C does.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         from plot import draw
     except ModuleNotFoundError as error:

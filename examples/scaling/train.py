@@ -65,6 +65,9 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, default="/usr/share/datasets/fashion-mnist")
     args = parser.parse_args()
 
+    # One thread also where a rank has more CPUs, so that speed-ups compare like with like.
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
     hvd.init()
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:

@@ -11,10 +11,13 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 from ranks import PROGRAMS, Job
+
+import horovod.classic
 
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 pytest.importorskip("tf_keras", reason="tf_keras is not installed")
@@ -235,6 +238,30 @@ def test_the_course_needs_keras_contrib(data: Path) -> None:
     last = failed.stderr.strip().splitlines()[-1]
     line = line_of(script, "from keras_contrib")
     assert f"{script}:{line}: keras_contrib is not installed" in last, failed
+
+
+def test_a_function_of_a_notebook_is_wrapped() -> None:
+    ended = subprocess.run(
+        [sys.executable, str(FOLDER / "functions.py")],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+    assert ended.stdout.splitlines() == [
+        "trained: 2 True",
+        "of globals: 3.0 keras tf_keras True",
+    ], ended.stderr
+    assert ": tf.ConfigProto is tf.compat.v1.ConfigProto" in ended.stderr
+
+
+def test_a_function_with_the_frameworks_of_today_is_refused() -> None:
+    names = {"layers": ModuleType("tensorflow.layers")}
+    exec("def train():\n    return layers.dense\n", names)
+
+    with pytest.raises(ValueError, match="train uses layers, which this program has imported"):
+        horovod.classic.wrap(names["train"])
 
 
 def test_wrong_usage_is_refused(tmp_path: Path) -> None:

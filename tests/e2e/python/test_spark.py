@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -230,6 +231,52 @@ def test_horovod_runner_returns_what_rank_0_returned(
 def test_horovod_runner_refuses_more_than_the_cluster_has(spark: SparkContext) -> None:
     with pytest.raises(ValueError, match=r"np=9\): Spark can run 4 tasks"):
         HorovodRunner(np=9).run(print)
+
+
+def test_horovod_runner_waits_for_the_executors_of_a_new_context(
+    tmp_path: Path,
+) -> None:
+    with zipfile.ZipFile(tmp_path / "words.zip", "w") as archive:
+        archive.writestr("word", "archived")
+    body = f"""
+import pathlib
+from horovod.spark import HorovodRunner
+context.addArchive({str(tmp_path / "words.zip")!r} + "#words")
+def place():
+    import os
+    return os.environ["HOROVOD_SIZE"], pathlib.Path("words/word").read_text()
+print("all slots:", HorovodRunner(np=0).run(place))
+"""
+
+    assert "all slots: ('4', 'archived')" in run_driver(body)
+
+
+def test_the_log_callback_tells_the_driver_of_epochs_and_batches(
+    spark: SparkContext,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def train() -> None:
+        import numpy as np
+        from sparkdl.horovod.tensorflow.keras import LogCallback
+        from tensorflow import keras
+
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        data = np.ones((4, 2), np.float32)
+        callback = LogCallback(per_batch_log=True)
+        model.fit(data, data[:, :1], batch_size=2, verbose=0, callbacks=[callback])
+
+    monkeypatch.setenv("PYTHONPATH", str(SPARKDL), prepend=os.pathsep)
+    capfd.readouterr()
+
+    HorovodRunner(np=1).run(by_value(train))
+
+    begin, first, second, end = capfd.readouterr().out.splitlines()
+    assert begin == "Epoch 0 begin"
+    assert re.fullmatch(r"Batch 0 end: loss \d+\.\d{4}", first)
+    assert second.startswith("Batch 1 end: loss ")
+    assert re.fullmatch(r"Epoch 0 end: loss \d+\.\d{4}, \d+\.\d\d s", end)
 
 
 def test_horovod_runner_checks_its_arguments() -> None:

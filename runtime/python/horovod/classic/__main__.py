@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import os
 import runpy
 import sys
 from pathlib import Path
+
+from horovod.classic import enable
 
 
 def _parse() -> argparse.Namespace:
@@ -32,27 +32,12 @@ def _parse() -> argparse.Namespace:
     return arguments
 
 
-def _prepare(data: Path | None) -> None:
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # read at the import of TensorFlow
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    for package in ("tensorflow", "tf_keras"):
-        if importlib.util.find_spec(package) is None:
-            sys.exit(f"horovod.classic needs {package}: pip install tensorflow tf_keras")
-    import tensorflow as tf
-
-    tf.compat.v1.disable_v2_behavior()
-    # Collectives work on the memory of resource variables.
-    tf.compat.v1.enable_resource_variables()
-    from horovod.classic import data_sets, imports, models
-
-    data_sets.use(data)
-    models.prepare()
-    imports.install()
-
-
 def main() -> None:
     arguments = _parse()
-    _prepare(arguments.data)
+    try:
+        enable(arguments.data)
+    except ModuleNotFoundError as error:
+        sys.exit(str(error))
     sys.argv = [str(arguments.script), *arguments.arguments]
     sys.path[0] = str(arguments.script.resolve().parent)
     runpy.run_path(str(arguments.script), run_name="__main__")

@@ -25,7 +25,8 @@ from horovod.classic.removed import (
 from horovod.classic.report import substitution
 from horovod.classic.views import View
 
-# What works with TensorFlow as it is. Other installed packages too, unless their name begins so.
+# Packages that work with TensorFlow as it is. Others are left alone unless their name begins with
+# _OF_THE_TIME.
 _OF_TODAY = ("horovod", "keras", "tensorflow", "tf_keras")
 _OF_THE_TIME = "keras_"
 _INSTALLED = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")})
@@ -120,6 +121,13 @@ def _tensorflow(name: str, has_names: bool) -> Any:
             raise module_error(name) from error
         found = importlib.import_module(name)  # of its inside, which has no version 1
     return found if has_names else root
+
+
+def view_called(label: str) -> Any:
+    """The module that the program calls keras, tf.train and so on."""
+    if label.startswith("tf"):
+        return _tensorflow(f"tensorflow{label.removeprefix('tf')}", has_names=True)
+    return importlib.import_module(label)
 
 
 def install() -> None:

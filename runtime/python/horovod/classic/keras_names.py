@@ -100,7 +100,7 @@ def _own(value: Any, where: str) -> Lookup:
     return find
 
 
-# What else these modules of Keras 2 have; names that only the standalone Keras had so are below.
+# Further names of these modules of Keras 2; those that only the standalone Keras had are below.
 _MORE: dict[str, dict[str, Lookup]] = {
     "backend": {
         "image_dim_ordering": _own(_image_dim_ordering, "made of tf_keras' image_data_format"),

@@ -37,6 +37,12 @@ class View(ModuleType):
         setattr(self, name, value)
         return value
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For a function that travels to ranks, which have the same views."""
+        from horovod.classic.imports import view_called
+
+        return view_called, (self._hvd_label,)
+
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *getattr(self._hvd_find, "names", list)()})
 

@@ -84,7 +84,7 @@ class Agent:
         while True:
             (length,) = _LENGTH.unpack(self._receive(_LENGTH.size))
             answer = self._receive(length)
-            if answer[0] in {_WELCOME, _DONE, _VALUE, _FAILED}:  # else news of other ranks
+            if answer[0] in {_WELCOME, _DONE, _VALUE, _FAILED}:  # others tell of other ranks
                 return answer[0], answer[1:]
 
     def _receive(self, size: int) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Callable
 
 from py4j.protocol import Py4JError
@@ -15,6 +16,11 @@ from horovod.spark.stage import Settings, join_job
 _NEWS_SECONDS = 0.2  # between two looks at Spark's state of the stage
 _GRACE = 3.0  # seconds, in which tasks return by themselves
 _LAST_WAIT = 30.0  # seconds, for what Spark says after the job has ended
+# Executors register with a new SparkContext one after the other: for so many seconds of its life,
+# and until so many have brought none. The first is Spark's own default of
+# spark.scheduler.maxRegisteredResourcesWaitingTime.
+_REGISTRATION = 30.0
+_QUIET = 3.0
 
 
 class Stage:
@@ -85,3 +91,19 @@ def slots_of(context: SparkContext) -> int | None:
         return int(scala.maxNumConcurrentTasks(profile))
     except Exception:  # a private function of Spark, or a context that was stopped
         return None
+
+
+def registered_slots_of(context: SparkContext, wanted: int) -> int | None:
+    """slots_of, once executors have registered: waits for those of a new context, until there are
+    `wanted` slots (0: as many as will come)."""
+    deadline = context.startTime / 1000 + _REGISTRATION  # type: ignore[attr-defined]
+    slots = slots_of(context)
+    changed = time.monotonic()
+    while slots is not None and not 0 < wanted <= slots and time.time() < deadline:
+        if slots > 0 and time.monotonic() - changed > _QUIET:
+            break
+        time.sleep(_NEWS_SECONDS)
+        before, slots = slots, slots_of(context)
+        if slots != before:
+            changed = time.monotonic()
+    return slots

@@ -14,7 +14,7 @@ from horovod.runner import messages
 from horovod.runner.function_job import Outcome, launcher
 from horovod.runner.job import start_job
 from horovod.spark.driver_log import DriverLog
-from horovod.spark.driver_stage import slots_of
+from horovod.spark.driver_stage import registered_slots_of
 from horovod.spark.function_job import RankOptions, default_limit, run_stage
 
 _VERBOSITIES = ("all", "log_callback_only")
@@ -63,7 +63,7 @@ class HorovodRunner:
                     outcome.add(event)
             return outcome.results()[0]
         context = SparkContext.getOrCreate()
-        slots = slots_of(context)
+        slots = registered_slots_of(context, self.num_processor)
         size = self.num_processor or slots or context.defaultParallelism
         if slots is not None and size > slots:
             raise ValueError(

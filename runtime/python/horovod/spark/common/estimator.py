@@ -107,7 +107,7 @@ def _prepared(frame: Any, values: dict[str, Any], run_id: str, size: int) -> Ite
             stacklevel=4,
         )
     files = size * values["partitions_per_process"]
-    # What transformation_fn reads may be any column.
+    # transformation_fn may read any column.
     wide = frame if values["transformation_fn"] else frame.select(*columns, *marked)
     train, rest = _split(wide, validation, values["random_seed"])
     try:

@@ -79,7 +79,7 @@ MODEL = (
     Field("batch_size", "BatchSize", 1024, "rows that transform computes at a time"),
 )
 
-# What the readers of the original needed and those of pyarrow have no use for.
+# The original's readers needed these; pyarrow's have no use for them.
 _REFUSED = {
     "compress_sparse_cols": (
         False,
