@@ -437,7 +437,14 @@ def test_a_process_set_without_a_world_knows_its_ranks_only() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["horovod.ray", "horovod.mxnet", "horovod.data", "horovod.runner.launch"]
+    "name",
+    [
+        "horovod.ray",
+        "horovod.mxnet",
+        "horovod.data",
+        "horovod.runner.launch",
+        "horovod.spark.lightning",
+    ],
 )
 def test_modules_that_do_not_exist_say_so_in_one_sentence(name: str) -> None:
     result = run_python(f"import {name}")

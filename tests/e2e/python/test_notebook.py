@@ -185,6 +185,23 @@ def test_the_example_runs_from_its_first_cell_to_its_last(root: Path) -> None:
     ]
     assert len(accuracies) == 2
     assert accuracies[0] == accuracies[1] > 0.8
-    assert "accuracy" in printed[4]
-    assert "rank 1" in printed[5]
-    assert "ValueError: no data" in printed[5]
+    alone, gpus, one_rank, two_ranks, without_gpus = (
+        next(
+            text
+            for cell, text in zip(cells, printed, strict=True)
+            if cell.source.startswith(beginning)
+        )
+        for beginning in (
+            "!python $script",
+            "!nvidia-smi",
+            "!horovodrun -np 1",
+            "!horovodrun -np $ranks",
+            "!CUDA_VISIBLE_DEVICES=",
+        )
+    )
+    assert "24/24 - " in alone and "24/24 - " in without_gpus
+    assert "GPU" in gpus
+    assert "[0]<stdout>:24/24 - " in one_rank
+    assert "[0]<stdout>:12/12 - " in two_ranks and "[1]<stdout>:" not in two_ranks
+    assert "rank 1" in printed[-1]
+    assert "ValueError: no data" in printed[-1]
