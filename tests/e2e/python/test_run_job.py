@@ -65,6 +65,19 @@ def test_a_call_and_results_of_many_frames_arrive_whole(horovodrun: Path) -> Non
     assert [event.value for event in events if isinstance(event, Result)] == [content * 2] * 2
 
 
+def test_a_result_of_1_gib_arrives_and_delays_no_heartbeat(horovodrun: Path) -> None:
+    def large() -> bytes:
+        return bytes(1 << 30)
+
+    # The transfer takes longer than the lease, after which a silent agent is lost.
+    command = [str(horovodrun), "-np", "1", "--lease", "3"]
+    with start_job(command, messages.encode_call(by_value(large))) as started:
+        result, end = list(started.events())
+
+    assert isinstance(result, Result) and len(result.value) == 1 << 30
+    assert end == Ended(0)
+
+
 def test_an_exception_is_an_event_and_the_exit_code_tells_of_it(horovodrun: Path) -> None:
     def fail() -> None:
         raise ValueError("no data")
