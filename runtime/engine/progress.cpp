@@ -2,6 +2,7 @@
 #include "runtime/engine/progress.hpp"
 
 #include "runtime/engine/spinner.hpp"
+#include "runtime/engine/staged_copies.hpp"
 
 #include <algorithm>
 #include <new>
@@ -13,9 +14,6 @@
 namespace hvd::rt {
 namespace {
 
-/// For a collective in which a peer that left in the middle of something may have done its part.
-constexpr std::chrono::milliseconds kDepartureLimit{300};
-
 /// Of the time that rank 0 has for leaving: the part in which it coordinates sets of other ranks.
 constexpr double kPartForOthers = 0.8;
 
@@ -26,7 +24,6 @@ Progress::Progress(Setup setup,
                    ProcessSetTable& sets,
                    Inbox<Operation*>& inbox)
     : config_(std::move(setup.config)),
-      on_peer_lost_(std::move(setup.on_peer_lost)),
       tickets_(tickets),
       inbox_(inbox),
       reactor_(std::move(setup.reactor)),
@@ -43,6 +40,8 @@ Progress::Progress(Setup setup,
            .on_set_ended = [this](int id, int rank) { executor_.end(id, departure_of(rank)); },
            .on_missed = [this](int rank) { report_departure(rank); },
            .carries_payloads = executor_.is_like_local_result(sets.world().set)}),
+      loss_(std::move(setup.on_peer_lost)),
+      ended_sets_(*channel_, executor_),
       stalls_({.limits = stall_limits(config_),
                .rank = sets.world().set.rank_at(sets.world().set.place),
                .tell = std::move(setup.on_stall),
@@ -81,7 +80,7 @@ bool Progress::step(Urgency urgency) {
             (void)look_for_failures();  // which rank has died says more than which connection ended
             break_with(*executor_.broken());
         }
-        has_moved = abort_unfinished() || has_moved || look_for_failures();
+        has_moved = abort_ended_sets() || has_moved || look_for_failures();
     });
     tickets_.wake_any();
     return has_moved;
@@ -96,12 +95,7 @@ void Progress::take_inbox() {
             tickets_.complete(*operation);
             return true;
         }
-        std::optional<Error> failure;
-        for_each_member(std::as_const(*operation), [&](const Operation& member) {
-            if (member.staged != nullptr && member.staged->failure) {
-                failure = member.staged->failure;
-            }
-        });
+        const auto failure = StagedCopies::failure_of(*operation);
         if (failure) {
             fail(*operation, *failure);
         }
@@ -124,7 +118,7 @@ bool Progress::take(Urgency urgency) {
         return false;
     }
     if (broken_) {
-        report_loss();
+        loss_.miss();
         fail(std::exchange(taken_, {}));
     } else if (may_gather(urgency)) {
         return false;
@@ -215,7 +209,7 @@ Deadline Progress::next_look() const {
     if (const auto look = executor_.next_look(); look.is_before(first)) {
         first = look;
     }
-    for (const auto& limit : {departure_limit_, unfinished_limit_, stalls_.next()}) {
+    for (const auto& limit : {departure_limit_, ended_sets_.next(), stalls_.next()}) {
         if (const Deadline look(limit); look.is_before(first)) {
             first = look;
         }
@@ -284,51 +278,26 @@ Error Progress::departure_of(int rank) const {
 }
 
 void Progress::report_departure(int rank) {
-    if (!is_leaving_ && on_peer_lost_ && reported_ != rank) {
-        reported_ = rank;
-        on_peer_lost_(rank, departure_of(rank).message);
+    if (!is_leaving_) {
+        loss_.miss_departed(rank, departure_of(rank).message);
     }
 }
 
-/// Of the process sets that ended while others go on: what a rank that has left was to take part in
-/// may never end, and is not waited for beyond a limit.
-bool Progress::abort_unfinished() {
-    const auto& left = negotiator_.departed();
-    const auto found = left.empty() || !executor_.is_ending()
-                           ? left.end()
-                           : std::ranges::find_if(left, [this](int rank) {
-                                 return channel_->has_left_unfinished(rank);
-                             });
-    if (found == left.end()) {
-        unfinished_limit_.reset();
-        return false;
+bool Progress::abort_ended_sets() {
+    const auto missed = ended_sets_.abort_overdue(negotiator_.departed());
+    if (missed) {
+        report_departure(*missed);
     }
-    if (!unfinished_limit_) {
-        unfinished_limit_ = Deadline::in(kDepartureLimit).end();
-    }
-    if (!Deadline(unfinished_limit_).has_passed()) {
-        return false;
-    }
-    unfinished_limit_.reset();
-    report_departure(*found);
-    executor_.abort_ending();
-    return true;
+    return missed.has_value();
 }
 
 void Progress::lose(const Channel::PeerFailure& failure) {
     const bool is_missed = negotiator_.has_open() || executor_.is_busy() || !taken_.empty();
-    lost_ = failure;
+    loss_.lose(failure);
     if (is_missed) {
-        report_loss();
+        loss_.miss();
     }
     break_with(failure.error);
-}
-
-void Progress::report_loss() {
-    if (lost_ && on_peer_lost_) {
-        on_peer_lost_(lost_->peer, lost_->error.message);
-    }
-    lost_.reset();
 }
 
 void Progress::break_with(const Error& cause) {
@@ -339,19 +308,12 @@ void Progress::break_with(const Error& cause) {
     is_broken_.store(true, std::memory_order_release);
     gather_until_.reset();
     departure_limit_.reset();
-    unfinished_limit_.reset();
+    ended_sets_.rest();
     stalls_.rest();
     is_cut_off_ = executor_.is_busy();
     negotiator_.fail_open([this](const Operation& leader) { return describe(leader); });
     executor_.abort(cause);
     fail(std::exchange(taken_, {}));
-}
-
-Status Progress::health() const {
-    if (is_broken_.load(std::memory_order_acquire)) {
-        return *broken_;
-    }
-    return ok();
 }
 
 /// Why the operation fails, now that the world is broken.

@@ -7,8 +7,10 @@
 #include "collectives/reactor.hpp"
 #include "runtime/control/channel.hpp"
 #include "runtime/engine/config.hpp"
+#include "runtime/engine/ended_sets.hpp"
 #include "runtime/engine/inbox.hpp"
 #include "runtime/engine/negotiator.hpp"
+#include "runtime/engine/peer_loss.hpp"
 #include "runtime/engine/stall_watch.hpp"
 #include "runtime/execution/executor.hpp"
 #include "runtime/tensor/process_set_table.hpp"
@@ -42,7 +44,7 @@ public:
         std::function<void(const std::string& line)> on_stall{};
         /// This rank ends the world because it has waited for others for too long.
         std::function<void(std::span<const int> missing, const std::string& why)> on_stalled{};
-        std::function<void(int peer, std::string_view why)> on_peer_lost;
+        PeerLoss::Tell on_peer_lost;
     };
 
     /// The referenced objects outlive this one.
@@ -89,7 +91,9 @@ public:
     [[nodiscard]] Metrics metrics() const { return executor_.metrics(); }
 
     // Thread: any.
-    [[nodiscard]] Status health() const;
+    [[nodiscard]] Status health() const {
+        return is_broken_.load(std::memory_order_acquire) ? Status(*broken_) : ok();
+    }
     [[nodiscard]] const Negotiator::Totals& agreed() const noexcept { return negotiator_.totals(); }
     [[nodiscard]] const Executor::Totals& executed() const noexcept { return executor_.totals(); }
 
@@ -102,11 +106,10 @@ private:
     [[nodiscard]] bool look_for_failures();
     [[nodiscard]] bool end_after_departure(const std::optional<Channel::PeerFailure>& failure);
     [[nodiscard]] bool has_lost_peer();
-    [[nodiscard]] bool abort_unfinished();
+    [[nodiscard]] bool abort_ended_sets();
     [[nodiscard]] Error departure_of(int rank) const;
     void report_departure(int rank);
     void lose(const Channel::PeerFailure& failure);
-    void report_loss();
     void break_with(const Error& cause);
     template <class Action>
     void guard(Action action);
@@ -118,26 +121,24 @@ private:
     void take_inbox();
 
     EngineConfig config_;
-    std::function<void(int, std::string_view)> on_peer_lost_;
     TicketTable& tickets_;
     Inbox<Operation*>& inbox_;
     std::unique_ptr<coll::Reactor> reactor_;
     std::unique_ptr<Channel> channel_;
     Executor executor_;
     Negotiator negotiator_;
+    PeerLoss loss_;
+    EndedSets ended_sets_;
     StallWatch stalls_;
 
     std::vector<Operation*> taken_;  // leaders on their way to the negotiator
     std::vector<Operation*> ready_;  // scratch
     std::optional<Deadline::Clock::time_point> gather_until_;     // what is taken waits for company
     std::optional<Deadline::Clock::time_point> departure_limit_;  // for what runs
-    std::optional<Deadline::Clock::time_point> unfinished_limit_;  // for what runs in ended sets
-    std::optional<Channel::PeerFailure> lost_;  // a peer that is gone, until somebody misses it
-    std::optional<Error> broken_;               // does not change once it has a value
-    std::atomic<bool> is_broken_{false};        // Thread: any; broken_ may be read by all then
-    bool is_cut_off_ = false;                   // broken while a collective was in flight
-    std::optional<int> left_by_;                // broken because this peer has shut down
-    std::optional<int> reported_;               // the peer whose departure was reported last
+    std::optional<Error> broken_;         // does not change once it has a value
+    std::atomic<bool> is_broken_{false};  // Thread: any; broken_ may be read by all then
+    bool is_cut_off_ = false;             // broken while a collective was in flight
+    std::optional<int> left_by_;          // broken because this peer has shut down
     bool is_leaving_ = false;
 };
 

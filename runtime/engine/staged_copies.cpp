@@ -136,6 +136,16 @@ void StagedCopies::copy_result(Operation& operation) {
                    });
 }
 
+std::optional<Error> StagedCopies::failure_of(const Operation& leader) {
+    std::optional<Error> failure;
+    for_each_member(leader, [&](const Operation& member) {
+        if (member.staged != nullptr && member.staged->failure) {
+            failure = member.staged->failure;
+        }
+    });
+    return failure;
+}
+
 void StagedCopies::drain() noexcept {
     if (staging_ != nullptr) {
         staging_->drain();

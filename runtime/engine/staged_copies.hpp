@@ -9,6 +9,7 @@
 #include "runtime/tensor/operation.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,9 @@ public:
 
     /// Thread: progress lock.
     [[nodiscard]] bool carry(Operation& operation) override;
+
+    /// Why an input of the group did not come to the host. Thread: progress lock.
+    [[nodiscard]] static std::optional<Error> failure_of(const Operation& leader);
 
     /// Returns when nothing is on its way. Thread: any.
     void drain() noexcept;
