@@ -35,6 +35,11 @@ CUmodule load_module(const Driver& driver, const Device& device) {
                                     ": set HOROVOD_GPU_OPERATIONS=host, which needs none"});
     }
     CUmodule module = nullptr;
+    const auto cubin = cubin_for(capability, driver.version);
+    if (!cubin.empty() &&
+        driver.cuModuleLoadDataEx(&module, cubin.data(), 0, nullptr, nullptr) == CUDA_SUCCESS) {
+        return module;
+    }
     check(driver, driver.cuModuleLoadDataEx(&module, ptx->text.data(), 0, nullptr, nullptr),
           "cuModuleLoadDataEx");
     return module;

@@ -7,4 +7,8 @@ std::span<const Ptx> ptx_modules() noexcept {
     return {};
 }
 
+int toolkit_major() noexcept {
+    return 0;
+}
+
 }  // namespace hvd::coll::cuda

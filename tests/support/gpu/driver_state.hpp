@@ -18,8 +18,14 @@ struct CUctx_st {
     std::atomic<int> retained{0};
 };
 
+/// PTX, or a cubin.
 struct CUmod_st {
-    std::string text;
+    std::string image;
+
+    [[nodiscard]] bool has_kernel(const std::string& name) const {
+        return image.find(".entry " + name + "(") != std::string::npos ||
+               image.find(".text." + name + '\0') != std::string::npos;
+    }
 };
 
 namespace hvd::test::gpu {

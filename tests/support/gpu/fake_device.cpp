@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <string>
+
+#include <elf.h>
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
@@ -122,14 +125,31 @@ CUresult fake_cuCtxGetStreamPriorityRange(int* least, int* greatest) {
     return CUDA_SUCCESS;
 }
 
+bool is_elf(const void* image) {
+    return std::memcmp(image, ELFMAG, SELFMAG) == 0;
+}
+
+/// PTX is text. A cubin is an ELF file, which ends with its headers.
+std::string read_image(const void* image) {
+    const auto* const bytes = static_cast<const char*>(image);
+    if (!is_elf(image)) {
+        return bytes;
+    }
+    Elf64_Ehdr header{};
+    std::memcpy(&header, image, sizeof header);
+    const auto sections = header.e_shoff + std::size_t{header.e_shnum} * header.e_shentsize;
+    const auto programs = header.e_phoff + std::size_t{header.e_phnum} * header.e_phentsize;
+    return {bytes, std::max(sections, programs)};
+}
+
 CUresult fake_cuModuleLoadDataEx(CUmodule* module,
                                  const void* image,
                                  unsigned /*count*/,
                                  CUjit_option*,
                                  void**) {
     HVD_FAKE_BEGIN("cuModuleLoadDataEx", Needs::context, true)
-    auto loaded = std::make_unique<CUmod_st>(CUmod_st{static_cast<const char*>(image)});
-    if (loaded->text.find(".version ") == std::string::npos) {
+    auto loaded = std::make_unique<CUmod_st>(CUmod_st{read_image(image)});
+    if (!is_elf(image) && loaded->image.find(".version ") == std::string::npos) {
         return CUDA_ERROR_INVALID_PTX;
     }
     ++state().modules;
@@ -147,8 +167,7 @@ CUresult fake_cuModuleUnload(CUmodule module) {
 CUresult fake_cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
     HVD_FAKE_BEGIN("cuModuleGetFunction", Needs::context, true)
     const auto* const kernel = find_kernel(name);
-    if (kernel == nullptr ||
-        module->text.find(".entry " + std::string(name) + "(") == std::string::npos) {
+    if (kernel == nullptr || !module->has_kernel(name)) {
         return CUDA_ERROR_NOT_FOUND;
     }
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): a handle, which nobody writes to
