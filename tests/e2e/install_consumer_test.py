@@ -25,7 +25,20 @@ def test_the_cpp_example_builds_and_sums_over_four_ranks(prefix, root, tmp_path)
 
     text = run([prefix / "bin/horovodrun", "-np", "4", tmp_path / "allreduce"])
 
-    assert "sum of ranks 0 to 3: 6" in text
+    assert "sum of ranks 0 to 3 on CPUs: 6" in text
+
+
+def test_the_cpp_example_sums_on_gpus_where_there_are_some(prefix, root, tmp_path):
+    build(root / "examples/cpp_allreduce", tmp_path, prefix)
+    stand_in = root / "build/release/tests/fake_gpu"
+    job = [prefix / "bin/horovodrun", "-np", "2", tmp_path / "allreduce", "--device"]
+
+    text = run(["env", f"LD_LIBRARY_PATH={stand_in}", *job, "cuda", "1000"])
+    refused = subprocess.run([*job, "cuda"], capture_output=True, text=True, timeout=60)
+
+    assert "sum of ranks 0 to 1 on GPUs: 1" in text
+    assert refused.returncode == 1
+    assert "--device cuda: 0 GPUs for the 2 ranks of this machine" in refused.stderr
 
 
 def test_a_c11_program_is_a_world_of_one_without_a_launcher(prefix, root, tmp_path):

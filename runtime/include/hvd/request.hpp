@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -35,6 +36,13 @@ struct ProcessSet {
     std::int32_t id = 0;
 
     friend bool operator==(const ProcessSet&, const ProcessSet&) = default;
+};
+
+/// A GPU of this process, by the CUDA driver's number, and one of its streams: a CUstream or
+/// cudaStream_t, nullptr for the default stream.
+struct Gpu {
+    std::int32_t index = 0;
+    void* stream = nullptr;
 };
 
 /// 16-bit floating-point numbers as their bits; C++20 has no types for them.
@@ -157,6 +165,14 @@ public:
         return std::move(*this);
     }
 
+    /// `data` is memory of a GPU, and ready when the stream gets there, as of when the request is
+    /// submitted or its plan started. A result that the library allocates is there too. All ranks
+    /// have it on a GPU, each on another; see hvd_request.
+    [[nodiscard]] Request on(Gpu gpu) && {
+        gpu_ = gpu;
+        return std::move(*this);
+    }
+
     /// Calls `use` with the request as the C ABI wants it, which is valid during that call.
     template <class Use>
     static auto with_raw(std::span<const Request> requests, const Use& use) {
@@ -170,6 +186,9 @@ public:
             tensor.shape = &from.count_;
             tensor.ndim = 1;
             tensor.dtype = from.dtype_;
+            tensor.device_type = from.gpu_ ? HVD_CUDA : HVD_HOST;
+            tensor.device_index = from.gpu_.value_or(Gpu{}).index;
+            tensor.stream = from.gpu_.value_or(Gpu{}).stream;
             auto& request = raw[index];
             request.struct_size = sizeof request;
             request.name = from.name_.c_str();
@@ -215,6 +234,7 @@ private:
     std::int32_t root_ = 0;
     std::int32_t average_over_ = HVD_OVER_ALL;
     ProcessSet set_;
+    std::optional<Gpu> gpu_;
     std::vector<std::int64_t> splits_;
     double prescale_ = 1;
     double postscale_ = 1;

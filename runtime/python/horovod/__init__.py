@@ -13,7 +13,7 @@ _LATER = {
     "horovod.mxnet": "MXNet is not supported by this version",
     "horovod.ray": "Ray is not supported by this version; start jobs with horovodrun",
     "horovod.runner.launch": "the launcher is the program horovodrun",
-    "horovod.spark.lightning": "Lightning is not supported by this version; use horovod.spark.torch",
+    "horovod.spark.lightning": "Lightning is not supported; use horovod.spark.torch",
     "horovod.tensorflow.data": "the tf.data service is not part of this version",
 }
 
