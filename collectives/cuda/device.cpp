@@ -61,9 +61,10 @@ void Device::refuse_capture(CUstream stream) const {
     auto status = CU_STREAM_CAPTURE_STATUS_NONE;
     check(driver_, driver_.cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
     if (status != CU_STREAM_CAPTURE_STATUS_NONE) {
-        throw Exception({Errc::unsupported,
-                         "the tensor's stream is capturing a CUDA graph: collectives cannot be "
-                         "part of a graph, submit them outside of the capture"});
+        throw Exception(
+            {Errc::unsupported,
+             "the stream is capturing a CUDA graph: collectives cannot be part of a graph, "
+             "submit and await them outside of the capture"});
     }
 }
 

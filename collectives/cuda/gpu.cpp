@@ -41,7 +41,11 @@ public:
 
     void hold_back(void* stream) const override {
         const Device::Current current(gpu_.device_);
-        gpu_.device_.wait_for_event(static_cast<CUstream>(stream), event_);
+        auto* const other = static_cast<CUstream>(stream);
+        if (other != gpu_.stream_) {
+            gpu_.device_.refuse_capture(other);
+        }
+        gpu_.device_.wait_for_event(other, event_);
     }
 
 private:

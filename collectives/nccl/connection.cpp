@@ -20,7 +20,7 @@ Connection::Connection(const Library& library,
                        int size,
                        int place,
                        std::chrono::milliseconds limit)
-    : library_(library), gpu_(gpu), connect_by_(Deadline::in(limit)) {
+    : library_(library), gpu_(gpu), limit_(limit), connect_by_(Deadline::in(limit)) {
     const cuda::Device::Current current(gpu_.device());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -38,7 +38,8 @@ bool Connection::is_ready() {
     is_in_progress_ = state == ncclInProgress;
     if (!is_in_progress_) {
         is_connected_ = true;
-    } else if (!is_connected_ && connect_by_.has_passed()) {
+        has_run_ = has_begun_;
+    } else if (!has_run_ && connect_by_.has_passed()) {
         throw Exception({Errc::timed_out,
                          "NCCL did not connect the ranks of a process set in time: a firewall, or "
                          "the wrong network (NCCL_SOCKET_IFNAME); NCCL_DEBUG=INFO says more; "
@@ -50,6 +51,9 @@ bool Connection::is_ready() {
 void Connection::note(ncclResult_t result, const char* what) {
     check(library_, result, what);
     is_in_progress_ = is_in_progress_ || result == ncclInProgress;
+    if (!std::exchange(has_begun_, true)) {
+        connect_by_ = Deadline::in(limit_);  // the first collective connects as well
+    }
 }
 
 void Connection::abort() noexcept {

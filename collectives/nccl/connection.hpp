@@ -54,8 +54,11 @@ private:
     const Library& library_;
     const cuda::Gpu& gpu_;
     ncclComm_t handle_ = nullptr;
-    Deadline connect_by_;
+    std::chrono::milliseconds limit_;
+    Deadline connect_by_;  // for the communicator, then for its first collective
     bool is_connected_ = false;
+    bool has_begun_ = false;  // the first collective
+    bool has_run_ = false;    // the first collective, on the host's side
     bool is_in_progress_ = true;
     bool is_closing_ = false;
 };

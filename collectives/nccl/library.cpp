@@ -75,7 +75,9 @@ Result<SharedLibrary> find_library(const Search& search) {
     return Error{Errc::unsupported, "no NCCL can be loaded: " + join(failures, "; ") +
                                         ": pip install nvidia-nccl-cu12 or nvidia-nccl-cu13 "
                                         "(whichever fits the driver), or set " +
-                                        kEnvLibrary + " to the file libnccl.so.2"};
+                                        kEnvLibrary +
+                                        " to the file libnccl.so.2; HOROVOD_GPU_OPERATIONS=host "
+                                        "needs none"};
 }
 
 }  // namespace

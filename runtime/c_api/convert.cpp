@@ -83,6 +83,16 @@ Status read_tensor(const hvd_tensor& theirs,
     return ok();
 }
 
+/// A join's tensor has a device and nothing else.
+Status read_device_of_join(const hvd_tensor& theirs, std::optional<coll::DevicePlace>& place) {
+    hvd_tensor copy;
+    HVD_TRY(const auto* const tensor, abi::view(&theirs, theirs.struct_size, copy));
+    if (tensor->data != nullptr || tensor->ndim != 0) {
+        return invalid("the tensor of a join has no data and no dimensions, only a device");
+    }
+    return read_place(*tensor, place);
+}
+
 Status read_output(const hvd_request& raw, Request& request) {
     if (raw.out == nullptr) {
         return ok();
@@ -164,11 +174,13 @@ Status read_request(const hvd_request& raw, int world_size, Request& request) {
         return Error{Errc::unsupported, "hvd_request.reserved is not 0"};
     }
     if (signature.kind == Kind::join || signature.op == coll::Op::barrier) {
-        if (raw.in != nullptr || raw.out != nullptr) {
-            return invalid("a barrier and a join have no tensors");
-        }
         request.has_out = true;  // nothing to allocate
-        return ok();
+        if (signature.kind == Kind::join && raw.in != nullptr && raw.out == nullptr) {
+            return read_device_of_join(*raw.in, request.device);
+        }
+        return raw.in == nullptr && raw.out == nullptr
+                   ? ok()
+                   : invalid("a barrier and a join have no tensors");
     }
     if (raw.in == nullptr) {
         return invalid("no input tensor");

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <thread>
+#include <utility>
 
 namespace hvd::rt {
 namespace {
@@ -33,7 +34,26 @@ bool DeviceOperations::can_stay(const Signature& signature) noexcept {
     return has_tensor(signature) && signature.reduce != coll::ReduceOp::adasum;
 }
 
+Status DeviceOperations::attach_joins(std::span<Operation* const> operations) const {
+    for (Operation* operation : operations) {
+        if (operation->signature.kind != Kind::join) {
+            continue;
+        }
+        const auto staged = std::exchange(operation->staged, nullptr);
+        if (staged == nullptr || devices_ == nullptr) {
+            continue;
+        }
+        try {
+            devices_->attach(staged->place.index);
+        } catch (const Exception& exception) {
+            return Error(exception.error()).context("join");
+        }
+    }
+    return ok();
+}
+
 Status DeviceOperations::prepare(std::span<Operation* const> operations) const {
+    HVD_TRY_STATUS(attach_joins(operations));
     if (devices_ == nullptr) {
         return ok();
     }

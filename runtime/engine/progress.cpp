@@ -59,9 +59,9 @@ void Progress::guard(Action action) {
     try {
         action();
     } catch (const Exception& exception) {
-        break_with(exception.error());
+        break_here(exception.error());
     } catch (const std::bad_alloc&) {
-        break_with({Errc::internal, "out of memory"});
+        break_here({Errc::internal, "out of memory"});
     }
 }
 
@@ -73,7 +73,7 @@ bool Progress::step(Urgency urgency) {
         if (negotiated) {
             has_moved = *negotiated || has_moved;
         } else {
-            break_with(negotiated.error());
+            break_here(negotiated.error());
         }
         has_moved = executor_.step() || has_moved;
         if (executor_.broken() && !broken_) {

@@ -110,6 +110,13 @@ private:
     [[nodiscard]] Error departure_of(int rank) const;
     void report_departure(int rank);
     void lose(const Channel::PeerFailure& failure);
+    /// By a failure of this rank: the others must not count on its part of what was agreed.
+    void break_here(const Error& cause) {
+        if (!broken_) {
+            break_with(cause);
+            is_cut_off_ = true;
+        }
+    }
     void break_with(const Error& cause);
     template <class Action>
     void guard(Action action);
@@ -137,7 +144,7 @@ private:
     std::optional<Deadline::Clock::time_point> departure_limit_;  // for what runs
     std::optional<Error> broken_;         // does not change once it has a value
     std::atomic<bool> is_broken_{false};  // Thread: any; broken_ may be read by all then
-    bool is_cut_off_ = false;             // broken while a collective was in flight
+    bool is_cut_off_ = false;             // broken with a part of a collective to do
     std::optional<int> left_by_;          // broken because this peer has shut down
     bool is_leaving_ = false;
 };

@@ -46,9 +46,11 @@ typedef enum hvd_op {
      * first dimension: with r rows and n ranks, the first r % n ranks get r / n + 1, the others r /
      * n. */
     HVD_REDUCESCATTER = 5,
-    /* No tensors. This rank has no more input: until all ranks of the world have joined, it takes
-     * part in the allreduces of others with the reduction's neutral element. Ends when all ranks
-     * have joined; hvd_result gives a 0-d int32 tensor, the rank that joined last. */
+    /* No tensors, or an `in` without data and dimensions whose device is this rank's GPU: a rank
+     * that has had no tensor on a GPU before needs it where the others have theirs on GPUs. This
+     * rank has no more input: until all ranks of the world have joined, it takes part in the
+     * allreduces of others with the reduction's neutral element. Ends when all ranks have joined;
+     * hvd_result gives a 0-d int32 tensor, the rank that joined last. */
     HVD_JOIN = 6
 } hvd_op;
 

@@ -119,6 +119,46 @@ TEST_CASE("NCCL moves tensors of GPUs, each rank on its own") {
     CHECK(launch_on_gpus(name, ranks, "nccl") == "");
 }
 
+TEST_CASE("a rank that joins names the GPU on which it takes part") {
+    const std::string operations = GENERATE("host", "nccl");
+    const int ranks = GENERATE(1, 2, 3);
+    CAPTURE(operations, ranks);
+
+    CHECK(launch_on_gpus("device_join", ranks, operations.c_str()) == "");
+}
+
+TEST_CASE("a rank that joins without a GPU keeps nobody waiting") {
+    const int ranks = GENERATE(2, 3);
+    CAPTURE(ranks);
+
+    CHECK(launch_on_gpus("device_join_without_gpu", ranks, "nccl") == "");
+}
+
+TEST_CASE("ranks on one GPU, and with different versions of NCCL, are told of each other") {
+    const std::string name = GENERATE("device_same_gpu", "device_other_nccl");
+    CAPTURE(name);
+
+    CHECK(launch_on_gpus(name, 2, "nccl") == "");
+}
+
+TEST_CASE("the death of a rank inside NCCL is an error of waits and calls, with its name") {
+    const int ranks = GENERATE(2, 3);
+    CAPTURE(ranks);
+
+    CHECK(launch_on_gpus("device_death_inside", ranks, "nccl") == "");
+}
+
+TEST_CASE("after an error of NCCL there can be another world") {
+    const int ranks = GENERATE(1, 2);
+    CAPTURE(ranks);
+
+    CHECK(launch_on_gpus("device_init_again", ranks, "nccl") == "");
+}
+
+TEST_CASE("a stream that captures a graph is refused, also to wait") {
+    CHECK(launch_on_gpus("device_capture", 2, "nccl") == "");
+}
+
 TEST_CASE("NCCL moves what each rank submits in an order of its own, 10,000 tensors too") {
     const int ranks = GENERATE(2, 3, 4, 7);
     CAPTURE(ranks);

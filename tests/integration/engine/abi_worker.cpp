@@ -370,6 +370,9 @@ int be_rank(const std::string& name) {
         cases.merge(hvd::test::set_cases());
         cases.merge(hvd::test::stream_cases());
         cases.merge(hvd::test::device_cases());
+#ifdef HVD_HAVE_NCCL
+        cases.merge(hvd::test::gpu_end_cases());
+#endif
         cases.insert(kCases.begin(), kCases.end());
         cases.at(name)();
         return 0;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tensors of a GPU through the C ABI, on the stand-in for the CUDA driver.
-#include "collectives/cuda/device.hpp"
-#include "collectives/cuda/shared_library.hpp"
 #include "runtime/include/hvd/hvd.hpp"
 #include "tests/integration/engine/abi_worker.hpp"
-#include "tests/support/gpu/control.hpp"
+#include "tests/integration/engine/gpu_framework.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,119 +22,6 @@
 
 namespace hvd::test {
 namespace {
-
-using coll::cuda::Device;
-using coll::cuda::Driver;
-
-/// The GPU of a rank: its own with NCCL; the first one where tensors travel through the host.
-int gpu_of(int rank) {
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it meanwhile
-    const char* const operations = std::getenv("HOROVOD_GPU_OPERATIONS");
-    return operations != nullptr && std::string(operations) == "host" ? 0 : rank;
-}
-
-/// A framework with a stream on a GPU. What it writes is in its stream, so that it is not there yet
-/// when a request is submitted.
-class Framework {
-public:
-    explicit Framework(int rank) : index_(gpu_of(rank)) {
-        control().choose_order(static_cast<std::uint64_t>(rank));
-    }
-
-    static gpu::Control& control() {
-        static gpu::Control* const found =
-            reinterpret_cast<gpu::ControlFunction>(coll::cuda::find_symbol(
-                coll::cuda::open_library("libcuda.so.1").value(), gpu::kControlSymbol))();
-        return *found;
-    }
-
-    [[nodiscard]] CUdeviceptr make(std::size_t floats) const {
-        CUdeviceptr made = 0;
-        require(driver_.cuMemAlloc(&made, floats * sizeof(float)) == CUDA_SUCCESS, "cuMemAlloc");
-        return made;
-    }
-    void free(CUdeviceptr memory) const {
-        require(driver_.cuMemFree(memory) == CUDA_SUCCESS, "cuMemFree");
-    }
-    void write(CUdeviceptr to, const std::vector<float>& values) const {
-        require(driver_.cuMemcpyHtoDAsync(to, values.data(), values.size() * sizeof(float),
-                                          stream_) == CUDA_SUCCESS,
-                "cuMemcpyHtoDAsync");
-    }
-    [[nodiscard]] std::vector<float> read(const void* from, std::size_t floats) const {
-        std::vector<float> values(floats);
-        require(driver_.cuMemcpyDtoHAsync(values.data(), reinterpret_cast<CUdeviceptr>(from),
-                                          floats * sizeof(float), stream_) == CUDA_SUCCESS &&
-                    driver_.cuStreamSynchronize(stream_) == CUDA_SUCCESS,
-                "reading");
-        return values;
-    }
-
-    [[nodiscard]] CUstream stream() const { return stream_; }
-    [[nodiscard]] int index() const { return index_; }
-
-    static void check() {
-        for (const auto& violation : control().take_violations()) {
-            require(false, violation);
-        }
-    }
-
-private:
-    int index_;
-    Driver driver_ = coll::cuda::open_driver().value();
-    Device device_{driver_, index_};
-    Device::Current current_{device_};
-    CUstream stream_ = device_.make_stream();
-};
-
-/// Rows of one float on the GPU.
-struct Rows {
-    Rows(CUdeviceptr memory, std::int64_t count, const Framework& framework) : extent{count} {
-        tensor.struct_size = sizeof tensor;
-        tensor.data = reinterpret_cast<void*>(memory);  // NOLINT(performance-no-int-to-ptr)
-        tensor.shape = extent.data();
-        tensor.ndim = 1;
-        tensor.dtype = HVD_FLOAT32;
-        tensor.device_type = HVD_CUDA;
-        tensor.device_index = framework.index();
-        tensor.stream = framework.stream();
-    }
-    Rows(const Rows&) = delete;
-    Rows& operator=(const Rows&) = delete;
-    ~Rows() = default;
-
-    std::array<std::int64_t, 1> extent;
-    hvd_tensor tensor{};
-};
-
-hvd_request request_of(hvd_op op, const Rows& in, const Rows* out) {
-    hvd_request request{};
-    request.struct_size = sizeof request;
-    request.name = "x";
-    request.in = &in.tensor;
-    request.out = out == nullptr ? nullptr : &out->tensor;
-    request.prescale = 1;
-    request.postscale = 1;
-    request.op = op;
-    request.reduce_op = HVD_SUM;
-    return request;
-}
-
-/// Runs one operation and returns its result, which is on the GPU.
-std::vector<float> run(hvd_context* context, const Framework& framework, hvd_request request) {
-    hvd_ticket ticket = 0;
-    require(hvd_run_stream(context, &request, 1, &ticket, framework.stream(), -1) == HVD_OK,
-            "running");
-    hvd_tensor result{};
-    result.struct_size = sizeof result;
-    require(hvd_result(context, ticket, &result) == HVD_OK, "hvd_result");
-    require(result.device_type == HVD_CUDA && result.device_index == framework.index(),
-            "on the GPU");
-    require(request.out == nullptr || result.data == request.out->data, "the caller's memory");
-    auto values = framework.read(result.data, static_cast<std::size_t>(result.shape[0]));
-    require(hvd_release(context, ticket) == HVD_OK, "releasing");
-    return values;
-}
 
 void device_operations() {
     auto world = hvd::init();

@@ -53,6 +53,9 @@ public:
     /// Every call of `function` takes that long.
     virtual void delay(const std::string& function, std::chrono::microseconds time) = 0;
 
+    /// `stream` is said to capture a graph; nullptr: none is.
+    virtual void capture(CUstream stream) = 0;
+
     /// How often it has been called.
     [[nodiscard]] virtual int calls(const std::string& function) const = 0;
 

@@ -57,6 +57,10 @@ public:
     void delay(const std::string& function, std::chrono::microseconds time) override {
         calls_.delay(function, time);
     }
+    void capture(CUstream stream) override { capturing_ = stream; }
+    [[nodiscard]] bool is_capturing(CUstream stream) const {
+        return stream != nullptr && stream == capturing_;
+    }
     [[nodiscard]] int calls(const std::string& function) const override {
         return calls_.calls(function);
     }
@@ -75,6 +79,7 @@ public:
     std::array<CUctx_st, kDevices> contexts;
 
 private:
+    std::atomic<CUstream> capturing_{nullptr};
     CallCounter<CUresult> calls_;
     Scheduler scheduler_;
     Scheduler::Id default_stream_;

@@ -53,9 +53,10 @@ CUresult fake_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned /*flags
     return CUDA_SUCCESS;
 }
 
-CUresult fake_cuStreamIsCapturing(CUstream /*stream*/, CUstreamCaptureStatus* status) {
+CUresult fake_cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
     HVD_FAKE_BEGIN("cuStreamIsCapturing", Needs::context)
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    *status = state().is_capturing(stream) ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                           : CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
 }
 

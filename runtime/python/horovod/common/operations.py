@@ -33,6 +33,7 @@ BARRIER = library.enum("HVD_BARRIER")
 ALLTOALL = library.enum("HVD_ALLTOALL")
 REDUCESCATTER = library.enum("HVD_REDUCESCATTER")
 JOIN = library.enum("HVD_JOIN")
+CUDA = library.enum("HVD_CUDA")
 
 UINT8 = library.enum("HVD_UINT8")
 INT32 = library.enum("HVD_INT32")
@@ -292,11 +293,14 @@ def _read_int32(tensor: Tensor) -> int:
     return ctypes.cast(tensor.data, ctypes.POINTER(ctypes.c_int32))[0]
 
 
-def join() -> int:
+def join(gpu: int = -1) -> int:
     """Waits until all ranks have joined, meanwhile taking part in their allreduces with nothing.
-    Returns the rank that joined last."""
+    Returns the rank that joined last. `gpu` is that of this rank, if it has one."""
     while held_back.queues:  # their turn is before the join
         wait_for_held_back()
-    last = run(make_request("join.noname", JOIN, None, None), read=_read_int32)
+    place = None
+    if gpu >= 0:
+        place = Tensor(struct_size=TENSOR_BYTES, device_type=CUDA, device_index=gpu)
+    last = run(make_request("join.noname", JOIN, place, None), read=_read_int32)
     unnamed.restart()
     return int(last or 0)

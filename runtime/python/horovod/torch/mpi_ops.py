@@ -308,7 +308,7 @@ def join(device: int = -1) -> int:
     last. `device` is the GPU whose operations it joins, or -1 for the CPU; where PyTorch sees no
     GPU, all operations are the CPU's, and every number is taken, such as `hvd.local_rank()`."""
     _check_device(device)
-    return operations.join()
+    return operations.join(device if torch.cuda.is_available() else -1)
 
 
 def _check_device(device: int) -> None:

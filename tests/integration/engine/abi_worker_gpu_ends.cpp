@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Worlds with tensors on GPUs that fail, and their ends, through the C ABI and on the stand-ins for
+// the CUDA driver and NCCL.
+#include "runtime/include/hvd/hvd.hpp"
+#include "tests/integration/engine/abi_worker.hpp"
+#include "tests/integration/engine/gpu_framework.hpp"
+#include "tests/support/gpu/nccl_control.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+namespace hvd::test {
+namespace {
+
+constexpr std::int64_t kLimitMs = 20'000;  // of a wait that must end by itself
+
+/// One float on the GPU.
+class Value {
+public:
+    Value(const Framework& framework, float value)
+        : framework_(framework), mine_{value}, memory_(framework.make(1)) {
+        framework.write(memory_, mine_);
+    }
+    Value(const Value&) = delete;
+    Value& operator=(const Value&) = delete;
+    ~Value() { framework_.free(memory_); }
+
+    [[nodiscard]] hvd_request sum() const { return request_of(HVD_ALLREDUCE, rows_, &rows_); }
+
+private:
+    const Framework& framework_;
+    std::vector<float> mine_;
+    CUdeviceptr memory_;
+    Rows rows_{memory_, 1, framework_};
+};
+
+/// Runs the request, and wants it to fail with a message that has `words`.
+void require_failure(hvd_context* context,
+                     const hvd_request& request,
+                     hvd_status expected,
+                     const std::vector<std::string>& words) {
+    hvd_ticket ticket = 0;
+    const auto status = hvd_run(context, &request, 1, &ticket, kLimitMs);
+    const std::string message = hvd_last_error();
+    require(status == expected, "status " + std::to_string(status));
+    for (const auto& word : words) {
+        require(message.find(word) != std::string::npos, "'" + word + "' in '" + message + "'");
+    }
+    // A request that is refused gets no ticket.
+    require(ticket == 0 || hvd_release(context, ticket) == HVD_OK, "releasing");
+}
+
+hvd_request join_of(const hvd_tensor* place) {
+    hvd_request request{};
+    request.struct_size = sizeof request;
+    request.name = "join";
+    request.in = place;
+    request.prescale = 1;
+    request.postscale = 1;
+    request.op = HVD_JOIN;
+    return request;
+}
+
+/// Rank 0 has no tensor of its own and names its GPU in its join.
+void device_join() {
+    auto world = hvd::init();
+    auto* const context = world.context();
+    const Framework framework(world.rank());
+    if (world.rank() != 0) {
+        const Value one(framework, 1);
+        require(run(context, framework, one.sum()).front() == static_cast<float>(world.size() - 1),
+                "the sum of those that have not joined");
+    }
+    hvd_tensor place{};
+    place.struct_size = sizeof place;
+    place.device_type = HVD_CUDA;
+    place.device_index = framework.index();
+    const auto join = join_of(&place);
+    hvd_ticket ticket = 0;
+    require(hvd_run(context, &join, 1, &ticket, kLimitMs) == HVD_OK, "joining");
+    require(hvd_release(context, ticket) == HVD_OK, "releasing");
+    place.data = &place;
+    require_failure(context, join, HVD_INVALID_ARGUMENT, {"no data and no dimensions"});
+    Framework::check();
+    world.barrier("end");
+}
+
+/// Rank 0 joins without a GPU, so that the others' operation cannot be done. Nobody waits for it.
+void device_join_without_gpu() {
+    auto world = hvd::init();
+    auto* const context = world.context();
+    const Framework framework(world.rank());
+    if (world.rank() == 0) {
+        require_failure(context, join_of(nullptr), HVD_UNSUPPORTED, {"which GPU is its own"});
+    } else {
+        const Value one(framework, 1);
+        require_failure(context, one.sum(), HVD_ABORTED, {"rank 0"});
+    }
+    require(hvd_shutdown(context) == HVD_OK, "leaving");
+}
+
+void device_same_gpu() {
+    auto world = hvd::init();
+    const Framework framework(world.rank(), 0);
+    const Value one(framework, 1);
+    require_failure(
+        world.context(), one.sum(), HVD_INVALID_ARGUMENT,
+        {"ranks 0 and 1 both have tensors on", "torch.cuda.set_device(hvd.local_rank())"});
+}
+
+void device_other_nccl() {
+    auto world = hvd::init();
+    if (world.rank() == 1) {
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): NCCL is loaded with the first tensor
+        (void)::setenv(gpu::kEnvNcclVersion, "22707", 1);
+    }
+    const Framework framework(world.rank());
+    const Value one(framework, 1);
+    require_failure(world.context(), one.sum(), HVD_MISMATCH,
+                    {"rank 0 has NCCL 2.28.5, rank 1 has NCCL 2.27.7"});
+}
+
+/// The last rank dies with a collective in its stream, which its GPU never gets to.
+void device_death_inside() {
+    auto world = hvd::init();
+    auto* const context = world.context();
+    const Framework framework(world.rank());
+    const Value one(framework, 1);
+    require(run(context, framework, one.sum()).front() == static_cast<float>(world.size()), "sum");
+    const auto sum = one.sum();
+    hvd_ticket ticket = 0;
+    if (world.rank() == world.size() - 1) {
+        Framework::control().pause();
+        require(hvd_submit(context, &sum, 1, &ticket) == HVD_OK, "submitting");
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        ::_exit(0);
+    }
+    require(hvd_run_stream(context, &sum, 1, &ticket, framework.stream(), kLimitMs) == HVD_OK,
+            "enqueued");
+    const auto name = "rank " + std::to_string(world.size() - 1);
+    require(hvd_wait(context, ticket, kLimitMs) == HVD_UNAVAILABLE, "the wait of the host");
+    require(std::string(hvd_last_error()).find(name) != std::string::npos, "the wait names it");
+    require(hvd_release(context, ticket) == HVD_OK, "releasing");
+    require_failure(context, sum, HVD_UNAVAILABLE, {name});
+    require(hvd_shutdown(context) == HVD_OK, "leaving");
+}
+
+gpu::NcclControl& nccl_control() {
+    static gpu::NcclControl* const found =
+        reinterpret_cast<gpu::NcclControlFunction>(coll::cuda::find_symbol(
+            coll::cuda::open_library("libnccl.so.2").value(), gpu::kNcclControlSymbol))();
+    return *found;
+}
+
+/// A world that an asynchronous error of NCCL has ended is followed by another one.
+void device_init_again() {
+    for (int round = 0; round < 2; ++round) {
+        auto world = hvd::init();
+        auto* const context = world.context();
+        const Framework framework(world.rank());
+        const Value one(framework, 1);
+        require(run(context, framework, one.sum()).front() == static_cast<float>(world.size()),
+                "a sum in world " + std::to_string(round));
+        world.barrier("all have it");
+        nccl_control().set_async_error(ncclRemoteError);
+        const auto sum = one.sum();
+        hvd_ticket ticket = 0;
+        (void)hvd_run_stream(context, &sum, 1, &ticket, framework.stream(), kLimitMs);
+        require(hvd_wait(context, ticket, kLimitMs) != HVD_OK, "a failure");
+        require(hvd_release(context, ticket) == HVD_OK, "releasing");
+        require(hvd_shutdown(context) == HVD_OK, "leaving");
+        nccl_control().set_async_error(ncclSuccess);
+    }
+}
+
+void device_capture() {
+    auto world = hvd::init();
+    auto* const context = world.context();
+    const Framework framework(world.rank());
+    const Value one(framework, 1);
+    const auto sum = one.sum();
+    hvd_ticket ticket = 0;
+    Framework::control().capture(framework.stream());
+    require(hvd_submit(context, &sum, 1, &ticket) == HVD_UNSUPPORTED, "submitted in a capture");
+    Framework::control().capture(nullptr);
+    require(hvd_submit(context, &sum, 1, &ticket) == HVD_OK, "submitting");
+    Framework::control().capture(framework.stream());
+    require(hvd_wait_stream(context, ticket, framework.stream(), kLimitMs) == HVD_UNSUPPORTED,
+            "awaited in a capture");
+    require(std::string(hvd_last_error()).find("capturing a CUDA graph") != std::string::npos,
+            "says why");
+    Framework::control().capture(nullptr);
+    require(hvd_wait_stream(context, ticket, framework.stream(), kLimitMs) == HVD_OK, "waiting");
+    require(hvd_release(context, ticket) == HVD_OK, "releasing");
+    Framework::check();
+    world.barrier("end");
+}
+
+}  // namespace
+
+std::map<std::string, void (*)()> gpu_end_cases() {
+    return {{"device_join", device_join},
+            {"device_join_without_gpu", device_join_without_gpu},
+            {"device_same_gpu", device_same_gpu},
+            {"device_other_nccl", device_other_nccl},
+            {"device_death_inside", device_death_inside},
+            {"device_init_again", device_init_again},
+            {"device_capture", device_capture}};
+}
+
+}  // namespace hvd::test
