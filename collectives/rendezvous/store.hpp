@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -34,9 +35,12 @@ protected:
     Store() = default;
 };
 
-/// The error of a wait for "rank 2" that has ended with `error`; where that rank may only be late,
+/// "rank 2 has not come to hvd.init()", "ranks 2,4-5 have not come to hvd.init()".
+[[nodiscard]] std::string describe_missing(std::span<const int> ranks);
+
+/// The error of a wait for a rank that has ended with `error`; where that rank may only be late,
 /// with the remedy.
-[[nodiscard]] Error missing_rank(std::string_view rank, Error error);
+[[nodiscard]] Error missing_rank(int rank, Error error);
 
 /// The end of an error about ranks that did not come in time.
 inline constexpr std::string_view kMoreTime = "; HOROVOD_START_TIMEOUT gives more time";

@@ -29,7 +29,7 @@ Result<WorldKey> share_world_key(Store& store,
     }
     const auto value = store.get(name, deadline);
     if (!value) {
-        return missing_rank("rank 0", value.error());
+        return missing_rank(0, value.error());
     }
     WorldKey key{};
     if (value->size() != key.size()) {

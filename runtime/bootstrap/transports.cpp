@@ -47,6 +47,7 @@ Result<std::unique_ptr<coll::LocalGroup>> form_group(const WorldPlace& place,
         .size = size,
         .name = place.group_name,
         .launcher = place.launcher,
+        .world_ranks = ranks,
         .segments = {is_whole_world ? ShmChannel::segment_bytes(size) : 0,
                      coll::local_segment_bytes(place.topology)},
         .failures = place.agent.get()};

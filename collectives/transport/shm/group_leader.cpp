@@ -288,11 +288,10 @@ std::string GroupLeader::missing_ranks() const {
     std::vector<int> missing;
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
         if (!members_[rank]) {
-            missing.push_back(static_cast<int>(rank));
+            missing.push_back(world_rank_of(options_, static_cast<int>(rank)));
         }
     }
-    auto text = "local ranks " + format_ranges(missing) + " of " + std::to_string(members_.size()) +
-                " did not come to hvd.init() (socket @" + name_ + ") in time";
+    auto text = describe_missing(missing) + " (socket @" + name_ + ") in time";
     for (const auto& refusal : refusals_) {
         text += "; " + refusal;
     }

@@ -175,8 +175,9 @@ Status GroupMember::take(const Members& message, std::vector<UniqueFd>& fds) {
 }
 
 Error GroupMember::no_leader() const {
-    auto text = "local rank 0 did not come to socket @" + options_.name +
-                " in time, or has formed a group of " + std::to_string(options_.size) +
+    const int leader = world_rank_of(options_, 0);
+    auto text = describe_missing({&leader, 1}) + " (socket @" + options_.name +
+                ") in time, or has formed a group of " + std::to_string(options_.size) +
                 " ranks already (was local rank " + std::to_string(options_.rank) +
                 " started twice?)";
     if (!other_owner_.empty()) {

@@ -35,6 +35,9 @@ struct LocalGroupParts {
 /// Forgets the detector when it will report nothing more. Errors: unavailable when a rank is gone.
 [[nodiscard]] Status check_failures(FailureDetector*& failures);
 
+/// The rank of the world that is `local` on this host.
+[[nodiscard]] int world_rank_of(const LocalGroupOptions& options, int local);
+
 /// The process that identifies the job where there is no key.
 [[nodiscard]] pid_t launcher_of(const LocalGroupOptions& options);
 

@@ -43,6 +43,11 @@ void add_one(int wakeup) noexcept {
 
 }  // namespace
 
+int world_rank_of(const LocalGroupOptions& options, int local) {
+    return options.world_ranks.empty() ? local
+                                       : options.world_ranks.at(static_cast<std::size_t>(local));
+}
+
 pid_t launcher_of(const LocalGroupOptions& options) {
     return options.launcher != 0 ? options.launcher : ::getppid();
 }

@@ -39,6 +39,9 @@ struct LocalGroupOptions {
     /// the own parent.
     pid_t launcher = 0;
 
+    /// The ranks of the world that the ranks of this host are, for messages. Empty: the same.
+    std::vector<int> world_ranks{};
+
     /// Bytes of each shared segment; the same on all ranks.
     std::vector<std::size_t> segments{};
 
@@ -51,9 +54,9 @@ struct LocalGroupOptions {
 class LocalGroup {
 public:
     /// Forms the group with the other ranks. Sockets of other users never end it, whatever their
-    /// names. Errors: timed_out with the local ranks that are missing; invalid_argument when a rank
-    /// came twice (both pids) or a process of another job came; unavailable when shared memory
-    /// cannot be had (with the remedy), or a rank is gone (as the failure detector says it).
+    /// names. Errors: timed_out with the ranks of the world that are missing; invalid_argument when
+    /// a rank came twice (both pids) or a process of another job came; unavailable when shared
+    /// memory cannot be had (with the remedy), or a rank is gone (as the failure detector says it).
     [[nodiscard]] static Result<std::unique_ptr<LocalGroup>> form(const LocalGroupOptions& options,
                                                                   Deadline deadline);
 

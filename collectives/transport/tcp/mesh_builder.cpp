@@ -90,7 +90,7 @@ Status MeshBuilder::collect_records(Store& store) {
     for (std::size_t rank = 1; rank < size; ++rank) {
         auto bytes = store.get(record_name(rank), deadline_);
         if (!bytes) {
-            return missing_rank("rank " + std::to_string(rank), std::move(bytes).error());
+            return missing_rank(static_cast<int>(rank), std::move(bytes).error());
         }
         HVD_TRY(auto record, decode_rank_record(*bytes));
         records_.push_back(std::move(record));
@@ -129,7 +129,7 @@ Error MeshBuilder::missing_record(Store& store, std::size_t first, Error late) c
     const auto end = std::min(first + kPage, static_cast<std::size_t>(options_.size));
     for (auto rank = first; late.code == Errc::timed_out && rank < end; ++rank) {
         if (!store.get(record_name(rank), Deadline::in(kLastLook))) {
-            return missing_rank("rank " + std::to_string(rank), std::move(late));
+            return missing_rank(static_cast<int>(rank), std::move(late));
         }
     }
     return std::move(late).context("rank 0 has not told where the other ranks are");
