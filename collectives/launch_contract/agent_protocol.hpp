@@ -28,22 +28,23 @@
 
 namespace hvd::coll {
 
-inline constexpr std::uint16_t kAgentProtocolVersion = 4;
+inline constexpr std::uint16_t kAgentProtocolVersion = 5;
 inline constexpr std::size_t kMaxAgentFrame = std::size_t{16}
                                               << 20;  // bytes, a larger one is refused
 
 /// Kinds of reports of a rank about itself, most of them about a failure that is to come.
 enum class ReportKind : std::uint8_t {
-    exception,  // an uncaught exception or a fatal error in this rank: `text` is the traceback
-    peer_lost,  // it only fails because `peer` went away
-    finished,   // it shut its runtime down in order
-    connected,  // no failure: the addresses by which its host reaches others
-    versions,   // no failure: what it runs on, in lines "NAME VERSION"
-    stalled,    // it gives up since `peer` has kept it waiting for too long
+    exception,      // an uncaught exception or a fatal error in this rank: `text` is the traceback
+    peer_lost,      // it only fails because `peer` went away
+    finished,       // it shut its runtime down in order
+    connected,      // no failure: the addresses by which its host reaches others
+    versions,       // no failure: what it runs on, in lines "NAME VERSION"
+    stalled,        // it gives up since `peer` has kept it waiting for too long
+    start_timeout,  // it gives up hvd.init(), to which others have not come; `text` is the limit
 };
 
 constexpr ReportKind last_of(ReportKind /*unused*/) {
-    return ReportKind::stalled;
+    return ReportKind::start_timeout;
 }
 
 namespace agent_message {

@@ -15,15 +15,16 @@ namespace hvd::launch {
 /// The "reason" of the summary; `none` when the job succeeded.
 enum class Reason : std::uint8_t {
     none,
-    exit,        // the culprit exited with a status other than 0
-    signal,      // a signal ended the culprit
-    oom,         // the kernel killed the culprit for want of memory
-    exec,        // the command could not be executed
-    host_lost,   // an agent is gone; the exit code is 125
-    start,       // the job could not be started, or not within --start-timeout
-    timeout,     // --timeout, --exit-timeout
-    left_early,  // the culprit exited with 0 while others waited for it
-    stalled,  // others have waited for the culprit longer than HOROVOD_STALL_SHUTDOWN_TIME_SECONDS
+    exit,         // the culprit exited with a status other than 0
+    signal,       // a signal ended the culprit
+    oom,          // the kernel killed the culprit for want of memory
+    exec,         // the command could not be executed
+    host_lost,    // an agent is gone; the exit code is 125
+    start,        // the job could not be started, or not within --start-timeout
+    timeout,      // --timeout, --exit-timeout
+    left_early,   // the culprit exited with 0 while others waited for it
+    stalled,      // others have given up waiting for the culprit, which lives: in hvd.init()
+                  // (HOROVOD_START_TIMEOUT), or later (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS)
     interrupted,  // horovodrun was asked to stop, or its standard output was closed
 };
 
@@ -54,9 +55,10 @@ struct Culprit {
     std::string what;     // "exit 3", "signal SIGSEGV", "out of memory", "cannot execute: ..."
     std::string message;  // the last line of what the rank itself reported; often empty
     std::vector<std::string> stderr_tail;
-    int failed_ranks = 1;                  // with all that failed by themselves
-    std::optional<double> lead_seconds{};  // to the next that failed otherwise; empty: none did
-    std::vector<int> same_ranks{};         // others that failed as it did
+    int failed_ranks = 1;                   // with all that failed by themselves
+    std::optional<double> lead_seconds{};   // to the next that failed otherwise; empty: none did
+    std::vector<int> same_ranks{};          // others that failed as it did
+    std::vector<std::string> same_notes{};  // what the first of these did, where that differs
 };
 
 /// The program that has started the ranks.

@@ -85,6 +85,22 @@ JobAction JobMachine::on_report(const wire::RankReport& event) {
     return JobAction::none;
 }
 
+void JobMachine::on_start_timeout(wire::RankReport event, const std::vector<int>& late) {
+    for (const int number : late) {
+        auto& entry = rank(number);
+        event.report.peer = number;
+        entry.missed = entry.missed.value_or(event);
+    }
+    if (auto& entry = rank(event.rank); !late.empty()) {
+        entry.peer_lost = entry.peer_lost.value_or(event);
+    }
+}
+
+void JobMachine::on_activity(const wire::RankActivity& event) {
+    auto& entry = rank(event.rank);
+    entry.activity = entry.activity.value_or(event);
+}
+
 JobAction JobMachine::on_exited(const wire::Exited& event) {
     rank(event.rank).exited = event;
     if (event.rank == kLauncherRank) {

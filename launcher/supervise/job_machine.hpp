@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hvd::launch {
 
@@ -60,6 +61,9 @@ public:
     JobAction on_started(const wire::Started& event);
     JobAction on_start_failed(const wire::StartFailed& event);
     JobAction on_report(const wire::RankReport& event);
+    /// `event` is a rank's report that it has given up hvd.init(), to which `late` have not come.
+    void on_start_timeout(wire::RankReport event, const std::vector<int>& late);
+    void on_activity(const wire::RankActivity& event);
     JobAction on_exited(const wire::Exited& event);
     /// Its last words are an exception; told before its end.
     void on_traceback(int number) { rank(number).has_traceback = true; }

@@ -21,10 +21,11 @@ struct RankRecord {
     std::optional<wire::Started> started;
     std::optional<wire::StartFailed> start_failed;
     std::optional<wire::Exited> exited;
-    std::optional<wire::RankReport> exception;  // the first of its kind
-    std::optional<wire::RankReport> peer_lost;  // the first of its kind
-    std::optional<wire::RankReport> missed;     // the first of another rank that this one stalls
-    bool has_traceback = false;                 // of an exception, on its standard error
+    std::optional<wire::RankReport> exception;   // the first of its kind
+    std::optional<wire::RankReport> peer_lost;   // the first of its kind
+    std::optional<wire::RankReport> missed;      // the first of another rank that this one stalls
+    std::optional<wire::RankActivity> activity;  // when it was missed in hvd.init()
+    bool has_traceback = false;                  // of an exception, on its standard error
 
     [[nodiscard]] bool has_ended() const noexcept { return exited || start_failed; }
 

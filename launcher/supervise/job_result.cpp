@@ -2,10 +2,9 @@
 #include "launcher/supervise/job_result.hpp"
 
 #include "collectives/base/text.hpp"
+#include "launcher/supervise/time_words.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <cstring>
 #include <functional>
 
@@ -33,20 +32,6 @@ void add_ranks(std::string& text,
     if (!numbers.empty()) {
         add_line(text, std::string(what) + ": ranks " + format_ranges(numbers));
     }
-}
-
-/// "3.2 s", "40 ms".
-std::string describe_time(double seconds) {
-    constexpr double kExact = 100;
-    constexpr double kMilliseconds = 1e3;
-    if (seconds * kMilliseconds < 1) {
-        return "less than 1 ms";
-    }
-    std::array<char, 32> text{};
-    const bool is_short = seconds < 1;
-    (void)std::snprintf(text.data(), text.size(), "%.*f %s", is_short || seconds >= kExact ? 0 : 1,
-                        is_short ? seconds * kMilliseconds : seconds, is_short ? "ms" : "s");
-    return text.data();
 }
 
 std::string describe_lead(const Culprit& culprit) {
@@ -78,6 +63,9 @@ void add_culprit(std::string& text, const Culprit& culprit, Reason reason) {
     }
     if (const auto& same = culprit.same_ranks; !same.empty()) {
         add_line(text, "the same on ranks " + format_ranges(same));
+    }
+    for (const auto& note : culprit.same_notes) {
+        add_line(text, note);
     }
 }
 

@@ -376,9 +376,20 @@ void JobRunner::on(std::size_t host, wire::RankReport event) {
         }
         return;
     }
+    if (event.report.kind == coll::ReportKind::start_timeout) {
+        const auto late = world_.on_start_timeout(event.rank, machine_->record());
+        machine_->on_start_timeout(std::move(event), late);
+        return;
+    }
     world_.on_report(event);
     if (machine_->on_report(event) == JobAction::watch_exit) {
         timers_->limit_teardown(event.rank);
+    }
+}
+
+void JobRunner::on(std::size_t host, const wire::RankActivity& event) {
+    if (knows(host, event.rank)) {
+        machine_->on_activity(event);
     }
 }
 

@@ -84,6 +84,7 @@ private:
     void on(std::size_t host, wire::StartFailed event);
     void on(std::size_t host, wire::Output& event);
     void on(std::size_t host, wire::RankReport event);
+    void on(std::size_t host, const wire::RankActivity& event);
     void on(std::size_t host, wire::Exited event);
     void on(std::size_t host, wire::Put& event) { on_key(host, event); }
     void on(std::size_t host, wire::Get& event) { on_key(host, event); }

@@ -4,6 +4,7 @@
 #include "collectives/base/text.hpp"
 #include "launcher/model/exit_code.hpp"
 #include "launcher/plan/command.hpp"
+#include "launcher/supervise/late_rank.hpp"
 #include "launcher/supervise/verdict.hpp"
 
 #include <algorithm>
@@ -17,6 +18,9 @@ namespace hvd::launch {
 namespace {
 
 constexpr double kNanosecond = 1e-9;
+
+/// Of ranks that were late as the culprit was, and each may have done something else.
+constexpr std::size_t kMostNotes = 8;
 
 RankResult rank_result(const RankRecord& rank, RankClass rank_class) {
     RankResult result{.rank = rank.rank,
@@ -201,6 +205,19 @@ std::vector<int> name_lowest(Verdict& verdict, std::vector<int> same, const JobR
     return same;
 }
 
+/// Where the ranks were late to hvd.init(): "rank 2 (host h3) sleeps, ...", of the first few.
+std::vector<std::string> note_activities(const JobRecord& record, const std::vector<int>& ranks) {
+    std::vector<std::string> notes;
+    for (const int number : ranks) {
+        const auto& rank = record.ranks[static_cast<std::size_t>(number)];
+        if (is_late_to_init(rank) && notes.size() < kMostNotes) {
+            notes.push_back("rank " + std::to_string(number) + " (host " + rank.host + ") " +
+                            describe_activity(rank));
+        }
+    }
+    return notes;
+}
+
 std::string missing_ranks(const JobRecord& record) {
     std::vector<int> missing;
     for (const auto& rank : record.ranks) {
@@ -318,6 +335,9 @@ JobResult make_result(Seen seen) {
         }
         result.culprit = make_culprit(seen, verdict);
         result.culprit->same_ranks = same;
+        if (verdict.reason == Reason::stalled) {
+            result.culprit->same_notes = note_activities(seen.record, same);
+        }
         auto& rank = result.culprit->rank;
         if (verdict.reason == Reason::exit && (rank.exit_code || rank.signal)) {
             rank.exit_code = verdict.exit_code;  // of its failure, if we ended its teardown

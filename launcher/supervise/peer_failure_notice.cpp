@@ -65,11 +65,28 @@ void PeerFailureNotice::on_report(const wire::RankReport& event) {
     }
 }
 
+int PeerFailureNotice::worlds_of(int rank) const {
+    const auto found = worlds_.find(rank);
+    return found == worlds_.end() ? 0 : found->second;
+}
+
+std::vector<int> PeerFailureNotice::late_ranks(int waiting, const JobRecord& record) const {
+    std::vector<int> late;
+    for (const auto& rank : record.ranks) {
+        if (!rank.has_ended() && worlds_of(rank.rank) < worlds_of(waiting)) {
+            late.push_back(rank.rank);
+        }
+    }
+    return late;
+}
+
 std::optional<wire::PeerLost> PeerFailureNotice::on_exited(const RankRecord& record) {
     const auto& exited = *record.exited;
     const bool is_missed = inside_.contains(record.rank) ||
                            (exited.wait_status != 0 && !finished_.contains(record.rank));
-    if (has_told_ || exited.is_killed_by_launcher || record.peer_lost) {
+    const bool has_given_up =
+        record.peer_lost && record.peer_lost->report.kind == coll::ReportKind::start_timeout;
+    if (has_told_ || exited.is_killed_by_launcher || (record.peer_lost && !has_given_up)) {
         return std::nullopt;
     }
     if (!is_missed) {
@@ -80,6 +97,12 @@ std::optional<wire::PeerLost> PeerFailureNotice::on_exited(const RankRecord& rec
         return missed_leaver();
     }
     has_told_ = true;
+    if (has_given_up) {
+        return wire::PeerLost{.rank = record.rank,
+                              .why = name_of(record) +
+                                     " has given up hvd.init(), to which other ranks came late: " +
+                                     end_of(exited.wait_status)};
+    }
     return wire::PeerLost{
         .rank = record.rank,
         .why = name_of(record) + " has died: " + end_of(exited.wait_status) +

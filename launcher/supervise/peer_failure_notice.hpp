@@ -32,6 +32,9 @@ public:
     [[nodiscard]] std::optional<wire::PeerLost> on_put(int rank, std::string_view key);
     [[nodiscard]] std::optional<wire::PeerLost> on_get(int rank, std::string_view key);
 
+    /// The ranks that live and have not entered the world which `waiting` has entered last.
+    [[nodiscard]] std::vector<int> late_ranks(int waiting, const JobRecord& record) const;
+
     /// Returns the notice, if one is due. `record` has the end already.
     [[nodiscard]] std::optional<wire::PeerLost> on_exited(const RankRecord& record);
     [[nodiscard]] std::optional<wire::PeerLost> on_host_lost(const HostPlan& host,
@@ -45,6 +48,7 @@ private:
     };
 
     [[nodiscard]] std::optional<wire::PeerLost> missed_leaver();
+    [[nodiscard]] int worlds_of(int rank) const;
 
     std::set<int> inside_;         // of a world
     std::set<int> finished_;       // have left their last world in order

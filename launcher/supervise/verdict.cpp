@@ -3,6 +3,7 @@
 
 #include "collectives/base/text.hpp"
 #include "launcher/model/exit_code.hpp"
+#include "launcher/supervise/late_rank.hpp"
 
 #include <algorithm>
 #include <array>
@@ -352,7 +353,9 @@ std::string describe_failure(const RankRecord& rank, const Verdict& verdict) {
         case Reason::left_early:
             return std::string(ended_well(rank) ? "exit 0" : "shut down") +
                    ", while other ranks still waited for it";
-        case Reason::stalled: return "stalled: " + rank.missed->report.text;
+        case Reason::stalled:
+            return is_late_to_init(rank) ? describe_lateness(rank)
+                                         : "stalled: " + rank.missed->report.text;
         case Reason::signal: return describe_signal(WTERMSIG(rank.exited->wait_status));
         case Reason::exit:
             return rank.exited ? "exit " + std::to_string(verdict.exit_code)

@@ -25,6 +25,14 @@ void WorldService::on(std::size_t host, wire::Put& event) {
     }
 }
 
+std::vector<int> WorldService::on_start_timeout(int rank, const JobRecord& record) {
+    auto late = peer_failures_.late_ranks(rank, record);
+    if (!late.empty()) {
+        fleet_.send_all(wire::Inspect{.ranks = late});
+    }
+    return late;
+}
+
 void WorldService::on(std::size_t host, const wire::Get& event) {
     tell(peer_failures_.on_get(event.rank, event.key));
     const auto* value =

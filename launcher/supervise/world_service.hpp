@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace hvd::launch {
 
@@ -22,6 +23,10 @@ public:
     void on(std::size_t host, const wire::Get& event);
 
     void on_report(const wire::RankReport& event) { peer_failures_.on_report(event); }
+
+    /// The rank has given up hvd.init(). Returns the ranks that have not come to it, and asks their
+    /// agents for their activity.
+    [[nodiscard]] std::vector<int> on_start_timeout(int rank, const JobRecord& record);
 
     /// `record` knows of the end already.
     void on_exited(const RankRecord& record) { tell(peer_failures_.on_exited(record)); }

@@ -130,6 +130,10 @@ void fields(auto& io, Is<StepSignal> auto& given) {
     io(given.signal);
 }
 
+void fields(auto& io, Is<RankActivity> auto& activity) {
+    io(activity.rank, activity.state, activity.wait_channel, activity.cpu_ms);
+}
+
 // ---- launcher → agent ----
 
 void fields(auto& io, Is<Start> auto& start) {
@@ -162,6 +166,10 @@ void fields(auto& io, Is<GetValue> auto& value) {
 
 void fields(auto& io, Is<PeerLost> auto& lost) {
     io(lost.rank, lost.why);
+}
+
+void fields(auto& io, Is<Inspect> auto& question) {
+    io(question.ranks);
 }
 
 void fields(auto& io, Is<Ping> auto& ping) {

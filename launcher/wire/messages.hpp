@@ -76,6 +76,15 @@ struct RankReport {
     friend bool operator==(const RankReport&, const RankReport&) = default;
 };
 
+/// The activity of a rank, or of a child for which it waits; the answer to Inspect.
+struct RankActivity {
+    std::int32_t rank = 0;
+    std::string state;         // one character of /proc/PID/stat
+    std::string wait_channel;  // the kernel function in which it waits; empty: not known
+    std::int64_t cpu_ms = 0;   // the time of all CPUs that it and its children have taken
+    friend bool operator==(const RankActivity&, const RankActivity&) = default;
+};
+
 struct Exited {
     std::int32_t rank = 0;
     std::int64_t time_ns = 0;
@@ -273,6 +282,12 @@ struct PeerLost {
     friend bool operator==(const PeerLost&, const PeerLost&) = default;
 };
 
+/// Asks what these ranks do. Each agent answers for those that run on its host.
+struct Inspect {
+    std::vector<std::int32_t> ranks;
+    friend bool operator==(const Inspect&, const Inspect&) = default;
+};
+
 /// Asks for a Pong. An agent that then hears nothing for the time of the lease ends its ranks; 0
 /// lifts the lease until the next Ping.
 struct Ping {
@@ -334,7 +349,8 @@ using FromAgent = std::variant<Hello,
                                LinkOpen,
                                LinkMeasured,
                                PortPicked,
-                               StepSignal>;
+                               StepSignal,
+                               RankActivity>;
 using ToAgent = std::variant<Start,
                              Signal,
                              Stop,
@@ -350,6 +366,7 @@ using ToAgent = std::variant<Start,
                              CloseLink,
                              Ended,
                              PeerLost,
-                             PickPort>;
+                             PickPort,
+                             Inspect>;
 
 }  // namespace hvd::launch::wire

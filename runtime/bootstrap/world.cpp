@@ -28,13 +28,24 @@ constexpr std::chrono::seconds kReporterLimit{1};  // the world does without it
 // Another rank may have noticed the failure, and told us, before the agent's message comes.
 constexpr std::chrono::milliseconds kFailureLimit{200};
 
-/// Where the ranks cannot connect because one is gone, reports to the launcher that this rank fails
-/// only because of that one.
-Error report_cause(coll::AgentStore* agent, Error error) {
+/// "within 30 s (HOROVOD_START_TIMEOUT)".
+std::string describe_limit(const World::Options& options, const EngineConfig& config) {
+    constexpr int kSecond = 1000;
+    const auto milliseconds = options.timeout.value_or(config.start_timeout).count();
+    const auto number = milliseconds % kSecond == 0 ? std::to_string(milliseconds / kSecond) + " s"
+                                                    : std::to_string(milliseconds) + " ms";
+    return "within " + number + (options.timeout ? "" : " (HOROVOD_START_TIMEOUT)");
+}
+
+/// Where the ranks cannot connect because one is gone or late, reports to the launcher that this
+/// rank fails only because of that one. Which ones are late, the launcher knows.
+Error report_cause(coll::AgentStore* agent, Error error, const std::string& limit) {
     if (agent != nullptr && error.code == Errc::unavailable) {
         if (const auto failure = agent->first_failure(Deadline::in(kFailureLimit))) {
             (void)agent->report(coll::ReportKind::peer_lost, failure->rank, failure->why);
         }
+    } else if (agent != nullptr && error.code == Errc::timed_out) {
+        (void)agent->report(coll::ReportKind::start_timeout, -1, limit);
     }
     return error;
 }
@@ -128,7 +139,8 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
 
     auto transports = connect_transports(place, config, log, deadline);
     if (!transports) {
-        return report_cause(place.agent.get(), std::move(transports).error());
+        return report_cause(place.agent.get(), std::move(transports).error(),
+                            describe_limit(options, config));
     }
     std::unique_ptr<World> world(new World);
     world->topology_ = place.topology;

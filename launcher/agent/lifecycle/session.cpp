@@ -5,6 +5,7 @@
 #include "launcher/agent/io/clock.hpp"
 #include "launcher/agent/probe/gpu_facts.hpp"
 #include "launcher/agent/probe/host_facts.hpp"
+#include "launcher/agent/processes/activity.hpp"
 #include "launcher/agent/processes/signals.hpp"
 #include "launcher/agent/ranks/spawned_ranks.hpp"
 #include "launcher/wire/build_id.hpp"
@@ -341,6 +342,18 @@ void Session::on(const wire::GetValue& value) {
 void Session::on(const wire::PeerLost& lost) {
     if (socket_) {
         socket_->on(lost);
+    }
+}
+
+void Session::on(const wire::Inspect& question) {
+    for (const int rank : question.ranks) {
+        const auto pid = ranks_ ? ranks_->pid_of(rank) : std::nullopt;
+        if (auto activity = pid ? activity_of(*pid) : std::nullopt) {
+            control_.send(wire::RankActivity{.rank = rank,
+                                             .state = std::string(1, activity->state),
+                                             .wait_channel = std::move(activity->wait_channel),
+                                             .cpu_ms = activity->cpu_time.count()});
+        }
     }
 }
 

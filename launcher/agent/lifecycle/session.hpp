@@ -62,6 +62,7 @@ private:
     void on(const wire::PutDone& done);
     void on(const wire::GetValue& value);
     void on(const wire::PeerLost& lost);
+    void on(const wire::Inspect& question);
     void on(const wire::Ping& ping);
     void on(wire::Ended& ended);
     void on(const auto& question) { probe_.on(question); }

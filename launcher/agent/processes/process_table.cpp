@@ -25,6 +25,8 @@ constexpr std::size_t kMaxProcText = std::size_t{4} << 20;
 constexpr std::size_t kStateField = 0;
 constexpr std::size_t kParentField = 1;
 constexpr std::size_t kSessionField = 3;
+constexpr std::size_t kFirstTimeField = 11;  // user, system, and both of reaped children
+constexpr std::size_t kTimeFields = 4;
 constexpr std::size_t kStartTimeField = 19;
 
 std::string proc_file(pid_t pid, std::string_view name) {
@@ -69,10 +71,15 @@ std::optional<Process> parse_process(std::string_view stat) {
     if (!pid || !parent || !session || !start_time) {
         return std::nullopt;
     }
+    std::uint64_t cpu_ticks = 0;
+    for (const auto field : std::span(fields).subspan(kFirstTimeField, kTimeFields)) {
+        cpu_ticks += parse_number<std::uint64_t>(field).value_or(0);
+    }
     return Process{.pid = *pid,
                    .parent = *parent,
                    .session = *session,
                    .state = fields[kStateField].front(),
+                   .cpu_ticks = cpu_ticks,
                    .start_time = *start_time};
 }
 

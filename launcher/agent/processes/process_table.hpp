@@ -22,6 +22,7 @@ struct Process {
     pid_t parent = 0;
     pid_t session = 0;
     char state = '?';
+    std::uint64_t cpu_ticks = 0;   // user and system, with the children that it has reaped
     std::uint64_t start_time = 0;  // tells two processes of one number apart
 
     friend bool operator==(const Process&, const Process&) = default;

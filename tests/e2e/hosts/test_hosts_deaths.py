@@ -176,3 +176,44 @@ def test_a_rank_that_exits_before_init_while_others_wait_for_it_is_the_culprit(c
     assert summary["reason"] == "left_early"
     assert_others_waited_for_rank_1(summary)
     hosts.wait_until_clean(2)
+
+
+LATE = """
+import os, signal, sys, time
+from horovod.common.basics import HorovodBasics
+
+if os.environ["HOROVOD_RANK"] in sys.argv[1].split(","):
+    if sys.argv[2] == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(60)
+HorovodBasics().init()
+"""
+
+
+@pytest.mark.parametrize("ranks", ["h1:4", "h1:1,h2:1,h3:2"], ids=["one-host", "three-hosts"])
+@pytest.mark.parametrize(
+    ("late", "does"), [("1", "sleep"), ("0,2", "sleep"), ("3", "stop")], ids=lambda each: str(each)
+)
+def test_the_ranks_that_come_late_to_init_are_the_culprits(cluster, ranks, late, does):
+    hosts = cluster(3)
+    hosts.head.path("/root/late.py").write_text(LATE)
+    flags = ("-np", 4, "-H", ranks, "--summary", "/root/summary.json", "--grace", 2)
+    env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    env["HOROVOD_START_TIMEOUT"] = "4"
+
+    job = hosts.run(*flags, sys.executable, "/root/late.py", late, does, env=env)
+
+    first, *others = (int(rank) for rank in late.split(","))
+    place = ["h1", "h2", "h3", "h3"][first] if "h2" in ranks else "h1"
+    said = "\n".join(job.said)
+    assert f"culprit: rank {first} (host {place}, local rank " in said, job.err
+    assert "): has not called hvd.init() within 4 s (HOROVOD_START_TIMEOUT); it " in said
+    assert ("is stopped by a signal" if does == "stop" else "sleeps") in said
+    if others:
+        assert "the same on ranks 2\n" in said and "rank 2 (host " in said
+    summary = summary_of(hosts)
+    assert (job.code, summary["reason"]) == (1, "stalled")
+    assert [summary["culprit"]["rank"], *summary["culprit"]["same_ranks"]] == [first, *others]
+    waiting = {one["class"] for one in summary["ranks"] if one["rank"] not in (first, *others)}
+    assert "lost_peer" in waiting and waiting <= {"lost_peer", "stopped"}
+    hosts.wait_until_clean(2)

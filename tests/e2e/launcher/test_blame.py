@@ -24,7 +24,7 @@ def send(kind, body):
 def text(value):
     return struct.pack("<I", len(value)) + value.encode()
 
-send(1, struct.pack("<H", 4) + text(os.environ["HOROVOD_JOB_ID"]) + struct.pack("<i", rank))
+send(1, struct.pack("<H", 5) + text(os.environ["HOROVOD_JOB_ID"]) + struct.pack("<i", rank))
 assert agent.recv(100)[4] == 129, "no welcome"
 
 def raised(message):
@@ -35,6 +35,9 @@ def lost(peer):
 
 def stalled(peer):
     send(4, struct.pack("<Bi", 5, peer) + text("rank 0 has waited for 9 s"))
+
+def gives_up():
+    send(4, struct.pack("<Bi", 6, -1) + text("within 9 s (HOROVOD_START_TIMEOUT)"))
 
 def put(key, value):
     send(2, struct.pack("<I", 7) + text(key) + text(value))
@@ -212,6 +215,57 @@ time.sleep(50)
     assert classes(summary)[1::2] == ["culprit", "same"]
     assert "culprit: rank 1 " in job.stderr
     assert "stalled: rank 0 has waited for 9 s" in job.stderr
+
+
+def test_ranks_that_others_wait_for_in_init_are_culprits_with_what_they_do(judged):
+    job, summary = judged(
+        4,
+        """
+import signal
+if rank == 0:
+    put("world/0/key", "")
+    for key in ("two", "three"):
+        read()
+        get(key)
+    read()
+    time.sleep(0.5)  # rank 3 stops itself meanwhile
+    gives_up()
+    sys.exit(5)
+if rank == 2:
+    get("world/0/key")
+    read()
+    put("two", "")
+if rank == 3:
+    put("three", "")
+    os.kill(os.getpid(), signal.SIGSTOP)
+time.sleep(50)
+""",
+    )
+
+    assert job.code == 1
+    assert summary["reason"] == "stalled"
+    assert (summary["culprit"]["rank"], summary["culprit"]["same_ranks"]) == (1, [3])
+    assert classes(summary) == ["lost_peer", "culprit", "stopped", "same"]
+    assert "has not called hvd.init() within 9 s (HOROVOD_START_TIMEOUT); it sleeps" in job.stderr
+    assert job.said[-4] == "horovodrun: the same on ranks 3"
+    assert " is stopped by a signal, " in job.said[-3]
+
+
+def test_a_rank_whose_peers_have_all_come_to_init_blames_nobody_for_its_end(judged):
+    job, summary = judged(
+        2,
+        """
+if rank == 0:
+    put("world/0/key", "")
+    time.sleep(50)
+get("world/0/key")
+read()
+gives_up()
+sys.exit(5)
+""",
+    )
+
+    assert (job.code, summary["culprit"]["rank"]) == (5, 1)
 
 
 def test_ranks_leave_each_other_values(judged):

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 #include <string>
+#include <vector>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -87,6 +88,37 @@ TEST_CASE("signals reach the rank: those of a terminal its children too, others 
     CHECK(client.has_written(0, "child-hup"));
     CHECK(WEXITSTATUS(client.ranks[0].exited->wait_status) == 5);
     CHECK_FALSE(client.ranks[0].exited->is_killed_by_launcher);
+}
+
+TEST_CASE("the agent tells what its ranks do, or the children for which they wait") {
+    AgentClient client;
+    std::vector<wire::RankActivity> activities;
+    client.on_message = [&](const wire::FromAgent& message) {
+        if (const auto* activity = std::get_if<wire::RankActivity>(&message)) {
+            activities.push_back(*activity);
+        }
+    };
+    client.start(
+        AgentClient::plan({shell("echo ready; exec sleep 60"), shell("echo ready; kill -STOP $$"),
+                           shell("(while :; do :; done) & echo ready; wait")}));
+    client.read_until([&] {
+        return client.has_written(0, "ready") && client.has_written(1, "ready") &&
+               client.has_written(2, "ready");
+    });
+
+    std::string states;
+    const auto deadline = Deadline::in(AgentClient::kLimit);
+    while (states != "STR" && !deadline.has_passed()) {  // they get there after their line
+        activities.clear();
+        client.send(wire::Inspect{.ranks = {0, 1, 2, 7}});
+        client.read_until([&] { return activities.size() == 3; });
+        states = activities[0].state + activities[1].state + activities[2].state;
+    }
+
+    CHECK(states == "STR");
+    CHECK(activities[1].rank == 1);
+    client.send(wire::Stop{.grace_ms = 0});
+    client.read_until_all_gone();
 }
 
 TEST_CASE("a stop asks kindly, then kills") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/lifecycle/termination.hpp"
 #include "launcher/agent/probe/host_facts.hpp"
+#include "launcher/agent/processes/activity.hpp"
 #include "launcher/agent/processes/command_path.hpp"
 #include "launcher/agent/processes/environment_block.hpp"
 #include "launcher/agent/processes/process_table.hpp"
@@ -13,9 +14,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace hvd::launch::agent {
 namespace {
@@ -95,10 +99,14 @@ TEST_CASE("a process is read whatever it calls itself") {
     CAPTURE(name);
     const auto stat =
         "4711 (" + name +
-        ") D 17 4700 4690 0 -1 4194304 87 0 0 0 0 0 0 0 20 0 1 0 98765 6422528 1 18\n";
+        ") D 17 4700 4690 0 -1 4194304 87 0 0 0 5 6 70 800 20 0 1 0 98765 6422528 1 18\n";
 
-    CHECK(parse_process(stat) ==
-          Process{.pid = 4711, .parent = 17, .session = 4690, .state = 'D', .start_time = 98765});
+    CHECK(parse_process(stat) == Process{.pid = 4711,
+                                         .parent = 17,
+                                         .session = 4690,
+                                         .state = 'D',
+                                         .cpu_ticks = 881,
+                                         .start_time = 98765});
 }
 
 TEST_CASE("what is no process is refused") {
@@ -106,6 +114,27 @@ TEST_CASE("what is no process is refused") {
     CHECK_FALSE(parse_process("4711 (sh"));
     CHECK_FALSE(parse_process("4711 (sh) S 1 2"));
     CHECK_FALSE(parse_process("x (sh) D 17 4700 4690 0 -1 4 87 0 0 0 0 0 0 0 20 0 1 0 98765 6"));
+}
+
+TEST_CASE("what a rank does is told by the one of its processes that tells most") {
+    const auto telling = [](std::string_view states, std::vector<std::uint64_t> ticks) {
+        std::vector<Process> tree;
+        for (const char state : states) {
+            tree.push_back({.pid = static_cast<pid_t>(tree.size()),
+                            .state = state,
+                            .cpu_ticks = ticks[tree.size()],
+                            .start_time = tree.size()});
+        }
+        return most_telling(tree).pid;
+    };
+
+    CHECK(telling("S", {0}) == 0);
+    CHECK(telling("SSS", {0, 9, 1}) == 1);  // a shell, its program, a helper of that
+    CHECK(telling("SS", {0, 0}) == 1);
+    CHECK(telling("SDS", {0, 0, 9}) == 1);
+    CHECK(telling("DRS", {9, 0, 9}) == 1);
+    CHECK(telling("RST", {9, 9, 0}) == 2);
+    CHECK(telling("ZS", {9, 0}) == 1);
 }
 
 TEST_CASE("descendants are found in any order of numbers") {

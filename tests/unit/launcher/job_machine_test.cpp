@@ -247,6 +247,30 @@ TEST_CASE("ranks outside the plan are unknown") {
     CHECK_FALSE(machine.knows(-1));
 }
 
+TEST_CASE("hvd.init() given up is noted with the ranks that were late, once") {
+    auto machine = running(4);
+    auto event = report(0, ReportKind::start_timeout);
+    event.time_ns = 1;
+
+    machine.on_start_timeout(event, {});
+    CHECK_FALSE(machine.record().ranks[0].peer_lost);
+
+    machine.on_start_timeout(event, {1, 3});
+    event.rank = 2;
+    event.time_ns = 2;
+    machine.on_start_timeout(event, {1, 3});
+    machine.on_activity({.rank = 3, .state = "T", .wait_channel = "", .cpu_ms = 1});
+    machine.on_activity({.rank = 3, .state = "R", .wait_channel = "", .cpu_ms = 2});
+
+    const auto& ranks = machine.record().ranks;
+    CHECK((ranks[0].peer_lost && ranks[2].peer_lost));
+    REQUIRE((ranks[1].missed && ranks[3].missed));
+    CHECK(ranks[1].missed->report.peer == 1);
+    CHECK(ranks[3].missed->time_ns == 1);
+    CHECK(ranks[3].activity->state == "T");
+    CHECK_FALSE((ranks[0].missed || ranks[2].missed || ranks[1].peer_lost));
+}
+
 TEST_CASE("a stall is noted with the rank that was missing, once") {
     auto machine = running(3);
     for (const int peer : {2, 2, 7, -1}) {

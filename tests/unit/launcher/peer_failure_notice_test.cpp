@@ -114,6 +114,42 @@ TEST_CASE("who was in the last world and left it is missed only in the next one"
     CHECK(lost->why.ends_with("has ended without another call of hvd.init(): exit 0"));
 }
 
+TEST_CASE("late are the ranks that live and have not entered the world of one that waits") {
+    JobRecord record;
+    record.ranks = {ended(0, 0), ended(1, 0), ended(2, 0), ended(3, 0)};
+    for (const auto rank : {0U, 1U, 2U}) {
+        record.ranks[rank].exited.reset();
+    }
+    PeerFailureNotice notice;
+
+    CHECK(notice.late_ranks(0, record).empty());  // it is in none itself
+
+    CHECK_FALSE(notice.on_put(0, "world/0/key"));
+    CHECK(notice.late_ranks(0, record) == std::vector{1, 2});
+    CHECK_FALSE(notice.on_get(2, "world/0/key"));
+    CHECK(notice.late_ranks(0, record) == std::vector{1});
+    CHECK_FALSE(notice.on_get(1, "world/0/key"));
+    CHECK(notice.late_ranks(0, record).empty());
+
+    CHECK_FALSE(notice.on_get(2, "world/1/key"));
+    CHECK(notice.late_ranks(2, record) == std::vector{0, 1});
+    CHECK(notice.late_ranks(0, record).empty());
+}
+
+TEST_CASE("a rank that ends after it gave up hvd.init() is told, without a word of its death") {
+    PeerFailureNotice notice;
+    CHECK_FALSE(notice.on_put(0, "world/0/key"));
+    auto waiting = ended(0, exit_status(1));
+    waiting.peer_lost = report(0, ReportKind::start_timeout);
+
+    const auto lost = notice.on_exited(waiting);
+
+    REQUIRE(lost);
+    CHECK(lost->why ==
+          "rank 0 (pid 100 on host node0) has given up hvd.init(), to which other ranks came "
+          "late: exit 1");
+}
+
 TEST_CASE("who left its world in order may fail afterwards") {
     PeerFailureNotice notice;
     (void)notice.on_put(1, "key");

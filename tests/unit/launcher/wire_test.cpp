@@ -84,6 +84,7 @@ std::vector<FromAgent> all_from_agent() {
         Get{.rank = 1, .request = 0xffffffff, .key = "k"},
         Note{.text = "ü"},
         StepSignal{.signal = 15},
+        RankActivity{.rank = 1, .state = "D", .wait_channel = "nfs", .cpu_ms = 70},
         Found{.marks = {"b"}},
         Checked{.problems = {{.exit_code = 127, .text = "no such program"}}, .wall_ns = 8},
         LinkOpen{.id = 1, .record = bytes_of("r"), .error = "e"},
@@ -118,7 +119,8 @@ std::vector<ToAgent> all_to_agent() {
         CloseLink{.id = 1},
         Ended{.exit_code = 137, .text = "culprit: rank 1"},
         PickPort{.first = 7, .last = 9},
-        PeerLost{.rank = 3, .why = "rank 3 has died"}};
+        PeerLost{.rank = 3, .why = "rank 3 has died"},
+        Inspect{.ranks = {1, 3}}};
 }
 
 template <class Message>
