@@ -83,7 +83,7 @@ TABLE: dict[str, set[str]] = {
     "launcher/wire": LAUNCH | launcher("model"),
     "launcher/agent/processes": LAUNCH,
     "launcher/agent/io": LAUNCH | launcher("wire agent/processes"),
-    "launcher/agent/ranks": BASE | launcher("model agent/processes agent/io"),
+    "launcher/agent/ranks": LAUNCH | launcher("model agent/processes agent/io"),
     "launcher/agent/external": LAUNCH
     | launcher("model hosts plan wire agent/processes agent/io agent/ranks"),
     "launcher/agent/probe": TCP_BASE | launcher("model wire agent/processes agent/io"),

@@ -27,9 +27,10 @@ std::string proc_path(pid_t pid, std::string_view file) {
     return "/proc/" + std::to_string(pid) + "/" + std::string(file);
 }
 
-bool has_entry(std::string_view environment, std::string_view prefix) {
-    return std::ranges::any_of(split(environment, '\0'),
-                               [&](std::string_view entry) { return entry.starts_with(prefix); });
+bool has_entry(std::string_view environment, std::string_view wanted) {
+    return std::ranges::any_of(split(environment, '\0'), [&](std::string_view entry) {
+        return entry == wanted || (wanted.ends_with('=') && entry.starts_with(wanted));
+    });
 }
 
 /// "42 (any name, with blanks or ')') S 41 ...": the fields behind the name.

@@ -25,9 +25,9 @@ struct ProcessId {
     std::string start_time;  // as in /proc/PID/stat; empty where that is hidden
 };
 
-/// The nearest ancestor of this process whose environment has no entry that begins with `entry`:
-/// wrappers such as a shell inherit the entry, the launcher that set it does not have it. Errors:
-/// unavailable.
+/// The nearest ancestor of this process, or itself, whose environment lacks `entry`, which is
+/// "NAME=" for any value of that variable: wrappers such as a shell inherit the entry, the launcher
+/// that set it does not have it. Errors: unavailable.
 [[nodiscard]] Result<ProcessId> find_ancestor_without(std::string_view entry);
 
 /// Of two launchers whose entries this process has, whether the first was started by the second:

@@ -163,6 +163,19 @@ void check(Decoder& decoder, const ExternalLaunch& launch) {
     }
 }
 
+/// Without a name of the job, the task's connection to the launcher must do, else the rank's
+/// variable: the launcher has none of its own.
+std::string job_entry(const Environment& environment, const LauncherVariables& variables) {
+    const auto named =
+        variables.launcher == Launcher::slurm ? std::string_view() : variables.job[0];
+    for (const auto name : {named, variables.server}) {
+        if (const auto value = find(environment, name); value && !name.empty()) {
+            return std::string(name) + "=" + *value;
+        }
+    }
+    return std::string(variables.rank[0]) + "=";
+}
+
 Result<ExternalLaunch> read(const Environment& environment, const LauncherVariables& variables) {
     Decoder decoder(environment);
     ExternalLaunch launch{.launcher = variables.launcher};
@@ -189,17 +202,8 @@ Result<ExternalLaunch> read(const Environment& environment, const LauncherVariab
         }
     }
     launch.job = std::string(variables.word) + ":" + join(job, "/");
-    // Without a name of the job, the rank's variable must do: the launcher has none.
-    const auto name =
-        variables.launcher == Launcher::slurm ? std::nullopt : find(environment, variables.job[0]);
-    launch.job_entry =
-        name ? std::string(variables.job[0]) + "=" + *name : std::string(variables.rank[0]) + "=";
+    launch.job_entry = job_entry(environment, variables);
     return launch;
-}
-
-/// Open MPI, started without an mpirun, starts a server for this process alone.
-bool has_pmix_of_singleton(const Environment& environment) {
-    return find(environment, "OMPI_MCA_ess") == "singleton";
 }
 
 /// Whether these variables are not a launcher's of their own, but come with something else.

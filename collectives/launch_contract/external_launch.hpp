@@ -29,17 +29,16 @@ struct ExternalLaunch {
     std::optional<int> local_size{};
     std::optional<int> node{};  // the launcher's number of this host
     std::string job{};          // the same on all ranks of the job, and of no other job
-    std::string job_entry{};    // how an entry begins that is in the environment of every process
-                                // of the job, but not in the launcher's own
+    std::string job_entry{};    // an entry, or "NAME=" for any value, that is in the environment of
+                                // this process and those it starts, but not in the launcher's own
 
     friend bool operator==(const ExternalLaunch&, const ExternalLaunch&) = default;
 };
 
-/// Pure. HOROVOD_LAUNCHER names the launcher instead; HOROVOD_CONTROLLER=mpi leaves only those that
-/// start MPI programs, gloo only the others.
-/// Errors: invalid_argument for an incomplete or impossible set of variables, with all of them, and
-/// where HOROVOD_CONTROLLER leaves no launcher, but has left out one that may have started more
-/// ranks.
+/// Pure, of what innermost_environment leaves. HOROVOD_LAUNCHER names the launcher instead;
+/// HOROVOD_CONTROLLER=mpi leaves only those that start MPI programs, gloo only the others. Errors:
+/// invalid_argument for an incomplete or impossible set of variables, with all of them, and where
+/// HOROVOD_CONTROLLER leaves no launcher, but has left out one that may have started more ranks.
 [[nodiscard]] Result<ExternalLaunch> decode_external_launch(const Environment& environment);
 
 /// This process as the innermost launcher of MPI programs describes it, whether there is another or

@@ -3,6 +3,7 @@
 
 #include "collectives/base/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <vector>
@@ -88,6 +89,10 @@ void require_rank_below_size(Decoder& decoder,
 }
 
 }  // namespace
+
+bool is_of_contract(std::string_view name) noexcept {
+    return name == kEnvLauncherVariables || std::ranges::find(kNames, name) != kNames.end();
+}
 
 Environment encode(const LaunchContract& contract) {
     auto variables = encode_for_rank(contract.topology);

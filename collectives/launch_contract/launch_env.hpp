@@ -47,6 +47,13 @@ inline constexpr std::string_view kEnvLease = "HOROVOD_LEASE";  // seconds; unse
 /// repeat what that launcher tells, and that launcher's own variables count.
 inline constexpr std::string_view kEnvTaskOf = "HOROVOD_TASK_OF";
 
+/// Set for each rank by the process that executes its command: see launcher_record.hpp.
+inline constexpr std::string_view kEnvLauncherVariables = "HOROVOD_LAUNCHER_VARIABLES";
+
+/// Whether it is one of the variables by which horovodrun tells a rank that it is one. Nobody else
+/// may set these.
+[[nodiscard]] bool is_of_contract(std::string_view name) noexcept;
+
 /// The variables for one rank.
 [[nodiscard]] Environment encode(const LaunchContract& contract);
 

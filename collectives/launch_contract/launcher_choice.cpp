@@ -9,7 +9,7 @@
 namespace hvd::coll {
 
 Result<std::string> chosen_launcher(const Environment& environment) {
-    const auto text = find(environment, "HOROVOD_LAUNCHER").value_or("");
+    const auto text = find(environment, kEnvLauncher).value_or("");
     std::string word(trim(text));
     if (!word.empty() && std::ranges::find(kLauncherNames, word) == kLauncherNames.end()) {
         const std::vector<std::string> launchers(kLauncherNames.begin(), kLauncherNames.end() - 1);

@@ -13,6 +13,8 @@
 
 namespace hvd::coll {
 
+inline constexpr std::string_view kEnvLauncher = "HOROVOD_LAUNCHER";
+
 /// The launchers that can be named; the last stands for no launcher's variables.
 inline constexpr std::array<std::string_view, 8> kLauncherNames{
     "ompi", "pmix", "pmi", "torchrun", "flux", "jsrun", "slurm", "none"};

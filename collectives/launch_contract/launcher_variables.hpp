@@ -29,6 +29,7 @@ struct LauncherVariables {
     bool is_mpi = false;
     std::string_view nodes{};           // how many hosts there are
     std::string_view tasks_of_nodes{};  // of each host: "2(x3),1"
+    std::string_view server{};          // the task's connection to the launcher
     int least_size = 1;                 // a smaller world is that of an interactive shell
 };
 
@@ -65,7 +66,8 @@ inline constexpr auto kLauncherVariables = std::to_array<LauncherVariables>({
      .local_size = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"},
      .node = {},
      .job = {"PMI_JOBID"},
-     .is_mpi = true},
+     .is_mpi = true,
+     .server = "PMI_FD"},
     {.launcher = Launcher::torchrun,
      .word = "torchrun",
      .name = "torchrun",

@@ -30,4 +30,8 @@ bool has_pmix_of_scheduler(const Environment& environment) {
             is_same(environment, "PMIX_RANK", "SLURM_PROCID"));
 }
 
+bool has_pmix_of_singleton(const Environment& environment) {
+    return find(environment, "OMPI_MCA_ess") == "singleton";
+}
+
 }  // namespace hvd::coll

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flux and Slurm speak PMI and PMIx themselves: the variables then say nothing about a launcher
-// further in. horovodrun and the runtime must see it the same way.
+// Flux and Slurm speak PMI and PMIx themselves, and an MPI may start a server for itself: the
+// variables then say nothing about a launcher further in. horovodrun and the runtime must see it
+// the same way.
 #pragma once
 
 #include "collectives/base/env.hpp"
@@ -13,5 +14,9 @@ namespace hvd::coll {
 
 /// Whether PMIX_RANK is that of a task of Flux, jsrun or a Slurm step.
 [[nodiscard]] bool has_pmix_of_scheduler(const Environment& environment);
+
+/// Whether PMIX_RANK is that of an Open MPI which nobody started, and which has a server for this
+/// process alone.
+[[nodiscard]] bool has_pmix_of_singleton(const Environment& environment);
 
 }  // namespace hvd::coll

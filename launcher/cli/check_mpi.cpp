@@ -2,6 +2,7 @@
 //
 // Checks of flags beside another launcher: an mpirun that horovodrun starts, or that started it.
 #include "collectives/base/text.hpp"
+#include "collectives/launch_contract/launcher_record.hpp"
 #include "launcher/cli/draft.hpp"
 #include "launcher/cli/flag.hpp"
 #include "launcher/cli/values.hpp"
@@ -80,6 +81,15 @@ Status check_mpi_hosts(const Draft& draft) {
     return ok();
 }
 
+/// For a job that is wanted in spite of the task.
+std::string ways_out_of(const Task& task) {
+    if (task.launcher == kHorovodrun) {
+        return "that job, or set HOROVOD_LAUNCHER=none for a job of its own";
+    }
+    return std::string(task.launcher) +
+           (task.size == 0 ? ", or set HOROVOD_LAUNCHER=none if it is no world" : "");
+}
+
 }  // namespace
 
 Status check_controllers(const Draft& draft) {
@@ -121,25 +131,22 @@ Status check_mpi(Draft& draft) {
 }
 
 Result<std::optional<Task>> find_own_task(const Draft& draft) {
-    // A rank of horovodrun, which knows its place by other variables.
-    if (find(draft.environment, "HOROVOD_AGENT_SOCKET")) {
-        return std::optional<Task>();
-    }
-    HVD_TRY(const auto task, find_task(draft.environment));
+    HVD_TRY(const auto task, find_task(coll::innermost_environment(draft.environment)));
     const auto& request = draft.request;
     const bool is_job =
         request.processes || draft.hosts || draft.hostfile || request.dry_run.is_wanted;
     if (!task || !is_job) {
         return task;
     }
-    if (task->size != 1 && !request.dry_run.is_wanted) {
+    // People work by hand in the only task of another launcher, but not in a rank of ours.
+    const bool is_world = task->size != 1 || task->launcher == kHorovodrun;
+    if (is_world && !request.dry_run.is_wanted) {
         return wrong("already rank " + std::to_string(task->rank) +
                      (task->size == 0 ? "" : " of " + std::to_string(task->size)) + " under " +
                      std::string(task->launcher) +
                      "; leave -np, -H and -hostfile out to run the command as that rank, or start "
                      "horovodrun outside of " +
-                     std::string(task->launcher) +
-                     (task->size == 0 ? ", or set HOROVOD_LAUNCHER=none if it is no world" : ""));
+                     ways_out_of(*task));
     }
     return std::optional<Task>();
 }

@@ -49,6 +49,7 @@ void set_contract(Environment& environment, const Task& task, const std::string&
     }};
     environment.erase(std::string(coll::kEnvJobId));
     environment.erase(std::string(coll::kEnvAgentSocket));
+    environment.erase(std::string(coll::kEnvLauncherVariables));
     for (const auto& number : numbers) {
         for (const auto name : number.names) {
             if (name.empty()) {

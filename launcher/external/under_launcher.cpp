@@ -3,6 +3,7 @@
 
 #include "collectives/base/env.hpp"
 #include "collectives/base/error.hpp"
+#include "collectives/launch_contract/launcher_record.hpp"
 #include "launcher/agent/external/shim.hpp"
 #include "launcher/external/task_environment.hpp"
 #include "launcher/model/exit_code.hpp"
@@ -39,20 +40,24 @@ int run_task(const RunTask& request) {
             (void)std::fprintf(stderr, "horovodrun: %s\n", note.c_str());
         }
     }
-    auto environment = current_environment();
-    std::array<char, 256> host{};
-    (void)::gethostname(host.data(), host.size() - 1);
-    set_contract(environment, request.task, host.data());
+    auto environment = coll::innermost_environment(current_environment());
+    const bool is_ours = request.task.launcher == kHorovodrun;
+    if (!is_ours) {  // a rank of ours has its contract, CPUs and GPUs
+        std::array<char, 256> host{};
+        (void)::gethostname(host.data(), host.size() - 1);
+        set_contract(environment, request.task, host.data());
+    }
     for (const auto* layer : {&request.job.environment.tunables, &request.job.environment.set}) {
         for (const auto& [name, value] : *layer) {
             environment.insert_or_assign(name, value);
         }
     }
-    for (auto& [name, value] : own_gpus(request.job.binding, request.task, environment)) {
+    auto gpus = is_ours ? Environment() : own_gpus(request.job.binding, request.task, environment);
+    for (auto& [name, value] : gpus) {
         environment.insert_or_assign(name, std::move(value));
     }
     auto command = request.job.command;
-    const bool pins = request.job.binding.cpus == BindTo::share;
+    const bool pins = !is_ours && request.job.binding.cpus == BindTo::share;
     return agent::run_task(request.task, std::move(environment), pins, pointers_to(command));
 }
 

@@ -2,6 +2,7 @@
 #include "launcher/hosts/task.hpp"
 
 #include "collectives/base/text.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
 #include "collectives/launch_contract/launcher_choice.hpp"
 #include "collectives/launch_contract/launcher_variables.hpp"
 #include "collectives/launch_contract/scheduler_pmi.hpp"
@@ -82,10 +83,27 @@ void add_cross(Task& task, const Environment& environment, const LauncherVariabl
     }
 }
 
+/// A rank of horovodrun.
+Result<Task> read_rank(const Environment& environment) {
+    HVD_TRY(const auto contract, coll::decode_launch_contract(environment));
+    const auto& topology = contract.topology;
+    return Task{.launcher = kHorovodrun,
+                .rank = topology.rank,
+                .size = topology.size,
+                .local_rank = topology.local_rank,
+                .local_size = topology.local_size,
+                .cross_rank = topology.cross_rank,
+                .cross_size = topology.cross_size};
+}
+
 }  // namespace
 
 Result<std::optional<Task>> find_task(const Environment& environment) {
     HVD_TRY(const auto named, coll::chosen_launcher(environment));
+    if (named.empty() && find(environment, coll::kEnvAgentSocket)) {
+        HVD_TRY(const auto task, read_rank(environment));
+        return std::optional(task);
+    }
     for (const auto& variables : coll::kLauncherVariables) {
         if (!find(environment, variables.signs[0]) ||
             (named.empty() ? is_of_scheduler(environment, variables) : named != variables.word)) {

@@ -10,10 +10,11 @@
 
 namespace hvd::launch {
 
-/// Reads the variables of Open MPI, PMIx, PMI, torchrun, Flux, jsrun and Slurm; the innermost
-/// launcher counts, or the one that HOROVOD_LAUNCHER names, or none. Nothing where none of them has
-/// started this process, and for the only task of a step of a batch system, in which people work by
-/// hand. Pure. Errors: invalid_argument with the variable.
+/// Reads the variables of horovodrun, Open MPI, PMIx, PMI, torchrun, Flux, jsrun and Slurm in what
+/// innermost_environment leaves; the innermost launcher counts, or the one that HOROVOD_LAUNCHER
+/// names, or none. Nothing where none of them has started this process, and for the only task of a
+/// step of a batch system, in which people work by hand. Pure. Errors: invalid_argument with the
+/// variable.
 [[nodiscard]] Result<std::optional<Task>> find_task(const Environment& environment);
 
 /// Whether the command is an mpirun or mpiexec, by its name.

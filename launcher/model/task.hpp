@@ -5,7 +5,10 @@
 
 namespace hvd::launch {
 
-/// Which process of which world another launcher made this one.
+/// The launcher of a task that is a rank of ours.
+inline constexpr std::string_view kHorovodrun = "horovodrun";
+
+/// Which process of which world a launcher, mostly another one, made this one.
 struct Task {
     std::string_view launcher;  // as printed: "mpirun"
     int rank = 0;

@@ -12,15 +12,8 @@
 namespace hvd::launch {
 namespace {
 
-/// The launcher's promise to the ranks; nobody else may set these.
-constexpr std::array kContract{
-    coll::kEnvRank,        coll::kEnvSize,      coll::kEnvLocalRank, coll::kEnvLocalSize,
-    coll::kEnvCrossRank,   coll::kEnvCrossSize, coll::kEnvHostname,  coll::kEnvJobId,
-    coll::kEnvAgentSocket, coll::kEnvCaller,
-};
-
 /// Of this machine, this login, or of a task of an outer launcher. Globs.
-constexpr std::array<std::string_view, 27> kStaysHere{
+constexpr std::array<std::string_view, 26> kStaysHere{
     "HOME",
     "USER",
     "LOGNAME",
@@ -43,7 +36,6 @@ constexpr std::array<std::string_view, 27> kStaysHere{
     "PRTE_*",
     "HYDRA_*",
     "MPI_LOCAL*",
-    "TORCHELASTIC_*",
     "FLUX_TASK_*",
     "JSM_*",
     "GPU_DEVICE_ORDINAL",
@@ -65,8 +57,12 @@ bool stays_here(std::string_view name, const Environment& environment) {
 }
 
 bool is_contract(std::string_view name) noexcept {
-    return std::ranges::find(kContract, name) != kContract.end();
+    return coll::is_of_contract(name) || name == coll::kEnvCaller;
 }
+
+/// Those of a torchrun around us go with RANK and MASTER_ADDR, which are ours in a rank: torch
+/// would look for the torchrun's store at our address.
+constexpr std::string_view kOuterTorchrun = "TORCHELASTIC_";
 
 /// Names the launcher around us; that of the ranks is this one.
 constexpr std::string_view kOuterLauncher = "HOROVOD_LAUNCHER";
@@ -100,6 +96,7 @@ Environment shared_environment(const EnvironmentOptions& options, Environment ow
             return matches_glob(entry.first, glob);
         };
         return is_contract(entry.first) || entry.first == kOuterLauncher ||
+               entry.first.starts_with(kOuterTorchrun) ||
                (options.is_clean && std::ranges::none_of(options.pass, matches));
     });
     return own;

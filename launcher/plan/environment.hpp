@@ -14,7 +14,7 @@
 namespace hvd::launch {
 
 /// The part of horovodrun's own environment that all ranks share: everything, or with --env-clean
-/// the selection of --env-pass. Variables of an outer horovodrun are left out.
+/// the selection of --env-pass. Variables of an outer horovodrun or torchrun are left out.
 [[nodiscard]] Environment shared_environment(const EnvironmentOptions& options, Environment own);
 
 /// The part of `shared` that travels to another machine. Variables of this machine, this login or a

@@ -3,7 +3,9 @@
 
 #include "collectives/base/text.hpp"
 #include "collectives/base/unix_socket.hpp"
+#include "collectives/launch_contract/launch_env.hpp"
 #include "collectives/launch_contract/launcher_choice.hpp"
+#include "collectives/launch_contract/launcher_record.hpp"
 #include "collectives/launch_contract/launcher_variables.hpp"
 #include "collectives/launch_contract/mpi_job.hpp"
 #include "launcher/agent/external/die_with_parent.hpp"
@@ -256,6 +258,10 @@ int run_shim(std::span<char* const> command) {
     for (auto& [name, value] : reply->env) {
         environment.insert_or_assign(name, std::move(value));
     }
+    environment.insert_or_assign(std::string(coll::kEnvLauncherVariables),
+                                 coll::record_launcher_variables([&](std::string_view name) {
+                                     return find(environment, name);
+                                 }));
     if (const int error = agent->take_streams(); error != 0) {
         return fail("dup2", error, kExitLauncherFailure);
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/ranks/spawned_ranks.hpp"
 
+#include "collectives/launch_contract/launch_env.hpp"
+#include "collectives/launch_contract/launcher_record.hpp"
 #include "launcher/agent/io/clock.hpp"
 #include "launcher/agent/processes/command_path.hpp"
 #include "launcher/agent/processes/group_memory.hpp"
@@ -69,7 +71,7 @@ void SpawnedRanks::start(Rank& rank) {
         fail("execve of an empty command", ENOENT);
         return;
     }
-    EnvironmentBlock own(spec.env);
+    EnvironmentBlock own(with_launcher_variables(spec.env));
     const auto environment = shared_environment_.with(own);
     const auto program = find_program(spec, own);
     if (const auto* error = std::get_if<int>(&program)) {
@@ -99,6 +101,15 @@ void SpawnedRanks::start(Rank& rank) {
     ++running_;
     context_.control.send_soon(
         wire::Started{.rank = spec.rank, .pid = *rank.pid, .time_ns = time_ns});
+}
+
+Environment SpawnedRanks::with_launcher_variables(Environment own) const {
+    auto record = coll::record_launcher_variables([&](std::string_view name) {
+        auto value = hvd::find(own, name);
+        return value ? std::move(value) : shared_environment_.find(name);
+    });
+    own.insert_or_assign(std::string(coll::kEnvLauncherVariables), std::move(record));
+    return own;
 }
 
 std::variant<std::string, int> SpawnedRanks::find_program(const ProcessSpec& spec,

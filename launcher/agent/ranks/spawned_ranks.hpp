@@ -50,6 +50,8 @@ private:
 
     void start(Rank& rank);
     [[nodiscard]] std::string explain_kill(pid_t pid, std::uint64_t max_rss_bytes);
+    /// With the record of the launchers' variables that it finds among these and the shared ones.
+    [[nodiscard]] Environment with_launcher_variables(Environment own) const;
     [[nodiscard]] std::variant<std::string, int> find_program(const ProcessSpec& spec,
                                                               const EnvironmentBlock& environment);
 

@@ -21,10 +21,15 @@ _OF_LAUNCHERS = ("HOROVOD_", "OMPI_", "PMI", "SLURM_", "FLUX_", "TORCHELASTIC_",
 
 def world_of(ended: Ended) -> list[dict[str, Any]]:
     """The lines of roll_call.py's ranks, in the order of ranks."""
+    worlds = worlds_of(ended)
+    assert len(worlds) == 1, ended
+    return worlds[0]
+
+
+def worlds_of(ended: Ended) -> list[list[dict[str, Any]]]:
+    """The same of several worlds, whose ranks 0 wrote to one place."""
     assert ended.code == 0, ended
-    lines = [line for line in ended.lines if line.startswith("[")]
-    assert len(lines) == 1, ended
-    return json.loads(lines[0])
+    return [json.loads(line) for line in ended.lines if line.startswith("[{")]
 
 
 def environment(**variables: str) -> dict[str, str]:

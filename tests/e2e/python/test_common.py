@@ -483,4 +483,12 @@ def test_rank_and_size_of_the_environment() -> None:
         assert runner_env.get_env_rank_and_size() == (2, 4)
     with util.env(HOROVOD_RANK="1", HOROVOD_SIZE="3", PMI_RANK="2", PMI_SIZE="4"):
         assert runner_env.get_env_rank_and_size() == (1, 3)
+    inside = {"HOROVOD_RANK": "1", "HOROVOD_SIZE": "3", "PMI_RANK": "2", "PMI_SIZE": "4"}
+    with util.env(**inside, HOROVOD_LAUNCHER_VARIABLES="PMI_RANK=2;PMI_SIZE=4"):
+        assert runner_env.get_env_rank_and_size() == (1, 3)
+    with util.env(**inside, HOROVOD_LAUNCHER_VARIABLES="PMI_RANK=0;PMI_SIZE=4"):
+        assert runner_env.get_env_rank_and_size() == (2, 4)
+    torchrun = {"TORCHELASTIC_RUN_ID": "a;b", "RANK": "5", "WORLD_SIZE": "6"}
+    with util.env(**torchrun, **inside, HOROVOD_LAUNCHER_VARIABLES="PMI_RANK=2;PMI_SIZE=4"):
+        assert runner_env.get_env_rank_and_size() == (5, 6)
     assert runner_env.is_exportable("PATH") and not runner_env.is_exportable("OLDPWD")

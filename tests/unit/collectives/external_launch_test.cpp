@@ -138,7 +138,8 @@ TEST_CASE("the variables of each launcher are read") {
                                                                     .local_rank = 0,
                                                                     .local_size = 2,
                                                                     .job = "pmi:",
-                                                                    .job_entry = "PMI_RANK="});
+                                                                    .job_entry = "PMI_FD=8"});
+    CHECK(decode_external_launch(without(hydra(), "PMI_FD"))->job_entry == "PMI_RANK=");
     CHECK(decode_external_launch(torchrun()).value() ==
           ExternalLaunch{.launcher = Launcher::torchrun,
                          .rank = 3,
@@ -174,11 +175,9 @@ TEST_CASE("the variables of each launcher are read") {
 }
 
 TEST_CASE("of several launchers the innermost counts") {
-    const Environment ours{{"HOROVOD_RANK", "0"}};
     const std::vector<std::pair<Environment, Launcher>> order = {
-        {ours, Launcher::horovodrun},     {open_mpi(), Launcher::ompi}, {hydra(), Launcher::pmi},
-        {torchrun(), Launcher::torchrun}, {flux(), Launcher::flux},     {jsrun(), Launcher::jsrun},
-        {slurm(), Launcher::slurm}};
+        {open_mpi(), Launcher::ompi}, {hydra(), Launcher::pmi},   {torchrun(), Launcher::torchrun},
+        {flux(), Launcher::flux},     {jsrun(), Launcher::jsrun}, {slurm(), Launcher::slurm}};
 
     for (std::size_t inner = 0; inner < order.size(); ++inner) {
         for (std::size_t outer = inner; outer < order.size(); ++outer) {

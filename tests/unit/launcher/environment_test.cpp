@@ -47,11 +47,14 @@ Environment planned(const EnvironmentOptions& options,
 
 }  // namespace
 
-TEST_CASE("ranks share the caller's environment, but not the contract of a job around it") {
+TEST_CASE("ranks share the caller's environment, but not what a job around it told its ranks") {
     EnvironmentOptions options;
     const Environment own = {{"HOME", "/root"},
                              {"HOROVOD_RANK", "3"},
                              {"HOROVOD_AGENT_SOCKET", "outer"},
+                             {"HOROVOD_LAUNCHER_VARIABLES", "RANK=3"},
+                             {"TORCHELASTIC_RUN_ID", "outer"},
+                             {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                              {"HOROVOD_FUSION_THRESHOLD", "0"}};
 
     CHECK(shared_environment(options, own) ==
@@ -133,6 +136,7 @@ TEST_CASE("flag --env may not break the contract between launcher and rank") {
     REQUIRE_FALSE(refused);
     CHECK(refused.error().message ==
           "--env HOROVOD_RANK=3: horovodrun sets this for each rank; leave it out");
+    CHECK_FALSE(check_env_set({{"HOROVOD_LAUNCHER_VARIABLES", ""}}));
     CHECK(check_env_set({{"HOROVOD_CYCLE_TIME", "3"}, {"RANK", "1"}}));
 }
 

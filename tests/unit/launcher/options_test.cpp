@@ -31,6 +31,7 @@ using hvd::launch::parse_command_line;
 using hvd::launch::PortSpan;
 using hvd::launch::PrintAndExit;
 using hvd::launch::request;
+using hvd::launch::RunTask;
 using hvd::launch::SshOptions;
 using hvd::launch::Words;
 using hvd::launch::words;
@@ -391,6 +392,33 @@ TEST_CASE("a flag that would do nothing beside another launcher is refused") {
                Catch::StartsWith("--env has no effect in front of mpirun"));
     CHECK(parse_command_line(words("--env A=1 --bind-to none --verbose --cycle-time-ms 3 train"),
                              task));
+}
+
+TEST_CASE("a job in a rank of horovodrun is refused, and the questions about jobs are not") {
+    const Environment rank{{"HOROVOD_RANK", "0"},        {"HOROVOD_SIZE", "1"},
+                           {"HOROVOD_LOCAL_RANK", "0"},  {"HOROVOD_LOCAL_SIZE", "1"},
+                           {"HOROVOD_CROSS_RANK", "0"},  {"HOROVOD_CROSS_SIZE", "1"},
+                           {"HOROVOD_HOSTNAME", "h"},    {"HOROVOD_JOB_ID", std::string(32, '0')},
+                           {"HOROVOD_AGENT_SOCKET", "a"}};
+
+    for (const auto* job : {"-np 2 a", "-H h:2 a", "-np 1 --mpi a"}) {
+        CAPTURE(job);
+        CHECK(error(job, rank) ==
+              "already rank 0 of 1 under horovodrun; leave -np, -H and -hostfile out to run the "
+              "command as that rank, or start horovodrun outside of that job, or set "
+              "HOROVOD_LAUNCHER=none for a job of its own");
+    }
+    CHECK_THAT(error("--timeout 9 a", rank), Catch::StartsWith("--timeout has no effect under"));
+    const auto task = parse_command_line(words("a"), rank);
+    REQUIRE(task);
+    CHECK(std::get<RunTask>(*task).task.launcher == "horovodrun");
+    for (const auto* question : {"doctor -H h", "-np 2 --dry-run a", "--check-build"}) {
+        CAPTURE(question);
+        CHECK(parse_command_line(words(question), rank));
+    }
+    auto own = rank;
+    own["HOROVOD_LAUNCHER"] = "none";
+    CHECK(std::holds_alternative<LaunchRequest>(parse_command_line(words("-np 2 a"), own).value()));
 }
 
 TEST_CASE("version, help and build check need nothing else and win over the rest") {

@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <string>
+
 using namespace hvd::launch;  // NOLINT(google-build-using-namespace): a test of this namespace
 
 TEST_CASE("a task knows its place by the variables of its launcher") {
@@ -47,6 +49,31 @@ TEST_CASE("a task knows its place by the variables of its launcher") {
               .value() == Task{.launcher = "flux run", .rank = 3, .size = 4, .local_rank = 1});
     CHECK(find_task({{"JSM_NAMESPACE_RANK", "1"}, {"JSM_NAMESPACE_SIZE", "2"}}).value() ==
           Task{.launcher = "jsrun", .rank = 1, .size = 2});
+}
+
+TEST_CASE("a rank of horovodrun is a task, unless another launcher is named") {
+    const hvd::Environment rank{
+        {"HOROVOD_RANK", "1"},         {"HOROVOD_SIZE", "4"},
+        {"HOROVOD_LOCAL_RANK", "1"},   {"HOROVOD_LOCAL_SIZE", "2"},
+        {"HOROVOD_CROSS_RANK", "0"},   {"HOROVOD_CROSS_SIZE", "2"},
+        {"HOROVOD_HOSTNAME", "h"},     {"HOROVOD_JOB_ID", std::string(32, '0')},
+        {"HOROVOD_AGENT_SOCKET", "a"}, {"OMPI_COMM_WORLD_RANK", "1"},
+        {"OMPI_COMM_WORLD_SIZE", "4"}};
+    const auto named = [&](const std::string& launcher) {
+        auto environment = rank;
+        environment["HOROVOD_LAUNCHER"] = launcher;
+        return *find_task(environment);
+    };
+
+    CHECK(find_task(rank).value() == Task{.launcher = "horovodrun",
+                                          .rank = 1,
+                                          .size = 4,
+                                          .local_rank = 1,
+                                          .local_size = 2,
+                                          .cross_rank = 0,
+                                          .cross_size = 2});
+    CHECK_FALSE(named("none"));
+    CHECK(named("ompi")->launcher == "mpirun");
 }
 
 TEST_CASE("RANK alone says nothing, and an allocation is no task") {
