@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -30,6 +31,13 @@ struct Memory {
     unsigned long long used;
 };
 
+struct ProcessInfo {
+    unsigned pid;
+    unsigned long long used_bytes;  // all ones: not known
+    unsigned gpu_instance;
+    unsigned compute_instance;
+};
+
 struct PciInfo {
     std::array<char, 16> legacy_bus_id;
     unsigned domain;
@@ -43,6 +51,7 @@ struct PciInfo {
 constexpr unsigned kTextBytes = 96;
 constexpr unsigned kCpuWords = 128;
 constexpr std::size_t kMaxList = 4096;
+constexpr unsigned kMostProcesses = 256;
 constexpr unsigned kBitsPerWord = sizeof(unsigned long) * CHAR_BIT;
 
 struct LibraryCloser {
@@ -64,6 +73,7 @@ struct Functions {
     Return (*driver_version)(char*, unsigned) = nullptr;
     Return (*cuda_version)(int*) = nullptr;
     Return (*peer_status)(Device, Device, int, int*) = nullptr;
+    Return (*processes)(Device, unsigned*, ProcessInfo*) = nullptr;
 };
 
 // The questions to nvmlDeviceGetP2PStatus.
@@ -97,6 +107,7 @@ std::string load_all(void* library, Functions& nvml) {
     (void)load(library, "nvmlSystemGetDriverVersion", nvml.driver_version);
     (void)load(library, "nvmlSystemGetCudaDriverVersion_v2", nvml.cuda_version);
     (void)load(library, "nvmlDeviceGetP2PStatus", nvml.peer_status);
+    (void)load(library, "nvmlDeviceGetComputeRunningProcesses_v3", nvml.processes);
     const auto missing =
         std::ranges::find_if(needed, [](const auto& function) { return !function.second; });
     return missing == needed.end() ? "" : missing->first;
@@ -210,7 +221,8 @@ Result<Placed> describe(const Functions& nvml, const std::filesystem::path& sysf
                           .near_cpus = std::move(cpus)}};
 }
 
-Result<Found> find_with(const Functions& nvml, const std::filesystem::path& sysfs) {
+/// All GPUs, in the order of the bus.
+Result<std::vector<Placed>> place_all(const Functions& nvml, const std::filesystem::path& sysfs) {
     unsigned count = 0;
     if (const auto code = nvml.device_count(&count); code != kSuccess) {
         return Error{Errc::unavailable, std::string("device count: ") + nvml.error_string(code)};
@@ -221,10 +233,17 @@ Result<Found> find_with(const Functions& nvml, const std::filesystem::path& sysf
         placed.push_back(std::move(gpu));
     }
     std::ranges::stable_sort(placed, {}, &Placed::place);
+    for (std::size_t index = 0; index < placed.size(); ++index) {
+        placed[index].gpu.index = static_cast<int>(index);
+    }
+    return placed;
+}
+
+Result<Found> find_with(const Functions& nvml, const std::filesystem::path& sysfs) {
+    HVD_TRY(auto placed, place_all(nvml, sysfs));
     Found found;
     std::vector<Device> devices;
     for (auto& entry : placed) {
-        entry.gpu.index = static_cast<int>(found.gpus.size());
         found.gpus.push_back(std::move(entry.gpu));
         devices.push_back(entry.device);
     }
@@ -232,9 +251,36 @@ Result<Found> find_with(const Functions& nvml, const std::filesystem::path& sysf
     return found;
 }
 
-}  // namespace
+std::vector<GpuUse::Process> processes_of(const Functions& nvml, Device device) {
+    std::array<ProcessInfo, kMostProcesses> infos{};
+    unsigned count = kMostProcesses;
+    if (nvml.processes == nullptr || nvml.processes(device, &count, infos.data()) != kSuccess) {
+        return {};
+    }
+    std::vector<GpuUse::Process> processes;
+    for (const auto& info : std::span(infos).first(std::min(count, kMostProcesses))) {
+        const bool is_known = info.used_bytes != ~0ULL;
+        processes.push_back({.pid = info.pid, .bytes = is_known ? info.used_bytes : 0});
+    }
+    return processes;
+}
 
-Result<Found> find_gpus(const std::string& library_name, const std::filesystem::path& sysfs) {
+Result<std::vector<GpuUse>> find_use_with(const Functions& nvml) {
+    HVD_TRY(auto placed, place_all(nvml, {}));
+    std::vector<GpuUse> found;
+    for (auto& entry : placed) {
+        Memory memory{};
+        (void)nvml.memory(entry.device, &memory);
+        found.push_back({.gpu = std::move(entry.gpu),
+                         .used_bytes = memory.used,
+                         .processes = processes_of(nvml, entry.device)});
+    }
+    return found;
+}
+
+/// Opens the library and asks it by `ask`.
+template <class Ask>
+auto with_library(const std::string& library_name, const Ask& ask) -> decltype(ask(Functions())) {
     const std::unique_ptr<void, LibraryCloser> library(::dlopen(library_name.c_str(), RTLD_NOW));
     if (!library) {
         const char* why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): one thread
@@ -247,9 +293,19 @@ Result<Found> find_gpus(const std::string& library_name, const std::filesystem::
     if (const auto code = nvml.init(); code != kSuccess) {
         return Error{Errc::unavailable, library_name + ": " + nvml.error_string(code)};
     }
-    auto found = find_with(nvml, sysfs);
+    auto found = ask(nvml);
     (void)nvml.shutdown();
     return found ? std::move(found) : std::move(found).error().context(library_name);
+}
+
+}  // namespace
+
+Result<Found> find_gpus(const std::string& library, const std::filesystem::path& sysfs) {
+    return with_library(library, [&](const Functions& nvml) { return find_with(nvml, sysfs); });
+}
+
+Result<std::vector<GpuUse>> find_use(const std::string& library) {
+    return with_library(library, find_use_with);
 }
 
 }  // namespace hvd::gpu_probe

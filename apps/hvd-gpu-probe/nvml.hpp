@@ -32,11 +32,25 @@ struct Found {
     std::vector<FoundGpu> gpus;
 };
 
+/// How much of a GPU's memory is in use, and by whom.
+struct GpuUse {
+    FoundGpu gpu;
+    std::uint64_t used_bytes = 0;
+    struct Process {
+        unsigned pid = 0;
+        std::uint64_t bytes = 0;  // 0 when unknown
+    };
+    std::vector<Process> processes;
+};
+
 /// Loads the library (NVML: libnvidia-ml.so.1 or another that speaks like it) and asks for all
 /// GPUs. The kernel's files below `sysfs` tell the CPUs near a GPU where the library does not know
 /// them. May hang in the driver: run it in a process that can be killed. Errors: unavailable, with
 /// the library and what failed.
 [[nodiscard]] Result<Found> find_gpus(const std::string& library,
                                       const std::filesystem::path& sysfs);
+
+/// The memory of all GPUs, in the same order. As find_gpus.
+[[nodiscard]] Result<std::vector<GpuUse>> find_use(const std::string& library);
 
 }  // namespace hvd::gpu_probe

@@ -32,7 +32,12 @@ DeviceBytes MemoryPool::allocate(std::size_t bytes) {
     }
     const Device::Current current(device_);
     CUdeviceptr made = 0;
-    check(driver_, driver_.cuMemAllocAsync(&made, size, stream_), "cuMemAllocAsync");
+    auto result = driver_.cuMemAllocAsync(&made, size, stream_);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        trim();  // what is kept has other sizes
+        result = driver_.cuMemAllocAsync(&made, size, stream_);
+    }
+    check(driver_, result, "cuMemAllocAsync");
     // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA has addresses as numbers
     return owned(reinterpret_cast<std::byte*>(made), size);
 }

@@ -20,6 +20,14 @@ public:
     NcclBackend(cuda::Gpus& gpus, Options options, Logger log)
         : gpus_(gpus), options_(std::move(options)), log_(std::move(log)) {}
 
+    NcclBackend(const NcclBackend&) = delete;
+    NcclBackend& operator=(const NcclBackend&) = delete;
+    ~NcclBackend() override {
+        if (library_) {
+            gpus_.gpu().memory().trim();
+        }
+    }
+
     [[nodiscard]] std::string_view name() const noexcept override { return "nccl"; }
 
     [[nodiscard]] int score(const Task& task, const ProcessSet& /*set*/) const noexcept override {

@@ -36,16 +36,17 @@ for name in sys.argv[1].split(","):
     if spec is not None and spec.origin:
         print(name + "\t" + os.path.dirname(spec.origin), flush=True)
 files = (os.path.join(folder, "nvidia/nccl/lib/libnccl.so.2") for folder in sys.path)
-file = next(filter(os.path.isfile, files), "")
+named = os.environ.get("HOROVOD_NCCL_LIBRARY", "")
+file = named or next(filter(os.path.isfile, files), "")
 try:
     import ctypes
-    if file:
+    if file and not named:
         try:
             ctypes.CDLL(file)
         except OSError:
             file = ""
     version = ctypes.c_int()
-    if ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(version)) == 0:
+    if ctypes.CDLL(named or "libnccl.so.2").ncclGetVersion(ctypes.byref(version)) == 0:
         print("NCCL\t%d\t%s" % (version.value, file))
 except Exception:
     pass

@@ -80,6 +80,27 @@ def test_more_ranks_than_gpus_are_refused(launcher, driver, flags, sentence):
     assert sentence in job.said[-1]
 
 
+OUT_OF_MEMORY = """
+import os
+import horovod.numpy as hvd
+hvd.init()
+print("pid", os.getpid(), flush=True)
+raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+"""
+
+
+def test_a_rank_without_gpu_memory_tells_who_uses_it(launcher, driver):
+    job = launcher.run("-np", 1, sys.executable, "-c", OUT_OF_MEMORY, env=driver)
+
+    assert job.code == 1
+    pid = job.lines[0].rpartition(" ")[2]
+    line = (
+        "| horovod: GPU 1 (Fake GPU 1, GPU-1): 4.0 GiB of 0.0 GiB in use, "
+        f"pid {pid} (this rank) 3.0 GiB, pid 1 ("
+    )
+    assert any(said.startswith(line) for said in job.said), job.said
+
+
 def test_hosts_that_join_have_the_slots_that_the_plan_gives_them(meeting, driver):
     job = meeting.listen("-np", 2, "--gpus-per-rank", 2, "--start-timeout", 4, "true", env=driver)
     meeting.join("a", env=driver)

@@ -242,14 +242,17 @@ def check_build(horovodrun: Path, **env: str) -> dict[str, bool]:
     return {name: mark == "X" for mark, name in re.findall(r"\[([ X])\] (\w+)", found)}
 
 
-@pytest.mark.parametrize("place", ["nowhere", "package", "loader", "broken"])
+@pytest.mark.parametrize("place", ["nowhere", "package", "loader", "broken", "named"])
 def test_check_build_and_python_agree_about_nccl_and_mpi(
     horovodrun: Path, tmp_path: Path, place: str
 ) -> None:
     env = {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
-    if place == "package":
+    if place in ("package", "named"):
         make_nccl(tmp_path / "nvidia/nccl/lib")
-    elif place != "nowhere":
+    if place == "named":
+        folder = make_nccl(tmp_path / "lib", FAKE_NCCL.replace("22707", "22805"))
+        env["HOROVOD_NCCL_LIBRARY"] = str(folder / "libnccl.so.2")
+    elif place in ("loader", "broken"):
         source = FAKE_NCCL if place == "loader" else "int not_nccl;"
         env["LD_LIBRARY_PATH"] = str(make_nccl(tmp_path / "lib", source))
 
@@ -259,6 +262,8 @@ def test_check_build_and_python_agree_about_nccl_and_mpi(
     assert mapped == "False"  # init() has not loaded it
     if place in ("package", "loader"):
         assert int(nccl) == 22707
+    if place == "named":
+        assert int(nccl) == 22805
     assert found["NCCL"] == (int(nccl) != 0)
     assert found["MPI"] == (mpi == "True") and found["MPI"]
 

@@ -155,6 +155,13 @@ TEST_CASE("after an error of NCCL there can be another world") {
     CHECK(launch_on_gpus("device_init_again", ranks, "nccl") == "");
 }
 
+TEST_CASE("a world keeps no memory of a GPU, and little where memory is short") {
+    const int ranks = GENERATE(1, 2);
+    CAPTURE(ranks);
+
+    CHECK(launch_on_gpus("device_memory", ranks, "nccl") == "");
+}
+
 TEST_CASE("a stream that captures a graph is refused, also to wait") {
     CHECK(launch_on_gpus("device_capture", 2, "nccl") == "");
 }

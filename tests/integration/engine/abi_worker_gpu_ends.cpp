@@ -179,6 +179,37 @@ void device_init_again() {
     }
 }
 
+/// The memory of a world on the GPU is given back at its end. What it keeps for later is given back
+/// sooner where memory is short.
+void device_memory() {
+    std::size_t after_first = 0;
+    for (const std::size_t floats : {1U, 1U << 20U}) {
+        auto world = hvd::init();
+        auto* const context = world.context();
+        const Framework framework(world.rank());
+        const auto memory = framework.make(floats);
+        const Rows rows(memory, static_cast<std::int64_t>(floats), framework);
+        framework.write(memory, std::vector<float>(floats, 1));
+        const auto gather = request_of(HVD_ALLGATHER, rows, nullptr);
+        require(run(context, framework, gather).back() == 1, "a gathered row");
+        framework.free(memory);
+        const auto shorter = framework.make(floats / 2 + 1);
+        const Rows half(shorter, static_cast<std::int64_t>(floats / 2 + 1), framework);
+        framework.write(shorter, std::vector<float>(floats / 2 + 1, 2));
+        Framework::control().fail("cuMemAllocAsync", 0, CUDA_ERROR_OUT_OF_MEMORY);
+        require(run(context, framework, request_of(HVD_ALLGATHER, half, nullptr)).back() == 2,
+                "a gathered row, with little memory");
+        framework.free(shorter);
+        world.barrier("all have it");
+        require(hvd_shutdown(context) == HVD_OK, "leaving");
+        const auto bytes = Framework::control().device_bytes();
+        require(floats == 1 || bytes == after_first, std::to_string(bytes) + " bytes on the GPU, " +
+                                                         std::to_string(after_first) +
+                                                         " after the first world");
+        after_first = bytes;
+    }
+}
+
 void device_capture() {
     auto world = hvd::init();
     auto* const context = world.context();
@@ -211,6 +242,7 @@ std::map<std::string, void (*)()> gpu_end_cases() {
             {"device_other_nccl", device_other_nccl},
             {"device_death_inside", device_death_inside},
             {"device_init_again", device_init_again},
+            {"device_memory", device_memory},
             {"device_capture", device_capture}};
 }
 

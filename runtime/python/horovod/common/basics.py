@@ -91,7 +91,13 @@ def _rows(list_rows: Callable[..., int], kind: type[R]) -> list[R]:
 
 
 def _load_packaged_nccl() -> None:
-    """What the dynamic loader does not find by itself; as `horovodrun --check-build` looks."""
+    """What the dynamic loader does not find by itself; as `horovodrun --check-build` looks. Not
+    where HOROVOD_NCCL_LIBRARY names another file, or the framework has loaded one."""
+    if os.environ.get("HOROVOD_NCCL_LIBRARY"):
+        return
+    with contextlib.suppress(OSError):
+        CDLL("libnccl.so.2", mode=os.RTLD_NOLOAD)
+        return
     for folder in sys.path:
         file = os.path.join(folder, "nvidia/nccl/lib/libnccl.so.2")
         if folder and os.path.isfile(file):
@@ -258,8 +264,9 @@ class HorovodBasics:
     def nccl_built(self) -> int:
         """The version code of the NCCL library found, such as 22707, or 0.
 
-        The one of the Python packages (PyTorch brings it along) comes first, then that of the
-        dynamic loader. It is loaded for this question; init() never does that.
+        HOROVOD_NCCL_LIBRARY names it; else it is the one that a framework has loaded, that of the
+        Python packages (PyTorch brings it along), or that of the dynamic loader. It is loaded for
+        this question; init() never does that.
         """
         _load_packaged_nccl()
         return int(library.hvd_feature_value(_FEATURE_NCCL))

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn
 
+from horovod.common import gpu_memory
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.library import library
 
@@ -62,9 +63,14 @@ class CrashReport:
     ) -> None:
         # Python sets last_value before it calls this for an exception that ends the program; a
         # program that calls this itself, to print an exception, goes on.
-        if getattr(sys, "last_value", None) is value:
+        is_end = getattr(sys, "last_value", None) is value and os.getpid() == self._pid
+        # Asked before the launcher ends the other ranks, which may use the same GPU.
+        use = gpu_memory.describe() if is_end and gpu_memory.is_exhausted(value) else []
+        if is_end:
             self._report(value)
         self._previous(kind, value, trace)
+        for line in use:
+            print(line, file=sys.stderr, flush=True)
 
     def _report(self, value: BaseException) -> None:
         if os.getpid() != self._pid:  # a forked child is not the rank
