@@ -129,7 +129,9 @@ JobAction JobMachine::on_stop_signal(int signal, TimePoint now) {
         return JobAction::none;
     }
     asked_at_ = now;
-    if (record_.cause.kind == Cause::Kind::none) {
+    const auto cause = record_.cause.kind;
+    if (cause == Cause::Kind::none ||
+        (cause == Cause::Kind::host_lost && was_told_to_agents(signal, now))) {
         record_.cause = {.kind = Cause::Kind::interrupted, .signal = signal};
     }
     return step(JobEvent::request);
@@ -152,7 +154,10 @@ JobAction JobMachine::on_exit_limit() {
 }
 
 JobAction JobMachine::on_host_lost(HostLoss loss) {
-    record_.lost_hosts.push_back(std::move(loss));
+    if (std::ranges::find(record_.lost_hosts, loss.host, &HostLoss::host) ==
+        record_.lost_hosts.end()) {
+        record_.lost_hosts.push_back(std::move(loss));
+    }
     // Before all have started nobody can do without the ranks of that host.
     return on_failure_ == OnFailure::wait && state_ != JobState::starting
                ? JobAction::none
@@ -165,14 +170,6 @@ JobAction JobMachine::on_console_closed() {
 
 JobAction JobMachine::on_all_gone() {
     return step(JobEvent::all_gone);
-}
-
-bool JobMachine::has_ended_unasked(const HostPlan& host) const {
-    const bool is_ours = state_ != JobState::starting && state_ != JobState::running;
-    return !is_ours && std::ranges::any_of(host.ranks, [this](const ProcessSpec& spec) {
-        const auto& exited = record_.ranks[static_cast<std::size_t>(spec.rank)].exited;
-        return exited && exited->is_killed_by_launcher;
-    });
 }
 
 bool JobMachine::knows(int rank) const noexcept {
@@ -225,6 +222,14 @@ JobAction JobMachine::count_start() {
 bool JobMachine::may_reach_others(const RankRecord& failed) const {
     return on_failure_ == OnFailure::stop && (failed.exception || failed.has_traceback) &&
            !std::ranges::all_of(record_.ranks, &RankRecord::has_ended);
+}
+
+/// Whether an agent left the job by the same request, of which it has spoken first.
+bool JobMachine::was_told_to_agents(int signal, TimePoint now) const {
+    return std::ranges::any_of(record_.lost_hosts, [&](const HostLoss& loss) {
+        const TimePoint left_at{std::chrono::nanoseconds(loss.time_ns)};
+        return loss.signal == signal && now - left_at < kOneRequest;
+    });
 }
 
 /// The first end that stops nobody starts the clock of --exit-timeout.

@@ -53,7 +53,8 @@ public:
     static constexpr auto kTeardownTime = std::chrono::seconds(2);
 
     /// Two signals within this time are one request: timeout(1) sends TERM to its child and to the
-    /// child's process group, a closing terminal sends HUP from kernel and shell.
+    /// child's process group, a closing terminal sends HUP from kernel and shell, and a service
+    /// manager signals horovodrun and the agent beside it.
     static constexpr auto kOneRequest = std::chrono::milliseconds(200);
 
     explicit JobMachine(const LaunchPlan& plan, OnFailure on_failure = OnFailure::stop);
@@ -75,16 +76,13 @@ public:
     JobAction on_time_limit();
     JobAction on_start_limit();
     JobAction on_exit_limit();
+    /// Its agent has gone, or leaves the job; of the two that which comes first counts.
     JobAction on_host_lost(HostLoss loss);
     JobAction on_console_closed();
     JobAction on_all_gone();
 
     [[nodiscard]] JobState state() const noexcept { return state_; }
     [[nodiscard]] const JobRecord& record() const noexcept { return record_; }
-
-    /// Whether ranks of this host were ended by their agent (killed by hand, or its guard was)
-    /// while nothing had made us end the job.
-    [[nodiscard]] bool has_ended_unasked(const HostPlan& host) const;
 
     /// Whether an event about this rank makes sense; an agent that sends another is not ours.
     [[nodiscard]] bool knows(int rank) const noexcept;
@@ -95,6 +93,7 @@ private:
     JobAction trouble(Cause::Kind kind);
     JobAction rank_trouble();
     [[nodiscard]] bool may_reach_others(const RankRecord& failed) const;
+    [[nodiscard]] bool was_told_to_agents(int signal, TimePoint now) const;
     void note_cause(Cause::Kind kind);
     JobAction count_start();
     JobAction count_end();

@@ -32,11 +32,14 @@ struct RankRecord {
     friend bool operator==(const RankRecord&, const RankRecord&) = default;
 };
 
-/// A host whose agent is gone before it told that nothing of the job is left there.
+/// A host whose agent is gone before it told that nothing of the job is left there, or that left
+/// the job by itself.
 struct HostLoss {
     std::string host;
     std::int64_t time_ns = 0;  // of our clock; when it was silent: since when
     std::string why;
+    bool has_left = false;  // its agent has said so, and ended the ranks there after that
+    int signal = 0;  // that told its agent to leave; ranks of the host may have got it as well
 
     friend bool operator==(const HostLoss&, const HostLoss&) = default;
 };
@@ -63,7 +66,7 @@ struct Cause {
 struct JobRecord {
     std::vector<RankRecord> ranks;       // indexed by rank
     std::optional<RankRecord> launcher;  // mpirun, where it starts the ranks
-    std::vector<HostLoss> lost_hosts;
+    std::vector<HostLoss> lost_hosts;    // each once
     Cause cause;
     std::set<int> step_signals;  // that Slurm gave to the ranks by itself
 

@@ -129,11 +129,13 @@ void JobRunner::perform(JobAction action) {
             }
             return;
         case JobAction::ask:
+            asked_end_at_ns_ = asked_end_at_ns_.value_or(fleet_.now_ns());
             signal_ranks(signals_.stop_signal());
             timers_->limit_grace(request_.limits.grace);
             [[fallthrough]];
         case JobAction::say_hint: output.say("stopping, Ctrl-C again to kill"); return;
         case JobAction::stop:
+            asked_end_at_ns_ = asked_end_at_ns_.value_or(fleet_.now_ns());
             ask_bare_launcher(SIGTERM);
             fleet_.send_all(wire::Stop{.grace_ms = request_.limits.grace.count()});
             if (machine_->record().cause.kind != Cause::Kind::rank_failed) {
@@ -398,6 +400,10 @@ void JobRunner::on(std::size_t host, wire::Exited event) {
         return;
     }
     event.time_ns = fleet_.to_our_clock(host, event.time_ns);
+    if (event.is_killed_by_launcher && asked_end_at_ns_) {
+        // Clocks differ by more than it takes a rank to end.
+        event.time_ns = std::max(event.time_ns, *asked_end_at_ns_);
+    }
     streams_->on_exited(event.rank);
     if (request_.report.is_verbose) {
         streams_->output().say(name_of(event.rank, *plan_) + " ended");
@@ -438,17 +444,18 @@ void JobRunner::on(std::size_t host, const wire::StepSignal& event) {
                                 " to all processes of the step"});
 }
 
+/// Its agent still tells how the ranks there end, and that nothing is left.
+void JobRunner::on(std::size_t host, const wire::Leaving& event) {
+    perform(machine_->on_host_lost({.host = fleet_.name(host),
+                                    .time_ns = fleet_.to_our_clock(host, event.time_ns),
+                                    .why = event.why + ", and ended the ranks there",
+                                    .has_left = true,
+                                    .signal = event.signal}));
+}
+
 void JobRunner::on(std::size_t host, const wire::AllGone& event) {
     fleet_.expect_silence(host);
-    const bool was_lost = hosts_->is_done(host);
     hosts_->done(host, event.survivors);
-    if (!was_lost && machine_->has_ended_unasked(plan_->hosts[host])) {
-        lose_host(host,
-                  {.host = fleet_.name(host),
-                   .time_ns = fleet_.now_ns(),
-                   .why = "its agent ended the ranks there, which nobody here had asked for"});
-        return;
-    }
     finish_if_all_done();
 }
 

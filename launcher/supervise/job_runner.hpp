@@ -22,6 +22,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -91,6 +92,7 @@ private:
     void on_key(std::size_t host, auto& event);
     void on(std::size_t host, const wire::Note& event);
     void on(std::size_t host, const wire::StepSignal& event);
+    void on(std::size_t host, const wire::Leaving& event);
     void on(std::size_t host, const wire::AllGone& event);
     void on(std::size_t host, const wire::InputTaken& event) { streams_->on(host, event); }
     void on(std::size_t /*host*/, const auto& /*answer*/) {}  // to no question of a running job
@@ -115,6 +117,7 @@ private:
     std::optional<CallerStream> caller_;
     std::optional<RankReports> news_;
     std::chrono::steady_clock::time_point started_at_;
+    std::optional<std::int64_t> asked_end_at_ns_;  // when the ranks were first asked to end
     bool is_draining_ = false;
     bool has_given_up_agents_ = false;
     Timer end_timer_;

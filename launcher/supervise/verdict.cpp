@@ -115,6 +115,35 @@ struct Blamed {
     std::optional<HostLoss> host;
 };
 
+/// The signal by which the rank has ended, also where a shell or the rank itself passes it on as an
+/// exit code; else 0.
+int signal_of_end(const RankRecord& rank) {
+    if (!rank.exited || !rank.exited->oom.empty()) {
+        return 0;
+    }
+    const int status = rank.exited->wait_status;
+    return WIFSIGNALED(status) ? WTERMSIG(status)
+                               : std::max(0, WEXITSTATUS(status) - exit_code_of_signal(0));
+}
+
+/// Whether the signal that told the agent of its host to leave has ended the rank, too: the drain
+/// of a node may signal all processes there, in any order.
+bool ended_with_its_host(const JobRecord& record, const RankRecord& rank) {
+    const int signal = signal_of_end(rank);
+    return signal != 0 && std::ranges::any_of(record.lost_hosts, [&](const HostLoss& loss) {
+               return loss.host == rank.host && loss.signal == signal;
+           });
+}
+
+/// Whether a rank that has not failed has left ranks that waited for it. One that was ended did not
+/// leave by itself where the agent of a host did: it is a consequence of that, whatever the clocks
+/// of the hosts say.
+bool has_left_others(const JobRecord& record, const RankRecord& rank) {
+    return has_left(rank) && is_missed_by_a_peer(record, rank.rank) &&
+           !(rank.exited->is_killed_by_launcher &&
+             std::ranges::any_of(record.lost_hosts, &HostLoss::has_left));
+}
+
 Blamed find_culprit(const JobRecord& record) {
     Blamed blamed;
     auto earliest = std::numeric_limits<std::int64_t>::max();
@@ -125,8 +154,11 @@ Blamed find_culprit(const JobRecord& record) {
         }
     }
     for (const auto& rank : record.ranks) {
+        if (!rank.exception && ended_with_its_host(record, rank)) {
+            continue;
+        }
         auto since = own_failure(rank);
-        if (!since && has_left(rank) && is_missed_by_a_peer(record, rank.rank)) {
+        if (!since && has_left_others(record, rank)) {
             since = rank.exited->time_ns;
         }
         if (since && *since < earliest) {
@@ -246,18 +278,14 @@ RankClass classify(const RankRecord& rank, const JobRecord& record) {
     const bool by_launcher =
         record.launcher && WIFSIGNALED(rank.exited->wait_status) && !cannot_be_ours(*rank.exited);
     const bool was_asked = rank.exited->is_killed_by_launcher || by_launcher ||
+                           ended_with_its_host(record, rank) ||
                            record.cause.kind == Cause::Kind::interrupted;
     return was_asked ? RankClass::stopped : RankClass::also_failed;
 }
 
-/// The signal of Slurm's that has ended the rank, as shells tell it too; else 0.
+/// The signal of Slurm's that has ended the rank; else 0.
 int step_signal_of(const RankRecord& rank, const JobRecord& record) {
-    if (!rank.exited || !rank.exited->oom.empty()) {
-        return 0;
-    }
-    const int status = rank.exited->wait_status;
-    const int signal =
-        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - exit_code_of_signal(0);
+    const int signal = signal_of_end(rank);
     return record.step_signals.contains(signal) ? signal : 0;
 }
 

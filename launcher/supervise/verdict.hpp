@@ -30,7 +30,7 @@ struct Verdict {
 /// peer is no candidate. An exception counts from when it was reported, however long teardown took;
 /// an exit that we caused counts only when something else than our TERM or KILL ended the rank; a
 /// clean exit counts when a peer reports that it missed that rank; the loss of a host counts from
-/// its last word.
+/// its last word, or from when its agent was told to leave, which may have ended ranks there too.
 [[nodiscard]] Verdict judge(const JobRecord& record);
 
 /// By how many nanoseconds the culprit and the ranks that failed as it did were ahead of the next

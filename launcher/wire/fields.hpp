@@ -134,6 +134,10 @@ void fields(auto& io, Is<RankActivity> auto& activity) {
     io(activity.rank, activity.state, activity.wait_channel, activity.cpu_ms);
 }
 
+void fields(auto& io, Is<Leaving> auto& leaving) {
+    io(leaving.time_ns, leaving.signal, leaving.why);
+}
+
 // ---- launcher → agent ----
 
 void fields(auto& io, Is<Start> auto& start) {

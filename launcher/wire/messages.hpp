@@ -5,7 +5,8 @@
 // A session: the agent speaks first (Hello, then Facts). The launcher answers with Start, or closes
 // the stream after a dry run. From then on the agent reports, in this order for each rank: Started
 // or StartFailed, Output and Report, Exited. An end is never held back: Output that found no credit
-// comes after it, as does that of processes which outlive their rank. AllGone follows when no
+// comes after it, as does that of processes which outlive their rank. An agent that ends its ranks
+// though the launcher has not asked for it sends Leaving before their ends. AllGone follows when no
 // descendant of any rank is left and all their output was sent; the agent ends after it. The end of
 // the launcher's stream at any other time means: TERM, and KILL half a second later.
 //
@@ -121,6 +122,15 @@ struct Note {
 struct StepSignal {
     std::int32_t signal = 0;
     friend bool operator==(const StepSignal&, const StepSignal&) = default;
+};
+
+/// The agent ends its ranks, and the launcher has not asked for it: a signal has told the agent to
+/// end, as when the node is drained, or its guard was killed.
+struct Leaving {
+    std::int64_t time_ns = 0;
+    std::int32_t signal = 0;  // that the agent got; 0: its guard was killed
+    std::string why;          // "the agent got SIGTERM from process 4711"
+    friend bool operator==(const Leaving&, const Leaving&) = default;
 };
 
 struct AllGone {
@@ -350,7 +360,8 @@ using FromAgent = std::variant<Hello,
                                LinkMeasured,
                                PortPicked,
                                StepSignal,
-                               RankActivity>;
+                               RankActivity,
+                               Leaving>;
 using ToAgent = std::variant<Start,
                              Signal,
                              Stop,

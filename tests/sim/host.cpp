@@ -111,6 +111,10 @@ void SimHost::fail() {
     if (is_over_ || is_cut_ || !has_agent_ || fault == HostFault::none) {
         return;
     }
+    const bool is_drained = fault == HostFault::is_drained;
+    if (is_drained && ending_.is_wanted()) {
+        return;  // horovodrun has asked for its end before
+    }
     const bool has_ranks_left = std::ranges::any_of(
         world_.ranks, [this](const SimRank& rank) { return rank.host == index_ && rank.lives; });
     if (has_ranks_left || !started_at_) {
@@ -118,7 +122,12 @@ void SimHost::fail() {
                           .host = index_,
                           .rank = {},
                           .is_silent = fault == HostFault::falls_silent,
+                          .is_dated = is_drained && started_at_,
                           .is_told = true});
+    }
+    if (is_drained) {
+        leave();
+        return;
     }
     if (fault == HostFault::agent_dies) {
         end_stream(Error{Errc::unavailable, "its agent was killed"});
@@ -209,6 +218,17 @@ void SimHost::launcher_gone() {
         return;
     }
     perform(ending_.stop(kAbandonedGrace, world_.now()));
+}
+
+/// As an agent does at a signal that asks for its end.
+void SimHost::leave() {
+    if (!started_at_) {
+        end_stream({});
+        has_agent_ = false;
+        return;
+    }
+    tell(wire::Leaving{.time_ns = clock_ns(), .signal = SIGTERM, .why = "the agent got SIGTERM"});
+    perform(ending_.stop(world_.script().grace, world_.now()));
 }
 
 void SimHost::perform(Termination::Action action) {

@@ -43,13 +43,15 @@ void add_rank_fault(Dice& dice, RankScript& rank, Duration end) {
 void add_host_fault(Dice& dice, HostScript& host, Duration end) {
     constexpr int kBeforeStart = -200;
     host.fault_at = dice.time(kBeforeStart, static_cast<int>(end.count()));
-    switch (dice.between(0, 9)) {
+    switch (dice.between(0, 13)) {
         case 0: host.fault = HostFault::never_links; return;
         case 1:
         case 2:
         case 3: host.fault = HostFault::closes; return;
         case 4:
         case 5: host.fault = HostFault::agent_dies; return;
+        case 6:
+        case 7: host.fault = HostFault::is_drained; return;
         default: host.fault = HostFault::falls_silent; return;
     }
 }

@@ -32,6 +32,7 @@ enum class HostFault : std::uint8_t {
     closes,        // the connection ends on both sides
     falls_silent,  // nothing passes any more, without an error
     agent_dies,    // kill -9; the guard ends the ranks
+    is_drained,    // its agent gets a TERM
 };
 
 struct HostScript {

@@ -149,6 +149,26 @@ TEST_CASE("a closed connection is a verdict at once") {
     CHECK(outcome.lasted < 1s);
 }
 
+TEST_CASE("a host whose agent gets a TERM is lost, whatever the order in which others tell") {
+    auto made = script(3, 1);
+    made.hosts[1].fault = HostFault::is_drained;
+    made.hosts[1].fault_at = 200ms;
+    made.hosts[1].clock_ahead = 1h;
+    made.hosts[1].ranks[0].term = GENERATE(1ms, 30ms);
+    made.hosts[1].latency = GENERATE(1ms, 80ms);  // its peers may be heard before it
+    for (auto& host : made.hosts) {
+        host.ranks[0].notices = 1ms;
+    }
+
+    const auto outcome = run(made);
+
+    expect_no_complaint(outcome);
+    CHECK(outcome.result->exit_code == 125);
+    CHECK(outcome.result->reason == Reason::host_lost);
+    CHECK(outcome.result->lost_host == "h1");
+    CHECK(outcome.lasted < 2s);
+}
+
 TEST_CASE("with --on-failure wait the others go on, and the job has failed all the same") {
     auto made = script(2, 2);
     made.on_failure = OnFailure::wait;

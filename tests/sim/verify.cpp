@@ -52,7 +52,7 @@ struct Span {
 };
 
 Span span_of(const Fault& fault, Duration way) {
-    if (fault.rank) {
+    if (fault.is_dated) {
         return {fault.at - way, fault.at + way};
     }
     return fault.is_silent ? Span{fault.at - kBetweenWords - way, fault.at}
@@ -118,7 +118,8 @@ std::optional<TimePoint> time_to_be_gone(const World& world, const SimRank& rank
             continue;
         }
         narrow(fault.at + way + kMore + kSlack +
-               (fault.is_silent ? world.script().lease : Duration(0)));
+               (fault.is_silent ? world.script().lease : Duration(0)) +
+               (fault.is_dated ? world.script().grace : Duration(0)));
     }
     if (world.hosts[rank.host]->is_cut()) {
         return limit;  // it cannot be reached

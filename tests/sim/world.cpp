@@ -147,6 +147,7 @@ void World::start_rank(int number) {
                                       .host = subject.host,
                                       .rank = number,
                                       .is_silent = false,
+                                      .is_dated = true,
                                       .is_told = false});
         subject.fault = fault;
         host.tell(wire::StartFailed{.rank = number,
@@ -173,6 +174,7 @@ void World::come_to_end(SimRank& rank) {
                                 .host = rank.host,
                                 .rank = rank.number,
                                 .is_silent = false,
+                                .is_dated = true,
                                 .is_told = false});
     }
     if (!rank.script.raises) {

@@ -35,6 +35,7 @@ struct Fault {
     std::size_t host = 0;
     std::optional<int> rank;  // none: the host itself
     bool is_silent = false;   // only its silence tells
+    bool is_dated = false;    // it is told with its time, by the clock of its host
     bool is_told = false;     // its end reached the launcher
 };
 
@@ -86,6 +87,7 @@ private:
     void on(const auto& /*other*/) {}
     void check_lease();
     void launcher_gone();
+    void leave();
     void perform(Termination::Action action);
     void tick();
     void end_stream(std::optional<Error> error);

@@ -192,6 +192,16 @@ void Session::stop(std::chrono::milliseconds grace) {
     perform(termination_.stop(grace, std::chrono::steady_clock::now()));
 }
 
+/// Ends the ranks though the launcher has not asked for it, and tells the launcher so before they
+/// end: what becomes of them and of ranks that wait for them follows from that.
+void Session::leave_job(int signal, const std::string& why, std::chrono::milliseconds grace) {
+    note(why + ": ending the job");
+    if (life_.is(State::running) && !termination_.is_wanted()) {
+        control_.send(wire::Leaving{.time_ns = steady_clock_ns(), .signal = signal, .why = why});
+    }
+    stop(grace);
+}
+
 void Session::perform(Termination::Action action) {
     if (action == Termination::Action::none || !ranks_) {
         return;
@@ -243,15 +253,15 @@ void Session::on_signal(const AgentSignal& signal) {
     if (number == SIGCHLD) {
         processes_.child_ended();
     } else if (number == kGuardDiedSignal && ::getppid() != setup_.guard) {
-        note("the agent's guard process was killed: ending the job");
-        stop({});
+        leave_job(0, "the agent's guard process was killed", {});
     } else if (setup_.is_slurm_step && (ranks_ || !is_stop_signal(number))) {
         on_step_signal(number);
     } else if (number != kGuardDiedSignal && !is_ignored(number)) {
         if (std::exchange(exit_reason_.stop_signal, number) != number) {
-            note(describe(signal) + ": ending the job");
+            leave_job(number, describe(signal), grace_);
+        } else {
+            stop(grace_);
         }
-        stop(grace_);
     }
 }
 

@@ -48,6 +48,7 @@ private:
     void leave();
 
     void stop(std::chrono::milliseconds grace);
+    void leave_job(int signal, const std::string& why, std::chrono::milliseconds grace);
     void perform(Termination::Action action);
     void on_launcher_gone(const std::optional<Error>& error);
     void on_signal(const AgentSignal& signal);

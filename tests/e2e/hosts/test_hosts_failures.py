@@ -179,13 +179,14 @@ def test_ctrl_z_stops_the_ranks_of_all_hosts_and_their_lease(cluster):
     hosts.wait_until_clean(1)
 
 
+@pytest.mark.parametrize("name", ["TERM", "KILL"])
 @pytest.mark.parametrize("victim", [0, 1], ids=["guard", "agent"])
-def test_a_killed_guard_or_agent_loses_its_host(started, victim):
+def test_a_killed_guard_or_agent_loses_its_host(started, victim, name):
     hosts, job = started("--grace", 1)
     guard_and_agent = hosts.hosts[1].find("hvd-agent")
     assert len(guard_and_agent) == 2
 
-    os.kill(guard_and_agent[victim].pid, signal.SIGKILL)
+    os.kill(guard_and_agent[victim].pid, getattr(signal, f"SIG{name}"))
     ended = end_in_time(hosts, job)
 
     assert ended.code == 125

@@ -44,6 +44,8 @@ FAULTS = {
     "rank": end_rank,
     "guard": lambda host: os.kill(host.find("hvd-agent")[0].pid, signal.SIGKILL),
     "agent": lambda host: os.kill(host.find("hvd-agent")[1].pid, signal.SIGKILL),
+    "guard drained": lambda host: os.kill(host.find("hvd-agent")[0].pid, signal.SIGTERM),
+    "agent drained": lambda host: os.kill(host.find("hvd-agent")[1].pid, signal.SIGTERM),
     "hang": lambda host: os.kill(host.find("hvd-agent")[1].pid, signal.SIGSTOP),
     "sshd": end_sshd,
     "host": lambda host: host.kill(),

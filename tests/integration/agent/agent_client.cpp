@@ -169,6 +169,8 @@ void AgentClient::take(wire::FromAgent message) {
                 }
             } else if constexpr (std::is_same_v<Event, wire::Note>) {
                 notes.push_back(event.text);
+            } else if constexpr (std::is_same_v<Event, wire::Leaving>) {
+                leavings.push_back(event);
             } else if constexpr (std::is_same_v<Event, wire::AllGone>) {
                 all_gone = event;
             } else if constexpr (std::is_same_v<Event, wire::InputTaken>) {

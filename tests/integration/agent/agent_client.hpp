@@ -77,6 +77,7 @@ public:
 
     std::vector<RankStory> ranks;
     std::vector<std::string> notes;
+    std::vector<wire::Leaving> leavings;
     std::optional<wire::AllGone> all_gone;
     std::uint64_t input_taken = 0;
     bool gives_credit = true;

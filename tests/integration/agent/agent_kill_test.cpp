@@ -159,8 +159,10 @@ TEST_CASE("kill -9 of the guard leaves nobody, and is told") {
         const auto running = start_job(client);
         (void)::kill(running.guard, SIGKILL);
         client.read_until_all_gone();
-        const bool is_told = client.notes.size() == 1 &&
-                             client.notes[0].find("guard process was killed") != std::string::npos;
+        const bool is_told =
+            client.notes.size() == 1 &&
+            client.notes[0].find("guard process was killed") != std::string::npos &&
+            client.leavings.size() == 1 && client.leavings[0].signal == 0;
         return is_told && client.ranks[0].exited->is_killed_by_launcher ? expect_nobody() : 2;
     });
 

@@ -188,19 +188,50 @@ TEST_CASE("garbage instead of frames ends the agent") {
     CHECK(client.wait() == 0);
 }
 
-TEST_CASE("TERM to the agent ends the job in order and says who sent it") {
+std::vector<std::string> rank_that_takes_term() {
+    return shell("trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done");
+}
+
+TEST_CASE(
+    "TERM to guard or agent ends the job in order, and is told before that with who sent it") {
     AgentClient client;
-    client.start(
-        AgentClient::plan({shell("trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done")}));
+    bool is_late = false;
+    client.on_message = [&](const wire::FromAgent& message) {
+        is_late = is_late || (std::holds_alternative<wire::Leaving>(message) &&
+                              client.ranks[0].exited.has_value());
+    };
+    client.start(AgentClient::plan({rank_that_takes_term()}));
     client.read_until([&] { return client.has_written(0, "ready"); });
 
-    (void)::kill(client.hello().pid, SIGTERM);
+    const pid_t told = GENERATE(true, false) ? client.guard() : client.hello().pid;
+    (void)::kill(told, SIGTERM);
+    (void)::kill(told, SIGTERM);
     client.read_until_all_gone();
 
     CHECK(WEXITSTATUS(client.ranks[0].exited->wait_status) == 9);
-    REQUIRE(client.notes.size() == 1);
-    CHECK_THAT(client.notes[0],
-               Catch::Contains("SIGTERM from process " + std::to_string(::getpid())));
+    const auto why = "the agent got SIGTERM from process " + std::to_string(::getpid());
+    CHECK(client.notes == std::vector{why + ": ending the job"});
+    REQUIRE(client.leavings.size() == 1);
+    CHECK(client.leavings[0].why == why);
+    CHECK(client.leavings[0].signal == SIGTERM);
+    CHECK(client.leavings[0].time_ns <= client.ranks[0].exited->time_ns);
+    CHECK_FALSE(is_late);
+}
+
+TEST_CASE("a TERM to the agent is nothing new where the launcher has asked for the end") {
+    AgentClient client;
+    client.start(
+        AgentClient::plan({shell("trap 'echo asked' TERM; echo ready; "
+                                 "while :; do sleep 0.01; done")}));
+    client.read_until([&] { return client.has_written(0, "ready"); });
+
+    client.send(wire::Stop{.grace_ms = 300});
+    client.read_until([&] { return client.has_written(0, "asked"); });
+    (void)::kill(client.hello().pid, SIGTERM);
+    client.read_until_all_gone();
+
+    CHECK(client.leavings.empty());
+    CHECK(client.notes.size() == 1);
 }
 
 }  // namespace

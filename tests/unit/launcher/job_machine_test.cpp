@@ -201,6 +201,35 @@ TEST_CASE("time limits, a lost host and a closed console stop the job") {
     CHECK(unread.record().cause.kind == Cause::Kind::console_closed);
 }
 
+TEST_CASE("a host whose agent leaves and then goes is lost once, from when it left") {
+    auto machine = running(1);
+
+    CHECK(machine.on_host_lost({.host = "here", .time_ns = 1, .why = "a signal"}) ==
+          JobAction::stop);
+    CHECK(machine.on_host_lost({.host = "here", .time_ns = 2, .why = "it has gone"}) ==
+          JobAction::none);
+
+    REQUIRE(machine.record().lost_hosts.size() == 1);
+    CHECK(machine.record().lost_hosts[0].why == "a signal");
+}
+
+TEST_CASE("a signal that an agent got as well, and told first, is a request to horovodrun") {
+    const auto cause_after = [](int signal, JobMachine::TimePoint::duration later) {
+        auto machine = running(1);
+        const hvd::launch::HostLoss loss{.host = "here",
+                                         .time_ns = std::chrono::nanoseconds(1s).count(),
+                                         .why = "the agent got SIGTERM",
+                                         .signal = SIGTERM};
+        CHECK(machine.on_host_lost(loss) == JobAction::stop);
+        CHECK(machine.on_stop_signal(signal, kStart + 1s + later) == JobAction::say_hint);
+        return machine.record().cause.kind;
+    };
+
+    CHECK(cause_after(SIGTERM, 1ms) == Cause::Kind::interrupted);
+    CHECK(cause_after(SIGINT, 1ms) == Cause::Kind::host_lost);
+    CHECK(cause_after(SIGTERM, JobMachine::kOneRequest) == Cause::Kind::host_lost);
+}
+
 TEST_CASE("the first cause stays") {
     auto machine = running(1);
 

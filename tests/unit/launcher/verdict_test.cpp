@@ -397,6 +397,41 @@ TEST_CASE("of two lost hosts the one that fell silent first is to blame") {
     CHECK(judge(record).lost->host == "b");
 }
 
+TEST_CASE("a host whose agent was told to leave is the culprit, whatever its ranks' ends were") {
+    const auto with_end = [](Rank rank) {
+        auto record = job({Rank(0).lost(1, 12).ends(exit_status(1), 13),
+                           std::move(rank).on("node2"), Rank(2).stopped(SIGTERM, 14)});
+        record.lost_hosts = {{.host = "node2",
+                              .time_ns = 10,
+                              .why = "the agent got SIGTERM",
+                              .has_left = true,
+                              .signal = SIGTERM}};
+        return record;
+    };
+
+    for (const auto& rank :
+         {Rank(1).stopped(SIGTERM, 11), Rank(1).stopped(0, 11), Rank(1).stopped(SIGKILL, 30),
+          Rank(1).raised(11).stopped(exit_status(1), 12), Rank(1).ends(exit_status(3), 11),
+          // The clocks differ, or the same signal has gone to the rank and came to it first.
+          Rank(1).stopped(0, 9), Rank(1).stopped(SIGTERM, 9), Rank(1).ends(SIGTERM, 9),
+          Rank(1).ends(exit_status(128 + SIGTERM), 9)}) {
+        const auto verdict = judge(with_end(rank));
+        CHECK(verdict.exit_code == 125);
+        CHECK(verdict.reason == Reason::host_lost);
+        CHECK_FALSE(verdict.culprit);
+        REQUIRE(verdict.lost);
+        CHECK(verdict.lost->host == "node2");
+    }
+    CHECK(judge(with_end(Rank(1).ends(SIGTERM, 9))).classes[1] == stopped);
+    CHECK(judge(with_end(Rank(1).ends(SIGINT, 9))).culprit == 1);
+    CHECK(judge(with_end(Rank(1).ends(0, 9))).reason == Reason::left_early);
+    CHECK(judge(with_end(Rank(1).raised(9).ends(exit_status(128 + SIGTERM), 12))).culprit == 1);
+    auto elsewhere = with_end(Rank(1).stopped(SIGTERM, 11));
+    elsewhere.ranks[2] = Rank(2).stopped(SIGTERM, 9).record();  // by another clock
+    elsewhere.ranks[0].peer_lost->report.peer = 2;
+    CHECK(judge(elsewhere).lost);
+}
+
 TEST_CASE("a job whose host is lost after all ranks have exited with 0 has not succeeded") {
     auto record = job({Rank(0).ends(0, 1)}, Cause::Kind::host_lost);
     record.lost_hosts = {{.host = "here", .time_ns = 2, .why = ""}};

@@ -85,6 +85,7 @@ std::vector<FromAgent> all_from_agent() {
         Note{.text = "ü"},
         StepSignal{.signal = 15},
         RankActivity{.rank = 1, .state = "D", .wait_channel = "nfs", .cpu_ms = 70},
+        Leaving{.time_ns = -7, .signal = 15, .why = "the agent got SIGTERM"},
         Found{.marks = {"b"}},
         Checked{.problems = {{.exit_code = 127, .text = "no such program"}}, .wall_ns = 8},
         LinkOpen{.id = 1, .record = bytes_of("r"), .error = "e"},
