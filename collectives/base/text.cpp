@@ -2,6 +2,7 @@
 #include "collectives/base/text.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 #include <utility>
 
@@ -97,6 +98,29 @@ Result<std::vector<std::string>> split_shell_words(std::string_view text) {
         words.push_back(std::move(word));
     }
     return words;
+}
+
+std::string quote_word(const std::string& word) {
+    const auto is_plain = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("_-./=:,@%+").find(c) != std::string_view::npos;
+    };
+    if (!word.empty() && std::ranges::all_of(word, is_plain)) {
+        return word;
+    }
+    std::string quoted = "'";
+    for (const char c : word) {
+        quoted += c == '\'' ? "'\\''" : std::string(1, c);
+    }
+    return quoted + "'";
+}
+
+std::string quote_words(const std::vector<std::string>& words) {
+    std::string text;
+    for (const auto& word : words) {
+        text += (text.empty() ? "" : " ") + quote_word(word);
+    }
+    return text;
 }
 
 std::string join(std::span<const std::string> parts, std::string_view separator) {

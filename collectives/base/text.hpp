@@ -34,6 +34,10 @@ requires std::integral<T> || std::floating_point<T>
 /// not closed.
 [[nodiscard]] Result<std::vector<std::string>> split_shell_words(std::string_view text);
 
+/// A word, and words with blanks between them, as one could type them into a shell.
+[[nodiscard]] std::string quote_word(const std::string& word);
+[[nodiscard]] std::string quote_words(const std::vector<std::string>& words);
+
 /// Without blanks, tabs and line ends at both sides.
 [[nodiscard]] std::string_view trim(std::string_view text) noexcept;
 

@@ -2,7 +2,6 @@
 #include "launcher/plan/print.hpp"
 
 #include "collectives/base/text.hpp"
-#include "launcher/plan/command.hpp"
 
 #include <algorithm>
 #include <array>
@@ -196,6 +195,14 @@ std::string print_command(const std::vector<std::string>& words, Values values) 
     const auto count = words.size() - 1;
     return quote_word(words.front()) + " (with " + std::to_string(count) +
            (count == 1 ? " argument)" : " arguments)");
+}
+
+std::string quote_line(const Environment& variables, const std::vector<std::string>& words) {
+    std::string text = variables.empty() ? "" : "env ";
+    for (const auto& [name, value] : variables) {
+        text += name + "=" + quote_word(value) + " ";
+    }
+    return text + quote_words(words);
 }
 
 std::string print_text(const LaunchPlan& plan, std::span<const AgentWay> agents, Values values) {

@@ -23,6 +23,10 @@ enum class Values : std::uint8_t { shown, hidden };
 /// "python3 train.py", or "python3 (with 1 argument)" where they are hidden.
 [[nodiscard]] std::string print_command(const std::vector<std::string>& words, Values values);
 
+/// A command with variables set for it, as one could type it into a shell: "env A=B mpirun -np 4".
+[[nodiscard]] std::string quote_line(const Environment& variables,
+                                     const std::vector<std::string>& words);
+
 /// The plan for a person: a line per rank, then what all ranks have in common, then how the agents
 /// were started, where there are any. Ends with a newline.
 [[nodiscard]] std::string print_text(const LaunchPlan& plan,

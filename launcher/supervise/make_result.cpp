@@ -3,7 +3,7 @@
 
 #include "collectives/base/text.hpp"
 #include "launcher/model/exit_code.hpp"
-#include "launcher/plan/command.hpp"
+#include "launcher/plan/print.hpp"
 #include "launcher/supervise/late_rank.hpp"
 #include "launcher/supervise/verdict.hpp"
 
@@ -54,21 +54,6 @@ std::string last_line(std::string_view text) {
     return std::string(trim(line == std::string_view::npos ? text : text.substr(line + 1)));
 }
 
-std::string explain_exec(const LaunchPlan& plan, const RankRecord& culprit) {
-    for (const auto& host : plan.hosts) {
-        for (const auto& spec : host.ranks) {
-            if (spec.rank == culprit.rank) {
-                auto environment = spec.env;
-                environment.merge(common_environment(plan.job, host));
-                return explain_missing_command(argv_of(plan.job, spec).front(),
-                                               culprit.start_failed->error_number, environment,
-                                               cwd_of(plan.job, spec));
-            }
-        }
-    }
-    return {};
-}
-
 bool has_failed(RankClass value) {
     return value == RankClass::culprit || value == RankClass::same ||
            value == RankClass::also_failed;
@@ -78,9 +63,7 @@ Culprit make_culprit(const Seen& seen, const Verdict& verdict) {
     const auto index = static_cast<std::size_t>(*verdict.culprit);
     const auto& rank = seen.record.ranks[index];
     Culprit culprit{.rank = rank_result(rank, RankClass::culprit),
-                    .what = verdict.reason == Reason::exec
-                                ? "cannot execute: " + explain_exec(seen.plan, rank)
-                                : describe_failure(rank, verdict),
+                    .what = describe_failure(rank, verdict),
                     .message = {},
                     .stderr_tail = seen.tails[index].lines()};
     culprit.failed_ranks = static_cast<int>(std::ranges::count_if(verdict.classes, has_failed));

@@ -23,7 +23,6 @@ namespace {
 constexpr int kLeftEarlyExit = 1;
 constexpr int kStalledExit = 1;
 constexpr int kExceptionExit = 1;  // as Python exits after an uncaught exception
-constexpr std::string_view kExecStep = "execve ";
 
 /// A rank that handles TERM may exit with 0 in the middle of a failure.
 bool ended_badly(const RankRecord& rank) {
@@ -217,11 +216,10 @@ std::string describe_signal(int number) {
 }
 
 Blame blame_for_start(const wire::StartFailed& failed) {
-    if (!std::string_view(failed.step).starts_with(kExecStep)) {
+    if (failed.why_not_executed.empty()) {
         return {Reason::start, kExitLauncherFailure};
     }
-    const bool missing = failed.error_number == ENOENT || failed.error_number == ENOTDIR;
-    return {Reason::exec, missing ? kExitNotFound : kExitCannotExecute};
+    return {Reason::exec, exit_code_of_exec(failed.error_number)};
 }
 
 Blame blame(const RankRecord& culprit) {
@@ -369,11 +367,7 @@ std::optional<std::int64_t> find_lead(const JobRecord& record, const Verdict& ve
 
 std::string describe_failure(const RankRecord& rank, const Verdict& verdict) {
     switch (verdict.reason) {
-        case Reason::exec: {
-            const auto command = std::string_view(rank.start_failed->step).substr(kExecStep.size());
-            return "cannot execute: " +
-                   system_error(command, rank.start_failed->error_number).message;
-        }
+        case Reason::exec: return "cannot execute: " + rank.start_failed->why_not_executed;
         case Reason::start:
             return "cannot start: " +
                    system_error(rank.start_failed->step, rank.start_failed->error_number).message;

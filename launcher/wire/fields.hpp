@@ -65,7 +65,7 @@ void fields(auto& io, Is<Started> auto& started) {
 }
 
 void fields(auto& io, Is<StartFailed> auto& failed) {
-    io(failed.rank, failed.step, failed.error_number, failed.time_ns);
+    io(failed.rank, failed.step, failed.error_number, failed.why_not_executed, failed.time_ns);
 }
 
 void fields(auto& io, Is<Output> auto& output) {

@@ -52,11 +52,13 @@ struct Started {
     friend bool operator==(const Started&, const Started&) = default;
 };
 
-/// The rank could not be started: which step failed, and its errno.
+/// The rank could not be started: which step failed, its errno, and in a sentence why the host
+/// cannot execute the command, where that is the step.
 struct StartFailed {
     std::int32_t rank = 0;
     std::string step;  // "chdir /data", "execve ./train", "sched_setaffinity"
     std::int32_t error_number = 0;
+    std::string why_not_executed{};  // empty: another step has failed
     std::int64_t time_ns = 0;
     friend bool operator==(const StartFailed&, const StartFailed&) = default;
 };

@@ -153,6 +153,7 @@ void World::start_rank(int number) {
         host.tell(wire::StartFailed{.rank = number,
                                     .step = "execve x",
                                     .error_number = ENOEXEC,
+                                    .why_not_executed = "'x' is no program",
                                     .time_ns = host.clock_ns()},
                   fault);
         return;

@@ -139,6 +139,7 @@ void ClaimedRanks::fail(Rank& rank, const ShimFailure& failure) {
     context_.control.send(wire::StartFailed{.rank = rank.spec->rank,
                                             .step = failure.step,
                                             .error_number = failure.error_number,
+                                            .why_not_executed = failure.why_not_executed,
                                             .time_ns = steady_clock_ns()});
 }
 

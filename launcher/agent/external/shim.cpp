@@ -14,6 +14,7 @@
 #include "launcher/agent/processes/affinity.hpp"
 #include "launcher/agent/processes/command_path.hpp"
 #include "launcher/agent/processes/environment_block.hpp"
+#include "launcher/agent/processes/exec_failure.hpp"
 #include "launcher/model/exit_code.hpp"
 #include "launcher/plan/cpu_shares.hpp"
 #include "launcher/wire/build_id.hpp"
@@ -117,10 +118,8 @@ public:
         return 0;
     }
 
-    void report(std::string step, int error_number) {
-        const auto frame =
-            encode(ShimFailure{.step = std::move(step), .error_number = error_number});
-        (void)send_all(socket_.get(), frame, Deadline::in(std::chrono::seconds(1)));
+    void report(const ShimFailure& failure) {
+        (void)send_all(socket_.get(), encode(failure), Deadline::in(std::chrono::seconds(1)));
     }
 
 private:
@@ -148,11 +147,14 @@ int pin(std::span<const std::int32_t> cpus) {
     return cpus.empty() || CpuMask(cpus).pin() ? 0 : errno;
 }
 
+std::string current_folder() {
+    std::error_code unknown;
+    return std::filesystem::current_path(unknown).string();
+}
+
 /// Like execvp, in a given environment. Returns the errno.
 int execute(std::span<char* const> command, const Environment& environment) {
-    std::error_code unknown;
-    const auto found = find_command(command.front(), find(environment, "PATH"),
-                                    std::filesystem::current_path(unknown).string());
+    const auto found = find_command(command.front(), find(environment, "PATH"), current_folder());
     if (const auto* error = std::get_if<int>(&found)) {
         return *error;
     }
@@ -172,8 +174,11 @@ int execute(std::span<char* const> command, const Environment& environment) {
     return errno;
 }
 
-int exit_code_for(int error_number) {
-    return error_number == ENOENT || error_number == ENOTDIR ? kExitNotFound : kExitCannotExecute;
+std::string explain(std::span<char* const> command,
+                    int error_number,
+                    const Environment& environment) {
+    return explain_exec_failure(command.front(), error_number, find(environment, "PATH"),
+                                current_folder());
 }
 
 }  // namespace
@@ -248,9 +253,9 @@ int run_shim(std::span<char* const> command) {
         return refuse({Errc::invalid_argument, reply->refusal}, kExitLauncherFailure);
     }
 
-    const auto fail = [&](std::string step, int error_number, int exit_code) {
-        agent->report(std::move(step), error_number);  // horovodrun says it
-        return exit_code;
+    const auto fail = [&](std::string step, int error_number) {  // horovodrun says it
+        agent->report({.step = std::move(step), .error_number = error_number});
+        return kExitLauncherFailure;
     };
     if (reply->is_env_clean) {
         std::erase_if(environment, [](const auto& entry) { return !is_of_mpi(entry.first); });
@@ -263,17 +268,20 @@ int run_shim(std::span<char* const> command) {
                                      return find(environment, name);
                                  }));
     if (const int error = agent->take_streams(); error != 0) {
-        return fail("dup2", error, kExitLauncherFailure);
+        return fail("dup2", error);
     }
     if (const int error = pin(reply->cpus); error != 0) {
-        return fail("sched_setaffinity", error, kExitLauncherFailure);
+        return fail("sched_setaffinity", error);
     }
     const int untied = !needs_watch ? arm_death_signal(parent) : ::getppid() == parent ? 0 : ECHILD;
     if (untied != 0) {
-        return fail("prctl PR_SET_PDEATHSIG", untied, kExitLauncherFailure);
+        return fail("prctl PR_SET_PDEATHSIG", untied);
     }
     const int error = execute(command, environment);
-    return fail(std::string("execve ") + command.front(), error, exit_code_for(error));
+    agent->report({.step = std::string("execve ") + command.front(),
+                   .error_number = error,
+                   .why_not_executed = explain(command, error, environment)});
+    return exit_code_of_exec(error);
 }
 
 int run_task(const Task& task, Environment environment, bool pins, std::span<char* const> command) {
@@ -297,7 +305,8 @@ int run_task(const Task& task, Environment environment, bool pins, std::span<cha
         return refuse(system_error("prctl PR_SET_PDEATHSIG", error), kExitLauncherFailure);
     }
     const int error = execute(command, environment);
-    return refuse(system_error(command.front(), error), exit_code_for(error));
+    return refuse({Errc::unavailable, "cannot execute: " + explain(command, error, environment)},
+                  exit_code_of_exec(error));
 }
 
 }  // namespace hvd::launch::agent

@@ -51,6 +51,7 @@ std::vector<std::byte> encode(const ShimFailure& failure) {
     ByteWriter body;
     body.text(failure.step);
     body.number(failure.error_number);
+    body.text(failure.why_not_executed);
     return framed(body);
 }
 
@@ -95,6 +96,7 @@ Result<ShimFailure> decode_failure(std::span<const std::byte> body) {
     ShimFailure failure;
     failure.step = reader.text();
     failure.error_number = reader.number<std::int32_t>();
+    failure.why_not_executed = reader.text();
     HVD_TRY_STATUS(reader.finish("failure of a shim"));
     return failure;
 }

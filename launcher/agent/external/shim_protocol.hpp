@@ -48,6 +48,7 @@ struct ShimReply {
 struct ShimFailure {
     std::string step;
     std::int32_t error_number = 0;
+    std::string why_not_executed{};  // as wire::StartFailed has it
     friend bool operator==(const ShimFailure&, const ShimFailure&) = default;
 };
 

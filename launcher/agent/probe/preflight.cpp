@@ -4,6 +4,7 @@
 #include "collectives/base/error.hpp"
 #include "launcher/agent/processes/command_path.hpp"
 #include "launcher/agent/processes/environment_block.hpp"
+#include "launcher/agent/processes/exec_failure.hpp"
 #include "launcher/model/exit_code.hpp"
 
 #include <cerrno>
@@ -36,19 +37,8 @@ std::optional<wire::Problem> check_program(const std::string& name,
     if (error == nullptr) {
         return std::nullopt;
     }
-    if (*error != ENOENT) {
-        return wire::Problem{
-            .exit_code = kExitCannotExecute,
-            .text = system_error(name, *error).message + "; make it executable there"};
-    }
-    const auto python3 = find_command("python3", path, cwd);
-    const bool is_renamed = name == "python" && std::holds_alternative<std::string>(python3);
-    const bool is_searched = name.find('/') == std::string::npos;
-    return wire::Problem{
-        .exit_code = kExitNotFound,
-        .text = name + ": not found" + (is_searched ? " in PATH=" + path.value_or("") : "") +
-                (is_renamed ? "; write python3, which is there"
-                            : "; install it there, or write a path that every host has")};
+    return wire::Problem{.exit_code = exit_code_of_exec(*error),
+                         .text = explain_exec_failure(name, *error, path, cwd)};
 }
 
 }  // namespace

@@ -232,7 +232,9 @@ std::variant<pid_t, SpawnFailure> Spawner::spawn(SpawnRequest request,
         if (result_->failed == Step::exec && result_->error_number == ENOENT) {
             step += ": its interpreter or loader";  // the file itself was found
         }
-        return SpawnFailure{.step = std::move(step), .error_number = result_->error_number};
+        return SpawnFailure{.step = std::move(step),
+                            .error_number = result_->error_number,
+                            .is_exec = result_->failed == Step::exec};
     }
     return pid;
 }

@@ -42,6 +42,7 @@ struct SpawnRequest {
 struct SpawnFailure {
     std::string step;  // "chdir /data", "execve ./train"
     int error_number = 0;
+    bool is_exec = false;  // the program is at fault
 };
 
 class Spawner final {

@@ -5,6 +5,7 @@
 #include "collectives/launch_contract/launcher_record.hpp"
 #include "launcher/agent/io/clock.hpp"
 #include "launcher/agent/processes/command_path.hpp"
+#include "launcher/agent/processes/exec_failure.hpp"
 #include "launcher/agent/processes/group_memory.hpp"
 #include "launcher/agent/processes/signals.hpp"
 
@@ -60,22 +61,27 @@ bool SpawnedRanks::is_over(TimePoint /*now*/) {
 
 void SpawnedRanks::start(Rank& rank) {
     auto& spec = plan_.ranks[rank.spec];
-    const auto fail = [&](std::string step, int error_number) {
+    const auto fail = [&](std::string step, int error_number, std::string why_not_executed = {}) {
         context_.control.send(wire::StartFailed{.rank = spec.rank,
                                                 .step = std::move(step),
                                                 .error_number = error_number,
+                                                .why_not_executed = std::move(why_not_executed),
                                                 .time_ns = steady_clock_ns()});
     };
     const auto& argv = argv_of(job_, spec);
     if (argv.empty()) {
-        fail("execve of an empty command", ENOENT);
+        fail("execve of an empty command", ENOENT, "the command is empty");
         return;
     }
+    const auto explain = [this](int error_number) {
+        const auto& [command, path, cwd] = looked_up_;
+        return explain_exec_failure(command, error_number, path, cwd);
+    };
     EnvironmentBlock own(with_launcher_variables(spec.env));
     const auto environment = shared_environment_.with(own);
     const auto program = find_program(spec, own);
     if (const auto* error = std::get_if<int>(&program)) {
-        fail("execve " + argv.front(), *error);
+        fail("execve " + argv.front(), *error, explain(*error));
         return;
     }
     auto ends = context_.output.open(spec.rank);
@@ -93,7 +99,8 @@ void SpawnedRanks::start(Rank& rank) {
     const auto time_ns = steady_clock_ns();
     auto spawned = spawner_.spawn(std::move(order), environment, std::get<std::string>(program));
     if (auto* failure = std::get_if<SpawnFailure>(&spawned)) {
-        fail(std::move(failure->step), failure->error_number);
+        fail(std::move(failure->step), failure->error_number,
+             failure->is_exec ? explain(failure->error_number) : "");
         return;
     }
     rank.pid = std::get<pid_t>(spawned);

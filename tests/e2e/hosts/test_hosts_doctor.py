@@ -68,7 +68,7 @@ def test_a_missing_interpreter_and_a_tiny_shm_are_named_with_their_hosts(cluster
     assert (first["ok"], second["ok"], third["ok"]) == (True, True, False)
     assert "/dev/shm has only 1 MiB" in second["warnings"][0]
     assert third["problems"] == [
-        "/tmp/here/python: not found; install it there, or write a path that every host has"
+        "'/tmp/here/python' was not found; install it there, or write a path that every host has"
     ]
     assert len(report["links"]) == 3 and all(link["ok"] for link in report["links"])
     hosts.wait_until_clean(1)

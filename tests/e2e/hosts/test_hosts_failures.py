@@ -86,6 +86,51 @@ def test_a_command_that_is_not_there_is_told_with_its_host(cluster, command, cod
     assert "h2" in "\n".join(job.said) and command in "\n".join(job.said)
 
 
+# The shell commands that make the file on h2, the exit code, and the words of the report. h1, where
+# horovodrun runs, has no such file.
+NOT_EXECUTABLE = {
+    "interpreter": (
+        "printf '#!/nowhere/sh\\n' > /tmp/here/a; chmod +x /tmp/here/a",
+        127,
+        "'/tmp/here/a' is there, but the program in its first line, '/nowhere/sh', is not",
+    ),
+    "windows": (
+        "printf '#!/bin/sh\\r\\n' > /tmp/here/a; chmod +x /tmp/here/a",
+        127,
+        "its lines end in CR LF, as on Windows",
+    ),
+    "permission": (
+        "touch /tmp/here/a",
+        126,
+        "'/tmp/here/a' may not be executed; allow it with chmod +x /tmp/here/a",
+    ),
+    "folder": ("mkdir /tmp/here/a", 126, "'/tmp/here/a' is a directory"),
+    "link": (
+        "ln -s /nowhere/train /tmp/here/a",
+        127,
+        "'/tmp/here/a' is a symbolic link to '/nowhere/train', which is not there",
+    ),
+    "noexec": (
+        "mount -t tmpfs -o noexec none /tmp/here; cp /bin/true /tmp/here/a",
+        126,
+        "'/tmp/here/a' is on a file system that is mounted with noexec",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_EXECUTABLE)
+def test_a_file_that_one_host_cannot_execute_is_explained_by_that_host(cluster, kind):
+    make, code, words = NOT_EXECUTABLE[kind]
+    hosts = cluster(2)
+    hosts.hosts[1].run("sh", "-c", "mkdir /tmp/here && " + make)
+
+    job = hosts.run("-np", 1, "-H", "h2:1", "/tmp/here/a")
+
+    assert job.code == code
+    (line,) = [line for line in job.said if words in line]
+    assert "h2" in line
+
+
 @pytest.mark.parametrize("name", ["INT", "TERM"])
 def test_a_signal_ends_the_ranks_of_all_hosts(started, name):
     hosts, job = started("--grace", 1)

@@ -37,7 +37,7 @@ def test_a_missing_program_fails_with_its_remedy(launcher, tmp_path):
     assert job.code == 1
     assert job.lines[0].startswith("FAIL  localhost  ")
     (line,) = [line for line in job.lines if "no-such-program" in line]
-    assert line.startswith("      localhost: no-such-program: not found in PATH=")
+    assert line.startswith("      localhost: 'no-such-program' was not found in PATH (")
     assert line.endswith("install it there, or write a path that every host has")
 
 
@@ -46,7 +46,7 @@ def test_a_plan_that_is_refused_fails_beside_the_hosts(launcher):
 
     assert job.code == 1
     assert any(line.startswith("FAIL  plan  -np 5 is more than the 4 slots") for line in job.lines)
-    assert any("no-such-program: not found" in line for line in job.lines)
+    assert any("'no-such-program' was not found" in line for line in job.lines)
 
 
 def test_a_program_of_that_name_needs_dashes_or_flags(launcher, tmp_path):

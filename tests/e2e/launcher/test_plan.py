@@ -38,7 +38,7 @@ def test_a_command_that_no_rank_could_run_has_no_plan(launcher, tmp_path, hosts)
     job = launcher.run("--dry-run", *flags, "nosuch", env={"XDG_CACHE_HOME": str(tmp_path)})
 
     assert (job.code, job.out) == (127, b"")
-    assert any(line.startswith("horovodrun: localhost: nosuch: not found") for line in job.said)
+    assert any(line.startswith("horovodrun: localhost: 'nosuch' was not found") for line in job.said)
 
 
 def without_job(variables: dict[str, str]) -> dict[str, str]:

@@ -63,9 +63,11 @@ TEST_CASE("a rank that cannot start tells the step and the errno") {
         CHECK_FALSE(client.ranks[rank].exited);
     };
     expect(0, "execve nosuch-program", ENOENT);
+    CHECK_THAT(client.ranks[0].failed->why_not_executed, Catch::Contains("was not found in PATH"));
     expect(1, "execve /etc/passwd", EACCES);
     expect(2, "chdir /nonexistent", ENOENT);
     expect(3, "sched_setaffinity", EINVAL);
+    CHECK(client.ranks[3].failed->why_not_executed.empty());
     CHECK(client.ranks[4].exited);
     CHECK(client.ranks[5].exited);
     CHECK(client.wait() == 0);
@@ -142,6 +144,9 @@ TEST_CASE("a script without an interpreter line is run by sh, a missing interpre
     CHECK(client.ranks[1].failed->step ==
           "execve " + broken.string() + ": its interpreter or loader");
     CHECK(client.ranks[1].failed->error_number == ENOENT);
+    CHECK(client.ranks[1].failed->why_not_executed ==
+          "'" + broken.string() +
+              "' is there, but the program in its first line, '/nonexistent/python', is not");
 }
 
 TEST_CASE("hundreds of ranks start under a small limit of open files") {

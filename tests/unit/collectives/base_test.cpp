@@ -83,6 +83,13 @@ TEST_CASE("words are taken apart as sh does") {
     CHECK_FALSE(hvd::split_shell_words("it's"));
 }
 
+TEST_CASE("words that are put together for a shell can be taken apart again") {
+    const std::vector<std::string> words{"a", "", "b c", "it's", "x=$y", "-o/p:1,2"};
+
+    CHECK(hvd::quote_words(words) == "a '' 'b c' 'it'\\''s' 'x=$y' -o/p:1,2");
+    CHECK(*hvd::split_shell_words(hvd::quote_words(words)) == words);
+}
+
 TEST_CASE("control characters are shown, and what people write in is kept") {
     CHECK(hvd::escape_controls(std::string_view("a\0\x1b[\x7f\t", 6)) == "a\\x00\\x1b[\\x7f\\x09");
     CHECK(hvd::escape_controls("größe '\\'") == "größe '\\'");

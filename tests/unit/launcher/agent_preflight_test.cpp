@@ -42,11 +42,12 @@ TEST_CASE("what would keep ranks from running is told with its remedy") {
     };
     const auto& example = GENERATE(values<Example>({
         {plan("no-such-program", "/"), 127,
-         "no-such-program: not found in PATH=/usr/bin:/bin; install it there, or write a path that "
-         "every host has"},
+         "'no-such-program' was not found in PATH (/usr/bin:/bin); install it there, or write a path "
+         "that every host has"},
         {plan("/no/program", "/"), 127,
-         "/no/program: not found; install it there, or write a path that every host has"},
-        {plan("/etc/passwd", "/"), 126, "/etc/passwd: Permission denied; make it executable there"},
+         "'/no/program' was not found; install it there, or write a path that every host has"},
+        {plan("/etc/passwd", "/"), 126,
+         "'/etc/passwd' may not be executed; allow it with chmod +x /etc/passwd"},
         {plan("sh", "/no/folder"), 126,
          "working directory /no/folder: No such file or directory; start from a folder that every "
          "host has"},

@@ -53,7 +53,8 @@ TEST_CASE("frames of a shim come whole, however they were cut") {
                           .starts_in_turn = true};
     const ShimReply order{
         .refusal = "", .env = {{"A", "1"}, {"B", ""}}, .is_env_clean = true, .cpus = {2, 3}};
-    const ShimFailure failure{.step = "execve x", .error_number = 2};
+    const ShimFailure failure{
+        .step = "execve x", .error_number = 2, .why_not_executed = "'x' is not there"};
     auto bytes = encode(claim);
     for (const auto& more : {encode(order), encode(failure)}) {
         bytes.insert(bytes.end(), more.begin(), more.end());

@@ -97,8 +97,8 @@ TEST_CASE("the first abnormal exit stops the job, later ones change nothing") {
 TEST_CASE("a rank that cannot be started stops a job that is still starting") {
     JobMachine machine(plan(2));
 
-    CHECK(machine.on_start_failed(
-              {.rank = 0, .step = "execve x", .error_number = 2, .time_ns = 0}) == JobAction::stop);
+    CHECK(machine.on_start_failed({.rank = 0, .step = "vfork", .error_number = 11, .time_ns = 0}) ==
+          JobAction::stop);
 }
 
 TEST_CASE("an end that we caused is no failure") {
@@ -263,8 +263,8 @@ TEST_CASE("with --on-failure wait no failure of a rank or loss of a host stops t
 TEST_CASE("with --on-failure wait a rank that cannot start stops the job all the same") {
     JobMachine machine(plan(2), OnFailure::wait);
 
-    CHECK(machine.on_start_failed(
-              {.rank = 0, .step = "execve x", .error_number = 2, .time_ns = 0}) == JobAction::stop);
+    CHECK(machine.on_start_failed({.rank = 0, .step = "vfork", .error_number = 11, .time_ns = 0}) ==
+          JobAction::stop);
 }
 
 TEST_CASE("ranks outside the plan are unknown") {

@@ -5,7 +5,6 @@
 // over the golden file, and let the reviewer read the difference.
 #include "collectives/base/text.hpp"
 #include "launcher/mpi/wrap_plan.hpp"
-#include "launcher/plan/command.hpp"
 #include "launcher/plan/planner.hpp"
 #include "launcher/plan/print.hpp"
 #include "launcher/remote/command/ssh_command.hpp"
@@ -141,7 +140,7 @@ std::string describe(const Example& example, const std::string& path) {
         }
         const auto line =
             remote_argv({.name = host.host}, {.options = request.ssh}, "exec /bin/sh -c 'LINE'");
-        text += "  agent of " + host.host + ": " + quote_words(line) + "\n";
+        text += "  agent of " + host.host + ": " + hvd::quote_words(line) + "\n";
     }
     return text;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/base/text.hpp"
 #include "launcher/mpi/command_line.hpp"
 #include "launcher/mpi/flavor.hpp"
-#include "launcher/plan/command.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -24,7 +24,7 @@ Job plain(Kind kind) {
 std::string line_of(const Job& job) {
     const auto line = make_line(job);
     REQUIRE(line);
-    return hvd::launch::quote_words(line->argv);
+    return hvd::quote_words(line->argv);
 }
 
 std::string error_of(const Job& job) {

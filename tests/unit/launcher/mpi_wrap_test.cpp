@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/base/text.hpp"
 #include "collectives/launch_contract/mpi_job.hpp"
 #include "launcher/mpi/wrap_plan.hpp"
-#include "launcher/plan/command.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -61,7 +61,7 @@ TEST_CASE("mpirun starts the planned ranks where they were planned") {
     const auto& launcher = plan->hosts.front().launchers.front();
     CHECK(launcher.rank == kLauncherRank);
     CHECK(launcher.cwd == "/data");
-    CHECK(quote_words(launcher.argv) ==
+    CHECK(hvd::quote_words(launcher.argv) ==
           "mpirun --allow-run-as-root --tag-output --stdin none -np 3 -H a:2,b:1 --bind-to none "
           "--map-by slot -x HOROVOD_MPI_JOB -x PATH -x SECRET /opt/hvd-agent exec -- ./train");
     CHECK(plan->hosts[0].ranks == native().hosts[0].ranks);
@@ -144,7 +144,8 @@ TEST_CASE("the ssh of mpirun gets the port of the other hosts") {
         LaunchRequest request;
         request.hosts.list = std::move(hosts);
         request.ssh.port = port;
-        return quote_words(wrapped_plan(native(), request)->hosts.front().launchers.front().argv);
+        return hvd::quote_words(
+            wrapped_plan(native(), request)->hosts.front().launchers.front().argv);
     };
     using Catch::Contains;
 

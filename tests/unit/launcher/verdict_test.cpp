@@ -63,10 +63,13 @@ public:
         rank.record_.missed->report.text = "rank 0 has waited for 9 s";
         return rank;
     }
-    Rank not_started(const char* step, int error_number) && {
+    Rank not_started(const char* step, int error_number, const char* why_not_executed = "") && {
         record_.started.reset();
-        record_.start_failed = wire::StartFailed{
-            .rank = record_.rank, .step = step, .error_number = error_number, .time_ns = 0};
+        record_.start_failed = wire::StartFailed{.rank = record_.rank,
+                                                 .step = step,
+                                                 .error_number = error_number,
+                                                 .why_not_executed = why_not_executed,
+                                                 .time_ns = 0};
         return std::move(*this);
     }
     [[nodiscard]] const RankRecord& record() const { return record_; }
@@ -296,10 +299,17 @@ TEST_CASE("when everybody lost a peer, the first who said so has to do") {
 }
 
 TEST_CASE("a command that cannot be executed is 126, one that is missing 127") {
-    CHECK(judge(job({Rank(0).not_started("execve ./a", EACCES)})).exit_code == 126);
-    CHECK(judge(job({Rank(0).not_started("execve ./a", ENOEXEC)})).exit_code == 126);
-    CHECK(judge(job({Rank(0).not_started("execve ./a", ENOENT)})).exit_code == 127);
+    const auto fails_with = [](int error_number) {
+        return job({Rank(0).not_started("execve ./a", error_number, "'./a' is a folder")});
+    };
+    CHECK(judge(fails_with(EACCES)).exit_code == 126);
+    CHECK(judge(fails_with(ENOEXEC)).exit_code == 126);
+    CHECK(judge(fails_with(ENOENT)).exit_code == 127);
+    CHECK(describe_failure(fails_with(EACCES).ranks[0], judge(fails_with(EACCES))) ==
+          "cannot execute: './a' is a folder");
+}
 
+TEST_CASE("a rank that fails before its command is executed tells the step") {
     const auto record = job({Rank(0).not_started("sched_setaffinity", EINVAL)});
     const auto verdict = judge(record);
     CHECK(verdict.exit_code == 125);
