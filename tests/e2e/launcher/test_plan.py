@@ -38,7 +38,25 @@ def test_a_command_that_no_rank_could_run_has_no_plan(launcher, tmp_path, hosts)
     job = launcher.run("--dry-run", *flags, "nosuch", env={"XDG_CACHE_HOME": str(tmp_path)})
 
     assert (job.code, job.out) == (127, b"")
-    assert any(line.startswith("horovodrun: localhost: 'nosuch' was not found") for line in job.said)
+    assert any(
+        line.startswith("horovodrun: localhost: 'nosuch' was not found") for line in job.said
+    )
+
+
+def test_a_plan_is_refused_with_what_is_wrong_with_the_command(launcher, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to("/nowhere/train")
+
+    of_folder = launcher.run("--dry-run", "-np", 1, folder)
+    of_link = launcher.run("--dry-run", "-np", 1, link)
+
+    assert of_folder.said == [f"horovodrun: localhost: '{folder}' is a directory"]
+    assert of_link.said == [
+        f"horovodrun: localhost: '{link}' is a symbolic link to '/nowhere/train', which is not there"
+    ]
+    assert (of_folder.code, of_link.code) == (126, 127)
 
 
 def without_job(variables: dict[str, str]) -> dict[str, str]:

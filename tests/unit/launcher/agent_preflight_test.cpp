@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/probe/limits.hpp"
 #include "launcher/agent/probe/preflight.hpp"
+#include "tests/support/temp_dir.hpp"
 
 #include <catch2/catch.hpp>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@ using hvd::launch::agent::LimitFindings;
 using hvd::launch::agent::Limits;
 using hvd::launch::agent::RankNeeds;
 using hvd::launch::agent::read_limits;
+using hvd::test::TempDir;
 
 namespace {
 
@@ -42,12 +45,13 @@ TEST_CASE("what would keep ranks from running is told with its remedy") {
     };
     const auto& example = GENERATE(values<Example>({
         {plan("no-such-program", "/"), 127,
-         "'no-such-program' was not found in PATH (/usr/bin:/bin); install it there, or write a path "
-         "that every host has"},
+         "'no-such-program' was not found in PATH (/usr/bin:/bin); install it there, or write a "
+         "path that every host has"},
         {plan("/no/program", "/"), 127,
          "'/no/program' was not found; install it there, or write a path that every host has"},
         {plan("/etc/passwd", "/"), 126,
          "'/etc/passwd' may not be executed; allow it with chmod +x /etc/passwd"},
+        {plan("/etc", "/"), 126, "'/etc' is a directory"},
         {plan("sh", "/no/folder"), 126,
          "working directory /no/folder: No such file or directory; start from a folder that every "
          "host has"},
@@ -60,6 +64,24 @@ TEST_CASE("what would keep ranks from running is told with its remedy") {
     REQUIRE(problems.size() == 1);
     CHECK(problems.front().exit_code == example.exit_code);
     CHECK(problems.front().text == example.text);
+}
+
+TEST_CASE("a symbolic link that leads nowhere is a problem that says where it points") {
+    const TempDir folder;
+    const auto link = folder.path() / "train";
+    std::filesystem::create_symlink("/nowhere/train", link);
+    auto searched = plan("train", "/");
+    searched.env.at("PATH") = folder.path().string();
+
+    for (const auto& wanted : {searched, plan(link.string(), "/")}) {
+        const auto problems = find_problems({}, wanted);
+
+        REQUIRE(problems.size() == 1);
+        CHECK(problems.front().exit_code == 127);
+        CHECK(problems.front().text == "'" + link.string() +
+                                           "' is a symbolic link to '/nowhere/train', which is "
+                                           "not there");
+    }
 }
 
 TEST_CASE("limits that are high enough are no word worth") {
