@@ -5,6 +5,7 @@
 #include "launcher/net/io_thread.hpp"
 #include "launcher/supervise/launch_trace.hpp"
 #include "launcher/supervise/make_result.hpp"
+#include "launcher/supervise/start_failure.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -203,15 +204,17 @@ void JobRunner::continue_draining() {
 
 /// Agents that end with the job's exit code learn it as it is known before they have ended.
 void JobRunner::close_fleet() {
-    const auto known = launch::make_result({.plan = *plan_,
-                                            .record = machine_->record(),
-                                            .tails = streams_->tails(),
-                                            .hosts = {},
-                                            .survivors = {},
-                                            .unswept = {},
-                                            .warnings = {},
-                                            .seconds = 0,
-                                            .time_limit = time_limit_ ? time_limit_->words : ""});
+    const auto known =
+        refusal_ ? *refusal_
+                 : launch::make_result({.plan = *plan_,
+                                        .record = machine_->record(),
+                                        .tails = streams_->tails(),
+                                        .hosts = {},
+                                        .survivors = {},
+                                        .unswept = {},
+                                        .warnings = {},
+                                        .seconds = 0,
+                                        .time_limit = time_limit_ ? time_limit_->words : ""});
     constexpr std::string_view kPrefix = "horovodrun: ";
     const auto words = format_last_words(known);
     const auto line = std::string_view(words).substr(0, words.find('\n'));
@@ -220,6 +223,9 @@ void JobRunner::close_fleet() {
 }
 
 JobResult JobRunner::make_result() {
+    if (refusal_) {
+        return *refusal_;
+    }
     std::vector<HostResult> hosts;
     for (std::size_t host = 0; host < fleet_.size(); ++host) {
         const auto& error = fleet_.end_of(host);
@@ -457,6 +463,24 @@ void JobRunner::on(std::size_t host, const wire::AllGone& event) {
     fleet_.expect_silence(host);
     hosts_->done(host, event.survivors);
     finish_if_all_done();
+}
+
+/// Answers only a Start: all questions were answered before.
+void JobRunner::on(std::size_t host, wire::Checked& event) {
+    std::vector<HostProblem> problems;
+    for (auto& problem : event.problems) {
+        problems.push_back({.host = fleet_.name(host), .problem = std::move(problem)});
+    }
+    if (problems.empty()) {
+        return;
+    }
+    auto failure = failed_preflight(problems);
+    failure.words.pop_back();  // the sentence of the result
+    for (const auto& line : failure.words) {
+        streams_->output().say(line);
+    }
+    refusal_ = std::move(failure.result);
+    perform(JobAction::finish);
 }
 
 }  // namespace hvd::launch

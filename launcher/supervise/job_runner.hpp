@@ -94,6 +94,7 @@ private:
     void on(std::size_t host, const wire::StepSignal& event);
     void on(std::size_t host, const wire::Leaving& event);
     void on(std::size_t host, const wire::AllGone& event);
+    void on(std::size_t host, wire::Checked& event);
     void on(std::size_t host, const wire::InputTaken& event) { streams_->on(host, event); }
     void on(std::size_t /*host*/, const auto& /*answer*/) {}  // to no question of a running job
 
@@ -121,6 +122,7 @@ private:
     bool is_draining_ = false;
     bool has_given_up_agents_ = false;
     Timer end_timer_;
+    std::optional<JobResult> refusal_;  // a host does not start the ranks
     std::optional<JobResult> result_;
     std::unique_ptr<RankStreams> streams_;  // last: its threads call into what is above
 };

@@ -162,7 +162,8 @@ struct Problem {
     friend bool operator==(const Problem&, const Problem&) = default;
 };
 
-/// The answer to Check.
+/// The answer to Check. Without a question: this host has started none of the ranks of Start,
+/// because of these problems.
 struct Checked {
     std::vector<Problem> problems;
     std::int64_t wall_ns = 0;  // since 1970 (UTC), by the clock of the host

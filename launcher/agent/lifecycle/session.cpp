@@ -278,18 +278,22 @@ void Session::note(std::string text) {
 }
 
 void Session::on(wire::Start& start) {
-    if (!life_.on(Event::started)) {
+    if (!life_.is(State::connected)) {
         note("a second Start was ignored");
         return;
     }
     auto& plan = start.plan;
+    if (auto problems = probe_.check_start(plan); !problems.empty()) {
+        control_.send(wire::Checked{.problems = std::move(problems)});
+        return;
+    }
+    (void)life_.on(Event::started);
     processes_.set_job(start.job.id);
     output_.grant(start.output_window);
     if (plan.starter == kLocalStarter) {
         lease_.launcher_is_local();
     }
     grace_ = plan.grace;
-    probe_.start_is_near(plan);
     auto given = setup_.given;
     make_room(given, descriptors_for(plan));
     socket_.emplace(loop_, control_, start.job.id,

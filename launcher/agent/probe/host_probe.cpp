@@ -40,16 +40,13 @@ void HostProbe::on(const wire::Check& check) {
     control_.send(wire::Checked{.problems = std::move(problems), .wall_ns = wall_clock_ns()});
 }
 
-void HostProbe::start_is_near(const HostPlan& plan) {
+std::vector<wire::Problem> HostProbe::check_start(const HostPlan& plan) {
     if (is_checked_) {
-        return;
+        return {};
     }
-    const RankNeeds needs{.ranks = plan.ranks.size(),
-                          .world = plan.ranks.size(),
-                          .descriptors = descriptors_for(plan)};
-    for (auto& problem : look_at_limits(needs)) {
-        control_.send(wire::Note{.text = std::move(problem.text)});
-    }
+    return look_at_limits({.ranks = plan.ranks.size(),
+                           .world = plan.ranks.size(),
+                           .descriptors = descriptors_for(plan)});
 }
 
 /// Notes to the launcher the limits that ranks may reach, and returns those that they certainly

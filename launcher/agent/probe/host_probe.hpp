@@ -36,9 +36,10 @@ public:
     void on(const wire::MeasureLink& wanted);
     void on(const wire::CloseLink& over);
 
-    /// Ranks of `plan` are about to start. Without a preflight question before, which costs a round
-    /// trip, they are the ranks of the whole job, and their limits are reported now.
-    void start_is_near(const HostPlan& plan);
+    /// Ranks of `plan` are about to start: the problems for which they must not. Without a
+    /// preflight question before, which costs a round trip, they are the ranks of the whole job,
+    /// and their limits are looked at now.
+    [[nodiscard]] std::vector<wire::Problem> check_start(const HostPlan& plan);
 
     void time_passed(std::chrono::steady_clock::time_point now);
 

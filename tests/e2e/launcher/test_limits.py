@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""More ranks than the limits of processes and descriptors allow are refused with the numbers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands import Ended
+
+ECHO = ("sh", "-c", "echo started")
+
+
+def user_of_its_own() -> int:
+    """The kernel counts the processes of a user, so no other test has this one."""
+    return 100_000 + os.getpid()
+
+
+@pytest.fixture
+def with_processes(launcher, tmp_path: Path) -> Callable[..., Ended]:
+    """with_processes(4, "-np", 2, "true"): a job of an ordinary user who may have 4 processes."""
+    if os.geteuid() != 0:
+        pytest.skip("not root: the user of the tests has other processes")
+    user = user_of_its_own()
+
+    def run(limit: int, *arguments: object) -> Ended:
+        prefix = ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
+        return launcher.run(
+            *arguments,
+            prefix=(*prefix, "prlimit", f"--nproc={limit}:{limit}"),
+            env={"HOME": "/nonexistent", "XDG_CACHE_HOME": "/nonexistent"},
+            cwd="/",
+        )
+
+    return run
+
+
+def test_more_ranks_than_processes_are_refused_before_any_starts(with_processes):
+    job = with_processes(60, "-np", 100, *ECHO)
+
+    assert (job.code, job.out) == (2, b""), job.err
+    assert re.fullmatch(
+        r"horovodrun: localhost: of the 60 processes and threads that the user may have \d+ are "
+        r"left, fewer than its 100 ranks; raise `ulimit -u` there \(nproc in "
+        r"/etc/security/limits.conf\), or start fewer ranks",
+        job.said[-1],
+    )
+
+
+def test_as_many_ranks_as_there_are_processes_run(with_processes):
+    job = with_processes(60, "-np", 40, "true")
+
+    assert job.code == 0, job.err
+
+
+def test_more_ranks_than_descriptors_are_refused_before_any_starts(launcher):
+    job = launcher.run("-np", 40, *ECHO, prefix=("prlimit", "--nofile=200:200"))
+
+    assert (job.code, job.out) == (2, b""), job.err
+    assert (
+        "localhost: the hard limit of open files is 200, and its ranks may need 384" in job.said[-1]
+    )
