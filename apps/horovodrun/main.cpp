@@ -55,6 +55,11 @@ int run_program(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
     try {
         return run_program({argv + 1, argv + argc});
+    } catch (const hvd::Exception& error) {
+        const bool is_ours = error.error().code == hvd::Errc::internal;
+        (void)std::fprintf(stderr, "horovodrun: %s%s\n", is_ours ? "internal error: " : "",
+                           error.what());
+        return kExitLauncherFailure;
     } catch (const std::exception& error) {
         (void)std::fprintf(stderr, "horovodrun: internal error: %s\n", error.what());
         return kExitLauncherFailure;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/output/writer_thread.hpp"
 
+#include "launcher/output/start_thread.hpp"
+
 #include <utility>
 
 namespace hvd::launch {
@@ -32,7 +34,7 @@ void WriterThread::push(Chunk chunk) {
         queue_.push_back(std::move(chunk));
     }
     if (!thread_) {
-        thread_.emplace([this](const std::stop_token& stop) { run(stop); });
+        thread_ = start_thread([this](const std::stop_token& stop) { run(stop); });
     } else if (was_empty) {
         filled_.notify_one();
     }

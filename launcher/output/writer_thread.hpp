@@ -64,6 +64,7 @@ public:
     WriterThread(const WriterThread&) = delete;
     WriterThread& operator=(const WriterThread&) = delete;
 
+    /// Throws Exception where the thread cannot start.
     void push(Chunk chunk);
 
     [[nodiscard]] bool has_started() const noexcept { return thread_.has_value(); }

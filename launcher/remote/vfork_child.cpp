@@ -2,6 +2,7 @@
 #include "launcher/remote/vfork_child.hpp"
 
 #include "collectives/base/argv.hpp"
+#include "collectives/base/process_limit.hpp"
 #include "launcher/remote/open_files.hpp"
 #include "launcher/remote/pipe.hpp"
 
@@ -73,7 +74,7 @@ Result<pid_t> spawn_by_vfork(const ChildOrder& order) {
     const pid_t pid = start(argv, order.environment == nullptr ? ::environ : variables.data(),
                             order, report.write.get());
     if (pid < 0) {
-        return system_error("vfork", errno);
+        return process_error("vfork", errno);
     }
     report.write.reset();
     int failure = 0;

@@ -3,6 +3,7 @@
 
 #include "collectives/base/steady_clock_id.hpp"
 #include "launcher/output/reserved_file.hpp"
+#include "launcher/output/start_thread.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -67,7 +68,7 @@ ClockRecorder::ClockRecorder(const LaunchPlan& plan, std::filesystem::path file)
       file_(std::move(file)),
       histories_(plan.hosts.size()),
       pause_(kFirstPause),
-      writer_([this](const std::stop_token& stop) { write(stop); }) {}
+      writer_(start_thread([this](const std::stop_token& stop) { write(stop); })) {}
 
 ClockRecorder::~ClockRecorder() = default;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/lifecycle/guard.hpp"
 
+#include "collectives/base/process_limit.hpp"
 #include "launcher/agent/lifecycle/agent.hpp"
 #include "launcher/agent/lifecycle/pid1_signals.hpp"
 #include "launcher/agent/lifecycle/shared_lease.hpp"
@@ -167,6 +168,7 @@ int run_guarded_agent(int from_launcher,
     const bool needs_session = !joined && ::getsid(0) != guard_pid;
     const pid_t agent = ::fork();
     if (agent < 0) {
+        print_error(process_error("fork", errno).message);
         return kExitLauncherFailure;
     }
     if (needs_session) {

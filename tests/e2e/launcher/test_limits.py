@@ -56,6 +56,17 @@ def test_as_many_ranks_as_there_are_processes_run(with_processes):
     assert job.code == 0, job.err
 
 
+# From no room for the agent to none for the thread that writes the output.
+@pytest.mark.parametrize("limit, code", [(1, 125), (2, 125), (3, 2), (4, 2), (5, 125)])
+def test_a_limit_that_leaves_no_room_for_horovodrun_is_named(with_processes, limit, code):
+    job = with_processes(limit, "-np", 2, "sh", "-c", "echo started; exec sleep 2")
+
+    assert job.code == code, job.err
+    said = job.err.decode()
+    assert f"{limit} processes and threads" in said and "; raise `ulimit -u`" in said
+    assert "internal error" not in said
+
+
 def test_more_ranks_than_descriptors_are_refused_before_any_starts(launcher):
     job = launcher.run("-np", 40, *ECHO, prefix=("prlimit", "--nofile=200:200"))
 
