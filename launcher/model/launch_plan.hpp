@@ -58,8 +58,9 @@ struct HostPlan {
     bool inherits_env = false;  // on top of the agent's own environment; else it is the whole
     Environment ranks_env;      // set for the ranks of this host
     std::vector<ProcessSpec> ranks;
-    int stdin_rank = -1;     // which rank reads horovodrun's standard input
-    bool stdin_all = false;  // every rank gets a copy of it
+    int stdin_rank = -1;        // which rank reads horovodrun's standard input
+    bool stdin_all = false;     // every rank gets a copy of it
+    bool has_terminal = false;  // stdin_rank has a terminal for all its streams
     // The program that starts the ranks of all hosts, mpirun or jsrun, or none.
     std::vector<ProcessSpec> launchers{};
     std::string shim_socket{};                // where ranks come in that it starts, or empty

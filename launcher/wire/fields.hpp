@@ -37,7 +37,7 @@ void fields(auto& io, Is<JobPlan> auto& job) {
 void fields(auto& io, Is<HostPlan> auto& plan) {
     io(plan.host, plan.starter, plan.slots, plan.agent_socket, plan.env, plan.ranks_env);
     io(plan.ranks, plan.inherits_env, plan.stdin_rank, plan.stdin_all, plan.grace);
-    io(plan.launchers, plan.shim_socket);
+    io(plan.launchers, plan.shim_socket, plan.has_terminal);
 }
 
 void fields(auto& io, Is<Survivor> auto& survivor) {
@@ -202,6 +202,10 @@ void fields(auto& io, Is<MeasureLink> auto& link) {
 
 void fields(auto& io, Is<CloseLink> auto& link) {
     io(link.id);
+}
+
+void fields(auto& io, Is<WindowSize> auto& size) {
+    io(size.rows, size.columns);
 }
 
 void fields(auto& io, Is<Ended> auto& ended) {

@@ -266,6 +266,14 @@ struct Input {
     friend bool operator==(const Input&, const Input&) = default;
 };
 
+/// The size of horovodrun's terminal, which that of the rank with a terminal has too: before Start,
+/// and after each change.
+struct WindowSize {
+    std::uint16_t rows = 0;
+    std::uint16_t columns = 0;
+    friend bool operator==(const WindowSize&, const WindowSize&) = default;
+};
+
 /// The launcher has disposed of `bytes` more bytes of Output. The agent keeps at most the window of
 /// Start under way, and for the last output of ranks that have ended kLastOutputRoom more; it reads
 /// no more from the ranks until credit arrives.
@@ -381,6 +389,7 @@ using ToAgent = std::variant<Start,
                              Ended,
                              PeerLost,
                              PickPort,
-                             Inspect>;
+                             Inspect,
+                             WindowSize>;
 
 }  // namespace hvd::launch::wire

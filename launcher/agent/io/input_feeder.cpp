@@ -26,6 +26,12 @@ void InputFeeder::add_reader(int rank) {
     (void)::fcntl(reader.fd.get(), F_SETFL, O_WRONLY | O_NONBLOCK);
 }
 
+void InputFeeder::add_terminal(int rank, UniqueFd user_end) {
+    auto& reader = readers_[rank];
+    reader.fd = std::move(user_end);
+    reader.position = kept_from_ + kept_.size();
+}
+
 UniqueFd InputFeeder::take_read_end(int rank) {
     const auto reader = readers_.find(rank);
     return reader == readers_.end() ? UniqueFd() : std::move(reader->second.read_end);

@@ -23,6 +23,9 @@ public:
     /// descriptors.
     void add_reader(int rank);
 
+    /// This rank is a reader of what comes from now on, at a terminal whose other end this is.
+    void add_terminal(int rank, UniqueFd user_end);
+
     /// The descriptor to give to the rank, or none if it is no reader.
     [[nodiscard]] UniqueFd take_read_end(int rank);
 

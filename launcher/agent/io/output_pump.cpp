@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -21,7 +22,13 @@ namespace hvd::launch::agent {
 namespace {
 
 constexpr std::size_t kDefaultPipeBytes = std::size_t{64} << 10;
+constexpr std::size_t kTerminalBytes = std::size_t{128} << 10;  // more than one holds
 constexpr int kPipesPerRound = 64;
+
+bool has_bytes(int fd) {
+    pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};
+    return ::poll(&ready, 1, 0) > 0 && (ready.revents & POLLIN) != 0;
+}
 
 }  // namespace
 
@@ -55,15 +62,28 @@ UniqueFd OutputPump::open_pipe(int rank, OutputStream stream) {
     pipe->rank = rank;
     pipe->stream = stream;
     pipe->fd.reset(ends[0]);
+    return add(std::move(pipe)) ? std::move(write_end) : UniqueFd();
+}
+
+bool OutputPump::add_terminal(int rank, UniqueFd user_end) {
+    listen();
+    auto pipe = std::make_unique<Pipe>();
+    pipe->rank = rank;
+    pipe->fd = std::move(user_end);
+    pipe->is_terminal = true;
+    return add(std::move(pipe));
+}
+
+bool OutputPump::add(std::unique_ptr<Pipe> pipe) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.ptr = pipe.get();
-    if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, ends[0], &event) != 0) {
-        return {};
+    if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, pipe->fd.get(), &event) != 0) {
+        return false;
     }
     pipes_.push_back(std::move(pipe));
     ++open_pipes_;
-    return write_end;
+    return true;
 }
 
 void OutputPump::listen() {
@@ -91,10 +111,10 @@ std::size_t OutputPump::read(Pipe& pipe, std::size_t limit, std::uint64_t room) 
     }
     const auto wanted = std::min({limit, static_cast<std::size_t>(allowed), kBusyPipeBytes});
     const auto count = ::read(pipe.fd.get(), buffer_->data(), wanted);
-    if (count < 0 && errno == EINTR) {
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) {
         return 0;
     }
-    if (count <= 0) {
+    if (count <= 0) {  // of a terminal that nobody has open: EIO
         close(pipe);
         return 0;
     }
@@ -127,7 +147,8 @@ void OutputPump::drain(Pipe& pipe, std::uint64_t room) {
     if (!pipe.fd || ::ioctl(pipe.fd.get(), FIONREAD, &available) != 0) {
         return;
     }
-    auto left = static_cast<std::size_t>(available);
+    // Of a terminal the kernel counts only those that it has already moved to this end.
+    auto left = pipe.is_terminal ? kTerminalBytes : static_cast<std::size_t>(available);
     while (left > 0 && pipe.fd) {
         const auto size = read(pipe, left, room);
         if (size == 0) {
@@ -155,8 +176,7 @@ void OutputPump::grant(std::uint64_t bytes) {
 void OutputPump::finish() {
     for (auto& pipe : pipes_) {
         drain(*pipe);
-        int left = 0;
-        if (pipe->fd && ::ioctl(pipe->fd.get(), FIONREAD, &left) == 0 && left == 0) {
+        if (pipe->fd && !has_bytes(pipe->fd.get())) {
             close(*pipe);
         }
     }

@@ -15,8 +15,9 @@
 
 namespace hvd::launch::agent {
 
-/// Forwards the output of the ranks from their pipes to the control stream, in the pieces in which
-/// it was read. It reads only as much as the launcher has granted; a rank that writes more waits.
+/// Forwards the output of the ranks from their pipes, or a terminal, to the control stream, in the
+/// pieces in which it was read. It reads only as much as the launcher has granted; a rank that
+/// writes more waits.
 ///
 /// The pipes have an epoll descriptor of their own, so that one call stops or resumes all of them.
 class OutputPump final {
@@ -29,6 +30,10 @@ public:
         UniqueFd err;
     };
     [[nodiscard]] std::optional<Ends> open(int rank);
+
+    /// The output of a rank that writes to a terminal; this is the other end, which does not block.
+    /// False, with errno: the process is out of descriptors.
+    [[nodiscard]] bool add_terminal(int rank, UniqueFd user_end);
 
     /// Forwards what the rank had written when it ended, as far as there is credit or room for last
     /// output. Its pipes stay open for what its descendants write.
@@ -51,10 +56,12 @@ private:
         int rank = 0;
         OutputStream stream = OutputStream::out;
         UniqueFd fd;
+        bool is_terminal = false;
         bool is_enlarged = false;
     };
 
     [[nodiscard]] UniqueFd open_pipe(int rank, OutputStream stream);
+    [[nodiscard]] bool add(std::unique_ptr<Pipe> pipe);
     void read_ready();
     /// Reads once, at most `limit` bytes and `room` beyond the credit; returns how many. Closes the
     /// pipe at its end.

@@ -309,6 +309,7 @@ void Session::on(wire::Start& start) {
                               .control = control_,
                               .output = output_,
                               .input = input_,
+                              .terminal = terminal_,
                               .oom = housekeeping_.oom(),
                               .socket = *socket_};
     const int cgroup = processes_.cgroup() ? processes_.cgroup()->folder() : -1;

@@ -6,6 +6,7 @@
 #include "launcher/agent/io/input_feeder.hpp"
 #include "launcher/agent/io/output_pump.hpp"
 #include "launcher/agent/io/rank_socket.hpp"
+#include "launcher/agent/io/rank_terminal.hpp"
 #include "launcher/agent/lifecycle/agent.hpp"
 #include "launcher/agent/lifecycle/agent_signals.hpp"
 #include "launcher/agent/lifecycle/exit_reason.hpp"
@@ -59,6 +60,7 @@ private:
     void on(const wire::Signal& signal);
     void on(const wire::Stop& stop);
     void on(const wire::Input& input) { input_.feed(input.bytes); }
+    void on(const wire::WindowSize& size) { terminal_.resize(size); }
     void on(const wire::Credit& credit) { output_.grant(credit.bytes); }
     void on(const wire::PutDone& done);
     void on(const wire::GetValue& value);
@@ -73,6 +75,7 @@ private:
     ControlStream control_;
     OutputPump output_;
     InputFeeder input_;
+    RankTerminal terminal_;
     std::optional<RankSocket> socket_;
     HostProbe probe_;
     Housekeeping housekeeping_;

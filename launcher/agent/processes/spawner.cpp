@@ -14,6 +14,7 @@
 
 #include <linux/sched.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -35,10 +36,12 @@ enum class Step : std::uint8_t {
     none,
     agent_gone,
     setpgid,
+    setsid,
     pdeathsig,
     affinity,
     limits,
     streams,
+    terminal,
     chdir,
     signals,
     exec,
@@ -49,10 +52,12 @@ std::string describe(Step step, const SpawnRequest& request, const std::string& 
         case Step::none: return "";
         case Step::agent_gone: return "getppid";
         case Step::setpgid: return "setpgid";
+        case Step::setsid: return "setsid";
         case Step::pdeathsig: return "prctl PR_SET_PDEATHSIG";
         case Step::affinity: return "sched_setaffinity";
         case Step::limits: return "setrlimit";
         case Step::streams: return "dup2";
+        case Step::terminal: return "ioctl TIOCSCTTY";
         case Step::chdir: return "chdir " + request.cwd;
         case Step::signals: return "sigprocmask";
         case Step::exec: return "execve " + program;
@@ -92,6 +97,7 @@ struct Spawner::Child {
     int in = -1;
     int out = -1;
     int err = -1;
+    bool has_terminal = false;
     pid_t agent = 0;
     const Inheritance* given = nullptr;
     const rlimit* open_files = nullptr;  // or none
@@ -124,7 +130,11 @@ HVD_UNCHECKED int Spawner::run_child(void* argument) {
         child.result->failed = step;
         ::_exit(127);
     };
-    if (::setpgid(0, 0) != 0) {
+    if (child.has_terminal) {
+        if (::setsid() < 0) {
+            fail(Step::setsid);
+        }
+    } else if (::setpgid(0, 0) != 0) {
         fail(Step::setpgid);
     }
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
@@ -140,6 +150,9 @@ HVD_UNCHECKED int Spawner::run_child(void* argument) {
     if (::dup2(child.in, STDIN_FILENO) < 0 || ::dup2(child.out, STDOUT_FILENO) < 0 ||
         ::dup2(child.err, STDERR_FILENO) < 0) {
         fail(Step::streams);
+    }
+    if (child.has_terminal && ::ioctl(STDIN_FILENO, TIOCSCTTY, 0) != 0) {
+        fail(Step::terminal);
     }
     if (child.open_files != nullptr && ::setrlimit(RLIMIT_NOFILE, child.open_files) != 0) {
         fail(Step::limits);
@@ -215,6 +228,7 @@ std::variant<pid_t, SpawnFailure> Spawner::spawn(SpawnRequest request,
     child.in = request.in;
     child.out = request.out;
     child.err = request.err;
+    child.has_terminal = request.has_terminal;
     child.agent = agent_;
     child.given = &given_;
     child.open_files = given_.open_files ? &*given_.open_files : nullptr;

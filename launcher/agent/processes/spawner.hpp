@@ -37,6 +37,7 @@ struct SpawnRequest {
     int in = -1;
     int out = -1;
     int err = -1;
+    bool has_terminal = false;  // `in` becomes its controlling terminal
 };
 
 struct SpawnFailure {
@@ -52,9 +53,9 @@ public:
     explicit Spawner(const Inheritance& given, int cgroup = -1);
 
     /// The new process runs its program: it leads a new process group (so that a
-    /// signal reaches the children of a wrapper script), is killed when the agent dies, and has the
-    /// signal mask, dispositions and limits that horovodrun was given. `environment` ends with a
-    /// null pointer.
+    /// signal reaches the children of a wrapper script), with a terminal a new session, is killed
+    /// when the agent dies, and has the signal mask, dispositions and limits that horovodrun was
+    /// given. `environment` ends with a null pointer.
     [[nodiscard]] std::variant<pid_t, SpawnFailure> spawn(SpawnRequest request,
                                                           const std::vector<char*>& environment,
                                                           const std::string& program);

@@ -6,6 +6,7 @@
 #include "launcher/agent/io/input_feeder.hpp"
 #include "launcher/agent/io/output_pump.hpp"
 #include "launcher/agent/io/rank_socket.hpp"
+#include "launcher/agent/io/rank_terminal.hpp"
 #include "launcher/agent/processes/process_table.hpp"
 #include "launcher/agent/processes/reaper.hpp"
 #include "launcher/agent/ranks/oom_watch.hpp"
@@ -25,6 +26,7 @@ struct RankContext {
     ControlStream& control;
     OutputPump& output;
     InputFeeder& input;
+    RankTerminal& terminal;
     OomWatch& oom;
     RankSocket& socket;
 };

@@ -43,7 +43,7 @@ SpawnedRanks::SpawnedRanks(JobPlan job,
     for (std::size_t index = 0; index < ranks_.size(); ++index) {
         ranks_[index].spec = index;
         const int rank = plan_.ranks[index].rank;
-        if (plan_.stdin_all || plan_.stdin_rank == rank) {
+        if (plan_.stdin_all || (plan_.stdin_rank == rank && !plan_.has_terminal)) {
             context_.input.add_reader(rank);
         }
     }
@@ -84,21 +84,23 @@ void SpawnedRanks::start(Rank& rank) {
         fail("execve " + argv.front(), *error, explain(*error));
         return;
     }
-    auto ends = context_.output.open(spec.rank);
-    if (!ends) {
-        fail("pipe", errno);
+    const auto opened = open_streams(spec.rank);
+    if (const auto* failure = std::get_if<SpawnFailure>(&opened)) {
+        fail(failure->step, failure->error_number);
         return;
     }
-    const auto input = context_.input.take_read_end(spec.rank);
+    const auto& streams = std::get<Streams>(opened);
     SpawnRequest order{.argv = argv,
                        .cpus = spec.cpus,
                        .cwd = cwd_of(job_, spec),
-                       .in = input ? input.get() : null_input_.get(),
-                       .out = ends->out.get(),
-                       .err = ends->err.get()};
+                       .in = streams.in,
+                       .out = streams.out,
+                       .err = streams.err,
+                       .has_terminal = has_terminal(spec.rank)};
     const auto time_ns = steady_clock_ns();
     auto spawned = spawner_.spawn(std::move(order), environment, std::get<std::string>(program));
     if (auto* failure = std::get_if<SpawnFailure>(&spawned)) {
+        close_terminal(spec.rank);
         fail(std::move(failure->step), failure->error_number,
              failure->is_exec ? explain(failure->error_number) : "");
         return;
@@ -117,6 +119,42 @@ Environment SpawnedRanks::with_launcher_variables(Environment own) const {
     });
     own.insert_or_assign(std::string(coll::kEnvLauncherVariables), std::move(record));
     return own;
+}
+
+SpawnedRanks::Opened SpawnedRanks::open_streams(int rank) {
+    if (has_terminal(rank)) {
+        return open_terminal(rank);
+    }
+    auto output = context_.output.open(rank);
+    if (!output) {
+        return SpawnFailure{.step = "pipe", .error_number = errno};
+    }
+    auto input = context_.input.take_read_end(rank);
+    return Streams{.in = input ? input.get() : null_input_.get(),
+                   .out = output->out.get(),
+                   .err = output->err.get(),
+                   .pipes = {std::move(input), std::move(output->out), std::move(output->err)}};
+}
+
+SpawnedRanks::Opened SpawnedRanks::open_terminal(int rank) {
+    auto& terminal = context_.terminal;
+    if (auto failure = terminal.open()) {
+        return *std::move(failure);
+    }
+    auto typed = terminal.user_end();
+    auto shown = terminal.user_end();
+    if (!typed || !shown || !context_.output.add_terminal(rank, std::move(shown))) {
+        return SpawnFailure{.step = "dup", .error_number = errno};
+    }
+    context_.input.add_terminal(rank, std::move(typed));
+    const int end = terminal.rank_end();
+    return Streams{.in = end, .out = end, .err = end};
+}
+
+void SpawnedRanks::close_terminal(int rank) {
+    if (has_terminal(rank)) {
+        context_.terminal.close();
+    }
 }
 
 std::variant<std::string, int> SpawnedRanks::find_program(const ProcessSpec& spec,
@@ -145,6 +183,7 @@ void SpawnedRanks::child_ended(const EndedChild& child) {
     const int number = plan_.ranks[found->spec].rank;
     context_.input.rank_ended(number);
     context_.output.rank_ended(number);
+    close_terminal(number);
     context_.socket.rank_ended(number);
     const int status = child.wait_status;
     const bool was_signalled = WIFSIGNALED(status) && !found->is_killed_by_launcher;

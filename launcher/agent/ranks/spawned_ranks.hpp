@@ -6,6 +6,7 @@
 #include "launcher/agent/ranks/rank_source.hpp"
 #include "launcher/model/launch_plan.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -48,7 +49,22 @@ private:
         bool is_killed_by_launcher = false;
     };
 
+    /// A rank's standard streams, until it has copies of them.
+    struct Streams {
+        int in = -1;
+        int out = -1;
+        int err = -1;
+        std::array<UniqueFd, 3> pipes{};  // those of them that are no more than that
+    };
+    using Opened = std::variant<Streams, SpawnFailure>;
+
     void start(Rank& rank);
+    [[nodiscard]] bool has_terminal(int rank) const {
+        return plan_.has_terminal && plan_.stdin_rank == rank;
+    }
+    [[nodiscard]] Opened open_streams(int rank);
+    [[nodiscard]] Opened open_terminal(int rank);
+    void close_terminal(int rank);
     [[nodiscard]] std::string explain_kill(pid_t pid, std::uint64_t max_rss_bytes);
     /// With the record of the launchers' variables that it finds among these and the shared ones.
     [[nodiscard]] Environment with_launcher_variables(Environment own) const;

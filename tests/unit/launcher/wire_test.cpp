@@ -48,6 +48,7 @@ HostPlan plan() {
                       {}},
             .stdin_rank = 3,
             .stdin_all = true,
+            .has_terminal = true,
             .grace = std::chrono::milliseconds(1500)};
 }
 
@@ -126,7 +127,8 @@ std::vector<ToAgent> all_to_agent() {
         Ended{.exit_code = 137, .text = "culprit: rank 1"},
         PickPort{.first = 7, .last = 9},
         PeerLost{.rank = 3, .why = "rank 3 has died"},
-        Inspect{.ranks = {1, 3}}};
+        Inspect{.ranks = {1, 3}},
+        WindowSize{.rows = 24, .columns = 65535}};
 }
 
 template <class Message>
