@@ -15,6 +15,7 @@
 #include "launcher/supervise/job_runner.hpp"
 #include "launcher/supervise/job_signals.hpp"
 #include "launcher/supervise/job_start.hpp"
+#include "launcher/supervise/lent_terminal.hpp"
 #include "launcher/wire/build_id.hpp"
 
 #include <algorithm>
@@ -61,6 +62,7 @@ private:
 
     /// Starts the agents and collects the facts of their hosts.
     Result<std::vector<PlanHost>> reach_hosts() {
+        HVD_TRY_STATUS(check_terminal(request_));
         HVD_TRY_STATUS(report_.reserve_summary(request_));
         std::ranges::for_each(request_.report.notes, say_);
         HVD_TRY(auto gathered,

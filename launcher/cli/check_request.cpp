@@ -49,8 +49,37 @@ Status check_ranks(const LaunchRequest& request) {
                          beyond);
         }
     }
-    if (request.input.rank.value_or(0) >= *size) {
-        return wrong("--stdin names rank " + std::to_string(*request.input.rank) + "," + beyond);
+    for (const auto& [flag, rank] : {std::pair{"--stdin", request.input.rank},
+                                     std::pair{"--pty", request.input.terminal_rank}}) {
+        if (rank.value_or(0) >= *size) {
+            return wrong(std::string(flag) + " names rank " + std::to_string(*rank) + "," + beyond);
+        }
+    }
+    return ok();
+}
+
+/// The rank with the terminal reads standard input alone, and its output is shown.
+Status check_terminal_rank(const LaunchRequest& request) {
+    const auto& input = request.input;
+    if (!input.terminal_rank) {
+        return ok();
+    }
+    const auto rank = std::to_string(*input.terminal_rank);
+    if (input.is_for_all || (input.rank && input.rank != input.terminal_rank)) {
+        return wrong("--pty " + rank + " and --stdin " +
+                     (input.is_for_all ? "all" : std::to_string(*input.rank)) + ": rank " + rank +
+                     " has the terminal, and what is typed there; leave one of them out");
+    }
+    if (const auto& show = request.output.show;
+        show && std::ranges::find(*show, *input.terminal_rank) == show->end()) {
+        return wrong("--show leaves out rank " + rank + ", which has the terminal (--pty " + rank +
+                     "); add it");
+    }
+    if (request.mpi.is_wanted) {
+        return wrong("--pty " + rank + " does not work with " +
+                     (request.mpi.is_jsrun ? "--jsrun" : "--mpi") +
+                     ", whose program starts the ranks; leave one of them out, or write --stdin " +
+                     rank);
     }
     return ok();
 }
@@ -199,6 +228,7 @@ Status check_job(const Draft& draft) {
         return wrong("-prefix-timestamp and --prefix: write {time} into the prefix instead");
     }
     HVD_TRY_STATUS(check_ranks(request));
+    HVD_TRY_STATUS(check_terminal_rank(request));
     if (request.command.empty()) {
         return wrong(
             "there is no command; write it after the flags: horovodrun -np 4 python3 "

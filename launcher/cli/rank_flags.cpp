@@ -59,6 +59,15 @@ Status set_stdin(Draft& draft, std::string_view value) {
     return ok();
 }
 
+Status set_pty(Draft& draft, std::string_view value) {
+    const auto rank = whole_number(value, 0, std::numeric_limits<int>::max());
+    if (!rank) {
+        return wrong("must be the number of a rank");
+    }
+    draft.request.input.terminal_rank = *rank;
+    return ok();
+}
+
 Status set_bind_to(Draft& draft, std::string_view value) {
     if (value != "share" && value != "none") {
         return wrong("must be share (each rank gets an even share of the CPUs) or none");
@@ -166,6 +175,11 @@ constexpr std::array kOutputFlags{
          "give horovodrun's standard input to this rank or to all; the other ranks read "
          "/dev/null, and so do all without this flag",
          set_stdin,
+         {.places = in_job}),
+    flag("--pty RANK",
+         "give this rank a terminal, as a debugger or a shell needs it: it reads each key, Ctrl-C "
+         "too, and prints without a prefix. horovodrun itself must run in a terminal",
+         set_pty,
          {.places = in_job}),
     flag("--summary FILE",
          "write how the job ended, as JSON",

@@ -196,10 +196,11 @@ Status read_hosts(Draft& draft) {
                 "leave "
                 "hosts out, such as -H ^node3");
         }
-        if (*draft.hostfile == "-" &&
-            (draft.request.input.is_for_all || draft.request.input.rank)) {
-            return wrong(
-                "-hostfile - and --stdin both read standard input; give the hosts in a file");
+        const auto& input = draft.request.input;
+        if (*draft.hostfile == "-" && (input.is_for_all || input.rank || input.terminal_rank)) {
+            return wrong(std::string("-hostfile - and ") +
+                         (input.terminal_rank ? "--pty" : "--stdin") +
+                         " both read standard input; give the hosts in a file");
         }
         HVD_TRY(list.hosts, found(read_hostfile(*draft.hostfile)));
     }

@@ -71,8 +71,9 @@ struct EnvironmentOptions {
 };
 
 struct InputOptions {
-    std::optional<int> rank;  // reads horovodrun's standard input
-    bool is_for_all = false;  // every rank does. Neither: the ranks read /dev/null
+    std::optional<int> rank;             // reads horovodrun's standard input
+    bool is_for_all = false;             // every rank does. Neither: the ranks read /dev/null
+    std::optional<int> terminal_rank{};  // reads it too, with a terminal for all its streams
 };
 
 struct OutputOptions {

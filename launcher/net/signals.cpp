@@ -17,7 +17,7 @@ namespace hvd::launch {
 namespace {
 
 constexpr std::array kStopRequests{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-constexpr std::array kPassedOn{SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+constexpr std::array kOthers{SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
 
 sigset_t handled_signals() {
     sigset_t set{};
@@ -25,7 +25,7 @@ sigset_t handled_signals() {
     for (const int number : kStopRequests) {
         sigaddset(&set, number);
     }
-    for (const int number : kPassedOn) {
+    for (const int number : kOthers) {
         sigaddset(&set, number);
     }
     return set;
@@ -45,7 +45,7 @@ UniqueFd open_signalfd(const BlockedSignals& blocked) {
             sigdelset(&set, number);
         }
     }
-    for (const int number : kPassedOn) {
+    for (const int number : kOthers) {
         if (is_ignored(number)) {
             sigdelset(&set, number);
         }

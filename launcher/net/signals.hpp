@@ -42,7 +42,8 @@ private:
     std::function<void(int)> on_signal_;
 };
 
-/// INT, TERM, HUP and QUIT end the job; USR1, USR2, TSTP and CONT are only passed on.
+/// INT, TERM, HUP and QUIT end the job; USR1, USR2, TSTP and CONT are only passed on; WINCH tells
+/// of the terminal's size.
 [[nodiscard]] bool is_stop_request(int signal) noexcept;
 
 /// Stops this process as SIGTSTP would have done, had it not been held back. Returns when

@@ -14,15 +14,40 @@ constexpr std::size_t kMaxText = std::size_t{256} << 10;
 
 }  // namespace
 
-ConsoleSink::ConsoleSink(RankPrinter printer, ConsoleEvents& events)
-    : events_(events), printer_(std::move(printer)) {}
+ConsoleSink::ConsoleSink(RankPrinter printer,
+                         ConsoleEvents& events,
+                         std::optional<int> terminal_rank)
+    : events_(events), printer_(std::move(printer)), terminal_rank_(terminal_rank) {
+    for (auto& each : places_) {
+        each.needs_returns = terminal_rank && ::isatty(each.fd) == 1;
+    }
+}
 
 void ConsoleSink::take(const Chunk& chunk) {
     if (text_.size() >= kMaxText) {
         flush();
     }
     turn_to(chunk.stream);
+    const auto begin = text_.size();
     printer_.print(chunk, Clock::now() - blocked_, text_);
+    if (chunk.kind != Chunk::Kind::data || chunk.rank != terminal_rank_) {
+        add_returns(begin);
+    }
+}
+
+/// The text from there on is for a terminal that does not add them.
+void ConsoleSink::add_returns(std::size_t begin) {
+    if (!place(current_).needs_returns) {
+        return;
+    }
+    const auto plain = text_.substr(begin);
+    text_.resize(begin);
+    for (const char each : plain) {
+        if (each == '\n' && !text_.ends_with('\r')) {
+            text_ += '\r';
+        }
+        text_ += each;
+    }
 }
 
 void ConsoleSink::turn_to(OutputStream stream) {
@@ -54,7 +79,9 @@ void ConsoleSink::time_passed(TimePoint now) {
     const auto unblocked = now - blocked_;
     for (const auto stream : {OutputStream::out, OutputStream::err}) {
         turn_to(stream);
+        const auto begin = text_.size();
         printer_.print_due(stream, unblocked, text_);
+        add_returns(begin);
     }
 }
 

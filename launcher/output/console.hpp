@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -28,11 +29,14 @@ struct ConsoleEvents {
 };
 
 /// horovodrun's own standard output and standard error. Lines of different ranks never mix within a
-/// line; see RankPrinter for unfinished ones. The descriptors stay blocking: O_NONBLOCK would leak
-/// into other processes that share them.
+/// line; see RankPrinter for unfinished ones. Where a rank has the terminal, what others write gets
+/// the carriage returns that a raw terminal needs. The descriptors stay blocking: O_NONBLOCK would
+/// leak into other processes that share them.
 class ConsoleSink final : public Sink {
 public:
-    ConsoleSink(RankPrinter printer, ConsoleEvents& events);
+    ConsoleSink(RankPrinter printer,
+                ConsoleEvents& events,
+                std::optional<int> terminal_rank = std::nullopt);
 
     void take(const Chunk& chunk) override;
     void flush() override;
@@ -42,6 +46,7 @@ public:
 private:
     struct Place {
         int fd = -1;
+        bool needs_returns = false;
         bool is_broken = false;
     };
 
@@ -49,11 +54,13 @@ private:
         return places_.at(static_cast<std::size_t>(stream));
     }
     void turn_to(OutputStream stream);
+    void add_returns(std::size_t begin);
     void break_off(int error_number);
 
     ConsoleEvents& events_;  // outlives the sink
     std::array<Place, 2> places_{Place{STDOUT_FILENO}, Place{STDERR_FILENO}};
     RankPrinter printer_;
+    std::optional<int> terminal_rank_;
     TimePoint::duration blocked_{};             // in writes, when no line can be seen to end
     OutputStream current_ = OutputStream::out;  // whose text is in text_
     std::string text_;

@@ -54,9 +54,10 @@ JobOutput::JobOutput(const OutputOptions& options, const OutputPlaces& places, c
             return;
         }
         console.writer = std::make_unique<WriterThread>(
-            std::make_unique<ConsoleSink>(RankPrinter(places.ranks, options.prefix, places.places,
-                                                      places.input_rank, options.bars),
-                                          console_events),
+            std::make_unique<ConsoleSink>(
+                RankPrinter(places.ranks, options.prefix, places.places, places.input_rank,
+                            options.bars, places.terminal_rank),
+                console_events, places.terminal_rank),
             events.on_progress);
     };
     open(out_, out_events_);

@@ -20,8 +20,9 @@ namespace hvd::launch {
 /// The destinations of a job's output besides the console, and the settings of its lines.
 struct OutputPlaces {
     int ranks = 0;
-    std::vector<RankPlace> places{};  // by rank
-    std::optional<int> input_rank{};  // reads standard input: its prompts do not wait
+    std::vector<RankPlace> places{};     // by rank
+    std::optional<int> input_rank{};     // reads standard input: its prompts do not wait
+    std::optional<int> terminal_rank{};  // has our terminal: printed as it is
     LauncherLog* log = nullptr;  // with a folder: what we say goes there too; outlives the output
 
     /// In a simulation: makes what takes all that is for the console, without waiting.

@@ -16,7 +16,8 @@ RankPrinter::RankPrinter(int ranks,
                          const LinePrefix& prefix,
                          const std::vector<RankPlace>& places,
                          std::optional<int> input_rank,
-                         const std::optional<std::vector<int>>& bars)
+                         const std::optional<std::vector<int>>& bars,
+                         std::optional<int> terminal_rank)
     : ranks_(static_cast<std::size_t>(ranks) + 1), lines_(2 * ranks_) {
     for (std::size_t rank = 0; rank + 1 < ranks_; ++rank) {
         for (const auto stream : {OutputStream::out, OutputStream::err}) {
@@ -31,6 +32,9 @@ RankPrinter::RankPrinter(int ranks,
         const auto rank = static_cast<std::size_t>(*input_rank);
         lines_.at(rank).is_answered = true;
         lines_.at(ranks_ + rank).is_answered = true;
+    }
+    if (terminal_rank) {
+        lines_.at(static_cast<std::size_t>(*terminal_rank)).is_terminal = true;
     }
 }
 
@@ -49,6 +53,10 @@ void RankPrinter::print(const Chunk& chunk, TimePoint now, std::string& text) {
         return;
     }
     auto& line = line_of(chunk);
+    if (line.is_terminal) {
+        print_terminal(line, chunk, text);
+        return;
+    }
     const bool had_partial = line.splitter.has_partial();
     // The first piece begins with what waited.
     auto time_ns = had_partial ? line.began_ns : chunk.time_ns;
@@ -80,6 +88,17 @@ void RankPrinter::print(const Chunk& chunk, TimePoint now, std::string& text) {
     if (line.is_answered) {
         line.splitter.show(emit);
     }
+}
+
+void RankPrinter::print_terminal(const Line& line, const Chunk& chunk, std::string& text) {
+    if (chunk.bytes.empty()) {
+        return;
+    }
+    if (open_ != nullptr && open_ != &line) {
+        text += "\r\n";
+    }
+    text += chunk.text();
+    open_ = text.ends_with('\n') ? nullptr : &line;
 }
 
 void RankPrinter::begin_waiting(Line& line, const Chunk& chunk, TimePoint now) {

@@ -20,6 +20,9 @@ namespace hvd::launch {
 /// A line that does not end within kLongestWait is printed as far as it has come. Its end follows
 /// directly where nothing else was printed since; else a line end separates them, and the end gets
 /// the prefix again.
+///
+/// Output of a rank with a terminal, `terminal_rank`, is printed as it is and at once; only in front
+/// of other text a line end is added to it.
 class RankPrinter final {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -34,7 +37,8 @@ public:
                 const LinePrefix& prefix,
                 const std::vector<RankPlace>& places = {},
                 std::optional<int> input_rank = std::nullopt,
-                const std::optional<std::vector<int>>& bars = std::nullopt);
+                const std::optional<std::vector<int>>& bars = std::nullopt,
+                std::optional<int> terminal_rank = std::nullopt);
     ~RankPrinter() = default;
     RankPrinter(const RankPrinter&) = delete;
     RankPrinter& operator=(const RankPrinter&) = delete;
@@ -55,6 +59,7 @@ private:
     struct Line {
         std::vector<std::string> prefix;  // with the time between its pieces
         LineSplitter splitter;
+        bool is_terminal = false;  // see `terminal_rank`
         bool is_answered = false;  // see `input_rank`
         bool is_waiting = false;   // it is in waiting_
         bool has_moving_bars = true;
@@ -64,6 +69,7 @@ private:
     };
 
     [[nodiscard]] Line& line_of(const Chunk& chunk);
+    void print_terminal(const Line& line, const Chunk& chunk, std::string& text);
     void append_piece(Line& line, const LineSplitter::Piece& piece, std::string& text);
     void append_text(const Line& line, const LineSplitter::Piece& piece, std::string& text);
     void begin_waiting(Line& line, const Chunk& chunk, TimePoint now);

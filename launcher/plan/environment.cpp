@@ -155,6 +155,9 @@ Environment rank_variables(const EnvironmentOptions& options,
     add(variables, options,
         {{"RANK", std::to_string(settings.topology.rank)},
          {"LOCAL_RANK", std::to_string(settings.topology.local_rank)}});
+    if (!settings.terminal.empty()) {  // which else stays here
+        add(variables, options, {{"TERM", std::move(settings.terminal)}});
+    }
     if (settings.cpus) {
         add_default(variables, options, shared, kThreads, std::to_string(*settings.cpus));
     }

@@ -53,6 +53,7 @@ struct RankSettings {
     coll::Topology topology;
     std::optional<int> cpus;  // where they are not those of HostSettings
     Environment gpus;         // what gpu_shares.hpp decided
+    std::string terminal{};   // the TERM of the terminal that the rank has, or empty
 };
 
 [[nodiscard]] Environment rank_variables(const EnvironmentOptions& options,

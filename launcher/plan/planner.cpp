@@ -69,10 +69,7 @@ public:
         }
         HVD_TRY(const auto ranks_on, fill_hosts(capacities, request_.processes));
         ranks_ = number_ranks(ranks_on);
-        if (request_.input.rank.value_or(0) >= static_cast<int>(ranks_.size())) {
-            return refuse("--stdin names rank " + std::to_string(*request_.input.rank) +
-                          ", but the ranks are 0 to " + std::to_string(ranks_.size() - 1));
-        }
+        HVD_TRY_STATUS(check_input());
 
         planned_.plan.mode = "native";
         planned_.plan.np = static_cast<int>(ranks_.size());
@@ -90,6 +87,17 @@ public:
     }
 
 private:
+    Status check_input() const {
+        for (const auto& [flag, rank] : {std::pair{"--stdin", request_.input.rank},
+                                         std::pair{"--pty", request_.input.terminal_rank}}) {
+            if (rank.value_or(0) >= static_cast<int>(ranks_.size())) {
+                return refuse(std::string(flag) + " names rank " + std::to_string(*rank) +
+                              ", but the ranks are 0 to " + std::to_string(ranks_.size() - 1));
+            }
+        }
+        return ok();
+    }
+
     JobPlan plan_job() {
         JobPlan job{.id = context_.job_id,
                     .env = {},
@@ -163,6 +171,9 @@ private:
             if (const int own = threads(local); own != threads_here) {
                 settings.cpus = own;
             }
+            if (topology.rank == request_.input.terminal_rank) {
+                settings.terminal = find(context_.environment, "TERM").value_or("");
+            }
             host.ranks.push_back(
                 {.rank = topology.rank,
                  .local_rank = topology.local_rank,
@@ -175,8 +186,10 @@ private:
                  .env = rank_variables(request_.environment, shared_, std::move(settings)),
                  .cwd = {},
                  .argv = {}});
-            if (topology.rank == request_.input.rank) {
+            const auto& input = request_.input;
+            if (topology.rank == input.terminal_rank || topology.rank == input.rank) {
                 host.stdin_rank = topology.rank;
+                host.has_terminal = input.terminal_rank.has_value();
             }
         }
     }

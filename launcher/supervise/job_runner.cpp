@@ -8,6 +8,7 @@
 #include "launcher/supervise/start_failure.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -63,6 +64,7 @@ Result<Supervised> JobRunner::run(const LaunchPlan& plan, const Begin& begin) {
     io_.run();
     fleet_.starter().say_through({});
     signals_.listen({});
+    streams_->restore_terminal();
     return Supervised{.result = *std::move(result_),
                       .is_console_abandoned = output.is_console_abandoned(),
                       .is_folder_abandoned = output.is_folder_abandoned()};
@@ -94,12 +96,7 @@ Status JobRunner::prepare(const LaunchPlan& plan, const std::string& notes) {
          .on_silence = [this](std::size_t /*host*/,
                               const std::string& sentence) { streams_->output().say(sentence); }});
     signals_.listen({.on_stop_request = [this](int signal) { on_stop_request(signal); },
-                     .on_other =
-                         [this](int signal) {
-                             if (!is_draining_) {
-                                 signal_ranks(signal);
-                             }
-                         }});
+                     .on_other = [this](int signal) { on_other_signal(signal); }});
     return ok();
 }
 
@@ -259,6 +256,16 @@ void JobRunner::on_stop_request(int signal) {
     }
 }
 
+void JobRunner::on_other_signal(int signal) {
+    if (is_draining_) {
+        return;
+    }
+    streams_->on_signal(signal);
+    if (signal != SIGWINCH) {  // a rank with a terminal hears of it there
+        signal_ranks(signal);
+    }
+}
+
 /// Nobody waits for the results any more.
 void JobRunner::on_caller_gone() {
     if (!is_draining_) {
@@ -311,6 +318,7 @@ void JobRunner::on_end(const AgentEnd& end) {
 
 void JobRunner::lose_host(std::size_t host, HostLoss loss) {
     hosts_->lost(host);
+    streams_->on_host_lost(host);
     world_.on_host_lost(plan_->hosts[host], machine_->record(), loss.why);
     perform(machine_->on_host_lost(std::move(loss)));
     finish_if_all_done();
@@ -352,6 +360,7 @@ void JobRunner::on(std::size_t host, wire::Started event) {
     if (context_.trace != nullptr && context_.on_all_started) {
         context_.trace->started(host, event.rank, as_time(event.time_ns));
     }
+    streams_->on_started(event.rank);
     perform(machine_->on_started(event));
     if (machine_->state() != JobState::starting) {
         timers_->all_have_started();

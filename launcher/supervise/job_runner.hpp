@@ -70,6 +70,7 @@ private:
     void perform(JobAction action);
 
     void on_stop_request(int signal);
+    void on_other_signal(int signal);
     void on_caller_gone();
     void signal_ranks(int signal);
     void ask_bare_launcher(int signal);

@@ -39,6 +39,32 @@ bool is_start_line(std::string_view line) {
             std::ranges::any_of(kWarnings, [&](auto words) { return contains(line, words); }));
 }
 
+/// How many bytes of `text`, which begins with an ESC, are its escape sequence.
+std::size_t escape_size(std::string_view text) {
+    constexpr std::string_view kParameters = "0123456789:;<=>? !\"#$%&'()*+,-./";
+    const auto end = [&](std::size_t last) { return last < text.size() ? last + 1 : text.size(); };
+    const char kind = text.size() > 1 ? text[1] : '\0';
+    if (kind == '[') {
+        return end(text.find_first_not_of(kParameters, 2));
+    }
+    if (kind == ']') {  // a title, or a link: up to a BEL, or an ESC and a backslash
+        const auto last = text.find_first_of("\a\x1b", 2);
+        return last < text.size() && text[last] == '\x1b' ? end(last + 1) : end(last);
+    }
+    return end(kind == '(' || kind == ')' ? 2 : 1);
+}
+
+std::string without_escapes(std::string_view line) {
+    std::string plain;
+    while (!line.empty()) {
+        const auto escape = std::min(line.find('\x1b'), line.size());
+        plain += line.substr(0, escape);
+        line.remove_prefix(escape);
+        line.remove_prefix(line.empty() ? 0 : escape_size(line));
+    }
+    return plain;
+}
+
 }  // namespace
 
 void StderrTail::add(std::string_view bytes) {
@@ -81,7 +107,9 @@ std::vector<std::string> StderrTail::split_last(std::size_t max_bytes) const {
         return {};
     }
     std::vector<std::string> lines;
-    for (auto line : split(text, '\n')) {
+    for (const auto part : split(text, '\n')) {
+        const auto plain = without_escapes(part);
+        std::string_view line = plain;
         while (line.ends_with('\r')) {
             line.remove_suffix(1);
         }

@@ -23,8 +23,8 @@ public:
     void add(std::string_view bytes);
 
     /// For the report, without their line ends, and without what TensorFlow and absl print while
-    /// they start. Of a progress bar only the last step; a line whose begin is no longer kept
-    /// starts with "...".
+    /// they start, and without escape sequences (colours). Of a progress bar only the last step; a
+    /// line whose begin is no longer kept starts with "...".
     [[nodiscard]] std::vector<std::string> lines() const;
 
     /// To compare ranks: the lines in the last kMaxBytes, however many the report may have.

@@ -12,6 +12,7 @@ from pathlib import Path
 from jobs import TIMEOUT, Ended, Running
 from support.hosts import Host, Lab
 from support.processes import Process, wait_until_none
+from terminals import Terminal, terminal_with
 
 
 class Cluster:
@@ -52,6 +53,14 @@ class Cluster:
                 process.wait(TIMEOUT)
             for pipe in (process.stdout, process.stderr):
                 pipe.close()
+
+    def in_terminal(
+        self, *arguments: object, **options: object
+    ) -> contextlib.AbstractContextManager[Terminal]:
+        """`horovodrun ARGUMENTS` on the first host, as in `terminal_with`."""
+        env = self.head.environment("root", TERM="xterm")
+        command = [*self.head.prefix("root", "/"), self.program, *arguments]
+        return terminal_with(*command, env=env, **options)
 
     def left(self) -> list[Process]:
         """What of any job is still there, on all hosts, as the machine's kernel counts."""

@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
 import pytest
 from cluster import slots
 from support.hosts import HostOptions
 
 ABOUT = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
-TELL = ("sh", "-c", "echo $(hostname) " + " ".join(f"$HOROVOD_{name}" for name in ABOUT))
+TELL = (
+    "sh",
+    "-c",
+    "echo $(hostname) " + " ".join(f"$HOROVOD_{name}" for name in ABOUT),
+)
 
 
 def told(job) -> list[tuple[object, ...]]:
@@ -85,7 +90,11 @@ def test_a_host_file_names_hosts_too(cluster):
 
     job = hosts.run("-hostfile", "/root/hosts", "hostname")
 
-    assert sorted(job.lines) == ["[0]<stdout>:h2", "[1]<stdout>:h2", "[2]<stdout>:h3"], job.err
+    assert sorted(job.lines) == [
+        "[0]<stdout>:h2",
+        "[1]<stdout>:h2",
+        "[2]<stdout>:h3",
+    ], job.err
 
 
 def test_an_ordinary_user_has_all_this_too(cluster):
@@ -165,6 +174,48 @@ def test_the_first_rank_reads_standard_input(cluster):
     assert (job.code, job.lines) == (0, ["[0]<stdout>:for rank 0"]), job.err
 
 
+IN_TERMINAL = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])
+print(os.environ["TERM"], *os.get_terminal_size(), flush=True)
+signal.sigwait([signal.SIGWINCH])
+print("now", *os.get_terminal_size(), flush=True)
+try:
+    input("name? ")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_rank_elsewhere_has_a_terminal_like_the_users(cluster):
+    hosts = cluster(2)
+    program = (sys.executable, "-S", "-E", "-c", IN_TERMINAL)
+    with hosts.in_terminal(
+        "-np", 1, "-H", "h2:1", "--pty", 0, *program, rows=33, columns=101
+    ) as terminal:
+        terminal.wait_for(b"xterm 101 33\r\n")
+        assert terminal.is_raw()
+        terminal.resize(40, 120)
+        terminal.wait_for(b"now 120 40\r\nname? ")
+        terminal.type(b"\x03")
+        terminal.wait_for(b"interrupted\r\n")
+
+        assert terminal.wait_for_code() == 0
+        assert terminal.is_as_before()
+    hosts.wait_until_clean(1)
+
+
+def test_a_terminal_comes_back_when_the_host_of_its_rank_is_lost(cluster):
+    hosts = cluster(2)
+    with hosts.in_terminal("-H", "h1:1,h2:1", "--pty", 1, "sleep", 600) as terminal:
+        terminal.wait_until(raw=True)
+        hosts.hosts[1].kill()
+
+        terminal.wait_until(raw=False)
+        assert terminal.wait_for_code() == 125
+        assert terminal.is_as_before()
+
+
 @pytest.mark.parametrize("shared", [True, False], ids=["one home", "many homes"])
 def test_the_agent_is_copied_once_to_each_home(cluster, shared):
     own = HostOptions(own_home=not shared)
@@ -194,7 +245,10 @@ def test_what_is_planned_is_what_runs(cluster):
 
     plan = json.loads(planned.out)
     assert [entry["host"] for entry in plan["ranks"]] == [row[0] for row in told(ran)]
-    assert [(host["host"], host["slots"]) for host in plan["hosts"]] == [("h2", 3), ("h3", 1)]
+    assert [(host["host"], host["slots"]) for host in plan["hosts"]] == [
+        ("h2", 3),
+        ("h3", 1),
+    ]
 
 
 def test_hosts_without_numbers_have_a_rank_for_each_cpu(cluster):

@@ -110,6 +110,13 @@ TEST_CASE("every value of a request can be given by a flag") {
     CHECK(all.limits.grace == milliseconds(0));
 }
 
+TEST_CASE("the rank with the terminal may be named as the reader of standard input, too") {
+    const auto both = request("-np 2 --pty 1 --stdin 1 --show 1 cmd");
+
+    CHECK(both.input.terminal_rank == 1);
+    CHECK(both.input.rank == 1);
+}
+
 TEST_CASE("a plan is asked for by flags") {
     const auto plan = request("-np 3 --dry-run --output-format json --facts f.json cmd");
 
@@ -196,6 +203,21 @@ TEST_CASE("a command line that cannot be right is refused with flag, value and r
         {"-np 2 --bind-to core a",
          "--bind-to core: must be share (each rank gets an even share of the CPUs) or none"},
         {"-np 2 --stdin x a", "--stdin x: must be the number of a rank, or all"},
+        {"-np 2 --pty all a", "--pty all: must be the number of a rank"},
+        {"-np 2 --pty 2 a", "--pty names rank 2, but the ranks are 0 to 1"},
+        {"-np 2 --pty 0 --stdin 1 a",
+         "--pty 0 and --stdin 1: rank 0 has the terminal, and what is typed there; leave one of "
+         "them out"},
+        {"-np 2 --stdin all --pty 0 a",
+         "--pty 0 and --stdin all: rank 0 has the terminal, and what is typed there; leave one of "
+         "them out"},
+        {"-np 2 --pty 0 --show 1 a",
+         "--show leaves out rank 0, which has the terminal (--pty 0); add it"},
+        {"-np 2 --mpi --pty 1 a",
+         "--pty 1 does not work with --mpi, whose program starts the ranks; leave one of them out, "
+         "or write --stdin 1"},
+        {"-hostfile - --pty 0 a",
+         "-hostfile - and --pty both read standard input; give the hosts in a file"},
         {"-np 2 --show 0-x a", "--show 0-x: must be ranks, such as 0,2-4"},
         {"-np 2 --show 0-2 a", "--show names rank 2, but the ranks are 0 to 1"},
         {"-np 2 --progress-bars 2 a", "--progress-bars names rank 2, but the ranks are 0 to 1"},

@@ -236,6 +236,23 @@ TEST_CASE("standard input goes to the host of the rank that reads it") {
     CHECK(error(second, hosts) == "--stdin names rank 2, but the ranks are 0 to 1");
 }
 
+TEST_CASE("a terminal goes to the host of its rank, which reads standard input") {
+    auto second = request(2, {{"a", 1}, {"b", 1}});
+    second.input.terminal_rank = 1;
+    const std::vector hosts{facts("a", 2), facts("b", 2)};
+
+    const auto planned = plan_on(second, hosts, "local", {{"TERM", "xterm"}});
+    second.input.terminal_rank = 2;
+
+    REQUIRE(planned);
+    CHECK_FALSE(planned->plan.hosts[0].has_terminal);
+    CHECK(planned->plan.hosts[1].has_terminal);
+    CHECK(planned->plan.hosts[1].ranks[0].env.at("TERM") == "xterm");
+    CHECK_FALSE(planned->plan.hosts[0].ranks[0].env.contains("TERM"));
+    CHECK(planned->plan.hosts[1].stdin_rank == 1);
+    CHECK(error(second, hosts) == "--pty names rank 2, but the ranks are 0 to 1");
+}
+
 TEST_CASE("a warning about the mask reaches the user once for each host") {
     auto host = facts("h", 4, 2);
     host.gpu_mask = "0,7";

@@ -174,6 +174,19 @@ TEST_CASE("a progress bar of a rank whose bars do not move is its last state") {
           "[1]<stdout>:50%\n");
 }
 
+TEST_CASE("what a rank with a terminal writes is printed as it is, and on lines of its own") {
+    RankPrinter printer(2, LinePrefix(), {}, std::nullopt, std::nullopt, 0);
+
+    CHECK(print(printer, {data(0, "a\r\n> ")}) == "a\r\n> ");
+    CHECK(print(printer, {data(0, "\x1b[2")}) == "\x1b[2");
+    CHECK(print(printer, {data(1, "b\n"), data(0, "Jc\n"), ended(0)}) == "\n[1]<stdout>:b\nJc\n");
+
+    (void)print(printer, {data(1, "waits")});
+    CHECK(due(printer, kStart + kLong) == "[1]<stdout>:waits");
+    CHECK(print(printer, {data(0, "d")}) == "\r\nd");
+    CHECK(print(printer, {data(1, " long\n")}) == "\n[1]<stdout>: long\n");
+}
+
 TEST_CASE("a time stamp is that of the first byte of the line or of its rest") {
     RankPrinter printer(2, LinePrefix::stamped());
     const std::string second = "1970-01-01T00:00:00.00000";

@@ -106,6 +106,16 @@ TEST_CASE("what TensorFlow and absl print while they start is left out") {
                 "2026-01-31 09:15:00.123456: F tensorflow/core/a.cc:1] Check failed"});
 }
 
+TEST_CASE("escape sequences of a terminal are left out") {
+    StderrTail tail;
+    tail.add("\x1b[1;31mValueError\x1b[0m: \x1b[?25hno data\r\n");
+    tail.add("\x1b]0;a title\atext\x1b]8;;http://a\x1b\\link\x1b(B\x1b=\n");
+    tail.add("cut \x1b[1");
+    tail.add(";3\n\x1b");
+
+    CHECK(tail.lines() == Lines{"ValueError: no data", "textlink", "cut ", ""});
+}
+
 TEST_CASE("many lines that are long are cut as a whole") {
     StderrTail tail(1000);
     for (int line = 0; line < 1000; ++line) {
