@@ -17,12 +17,7 @@
 namespace hvd::launch {
 namespace {
 
-/// The time that the console still has once a user or a time limit has ended the job.
-constexpr auto kDrainTimeout = std::chrono::seconds(10);
 constexpr auto kDrainTimeoutAfterKill = std::chrono::seconds(2);
-
-/// How long an agent may take to end once its ranks are gone.
-constexpr auto kAgentTimeout = std::chrono::seconds(5);
 
 std::chrono::steady_clock::time_point as_time(std::int64_t steady_ns) {
     return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(steady_ns));
@@ -50,8 +45,7 @@ JobRunner::JobRunner(IoThread& io,
       request_(request),
       context_(std::move(context)),
       time_limit_(time_limit(request.limits, std::chrono::system_clock::now())),
-      world_(fleet),
-      end_timer_(io) {}
+      world_(fleet) {}
 
 // ---- from the plan to its end ----
 
@@ -65,7 +59,7 @@ Result<Supervised> JobRunner::run(const LaunchPlan& plan, const Begin& begin) {
     fleet_.starter().say_through({});
     signals_.listen({});
     streams_->restore_terminal();
-    return Supervised{.result = *std::move(result_),
+    return Supervised{.result = end_->take_result(),
                       .is_console_abandoned = output.is_console_abandoned(),
                       .is_folder_abandoned = output.is_folder_abandoned()};
 }
@@ -73,7 +67,7 @@ Result<Supervised> JobRunner::run(const LaunchPlan& plan, const Begin& begin) {
 Status JobRunner::prepare(const LaunchPlan& plan, const std::string& notes) {
     plan_ = &plan;
     HVD_TRY(streams_, RankStreams::open(io_, fleet_, plan, request_, context_,
-                                        {.on_progress = [this] { continue_draining(); },
+                                        {.on_progress = [this] { end_->go_on(); },
                                          .on_console_closed =
                                              [this] { perform(machine_->on_console_closed()); }}));
     if (!notes.empty()) {
@@ -87,7 +81,15 @@ Status JobRunner::prepare(const LaunchPlan& plan, const std::string& notes) {
     }
     machine_.emplace(plan, request_.limits.on_failure);
     timers_.emplace(io_, *machine_, [this](JobAction action) { perform(action); });
-    hosts_.emplace(io_, fleet_, plan, [this] { continue_draining(); });
+    hosts_.emplace(io_, fleet_, plan, [this] { end_->go_on(); });
+    rank_signals_.emplace(fleet_, plan, machine_->record());
+    end_.emplace(JobEnd::Context{.io = io_,
+                                 .fleet = fleet_,
+                                 .plan = plan,
+                                 .machine = *machine_,
+                                 .streams = *streams_,
+                                 .hosts = *hosts_,
+                                 .time_limit = time_limit_ ? time_limit_->words : ""});
     news_.emplace(plan.hosts, request_.report.is_verbose);
     fleet_.listen(
         {.on_message = [this](std::size_t host,
@@ -104,7 +106,6 @@ void JobRunner::start_ranks(std::vector<Frame> starts, Deadline deadline) {
     if (context_.trace != nullptr) {
         context_.trace->enter("start", io_.now());
     }
-    started_at_ = io_.now();
     for (std::size_t host = 0; host < starts.size(); ++host) {
         fleet_.send_frame(host, std::move(starts[host]));
     }
@@ -128,13 +129,13 @@ void JobRunner::perform(JobAction action) {
             return;
         case JobAction::ask:
             asked_end_at_ns_ = asked_end_at_ns_.value_or(fleet_.now_ns());
-            signal_ranks(signals_.stop_signal());
+            rank_signals_->send(signals_.stop_signal());
             timers_->limit_grace(request_.limits.grace);
             [[fallthrough]];
         case JobAction::say_hint: output.say("stopping, Ctrl-C again to kill"); return;
         case JobAction::stop:
             asked_end_at_ns_ = asked_end_at_ns_.value_or(fleet_.now_ns());
-            ask_bare_launcher(SIGTERM);
+            rank_signals_->ask_bare_launcher(SIGTERM);
             fleet_.send_all(wire::Stop{.grace_ms = request_.limits.grace.count()});
             if (machine_->record().cause.kind != Cause::Kind::rank_failed) {
                 output.limit(io_.in(request_.limits.grace + kDrainTimeout));
@@ -145,7 +146,7 @@ void JobRunner::perform(JobAction action) {
             // Dead ranks cannot be told from a console that holds up their last output.
             output.limit(io_.in(kDrainTimeoutAfterKill));
             return;
-        case JobAction::finish: begin_draining(); return;
+        case JobAction::finish: begin_end(); return;
     }
 }
 
@@ -162,90 +163,15 @@ void JobRunner::end_trace() {
     }
 }
 
-void JobRunner::begin_draining() {
-    is_draining_ = true;
+void JobRunner::begin_end() {
     timers_->cancel_all();
-    streams_->end();
-    close_fleet();
-    end_timer_.set(io_.in(kAgentTimeout), [this] {
-        has_given_up_agents_ = true;
-        continue_draining();
-    });
-    // A job that ended by itself has its output delivered, however long its reader takes.
-    const auto cause = machine_->record().cause.kind;
-    if (cause != Cause::Kind::none && cause != Cause::Kind::rank_failed) {
-        streams_->output().limit(io_.in(kDrainTimeout));
-    }
-    continue_draining();
-}
-
-/// Two rounds: all that the ranks wrote, then the last words.
-void JobRunner::continue_draining() {
-    auto& output = streams_->output();
-    const bool is_settled = fleet_.have_all_ended() && !hosts_->is_cleaning_up();
-    if (!is_draining_ || !(is_settled || has_given_up_agents_) || !output.is_idle()) {
-        return;
-    }
-    if (!result_) {
-        result_ = make_result();
-        const auto words = format_last_words(*result_);
-        if (!words.empty()) {
-            output.say_as_is(words, format_last_words(*result_, Values::hidden));
-            if (!output.is_idle()) {
-                return;
-            }
-        }
-    }
-    io_.stop();
-}
-
-/// Agents that end with the job's exit code learn it as it is known before they have ended.
-void JobRunner::close_fleet() {
-    const auto known =
-        refusal_ ? *refusal_
-                 : launch::make_result({.plan = *plan_,
-                                        .record = machine_->record(),
-                                        .tails = streams_->tails(),
-                                        .hosts = {},
-                                        .survivors = {},
-                                        .unswept = {},
-                                        .warnings = {},
-                                        .seconds = 0,
-                                        .time_limit = time_limit_ ? time_limit_->words : ""});
-    constexpr std::string_view kPrefix = "horovodrun: ";
-    const auto words = format_last_words(known);
-    const auto line = std::string_view(words).substr(0, words.find('\n'));
-    fleet_.close({.exit_code = known.exit_code,
-                  .text = std::string(line.substr(std::min(line.size(), kPrefix.size())))});
-}
-
-JobResult JobRunner::make_result() {
-    if (refusal_) {
-        return *refusal_;
-    }
-    std::vector<HostResult> hosts;
-    for (std::size_t host = 0; host < fleet_.size(); ++host) {
-        const auto& error = fleet_.end_of(host);
-        hosts.push_back({.host = fleet_.name(host),
-                         .state = error ? "lost" : "ok",
-                         .error = error ? error->message : std::string()});
-    }
-    const std::chrono::duration<double> lasted = io_.now() - started_at_;
-    return launch::make_result({.plan = *plan_,
-                                .record = machine_->record(),
-                                .tails = streams_->tails(),
-                                .hosts = std::move(hosts),
-                                .survivors = hosts_->take_survivors(),
-                                .unswept = hosts_->take_unswept(),
-                                .warnings = streams_->output().losses(),
-                                .seconds = lasted.count(),
-                                .time_limit = time_limit_ ? time_limit_->words : ""});
+    end_->begin();
 }
 
 // ---- signals ----
 
 void JobRunner::on_stop_request(int signal) {
-    if (is_draining_) {
+    if (end_->has_begun()) {
         streams_->output().abandon_stuck();
         return;
     }
@@ -257,56 +183,28 @@ void JobRunner::on_stop_request(int signal) {
 }
 
 void JobRunner::on_other_signal(int signal) {
-    if (is_draining_) {
+    if (end_->has_begun()) {
         return;
     }
     streams_->on_signal(signal);
     if (signal != SIGWINCH) {  // a rank with a terminal hears of it there
-        signal_ranks(signal);
+        rank_signals_->send(signal);
     }
 }
 
 /// Nobody waits for the results any more.
 void JobRunner::on_caller_gone() {
-    if (!is_draining_) {
+    if (!end_->has_begun()) {
         streams_->output().say("the program that called horovod.run has gone");
         on_stop_request(SIGTERM);
-    }
-}
-
-/// jsrun may be on a host without ranks, whose agent cannot tell whether there are any.
-bool JobRunner::has_bare_launcher(std::size_t host) const {
-    const auto& plan = plan_->hosts[host];
-    return plan.ranks.empty() && !plan.launchers.empty();
-}
-
-/// Hears of signals as long as it has started nobody to whom it would pass them on.
-void JobRunner::ask_bare_launcher(int signal) {
-    if (std::ranges::any_of(machine_->record().ranks,
-                            [](const RankRecord& rank) { return rank.started.has_value(); })) {
-        return;
-    }
-    for (std::size_t host = 0; host < plan_->hosts.size(); ++host) {
-        if (has_bare_launcher(host)) {
-            fleet_.send(host, wire::Signal{.number = signal});
-        }
-    }
-}
-
-void JobRunner::signal_ranks(int signal) {
-    ask_bare_launcher(signal);
-    for (std::size_t host = 0; host < plan_->hosts.size(); ++host) {
-        if (!has_bare_launcher(host)) {
-            fleet_.send(host, wire::Signal{.number = signal});
-        }
     }
 }
 
 // ---- hosts ----
 
 void JobRunner::on_end(const AgentEnd& end) {
-    if (is_draining_) {
-        continue_draining();
+    if (end_->has_begun()) {
+        end_->go_on();
     } else if (!hosts_->is_done(end.host)) {
         hosts_->clean_up(
             end.host, end.is_silent ? OrphanCleanup::kSilentHostTimeout : OrphanCleanup::kTimeout);
@@ -342,7 +240,7 @@ bool JobRunner::knows(std::size_t host, int rank) {
 // ---- messages ----
 
 void JobRunner::on_message(std::size_t host, wire::FromAgent message) {
-    if (is_draining_ && !std::holds_alternative<wire::Note>(message)) {
+    if (end_->has_begun() && !std::holds_alternative<wire::Note>(message)) {
         return;
     }
     std::visit([&](auto& event) { on(host, event); }, message);
@@ -488,7 +386,7 @@ void JobRunner::on(std::size_t host, wire::Checked& event) {
     for (const auto& line : failure.words) {
         streams_->output().say(line);
     }
-    refusal_ = std::move(failure.result);
+    end_->refuse(std::move(failure.result));
     perform(JobAction::finish);
 }
 

@@ -6,21 +6,21 @@
 #include "launcher/fleet/agent_fleet.hpp"
 #include "launcher/model/launch_plan.hpp"
 #include "launcher/model/launch_request.hpp"
-#include "launcher/net/timer.hpp"
 #include "launcher/supervise/caller_stream.hpp"
 #include "launcher/supervise/host_ends.hpp"
 #include "launcher/supervise/job_context.hpp"
+#include "launcher/supervise/job_end.hpp"
 #include "launcher/supervise/job_machine.hpp"
 #include "launcher/supervise/job_result.hpp"
 #include "launcher/supervise/job_signals.hpp"
 #include "launcher/supervise/job_timers.hpp"
 #include "launcher/supervise/plan_frames.hpp"
 #include "launcher/supervise/rank_reports.hpp"
+#include "launcher/supervise/rank_signals.hpp"
 #include "launcher/supervise/rank_streams.hpp"
 #include "launcher/supervise/time_limit.hpp"
 #include "launcher/supervise/world_service.hpp"
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -72,9 +72,6 @@ private:
     void on_stop_request(int signal);
     void on_other_signal(int signal);
     void on_caller_gone();
-    void signal_ranks(int signal);
-    void ask_bare_launcher(int signal);
-    [[nodiscard]] bool has_bare_launcher(std::size_t host) const;
 
     void on_end(const AgentEnd& end);
     void lose_host(std::size_t host, HostLoss loss);
@@ -100,10 +97,7 @@ private:
     void on(std::size_t /*host*/, const auto& /*answer*/) {}  // to no question of a running job
 
     void end_trace();
-    void begin_draining();
-    void continue_draining();
-    void close_fleet();
-    [[nodiscard]] JobResult make_result();
+    void begin_end();
 
     IoThread& io_;
     AgentFleet& fleet_;
@@ -118,13 +112,9 @@ private:
     WorldService world_;
     std::optional<CallerStream> caller_;
     std::optional<RankReports> news_;
-    std::chrono::steady_clock::time_point started_at_;
     std::optional<std::int64_t> asked_end_at_ns_;  // when the ranks were first asked to end
-    bool is_draining_ = false;
-    bool has_given_up_agents_ = false;
-    Timer end_timer_;
-    std::optional<JobResult> refusal_;  // a host does not start the ranks
-    std::optional<JobResult> result_;
+    std::optional<RankSignals> rank_signals_;
+    std::optional<JobEnd> end_;
     std::unique_ptr<RankStreams> streams_;  // last: its threads call into what is above
 };
 
