@@ -136,7 +136,7 @@ void UserTerminal::restore() {
     change_back(modes_);
 }
 
-UserTerminal::Size UserTerminal::size() const {
+UserTerminal::Size UserTerminal::size() {
     winsize window{};
     (void)::ioctl(STDIN_FILENO, TIOCGWINSZ, &window);
     return {.rows = window.ws_row, .columns = window.ws_col};

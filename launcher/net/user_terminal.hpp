@@ -37,7 +37,7 @@ public:
         std::uint16_t rows = 0;
         std::uint16_t columns = 0;
     };
-    [[nodiscard]] Size size() const;
+    [[nodiscard]] static Size size();
 
     /// Whether no other job of its shell reads what is typed there.
     [[nodiscard]] static bool is_in_foreground();

@@ -87,7 +87,7 @@ void LentTerminal::on_signal(int signal) {
 }
 
 void LentTerminal::tell_size() {
-    const auto size = terminal_->size();
+    const auto size = UserTerminal::size();
     fleet_.send(host_, wire::WindowSize{.rows = size.rows, .columns = size.columns});
 }
 
