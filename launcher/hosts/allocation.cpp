@@ -201,25 +201,36 @@ Hosts sge_hosts(const Environment& environment) {
 constexpr std::array kHostfileVariables{"OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE",
                                         "HYDRA_HOST_FILE"};
 
-Hosts kubernetes_hosts(const Environment& environment) {
-    for (const std::string_view variable : kHostfileVariables) {
-        if (const auto path = find(environment, variable)) {
-            auto hosts = read_hostfile(*path);
-            return hosts ? std::move(hosts)
-                         : std::move(hosts).error().context(std::string(variable));
-        }
-    }
-    return wrong(kHostfileVariables.front(), "", "it is not set");
+/// As Debian's own /etc/openmpi/openmpi-default-hostfile, which is there for comments alone.
+bool has_only_comments(const std::string& path) {
+    const auto text = read_file(path, kMaxFileBytes);
+    return text && std::ranges::all_of(split(*text, '\n'), [](std::string_view line) {
+               return trim(line.substr(0, line.find('#'))).empty();
+           });
 }
 
-/// MPIs read these variables anywhere. In a pod, or with the folder that the mpi-operator mounts,
-/// they are the operator's.
+/// The variable whose file has the hosts of a pod. MPIs read these variables anywhere: they are the
+/// mpi-operator's with the folder that it mounts, or in a pod with a file that names hosts.
+std::optional<std::string_view> find_hostfile_variable(const Environment& environment) {
+    const bool is_in_pod = find(environment, "KUBERNETES_SERVICE_HOST").has_value();
+    const auto* const found =
+        std::ranges::find_if(kHostfileVariables, [&](std::string_view variable) {
+            const auto file = find(environment, variable);
+            return file &&
+                   (file->starts_with("/etc/mpi/") || (is_in_pod && !has_only_comments(*file)));
+        });
+    return found == kHostfileVariables.end() ? std::nullopt
+                                             : std::optional<std::string_view>(*found);
+}
+
 bool is_in_pod(const Environment& environment) {
-    return std::ranges::any_of(kHostfileVariables, [&](std::string_view variable) {
-        const auto file = find(environment, variable);
-        return file && (file->starts_with("/etc/mpi/") ||
-                        find(environment, "KUBERNETES_SERVICE_HOST").has_value());
-    });
+    return find_hostfile_variable(environment).has_value();
+}
+
+Hosts kubernetes_hosts(const Environment& environment) {
+    const std::string variable(*find_hostfile_variable(environment));
+    auto hosts = read_hostfile(find(environment, variable).value_or(""));
+    return hosts ? std::move(hosts) : std::move(hosts).error().context(variable);
 }
 
 template <const auto& kVariables>

@@ -34,8 +34,9 @@ struct Allocation {
 ///     PBS          PBS_NODEFILE: a line for each slot
 ///     Grid Engine  PE_HOSTFILE: "host slots queue processors"
 ///     Kubernetes   OMPI_MCA_orte_default_hostfile, I_MPI_HYDRA_HOST_FILE or HYDRA_HOST_FILE, as
-///                  the mpi-operator sets them in its launcher: to a file below /etc/mpi, in a pod
-///                  (KUBERNETES_SERVICE_HOST). Elsewhere they are settings of an MPI alone
+///                  the mpi-operator sets them in its launcher: to a file below /etc/mpi, or in a
+///                  pod (KUBERNETES_SERVICE_HOST) to a file that names a host. Elsewhere they are
+///                  settings of an MPI alone
 ///
 /// Errors: invalid_argument with the variable, its value and the remedy.
 [[nodiscard]] Result<std::optional<Allocation>> find_allocation(const Environment& environment);

@@ -148,3 +148,22 @@ TEST_CASE("the default host file of an MPI is no allocation outside of a pod of 
     }
     CHECK_FALSE(find_allocation({{"HYDRA_HOST_FILE", "/etc/mpi/hostfile"}}));  // which is not there
 }
+
+TEST_CASE("a host file of comments alone, as Debian's Open MPI has it, is no allocation in a pod") {
+    const hvd::test::TempDir folder;
+    const auto comments = folder.write("default", "# Copyright\n#\n\n  \n").string();
+    const auto hosts = folder.write("hosts", "worker-0 slots=2\n").string();
+    const Environment pod{{"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
+                          {"OMPI_MCA_orte_default_hostfile", comments}};
+    auto both = pod;
+    both.emplace("HYDRA_HOST_FILE", hosts);
+
+    const auto none = find_allocation(pod);
+    const auto second = find_allocation(both);
+
+    REQUIRE(none);
+    CHECK_FALSE(*none);
+    REQUIRE(second);
+    REQUIRE(*second);
+    CHECK((*second)->hosts == std::vector<Host>{{"worker-0", 2}});
+}
