@@ -131,7 +131,7 @@ Status check_mpi(Draft& draft) {
 }
 
 Result<std::optional<Task>> find_own_task(const Draft& draft) {
-    HVD_TRY(const auto task, find_task(coll::innermost_environment(draft.environment)));
+    HVD_TRY(const auto task, found(find_task(coll::innermost_environment(draft.environment))));
     const auto& request = draft.request;
     const bool is_job =
         request.processes || draft.hosts || draft.hostfile || request.dry_run.is_wanted;

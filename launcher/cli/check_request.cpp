@@ -181,7 +181,7 @@ Status check_ports(Draft& draft) {
     if (!text || trim(*text).empty()) {
         return ok();
     }
-    auto span = port_span(*text);
+    auto span = found(port_span(*text));
     if (!span) {
         return std::move(span).error().context(std::string(kPortRange) + "=" + *text);
     }

@@ -47,7 +47,7 @@ Status check_host(Host& host, const Allocation& job) {
 }  // namespace
 
 Status take_jsrun_allocation(Draft& draft, std::vector<Host>& hosts) {
-    HVD_TRY(auto job, find_allocation(draft.environment));
+    HVD_TRY(auto job, found(find_allocation(draft.environment)));
     if (!job || job->scheduler != Scheduler::lsf) {
         return wrong(
             "--jsrun starts ranks inside of an LSF job, and " +

@@ -161,7 +161,7 @@ Status read_start_timeout(Draft& draft) {
     auto limit = draft.start_timeout.value_or(std::chrono::milliseconds(0));
     if (const auto own = find(draft.environment, kStartTimeout).value_or("");
         limit.count() == 0 && !own.empty()) {
-        auto value = whole_number(trim(own), 1, kLongestSeconds);  // as the runtime reads it
+        auto value = found(whole_number(trim(own), 1, kLongestSeconds));  // as the runtime reads it
         if (!value) {
             return std::move(value).error().context(std::string(kStartTimeout) + "=" + own);
         }
@@ -222,7 +222,7 @@ Status read_caller(Draft& draft) {
 
 /// Checks what concerns more than one flag at a time.
 Status finish(Draft& draft) {
-    HVD_TRY_STATUS(read_caller(draft));
+    HVD_TRY_STATUS(found(read_caller(draft)));
     HVD_TRY_STATUS(check_controllers(draft));
     if (const auto agent = find(draft.environment, kRemoteShellVariable);
         agent == kKubeflowShell && draft.request.ssh.remote_shell.empty()) {

@@ -112,7 +112,7 @@ Status check_components(const Allocation& allocation,
 /// How srun has to be asked for agents. Where the job has GPUs by task, a rank gets those of one,
 /// and srun has to be told how many tasks there are on each node.
 Status take_slurm_job(Draft& draft, const Allocation& allocation) {
-    HVD_TRY(const auto components, slurm_components(draft.environment));
+    HVD_TRY(const auto components, found(slurm_components(draft.environment)));
     HVD_TRY_STATUS(check_components(allocation, components));
     SlurmJob job{.id = allocation.id,
                  .is_heterogeneous = find(draft.environment, "SLURM_HET_SIZE").has_value(),
@@ -127,7 +127,7 @@ Status take_slurm_job(Draft& draft, const Allocation& allocation) {
         const auto suffix =
             job.is_heterogeneous ? "_HET_GROUP_" + std::to_string(index) : std::string();
         HVD_TRY(const int each,
-                gpus_by_task(draft, "SLURM_GPUS_PER_TASK" + suffix, components[index]));
+                found(gpus_by_task(draft, "SLURM_GPUS_PER_TASK" + suffix, components[index])));
         auto& component = job.components.emplace_back();
         component.has_gpus_by_task = each > 0;
         std::ranges::transform(components[index], std::back_inserter(component.nodes), &Host::name);
@@ -151,7 +151,7 @@ Status take_slurm_job(Draft& draft, const Allocation& allocation) {
 
 /// The hosts of the batch job that we run in, and the shell by which it reaches them.
 Status take_allocation(Draft& draft, HostList& list) {
-    HVD_TRY(auto allocation, find_allocation(draft.environment));
+    HVD_TRY(auto allocation, found(find_allocation(draft.environment)));
     if (!allocation) {
         return ok();
     }

@@ -62,6 +62,13 @@ def test_an_error_in_a_file_or_a_variable_is_no_usage_error(launcher, tmp_path):
         launcher.run("-hostfile", bad, "true"),
         launcher.run("-np", 1, "--config-file", bad, "true"),
         launcher.run("-np", 1, "true", env={"HOROVOD_CYCLE_TIME": "x"}),
+        launcher.run("-np", 1, "true", env={"HOROVOD_PORT_RANGE": "x"}),
+        launcher.run("--join", "a:1", env={"HOROVOD_START_TIMEOUT": "x"}),
+        launcher.run("true", env={"SLURM_JOB_NODELIST": "n[1-"}),
+        launcher.run("true", env={"LSB_HOSTS": "a:4"}),
+        launcher.run("--jsrun", "true", env={"LSB_HOSTS": "a:4"}),
+        launcher.run("true", env={"OMPI_COMM_WORLD_RANK": "x", "OMPI_COMM_WORLD_SIZE": "2"}),
+        launcher.run("-np", 1, "true", env={"HOROVOD_CALLER_FD": "99"}),
     ):
         assert job.code == USAGE
         assert b"Try" not in job.err
