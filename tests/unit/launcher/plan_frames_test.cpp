@@ -7,7 +7,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace hvd::launch {
@@ -31,6 +33,35 @@ TEST_CASE("a command travels once to each host, not once for each of its ranks")
         REQUIRE(frames);
         REQUIRE(frames->size() == 1);
         CHECK(frames->front().size() < 2 * argument.size());
+    }
+}
+
+TEST_CASE("the first credit of each host is its share of the budget for output") {
+    const auto count = GENERATE(values<std::size_t>({1, 300}));
+    LaunchRequest request;
+    for (std::size_t number = 0; number < count; ++number) {
+        request.hosts.list.push_back({"n" + std::to_string(number), 1});
+    }
+    request.command = {"train"};
+    HostFacts facts;
+    facts.cpus.resize(1);
+    const auto plan = test::plan_on(request, std::vector<HostFacts>(count, facts), "ssh");
+    REQUIRE(plan);
+
+    const auto frames = encode_starts(plan->plan);
+
+    REQUIRE(frames);
+    REQUIRE(frames->size() == count);
+    for (const auto& frame : *frames) {
+        wire::FrameReader<wire::ToAgent> reader;
+        reader.feed(std::as_bytes(std::span(wire::kMagic)));
+        reader.feed(frame);
+        const auto message = reader.next();
+        REQUIRE(message);
+        REQUIRE(*message);
+        const auto& start = std::get<wire::Start>(**message);
+        CHECK(start.output_window == wire::output_window(count));
+        CHECK(start.output_window >= wire::kLeastOutputWindow);
     }
 }
 
