@@ -35,7 +35,7 @@ struct Fault {
     std::size_t host = 0;
     std::optional<int> rank;  // none: the host itself
     bool is_silent = false;   // only its silence tells
-    bool is_dated = false;    // it is told with its time, by the clock of its host
+    bool is_dated = false;    // its message has the time, by the clock of its host
     bool is_told = false;     // its end reached the launcher
 };
 

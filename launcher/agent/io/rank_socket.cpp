@@ -146,37 +146,44 @@ bool RankSocket::greet(Connection& connection, const coll::RankMessage& first) {
     if (hello == nullptr) {
         return false;
     }
-    const auto reason = reason_to_refuse(connection, *hello);
-    if (!reason.empty()) {
+    auto identified = identify(connection, *hello);
+    if (!identified) {
         // As far as the peer takes it at once: it is not authenticated.
-        const auto frame = coll::encode(coll::AgentMessage{Failed{.request = 0, .why = reason}});
+        const auto frame = coll::encode(
+            coll::AgentMessage{Failed{.request = 0, .why = identified.error().message}});
         (void)::send(connection.fd.get(), frame.data(), frame.size(), MSG_NOSIGNAL);
         return false;
     }
     connection.rank = hello->rank;
+    connection.lineage = *std::move(identified);
+    reports_.welcome(hello->rank, connection.lineage);
     return true;
 }
 
-std::string RankSocket::reason_to_refuse(const Connection& connection, const Hello& hello) const {
+/// Errors: why the process is refused.
+Result<std::vector<Process>> RankSocket::identify(const Connection& connection,
+                                                  const Hello& hello) const {
+    const auto refused = [](std::string why) { return Error{Errc::mismatch, std::move(why)}; };
     const auto who = "process " + std::to_string(connection.pid);
     if (hello.version != coll::kAgentProtocolVersion) {
-        return who + " speaks version " + std::to_string(hello.version) +
-               " of the protocol, this agent version " +
-               std::to_string(coll::kAgentProtocolVersion) +
-               "; horovodrun and the horovod package must be of one release";
+        return refused(who + " speaks version " + std::to_string(hello.version) +
+                       " of the protocol, this agent version " +
+                       std::to_string(coll::kAgentProtocolVersion) +
+                       "; horovodrun and the horovod package must be of one release");
     }
     if (hello.job_id != job_id_) {
-        return who + " belongs to job " + hello.job_id + ", this agent to job " + job_id_;
+        return refused(who + " belongs to job " + hello.job_id + ", this agent to job " + job_id_);
     }
     const auto rank_pid = pid_of_rank_(hello.rank);
     if (!rank_pid) {
-        return "rank " + std::to_string(hello.rank) + " does not run on this host";
+        return refused("rank " + std::to_string(hello.rank) + " does not run on this host");
     }
-    if (!descends_from(connection.pid, *rank_pid)) {
-        return who + " is not rank " + std::to_string(hello.rank) + " (process " +
-               std::to_string(*rank_pid) + ") or below it";
+    auto found = lineage(connection.pid, *rank_pid);
+    if (found.empty()) {
+        return refused(who + " is not rank " + std::to_string(hello.rank) + " (process " +
+                       std::to_string(*rank_pid) + ") or below it");
     }
-    return {};
+    return found;
 }
 
 /// The ranks count their worlds alike, but each process from 0. One that comes while another of its
@@ -217,8 +224,21 @@ void RankSocket::pass_on(ConnectionId id, coll::RankMessage& message) {
         control_.send(wire::Get{
             .rank = rank, .request = remember(id, get->request), .key = std::move(get->key)});
     } else if (auto* report = std::get_if<Report>(&message)) {
-        control_.send(wire::RankReport{
-            .rank = rank, .time_ns = steady_clock_ns(), .report = std::move(*report)});
+        const wire::RankReport told{
+            .rank = rank, .time_ns = steady_clock_ns(), .report = std::move(*report)};
+        if (reports_.admits(told, connection.lineage, std::chrono::steady_clock::now())) {
+            control_.send(told);
+        }
+    }
+}
+
+void RankSocket::time_passed(std::chrono::steady_clock::time_point now) {
+    const auto lives = [](const Process& process) {
+        const auto found = read_process(process.pid);
+        return found && found->start_time == process.start_time && found->state != 'Z';
+    };
+    for (const auto& report : reports_.take_due(now, lives)) {
+        control_.send(report);
     }
 }
 
@@ -306,6 +326,9 @@ void RankSocket::rank_ended(int rank) {
         }
         (void)handle_messages(id);
         close(id);
+    }
+    for (const auto& report : reports_.rank_ended(rank)) {
+        control_.send(report);
     }
 }
 

@@ -5,8 +5,11 @@
 #include "collectives/launch_contract/agent_protocol.hpp"
 #include "launcher/agent/io/control_stream.hpp"
 #include "launcher/agent/io/event_loop.hpp"
+#include "launcher/agent/io/report_gate.hpp"
+#include "launcher/agent/processes/process_table.hpp"
 #include "launcher/wire/messages.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -20,10 +23,10 @@
 namespace hvd::launch::agent {
 
 /// The abstract Unix socket through which ranks reach their agent (collectives/
-/// launch_contract/agent_protocol.hpp): keys go on to the launcher and come back, reports go on.
-/// Any process of this machine may connect to it; what is not of our user, not of our job or not
-/// below the rank that it claims to be is refused, and whatever it sends costs it no more than its
-/// own connection.
+/// launch_contract/agent_protocol.hpp): keys go on to the launcher and come back, reports that
+/// speak for a rank (ReportGate) go on. Any process of this machine may connect to it; what is not
+/// of our user, not of our job or not below the rank that it claims to be is refused, and whatever
+/// it sends costs it no more than its own connection.
 class RankSocket final {
 public:
     using PidOfRank = std::function<std::optional<pid_t>(int rank)>;
@@ -43,13 +46,20 @@ public:
     /// Passes on what the rank has still told, and closes its connections.
     void rank_ended(int rank);
 
+    /// Passes on the reports whose time has come.
+    void time_passed(std::chrono::steady_clock::time_point now);
+    [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> deadline() const {
+        return reports_.deadline();
+    }
+
 private:
     using ConnectionId = std::uint64_t;
 
     struct Connection {
         UniqueFd fd;
         pid_t pid = 0;
-        std::optional<int> rank;  // once it has said hello
+        std::optional<int> rank;       // once it has said hello
+        std::vector<Process> lineage;  // then, up to the process that was started as the rank
         coll::FrameReader<coll::RankMessage> reader;
         std::vector<std::byte> unsent;
         bool is_waiting_to_write = false;
@@ -74,8 +84,9 @@ private:
     [[nodiscard]] static ReadResult read(Connection& connection);
     [[nodiscard]] bool handle_messages(ConnectionId id);
     [[nodiscard]] bool greet(Connection& connection, const coll::RankMessage& first);
-    [[nodiscard]] std::string reason_to_refuse(const Connection& connection,
-                                               const coll::agent_message::Hello& hello) const;
+    [[nodiscard]] Result<std::vector<Process>> identify(
+        const Connection& connection,
+        const coll::agent_message::Hello& hello) const;
     [[nodiscard]] std::uint32_t first_world_of(ConnectionId id);
     void note_world(const Connection& connection, std::string_view key);
     void pass_on(ConnectionId id, coll::RankMessage& message);
@@ -96,6 +107,7 @@ private:
     std::uint32_t next_request_ = 0;
     std::vector<coll::agent_message::Lost> lost_;  // of the job
     std::map<int, Worlds> worlds_;                 // by rank
+    ReportGate reports_;
 };
 
 }  // namespace hvd::launch::agent

@@ -69,6 +69,9 @@ int Session::run() {
         lease_.check();
         const auto now = std::chrono::steady_clock::now();
         probe_.time_passed(now);
+        if (socket_) {
+            socket_->time_passed(now);
+        }
         housekeeping_.time_passed(now, processes_.cgroup());
         for (const int number : step_signals_.take_due(now)) {
             ranks_->signal(number);
@@ -167,6 +170,7 @@ Deadline Session::next_deadline() const {
     std::optional<TimePoint> next;
     for (const auto& end : {lease_.deadline(), control_.deadline(), termination_.deadline(),
                             probe_.deadline(), step_signals_.deadline(), housekeeping_.deadline(),
+                            socket_ ? socket_->deadline() : std::nullopt,
                             ranks_ ? ranks_->deadline() : std::nullopt}) {
         if (end && (!next || *end < *next)) {
             next = end;

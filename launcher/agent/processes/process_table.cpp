@@ -123,12 +123,16 @@ std::vector<Process> list_processes() {
     return processes;
 }
 
-bool descends_from(pid_t pid, pid_t ancestor) {
-    while (pid > 1 && pid != ancestor) {
-        const auto process = read_process(pid);
-        pid = process ? process->parent : 0;
+std::vector<Process> lineage(pid_t pid, pid_t ancestor) {
+    std::vector<Process> found;
+    while (const auto process = pid > 0 ? read_process(pid) : std::nullopt) {
+        found.push_back(*process);
+        if (pid == ancestor) {
+            return found;
+        }
+        pid = process->parent;
     }
-    return pid == ancestor && pid > 0;
+    return {};
 }
 
 std::vector<Process> ancestors(pid_t pid) {

@@ -39,8 +39,8 @@ struct Process {
 /// Everybody on this machine.
 [[nodiscard]] std::vector<Process> list_processes();
 
-/// Whether `ancestor` is `pid` or an ancestor of it.
-[[nodiscard]] bool descends_from(pid_t pid, pid_t ancestor);
+/// `pid` and its ancestors up to `ancestor`; nothing where it is no descendant of that.
+[[nodiscard]] std::vector<Process> lineage(pid_t pid, pid_t ancestor);
 
 /// The chain of parents of `pid`, the nearest first, as far as it is known.
 [[nodiscard]] std::vector<Process> ancestors(pid_t pid);

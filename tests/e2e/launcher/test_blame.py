@@ -7,6 +7,7 @@ The ranks are scripts that speak to their agent as the runtime does.
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 
 import pytest
@@ -53,16 +54,19 @@ def read():
 
 @pytest.fixture
 def judged(launcher, tmp_path):
-    """judged(np, script): how a job of such ranks ended, and its summary."""
+    """judged(np, script, after): how a job of such ranks ended, and its summary.
 
-    def run(np: int, script: str):
+    With `after`, a rank is a shell that runs the script and then that.
+    """
+
+    def run(np: int, script: str, after: str = ""):
         program = tmp_path / "rank.py"
         program.write_text(RANK + script)
         summary = tmp_path / "summary.json"
-        job = launcher.run(
-            *("-np", np, "--bind-to", "none", "--summary", summary),
-            *(sys.executable, "-S", "-E", program),
-        )
+        command = (sys.executable, "-S", "-E", str(program))
+        if after:
+            command = ("sh", "-c", f"{shlex.join(command)} {after}")
+        job = launcher.run("-np", np, "--bind-to", "none", "--summary", summary, *command)
         return job, json.loads(summary.read_text())
 
     return run
@@ -107,6 +111,39 @@ if rank == 0:
 time.sleep(50)
 """,
     )
+
+    assert job.code == 1
+    assert job.seconds < 30
+    assert summary["culprit"]["rank"] == 0
+    assert classes(summary) == ["culprit", "stopped"]
+
+
+FAILS = """
+if rank == 1:
+    raised("ValueError: boom")
+    sys.exit(1)
+"""
+
+
+def test_an_exception_below_a_shell_is_the_reason_for_its_end(judged):
+    job, summary = judged(3, FAILS + "time.sleep(50)", after="; exit $?")
+
+    assert job.code == 1
+    assert summary["culprit"]["rank"] == 1
+    assert summary["culprit"]["message"] == "ValueError: boom"
+    assert classes(summary) == ["stopped", "culprit", "stopped"]
+
+
+def test_an_exception_that_a_shell_handles_ends_no_job(judged):
+    job, summary = judged(2, FAILS + "time.sleep(6)", after="|| { sleep 5; echo handled; }")
+
+    assert job.code == 0, job.err
+    assert job.out.count(b"handled") == 1
+    assert classes(summary) == ["ok", "ok"]
+
+
+def test_a_program_below_a_shell_that_hangs_after_its_exception_is_ended(judged):
+    job, summary = judged(2, 'if rank == 0: raised("stuck")\ntime.sleep(50)', after="; exit $?")
 
     assert job.code == 1
     assert job.seconds < 30

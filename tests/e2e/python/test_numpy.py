@@ -44,4 +44,4 @@ def test_exceptions_that_end_no_rank_end_no_job(run_ranks: RunRanks) -> None:
 
     assert job.exit_code == 0, str(job)
     for rank in range(2):
-        assert job.lines(rank) == ["sum 2 child 1"], str(job)
+        assert job.lines(rank) == ["sum 2 children 1 1"], str(job)

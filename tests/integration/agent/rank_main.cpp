@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank for the tests of the agent's socket. MODE is exchange, worlds, report, hear or ask.
+// A rank for the tests of the agent's socket. MODE is exchange, worlds, report, hang, parent, hear
+// or ask.
 #include "collectives/base/env.hpp"
 #include "collectives/rendezvous/agent_store.hpp"
 
 #include <chrono>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
@@ -83,6 +86,16 @@ int main(int argc, char** argv) {
         const std::string text(60'000, 't');
         (void)(*store)->report(coll::ReportKind::exception, -1, text);
         ::_exit(1);
+    }
+    if (mode == "hang") {
+        (void)(*store)->report(coll::ReportKind::exception, -1, "it hangs");
+        (void)::sleep(60);
+    }
+    if (mode == "parent") {
+        const auto child = std::string(argv[0]) + " report";
+        // NOLINTNEXTLINE(cert-env33-c,concurrency-mt-unsafe): our own program, no other thread
+        std::cout << "child " << WEXITSTATUS(std::system(child.c_str())) << '\n';
+        return 7;
     }
     if (mode == "hear") {
         const auto value = (*store)->get("never there", Deadline::in(10s));

@@ -137,6 +137,47 @@ TEST_CASE("a report arrives before the end of its rank, whole") {
     CHECK_FALSE(is_late);
 }
 
+TEST_CASE("an exception of a program below a wrapper is told when the wrapper ends, before that") {
+    AgentClient client;
+    bool is_early = false;
+    client.on_message = [&](const wire::FromAgent& message) {
+        is_early = is_early || (std::holds_alternative<wire::RankReport>(message) &&
+                                !client.has_written(0, "went on"));
+    };
+
+    client.start(plan_with_contract({shell(HVD_AGENT_RANK " report; echo went on; sleep 0.3")}));
+    client.read_until_all_gone();
+
+    CHECK(client.ranks[0].reports.size() == 1);
+    CHECK_FALSE(is_early);
+}
+
+TEST_CASE("what a child of the rank reports is the rank's own business") {
+    AgentClient client;
+
+    client.start(
+        plan_with_contract({{HVD_AGENT_RANK, "parent"}, shell(HVD_AGENT_RANK " parent; exit $?")}));
+    client.read_until_all_gone();
+
+    for (const auto& rank : client.ranks) {
+        CHECK(rank.out == "child 1\n");
+        CHECK(rank.reports.empty());
+        CHECK(WEXITSTATUS(rank.exited->wait_status) == 7);
+    }
+}
+
+TEST_CASE("a program below a wrapper that hangs after its exception is told of") {
+    AgentClient client;
+    client.start(plan_with_contract({shell(HVD_AGENT_RANK " hang; exit $?")}));
+
+    client.read_until([&] { return !client.ranks[0].reports.empty(); });
+    CHECK_FALSE(client.ranks[0].exited);
+
+    client.send(wire::Stop{.grace_ms = 0});
+    client.read_until_all_gone();
+    CHECK(client.ranks[0].reports.size() == 1);
+}
+
 TEST_CASE("a rank that ends with a question open harms nobody") {
     AgentClient client;
     std::optional<wire::Get> question;

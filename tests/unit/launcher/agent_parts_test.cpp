@@ -152,10 +152,17 @@ TEST_CASE("descendants are found in any order of numbers") {
 }
 
 TEST_CASE("ancestry follows the parents up to the first process") {
-    CHECK(descends_from(::getpid(), ::getpid()));
-    CHECK(descends_from(::getpid(), ::getppid()));
-    CHECK_FALSE(descends_from(::getppid(), ::getpid()));
-    CHECK_FALSE(descends_from(0, 0));
+    const auto pids = [](pid_t pid, pid_t ancestor) {
+        std::vector<pid_t> all;
+        for (const auto& process : lineage(pid, ancestor)) {
+            all.push_back(process.pid);
+        }
+        return all;
+    };
+    CHECK(pids(::getpid(), ::getpid()) == std::vector{::getpid()});
+    CHECK(pids(::getpid(), ::getppid()) == std::vector{::getpid(), ::getppid()});
+    CHECK(pids(::getppid(), ::getpid()).empty());
+    CHECK(pids(0, 0).empty());
 }
 
 // ---- out of memory ----
