@@ -164,7 +164,7 @@ void check(Decoder& decoder, const ExternalLaunch& launch) {
 }
 
 /// Without a name of the job, the task's connection to the launcher must do, else the rank's
-/// variable: the launcher has none of its own.
+/// variable.
 std::string job_entry(const Environment& environment, const LauncherVariables& variables) {
     const auto named =
         variables.launcher == Launcher::slurm ? std::string_view() : variables.job[0];

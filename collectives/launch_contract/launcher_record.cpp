@@ -45,7 +45,7 @@ std::string escape(std::string_view value) {
     return text;
 }
 
-/// What a record says: variables with escaped values.
+/// A record, parsed: variables with escaped values.
 class Record {
 public:
     explicit Record(std::string_view text) {

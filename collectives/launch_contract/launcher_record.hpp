@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tells a rank of horovodrun from a task of another launcher that the rank has started: both
-// have the rank's variables. horovodrun records which launchers' variables it leaves to a rank
+// Tells a rank of horovodrun from a task of another launcher that the rank has started: both have
+// the rank's variables. horovodrun records which launchers' variables it leaves to a rank
 // (those of an mpirun around it, its own RANK); what differs from that record was set by a launcher
 // inside of the rank.
 #pragma once

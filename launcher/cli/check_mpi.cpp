@@ -138,7 +138,7 @@ Result<std::optional<Task>> find_own_task(const Draft& draft) {
     if (!task || !is_job) {
         return task;
     }
-    // People work by hand in the only task of another launcher, but not in a rank of ours.
+    // Users work by hand in the only task of another launcher, but not in a rank of horovodrun.
     const bool is_world = task->size != 1 || task->launcher == kHorovodrun;
     if (is_world && !request.dry_run.is_wanted) {
         return wrong("already rank " + std::to_string(task->rank) +

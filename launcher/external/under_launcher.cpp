@@ -42,7 +42,7 @@ int run_task(const RunTask& request) {
     }
     auto environment = coll::innermost_environment(current_environment());
     const bool is_ours = request.task.launcher == kHorovodrun;
-    if (!is_ours) {  // a rank of ours has its contract, CPUs and GPUs
+    if (!is_ours) {  // a rank of horovodrun has its contract, CPUs and GPUs
         std::array<char, 256> host{};
         (void)::gethostname(host.data(), host.size() - 1);
         set_contract(environment, request.task, host.data());

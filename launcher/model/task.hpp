@@ -5,7 +5,7 @@
 
 namespace hvd::launch {
 
-/// The launcher of a task that is a rank of ours.
+/// The launcher of a task that is a rank of horovodrun.
 inline constexpr std::string_view kHorovodrun = "horovodrun";
 
 /// Which process of which world a launcher, mostly another one, made this one.

@@ -13,7 +13,7 @@
 namespace hvd::launch {
 
 /// The terminal that is horovodrun's standard input, whose modes horovodrun changes and restores.
-/// Should horovodrun be killed, a child process of its own restores them. Thread: io.
+/// A child process restores them where horovodrun is killed. Thread: io.
 class UserTerminal final {
 public:
     /// Errors: unavailable, where its modes cannot be read or no process can be had.

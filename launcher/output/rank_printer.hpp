@@ -21,8 +21,8 @@ namespace hvd::launch {
 /// directly where nothing else was printed since; else a line end separates them, and the end gets
 /// the prefix again.
 ///
-/// Output of a rank with a terminal, `terminal_rank`, is printed as it is and at once; only in front
-/// of other text a line end is added to it.
+/// Output of a rank with a terminal, `terminal_rank`, is printed as it is and at once; only in
+/// front of other text a line end is added to it.
 class RankPrinter final {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;

@@ -9,8 +9,7 @@
 
 namespace hvd::launch {
 
-/// Runs `body` on a thread of its own. Throws Exception with the limit that there is no room for
-/// it.
+/// Runs `body` on a new thread. Throws Exception, which names the limit, where there can be none.
 template <class Body>
 [[nodiscard]] std::jthread start_thread(Body body) {
     try {

@@ -19,9 +19,9 @@ namespace hvd::launch::agent {
 /// job: the process that was started as the rank, or the one below a wrapper (a shell, torchrun)
 /// that has become the rank.
 ///
-/// What the children of that process report is left to it. A wrapper can handle an exception of its
-/// program, too, and go on: that exception is told once the wrapper ends, or when its program still
-/// lives kTeardownTime after it.
+/// Reports of the children of that process are not told. A wrapper, too, can handle an exception of
+/// the program in it and go on: that exception is told once the wrapper ends, or when the program
+/// still lives kTeardownTime after it.
 class ReportGate final {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -36,7 +36,7 @@ public:
     /// the process that was started as the rank.
     void welcome(int rank, std::span<const Process> lineage);
 
-    /// Whether the report of such a process is told at once.
+    /// Whether the report of that process is told at once.
     [[nodiscard]] bool admits(const wire::RankReport& report,
                               std::span<const Process> lineage,
                               TimePoint now);

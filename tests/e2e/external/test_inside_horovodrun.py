@@ -33,7 +33,7 @@ OUTER = {
     "hydra": (("--mpi",), {"HOROVOD_MPIRUN": "mpiexec.hydra"}),
 }
 outer_launchers = pytest.mark.parametrize("outer", OUTER)
-# Open MPI refuses to run inside of its own ranks.
+# Open MPI refuses to run inside its ranks.
 PAIRS = [
     (outer, inner) for outer in OUTER for inner in INNER if (outer, inner) != ("open mpi", "ompi")
 ]

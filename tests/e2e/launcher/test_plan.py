@@ -54,7 +54,8 @@ def test_a_plan_is_refused_with_what_is_wrong_with_the_command(launcher, tmp_pat
 
     assert of_folder.said == [f"horovodrun: localhost: '{folder}' is a directory"]
     assert of_link.said == [
-        f"horovodrun: localhost: '{link}' is a symbolic link to '/nowhere/train', which is not there"
+        f"horovodrun: localhost: '{link}' is a symbolic link to '/nowhere/train', "
+        "which is not there"
     ]
     assert (of_folder.code, of_link.code) == (126, 127)
 

@@ -67,7 +67,7 @@ hvd_request join_of(const hvd_tensor* place) {
     return request;
 }
 
-/// Rank 0 has no tensor of its own and names its GPU in its join.
+/// Rank 0 submits no tensor and names its GPU in its join.
 void device_join() {
     auto world = hvd::init();
     auto* const context = world.context();

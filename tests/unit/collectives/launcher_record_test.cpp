@@ -75,7 +75,8 @@ Launcher launcher_of(const Environment& environment) {
     return launch->launcher;
 }
 
-/// What horovodrun's rank may have of others, and how each launcher sets its own once more.
+/// The variables that a rank of horovodrun may have of outer launchers; each launcher sets its
+/// variables once more inside.
 const std::vector<Environment>& outer_launchers() {
     static const std::vector<Environment> all = {
         {}, mpirun("1", "0", "2"), hydra("8", "0"), torchrun(), srun("0")};

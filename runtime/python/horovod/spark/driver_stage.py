@@ -17,7 +17,7 @@ _NEWS_SECONDS = 0.2  # between two looks at Spark's state of the stage
 _GRACE = 3.0  # seconds, in which tasks return by themselves
 _LAST_WAIT = 30.0  # seconds, for what Spark says after the job has ended
 # Executors register with a new SparkContext one after the other: for so many seconds of its life,
-# and until so many have brought none. The first is Spark's own default of
+# and until none has come for so many. The first is Spark's own default of
 # spark.scheduler.maxRegisteredResourcesWaitingTime.
 _REGISTRATION = 30.0
 _QUIET = 3.0

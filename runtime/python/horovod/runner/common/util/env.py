@@ -13,7 +13,7 @@ LOG_LEVEL_STR = ["FATAL", "ERROR", "WARNING", "INFO", "DEBUG", "TRACE"]
 IGNORE_REGEXES = {r"BASH_FUNC_.*\(\)", "BASH_FUNC_.*%%", "OLDPWD", ".*_SECRET_KEY"}
 KUBEFLOW_MPI_EXEC = "/etc/mpi/kubexec.sh"
 
-# What each launcher calls the rank and the size, and what else it alone sets; the nearest first.
+# Each launcher's names of rank and size, and a variable that it alone sets; the nearest first.
 _OURS = ("HOROVOD_RANK", "HOROVOD_SIZE")
 _RANK_AND_SIZE = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
