@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
+import importlib.util
 import os
 import re
 import subprocess
@@ -449,6 +449,12 @@ def test_a_process_set_without_a_world_knows_its_ranks_only() -> None:
         "horovod.data",
         "horovod.runner.launch",
         "horovod.spark.lightning",
+        pytest.param(
+            "horovod.tensorflow.data",
+            marks=pytest.mark.skipif(
+                importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed"
+            ),
+        ),
     ],
 )
 def test_modules_that_do_not_exist_say_so_in_one_sentence(name: str) -> None:

@@ -42,7 +42,7 @@ RANKS = {
     "torch_collectives.py": (1, 2, 3, 4),
     "torch_sets.py": (1, 2, 3, 4),
     "torch_optimizer.py": (1, 2, 4),
-    "torch_state.py": (1, 2, 3),
+    "torch_state.py": (1, 2, 3, 4),
     "torch_faults.py": (1, 2, 3),
     "torch_gpu_requests.py": (1,),
 }

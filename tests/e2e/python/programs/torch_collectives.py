@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""alltoall, reducescatter, Adasum, join and sparse tensors with exact data."""
+"""alltoall, reducescatter, Adasum, join, sparse and compressed tensors with exact data."""
 
 from __future__ import annotations
 
@@ -296,6 +296,25 @@ def sparse_tensors_are_added_up() -> None:
     assert hvd.sparse_allreduce_async(nothing, "none", hvd.Sum)().to_dense().tolist() == [0.0] * 3
     raises(ValueError, lambda: hvd.sparse_allreduce_async(nothing, "max", hvd.Max))
     raises(ValueError, lambda: hvd.sparse_allreduce_async(torch.ones(2), "dense", hvd.Sum))
+
+
+@case
+def compressed_tensors_travel_as_half_and_keep_their_type() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    fp16 = hvd.Compression.fp16
+    finer = torch.tensor([1.0 + 2.0**-12, 2.0])  # than half is
+    for dtype in (torch.float32, torch.float64):
+        result = hvd.allreduce(finer.to(dtype), op=hvd.Sum, compression=fp16)
+        assert result.dtype == dtype and result.tolist() == [size, 2.0 * size]
+    exact = hvd.allreduce(finer, op=hvd.Max, compression=hvd.Compression.none)
+    assert torch.equal(exact, finer)
+    tensors = [finer, finer.double(), torch.tensor([rank, 2049])]  # integers go as they are
+    scales = {"prescale_factor": 2.0, "postscale_factor": 4.0}
+    results = hvd.grouped_allreduce(tensors, op=hvd.Sum, compression=fp16, **scales)
+    assert [one.dtype for one in results] == [one.dtype for one in tensors]
+    for one in results[:2]:
+        assert one.tolist() == [8.0 * size, 16.0 * size]
+    assert results[2].tolist() == [8 * sum(range(size)), 8 * 2049 * size]
 
 
 if __name__ == "__main__":
