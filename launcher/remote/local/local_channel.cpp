@@ -49,7 +49,7 @@ LocalChannel::~LocalChannel() {
         while (::poll(&ended, 1, closed_.poll_timeout_ms()) < 0 && errno == EINTR) {
         }
         // It was given its time; with its guard gone the agent ends too.
-        (void)::syscall(SYS_pidfd_send_signal, process_.fd(), SIGKILL, nullptr, 0);
+        kill();
         (void)::waitpid(pid_, nullptr, 0);
     }
 }
@@ -57,7 +57,11 @@ LocalChannel::~LocalChannel() {
 void LocalChannel::open(Handlers handlers) {
     handlers_ = std::move(handlers);
     reader_.start(
-        {.on_bytes = [this](std::span<const std::byte> bytes) { handlers_.on_bytes(bytes); },
+        {.on_bytes =
+             [this](std::span<const std::byte> bytes) {
+                 has_spoken_ = true;
+                 handlers_.on_bytes(bytes);
+             },
          .on_end = [this](std::optional<Error> error) { stream_ended(std::move(error)); }});
     process_.wait([this] { reap(); });
 }
@@ -73,6 +77,13 @@ void LocalChannel::when_sent(std::function<void()> sent) {
 void LocalChannel::close() {
     closed_ = Deadline::in(kGuardTimeout);
     writer_.close();
+    if (!has_spoken_ && !process_over_) {
+        kill();
+    }
+}
+
+void LocalChannel::kill() const {
+    (void)::syscall(SYS_pidfd_send_signal, process_.fd(), SIGKILL, nullptr, 0);
 }
 
 void LocalChannel::stream_ended(std::optional<Error> error) {

@@ -31,6 +31,7 @@ public:
 private:
     void stream_ended(std::optional<Error> error);
     void reap();
+    void kill() const;
     void finish_if_over();
     void tell();
 
@@ -41,6 +42,7 @@ private:
     Deadline closed_ = Deadline::in({});  // up to which a guard that was told to end may take
     pid_t pid_;
     Handlers handlers_;
+    bool has_spoken_ = false;  // else it has started nothing, and is not waited for
     bool stream_over_ = false;
     bool process_over_ = false;
     bool told_ = false;

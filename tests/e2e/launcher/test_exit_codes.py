@@ -304,7 +304,7 @@ def test_a_missed_start_limit_is_124(launcher, tmp_path):
     job = launcher.run("-np", 1, "--start-timeout", 1, "true", env={"HOROVOD_AGENT": str(agent)})
 
     assert job.code == 124
-    assert job.seconds < 30
+    assert 1 <= job.seconds < 6  # 30 without the flag
 
 
 def test_ranks_that_do_not_follow_the_first_end_in_time_are_ended(launcher, tmp_path):
