@@ -2,6 +2,7 @@
 #include "collectives/transport/shm/local_group.hpp"
 
 #include "collectives/base/assert.hpp"
+#include "collectives/base/pidfd.hpp"
 #include "collectives/transport/shm/group_leader.hpp"
 #include "collectives/transport/shm/group_member.hpp"
 #include "collectives/transport/shm/group_parts.hpp"
@@ -15,7 +16,6 @@
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace hvd::coll {
@@ -63,8 +63,7 @@ Result<UniqueFd> make_wakeup() {
 }
 
 Result<UniqueFd> open_pidfd(pid_t pid) {
-    // Close-on-exec by itself.
-    UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    auto fd = hvd::open_pidfd(pid);
     if (!fd) {
         auto error = system_error("pidfd_open of process " + std::to_string(pid), errno);
         error.code = Errc::unavailable;

@@ -2,10 +2,10 @@
 #include "launcher/agent/external/claimed_ranks.hpp"
 
 #include "collectives/base/env.hpp"
+#include "collectives/base/pidfd.hpp"
 #include "collectives/base/unix_socket.hpp"
 #include "collectives/launch_contract/mpi_job.hpp"
 #include "launcher/agent/io/clock.hpp"
-#include "launcher/agent/processes/pidfd.hpp"
 #include "launcher/agent/processes/process_table.hpp"
 #include "launcher/agent/processes/signals.hpp"
 #include "launcher/wire/build_id.hpp"

@@ -2,8 +2,8 @@
 #include "launcher/agent/external/die_with_parent.hpp"
 
 #include "collectives/base/file.hpp"
+#include "collectives/base/pidfd.hpp"
 #include "collectives/base/text.hpp"
-#include "launcher/agent/processes/pidfd.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/external/rank_parents.hpp"
 
-#include "launcher/agent/processes/pidfd.hpp"
+#include "collectives/base/pidfd.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -2,9 +2,9 @@
 #include "launcher/agent/processes/process_table.hpp"
 
 #include "collectives/base/file.hpp"
+#include "collectives/base/pidfd.hpp"
 #include "collectives/base/text.hpp"
 #include "collectives/launch_contract/launch_env.hpp"
-#include "launcher/agent/processes/pidfd.hpp"
 
 #include <algorithm>
 #include <cerrno>

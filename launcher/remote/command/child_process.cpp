@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/command/child_process.hpp"
 
+#include "collectives/base/pidfd.hpp"
 #include "launcher/remote/pipe.hpp"
 #include "launcher/remote/vfork_child.hpp"
 
@@ -8,7 +9,6 @@
 #include <cerrno>
 #include <utility>
 
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ Result<ChildProcess> spawn_child(const std::vector<std::string>& argv,
                                             .signal_mask = signal_mask,
                                             .environment = environment}));
     // The child cannot be reaped before we do it, so its number is still its own.
-    UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    auto pidfd = open_pidfd(pid);
     if (!pidfd) {
         const int error = errno;
         (void)::kill(-pid, SIGKILL);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/local/agent_process.hpp"
 
+#include "collectives/base/pidfd.hpp"
 #include "launcher/remote/agent_file.hpp"
 #include "launcher/remote/pipe.hpp"
 #include "launcher/remote/vfork_child.hpp"
@@ -11,7 +12,6 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace hvd::launch {
@@ -34,7 +34,7 @@ Result<Pipes> make_pipes() {
 
 Result<AgentProcess> parent_side(Pipes pipes, pid_t pid) {
     // The child cannot be reaped before we do it, so its number is still its own.
-    UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    auto pidfd = open_pidfd(pid);
     if (!pidfd) {
         return system_error("pidfd_open", errno);
     }

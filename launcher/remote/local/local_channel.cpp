@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/remote/local/local_channel.hpp"
 
+#include "collectives/base/pidfd.hpp"
 #include "collectives/base/text.hpp"
 
 #include <cerrno>
@@ -10,7 +11,6 @@
 #include <utility>
 
 #include <poll.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,7 +83,7 @@ void LocalChannel::close() {
 }
 
 void LocalChannel::kill() const {
-    (void)::syscall(SYS_pidfd_send_signal, process_.fd(), SIGKILL, nullptr, 0);
+    (void)send_signal_by(process_.fd(), pid_, SIGKILL);
 }
 
 void LocalChannel::stream_ended(std::optional<Error> error) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/agent/processes/pidfd.hpp"
+#include "collectives/base/pidfd.hpp"
 
 #include <array>
 #include <csignal>
@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace hvd::launch::agent {
+namespace hvd {
 namespace {
 
 // The kernel's struct pidfd_info in its first size, declared here: the headers of Debian 12 are
@@ -47,4 +47,4 @@ bool send_signal_by(int pidfd, pid_t pid, int number) noexcept {
     return ::kill(pid, number) == 0;
 }
 
-}  // namespace hvd::launch::agent
+}  // namespace hvd

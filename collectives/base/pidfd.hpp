@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Watching processes that are not our children.
+// Descriptors of processes, whose numbers may come again.
 #pragma once
 
 #include "collectives/base/unique_fd.hpp"
@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-namespace hvd::launch::agent {
+namespace hvd {
 
 /// Close-on-exec; none where the process is gone or the kernel is older than Linux 5.3.
 [[nodiscard]] UniqueFd open_pidfd(pid_t pid) noexcept;
@@ -21,4 +21,4 @@ namespace hvd::launch::agent {
 /// By the descriptor where there is one, so that the signal cannot reach another process.
 bool send_signal_by(int pidfd, pid_t pid, int number) noexcept;
 
-}  // namespace hvd::launch::agent
+}  // namespace hvd
