@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/lifecycle/exit_reason.hpp"
 
+#include "collectives/base/text.hpp"
 #include "launcher/model/exit_code.hpp"
 
 namespace hvd::launch::agent {
@@ -14,7 +15,7 @@ int ExitReason::exit_code() const {
 
 std::string ExitReason::text() const {
     if (stop_signal != 0) {
-        return "left the job, asked by signal " + std::to_string(stop_signal);
+        return "left the job, asked by " + signal_name(stop_signal);
     }
     if (job_end) {
         return "the job has ended with exit code " + std::to_string(job_end->exit_code) +

@@ -2,6 +2,7 @@
 #include "launcher/agent/lifecycle/guard.hpp"
 
 #include "collectives/base/process_limit.hpp"
+#include "collectives/base/text.hpp"
 #include "launcher/agent/lifecycle/agent.hpp"
 #include "launcher/agent/lifecycle/pid1_signals.hpp"
 #include "launcher/agent/lifecycle/shared_lease.hpp"
@@ -146,7 +147,7 @@ int guard(pid_t agent, const SharedLease& lease, Signals signals, std::string_vi
         cgroup->remove(Deadline::in(kCgroupTime));
     }
     if (WIFSIGNALED(status)) {
-        print_error("the agent was killed by signal " + std::to_string(WTERMSIG(status)));
+        print_error("the agent was killed by " + signal_name(WTERMSIG(status)));
         return exit_code_of_signal(WTERMSIG(status));
     }
     return WEXITSTATUS(status) == 0 && !is_clean ? kExitLauncherFailure : WEXITSTATUS(status);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/lifecycle/session.hpp"
 
+#include "collectives/base/text.hpp"
 #include "launcher/agent/external/external_ranks.hpp"
 #include "launcher/agent/io/clock.hpp"
 #include "launcher/agent/probe/gpu_facts.hpp"
@@ -11,7 +12,6 @@
 #include "launcher/wire/build_id.hpp"
 
 #include <csignal>
-#include <cstring>
 #include <limits>
 #include <utility>
 #include <variant>
@@ -31,8 +31,7 @@ constexpr auto kAbandonedGrace = std::chrono::milliseconds(500);
 constexpr auto kCgroupTime = std::chrono::milliseconds(50);
 
 std::string describe(const AgentSignal& signal) {
-    const auto* name = ::sigabbrev_np(signal.number);
-    return "the agent got SIG" + std::string(name == nullptr ? "?" : name) +
+    return "the agent got " + signal_name(signal.number) +
            (signal.sender == 0 ? " from outside of its container"
                                : " from process " + std::to_string(signal.sender));
 }
