@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/base/log.hpp"
 
+#include "collectives/base/text.hpp"
+
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <array>
-#include <cctype>
 #include <string>
 #include <utility>
 
@@ -44,9 +44,7 @@ struct Logger::Sink {
 };
 
 Result<LogLevel> parse_log_level(std::string_view text) {
-    std::string lower(text);
-    std::ranges::transform(lower, lower.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const auto lower = to_lower(text);
     for (const auto& [name, level] : kLevels) {
         if (name == lower) {
             return level;

@@ -65,6 +65,19 @@ std::string_view trim(std::string_view text) noexcept {
     return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
+std::string to_lower(std::string_view text) {
+    std::string lower;
+    lower.reserve(text.size());
+    for (const char c : text) {
+        lower += to_lower(c);
+    }
+    return lower;
+}
+
+bool equals_ignoring_case(std::string_view a, std::string_view b) noexcept {
+    return std::ranges::equal(a, b, [](char x, char y) { return to_lower(x) == to_lower(y); });
+}
+
 Result<std::vector<std::string>> split_shell_words(std::string_view text) {
     std::vector<std::string> words;
     std::string word;

@@ -38,6 +38,13 @@ requires std::integral<T> || std::floating_point<T>
 [[nodiscard]] std::string quote_word(const std::string& word);
 [[nodiscard]] std::string quote_words(const std::vector<std::string>& words);
 
+/// With small letters for capital ones; those of ASCII alone, whatever the locale is.
+[[nodiscard]] constexpr char to_lower(char c) noexcept {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+[[nodiscard]] std::string to_lower(std::string_view text);
+[[nodiscard]] bool equals_ignoring_case(std::string_view a, std::string_view b) noexcept;
+
 /// Without blanks, tabs and line ends at both sides.
 [[nodiscard]] std::string_view trim(std::string_view text) noexcept;
 

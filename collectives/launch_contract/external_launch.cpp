@@ -217,10 +217,7 @@ enum class Controller { automatic, mpi, gloo };
 
 Result<Controller> read_controller(const Environment& environment) {
     const auto text = find(environment, "HOROVOD_CONTROLLER").value_or("");
-    std::string word(trim(text));
-    std::ranges::transform(word, word.begin(), [](char c) {
-        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    });
+    const auto word = to_lower(trim(text));
     if (word.empty() || word == "auto") {
         return Controller::automatic;
     }

@@ -16,14 +16,6 @@ Error refuse(std::string_view item, std::string_view why) {
             "host '" + escape_controls(item) + "': " + escape_controls(why)};
 }
 
-char lower(char c) noexcept {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-}
-
-bool same_name(std::string_view a, std::string_view b) noexcept {
-    return std::ranges::equal(a, b, {}, lower, lower);
-}
-
 bool is_name_character(char c) noexcept {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
 }
@@ -165,9 +157,7 @@ Status read_uri_tail(std::string_view item, std::string_view rest, Host& host) {
 
 /// Equal for what is one host.
 std::string place_of(const Host& host) {
-    std::string place = host.name + ":" + std::to_string(host.port.value_or(0));
-    std::ranges::transform(place, place.begin(), lower);
-    return place;
+    return to_lower(host.name) + ":" + std::to_string(host.port.value_or(0));
 }
 
 }  // namespace
@@ -238,7 +228,9 @@ Status UniqueHosts::add(std::vector<Host> hosts) {
 
 Status exclude_hosts(std::vector<Host>& hosts, const std::vector<std::string>& excluded) {
     for (const auto& name : excluded) {
-        const auto is_named = [&](const Host& host) { return same_name(host.name, name); };
+        const auto is_named = [&](const Host& host) {
+            return equals_ignoring_case(host.name, name);
+        };
         if (std::erase_if(hosts, is_named) == 0) {
             return refuse("^" + name, "the list has no such host to leave out");
         }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -22,13 +21,6 @@ namespace hvd::launch {
 namespace {
 
 constexpr std::size_t kMaxHostsFile = std::size_t{4} << 20;
-
-std::string lower(std::string_view text) {
-    std::string copy(text);
-    std::ranges::transform(copy, copy.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return copy;
-}
 
 std::string write_address(int family, const void* address) {
     std::array<char, INET6_ADDRSTRLEN> text{};
@@ -123,9 +115,9 @@ bool is_this_machine(std::string_view name, const ThisMachine& machine) {
     if (const auto address = canonical_address(name)) {
         return is_own_address(*address, machine.addresses);
     }
-    const auto wanted = lower(name);
-    const auto own = lower(machine.hostname);
-    const auto is_wanted = [&](const std::string& alias) { return lower(alias) == wanted; };
+    const auto wanted = to_lower(name);
+    const auto own = to_lower(machine.hostname);
+    const auto is_wanted = [&](const std::string& alias) { return to_lower(alias) == wanted; };
     return wanted == "localhost" || wanted == own || wanted == own.substr(0, own.find('.')) ||
            std::ranges::any_of(machine.aliases, is_wanted);
 }

@@ -13,10 +13,6 @@ namespace {
 constexpr std::size_t kLongestName = 253;
 constexpr std::size_t kMostNames = 8;
 
-char lower(char character) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(character)));
-}
-
 bool is_digit(char character) {
     return character >= '0' && character <= '9';
 }
@@ -52,7 +48,7 @@ bool is_same_host(std::string_view a, std::string_view b) {
         a = a.substr(0, a.find('.'));
         b = b.substr(0, b.find('.'));
     }
-    return std::ranges::equal(a, b, {}, lower, lower);
+    return equals_ignoring_case(a, b);
 }
 
 bool comes_before(std::string_view a, std::string_view b) {

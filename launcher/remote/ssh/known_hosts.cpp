@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <optional>
 #include <utility>
 
@@ -19,13 +18,6 @@ constexpr std::size_t kMaxFile = std::size_t{16} << 20;
 /// The cheapest first: sshd signs with P-256 by OpenSSL's assembly, with ed25519 by plain C.
 constexpr std::array<std::string_view, 4> kAlgorithms{"ecdsa-sha2-nistp256", "ssh-ed25519",
                                                       "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"};
-
-std::string lower(std::string_view text) {
-    std::string result(text);
-    std::ranges::transform(result, result.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return result;
-}
 
 /// The next word of a line.
 std::string_view take_word(std::string_view& line) {
@@ -55,7 +47,7 @@ bool matches(std::string_view patterns, std::string_view name) {
 
 std::string known_hosts_name(std::string_view host, int port) {
     constexpr int kSshPort = 22;
-    const auto name = lower(host);
+    const auto name = to_lower(host);
     return port == kSshPort ? name : "[" + name + "]:" + std::to_string(port);
 }
 
@@ -96,7 +88,7 @@ void KnownHosts::add_names(std::string_view names, std::size_t entry) {
         }
         return;
     }
-    auto written = lower(names);
+    auto written = to_lower(names);
     if (written.find_first_of("*?!") != std::string::npos) {
         patterns_.push_back({.text = std::move(written), .entry = entry});
         return;
@@ -125,7 +117,7 @@ void KnownHosts::unhash(const std::string& name) {
 }
 
 std::vector<KnownKey> KnownHosts::find(std::string_view name) {
-    const auto wanted = lower(name);
+    const auto wanted = to_lower(name);
     unhash(wanted);
     std::vector<std::size_t> found;
     if (const auto plain = by_name_.find(wanted); plain != by_name_.end()) {

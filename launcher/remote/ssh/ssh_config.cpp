@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <utility>
 
 namespace hvd::launch::ssh {
@@ -61,13 +60,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOnlyAs{
      {"proxyjump", "none"},
      {"pubkeyauthentication", "yes"},
      {"verifyhostkeydns", "no"}}};
-
-std::string lower(std::string_view text) {
-    std::string result(text);
-    std::ranges::transform(result, result.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return result;
-}
 
 /// The words of a line: keyword, then values. `=` may stand after the keyword; quotes hold blanks.
 std::vector<std::string> words_of(std::string_view line) {
@@ -134,7 +126,7 @@ public:
             if (words.empty()) {
                 continue;
             }
-            const auto keyword = lower(words.front());
+            const auto keyword = to_lower(words.front());
             const std::vector<std::string> values(words.begin() + 1, words.end());
             place_ = words.front() + " in " + file.path + ", line " + std::to_string(number);
             if (keyword == "host") {
@@ -173,7 +165,7 @@ private:
     bool matches(const std::vector<std::string>& criteria) {
         bool result = true;
         for (std::size_t at = 0; at < criteria.size(); ++at) {
-            auto name = lower(criteria[at]);
+            auto name = to_lower(criteria[at]);
             const bool is_negated = name.starts_with('!');
             name.erase(0, is_negated ? 1 : 0);
             if (name == "all") {
@@ -221,7 +213,7 @@ private:
         const auto only =
             std::ranges::find(kOnlyAs, keyword, [](const auto& e) { return e.first; });
         if (only != kOnlyAs.end()) {
-            if (lower(value) != only->second) {
+            if (to_lower(value) != only->second) {
                 obstruct();
             }
         } else if (keyword == "identityfile") {
@@ -256,8 +248,8 @@ private:
     }
 
     bool apply_text(std::string_view keyword, const std::string& value) {
-        if (keyword == "identitiesonly" && (lower(value) == "yes" || lower(value) == "no")) {
-            set_once(config_.identities_only, lower(value) == "yes");
+        if (keyword == "identitiesonly" && (to_lower(value) == "yes" || to_lower(value) == "no")) {
+            set_once(config_.identities_only, to_lower(value) == "yes");
             return true;
         }
         const std::array<std::pair<std::string_view, std::optional<std::string>*>, 10> fields{
@@ -278,7 +270,7 @@ private:
         }
         const bool is_word =
             keyword.ends_with("authentication") || keyword == "stricthostkeychecking";
-        set_once(*field->second, is_word ? lower(value) : value);
+        set_once(*field->second, is_word ? to_lower(value) : value);
         return true;
     }
 
