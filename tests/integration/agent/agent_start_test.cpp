@@ -36,10 +36,12 @@ TEST_CASE("a rank has its environment, directory and processors, and nothing els
     client.read_until_all_gone();
 
     const auto cpu = std::to_string(client.facts().cpus.back());
-    CHECK(client.ranks[0].out ==
-          "/usr\nA=shared\nAA=own\nB=own\nPATH=/usr/bin:/bin\nPWD=/usr\nZ=\n"
-          "Cpus_allowed_list:\t" +
-              cpu + "\n0 1 2 3 ");
+    CHECK(
+        client.ranks[0].out ==
+        "/usr\nA=shared\nAA=own\nB=own\nHOROVOD_LAUNCHER_VARIABLES=\nPATH=/usr/bin:/bin\nPWD=/usr\n"
+        "Z=\n"
+        "Cpus_allowed_list:\t" +
+            cpu + "\n0 1 2 3 ");
     CHECK(client.ranks[0].err.empty());
 }
 

@@ -189,13 +189,15 @@ void device_memory() {
         const Framework framework(world.rank());
         const auto memory = framework.make(floats);
         const Rows rows(memory, static_cast<std::int64_t>(floats), framework);
-        framework.write(memory, std::vector<float>(floats, 1));
+        const std::vector<float> ones(floats, 1);
+        framework.write(memory, ones);
         const auto gather = request_of(HVD_ALLGATHER, rows, nullptr);
         require(run(context, framework, gather).back() == 1, "a gathered row");
         framework.free(memory);
         const auto shorter = framework.make(floats / 2 + 1);
         const Rows half(shorter, static_cast<std::int64_t>(floats / 2 + 1), framework);
-        framework.write(shorter, std::vector<float>(floats / 2 + 1, 2));
+        const std::vector<float> twos(floats / 2 + 1, 2);
+        framework.write(shorter, twos);
         Framework::control().fail("cuMemAllocAsync", 0, CUDA_ERROR_OUT_OF_MEMORY);
         require(run(context, framework, request_of(HVD_ALLGATHER, half, nullptr)).back() == 2,
                 "a gathered row, with little memory");
