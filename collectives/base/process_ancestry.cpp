@@ -72,6 +72,13 @@ bool is_ancestor(pid_t ancestor, pid_t pid) {
     return false;
 }
 
+ProcessId identify_process(pid_t pid) {
+    const auto stat = read_file(proc_path(pid, "stat"), kMaxProcFile);
+    const auto fields = stat ? fields_of(*stat) : std::vector<std::string_view>();
+    return {.pid = pid,
+            .start_time = fields.size() > kStartTime ? std::string(fields[kStartTime]) : ""};
+}
+
 Result<ProcessId> find_ancestor_without(std::string_view entry) {
     pid_t pid = ::getpid();
     while (true) {

@@ -25,6 +25,9 @@ struct ProcessId {
     std::string start_time;  // as in /proc/PID/stat; empty where that is hidden
 };
 
+/// Its start time is empty where /proc does not tell it.
+[[nodiscard]] ProcessId identify_process(pid_t pid);
+
 /// The nearest ancestor of this process, or itself, whose environment lacks `entry`, which is
 /// "NAME=" for any value of that variable: wrappers such as a shell inherit the entry, the launcher
 /// that set it does not have it. Errors: unavailable.

@@ -5,9 +5,11 @@
 #include "collectives/launch_contract/launch_env.hpp"
 #include "collectives/launch_contract/launcher_choice.hpp"
 #include "collectives/launch_contract/launcher_variables.hpp"
+#include "collectives/launch_contract/pmi_server.hpp"
 #include "collectives/launch_contract/scheduler_pmi.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace hvd::coll {
@@ -15,6 +17,9 @@ namespace {
 
 /// The value that horovodrun gives to it is about its own ranks.
 constexpr std::string_view kController = "HOROVOD_CONTROLLER";
+
+/// No variable, but in the record like one.
+constexpr std::string_view kPmiServer = "PMI_SERVER";
 
 std::vector<std::string_view> names_of(const LauncherVariables& variables) {
     std::vector<std::string_view> names{variables.nodes, variables.tasks_of_nodes,
@@ -75,13 +80,18 @@ private:
 /// Whether this launcher has started the process, or a process above it, inside of the rank.
 bool is_inside(const Environment& environment,
                const LauncherVariables& variables,
-               const Record& record) {
+               const Record& record,
+               std::optional<pid_t> pmi_server) {
     const auto is_set = [&](std::string_view name) {
         return !name.empty() && environment.contains(name);
     };
     if (!std::ranges::any_of(variables.signs, is_set) ||
         (variables.launcher == Launcher::pmix && has_pmix_of_singleton(environment))) {
         return false;
+    }
+    if (variables.launcher == Launcher::pmi && pmi_server &&
+        !record.has(kPmiServer, std::to_string(*pmi_server))) {
+        return true;
     }
     return std::ranges::any_of(names_of(variables), [&](std::string_view name) {
         return record.is_changed(name, environment);
@@ -91,7 +101,8 @@ bool is_inside(const Environment& environment,
 }  // namespace
 
 std::string record_launcher_variables(
-    const std::function<std::optional<std::string>(std::string_view)>& find_variable) {
+    const std::function<std::optional<std::string>(std::string_view)>& find_variable,
+    std::optional<pid_t> pmi_server) {
     Environment escaped;  // each once: launchers share some
     const auto note = [&](std::string_view name) {
         if (const auto value = find_variable(name)) {
@@ -102,6 +113,9 @@ std::string record_launcher_variables(
     for (const auto& variables : kLauncherVariables) {
         std::ranges::for_each(names_of(variables), note);
     }
+    if (pmi_server) {
+        escaped.emplace(kPmiServer, std::to_string(*pmi_server));
+    }
     std::vector<std::string> entries;
     for (const auto& [name, value] : escaped) {
         entries.push_back(std::string(name).append("=").append(value));
@@ -109,7 +123,7 @@ std::string record_launcher_variables(
     return join(entries, ";");
 }
 
-Environment innermost_environment(Environment environment) {
+Environment innermost_environment(Environment environment, std::optional<pid_t> pmi_server) {
     const auto text = find(environment, kEnvLauncherVariables);
     if (!text) {
         return environment;
@@ -117,7 +131,7 @@ Environment innermost_environment(Environment environment) {
     const Record record(*text);
     std::vector<std::string_view> own;  // of the launchers inside of the rank
     for (const auto& variables : kLauncherVariables) {
-        if (is_inside(environment, variables, record)) {
+        if (is_inside(environment, variables, record, pmi_server)) {
             const auto names = names_of(variables);
             own.insert(own.end(), names.begin(), names.end());
         }
@@ -132,6 +146,12 @@ Environment innermost_environment(Environment environment) {
                (!is_chosen && std::ranges::find(own, name) == own.end() && record.has(name, value));
     });
     return environment;
+}
+
+Environment current_innermost_environment() {
+    auto environment = current_environment();
+    const auto pmi_server = find_pmi_server(environment);
+    return innermost_environment(std::move(environment), pmi_server);
 }
 
 }  // namespace hvd::coll

@@ -3,6 +3,7 @@
 // Checks of flags beside another launcher: an mpirun that horovodrun starts, or that started it.
 #include "collectives/base/text.hpp"
 #include "collectives/launch_contract/launcher_record.hpp"
+#include "collectives/launch_contract/pmi_server.hpp"
 #include "launcher/cli/draft.hpp"
 #include "launcher/cli/flag.hpp"
 #include "launcher/cli/values.hpp"
@@ -131,7 +132,8 @@ Status check_mpi(Draft& draft) {
 }
 
 Result<std::optional<Task>> find_own_task(const Draft& draft) {
-    HVD_TRY(const auto task, found(find_task(coll::innermost_environment(draft.environment))));
+    HVD_TRY(const auto task, found(find_task(coll::innermost_environment(
+                                 draft.environment, coll::find_pmi_server(draft.environment)))));
     const auto& request = draft.request;
     const bool is_job =
         request.processes || draft.hosts || draft.hostfile || request.dry_run.is_wanted;

@@ -40,7 +40,7 @@ int run_task(const RunTask& request) {
             (void)std::fprintf(stderr, "horovodrun: %s\n", note.c_str());
         }
     }
-    auto environment = coll::innermost_environment(current_environment());
+    auto environment = coll::current_innermost_environment();
     const bool is_ours = request.task.launcher == kHorovodrun;
     if (!is_ours) {  // a rank of horovodrun has its contract, CPUs and GPUs
         std::array<char, 256> host{};

@@ -78,7 +78,7 @@ Status Context::init(const InitOptions& options) {
         return ok();
     }
     engaged_.store(true, std::memory_order_relaxed);
-    auto world = World::join({.environment = coll::innermost_environment(current_environment()),
+    auto world = World::join({.environment = coll::current_innermost_environment(),
                               .timeout = options.timeout,
                               .generation = generation_,
                               .mpi_communicator = options.mpi_communicator,
@@ -167,7 +167,7 @@ Status Context::report(coll::ReportKind kind, int peer, std::string_view text) {
     if (auto world = use()) {
         return (*world)->report(kind, peer, text);
     }
-    const auto environment = coll::innermost_environment(current_environment());
+    const auto environment = coll::current_innermost_environment();
     if (!find(environment, coll::kEnvAgentSocket)) {
         return ok();  // nobody to tell
     }

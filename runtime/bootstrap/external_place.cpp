@@ -3,6 +3,7 @@
 
 #include "collectives/base/process_ancestry.hpp"
 #include "collectives/launch_contract/agent_protocol.hpp"
+#include "collectives/launch_contract/pmi_server.hpp"
 #include "collectives/rendezvous/tcp/store_client.hpp"
 #include "collectives/transport/tcp/address.hpp"
 #include "collectives/transport/tcp/port_holder.hpp"
@@ -63,14 +64,25 @@ Result<std::vector<IpAddress>> resolve(const std::string& host) {
     return addresses;
 }
 
+/// The launcher's process on this host, above all ranks that it has started here.
+Result<ProcessId> find_launcher(const coll::ExternalLaunch& launch,
+                                const Environment& environment) {
+    const auto server =
+        launch.launcher == coll::Launcher::pmi ? coll::find_pmi_server(environment) : std::nullopt;
+    if (server) {
+        return identify_process(*server);
+    }
+    return find_ancestor_without(launch.job_entry);
+}
+
 /// The launcher's process tells the jobs of one host apart.
 Status name_group_by_launcher(WorldPlace& place,
                               const coll::ExternalLaunch& launch,
-                              int generation) {
-    HVD_TRY(const auto launcher, find_ancestor_without(launch.job_entry));
+                              const ExternalOptions& options) {
+    HVD_TRY(const auto launcher, find_launcher(launch, options.environment));
     place.launcher = launcher.pid;
     place.group_name = "horovod/" + std::to_string(getuid()) + "/" + std::to_string(launcher.pid) +
-                       "." + launcher.start_time + "/" + std::to_string(generation);
+                       "." + launcher.start_time + "/" + std::to_string(options.generation);
     return ok();
 }
 
@@ -285,7 +297,7 @@ Result<WorldPlace> place_by_external_launcher(const coll::ExternalLaunch& launch
     }
     const bool wants_tcp = options.config.cpu_operations == CpuOperations::tcp;
     if (launch.local_rank && launch.local_size == launch.size && !wants_tcp) {
-        HVD_TRY_STATUS(name_group_by_launcher(place, launch, options.generation));
+        HVD_TRY_STATUS(name_group_by_launcher(place, launch, options));
         return place;
     }
     HVD_TRY_STATUS(join_store(place, launch, options, deadline));

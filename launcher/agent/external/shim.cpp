@@ -8,6 +8,7 @@
 #include "collectives/launch_contract/launcher_record.hpp"
 #include "collectives/launch_contract/launcher_variables.hpp"
 #include "collectives/launch_contract/mpi_job.hpp"
+#include "collectives/launch_contract/pmi_server.hpp"
 #include "launcher/agent/external/die_with_parent.hpp"
 #include "launcher/agent/external/launcher_variables.hpp"
 #include "launcher/agent/external/shim_protocol.hpp"
@@ -264,9 +265,9 @@ int run_shim(std::span<char* const> command) {
         environment.insert_or_assign(name, std::move(value));
     }
     environment.insert_or_assign(std::string(coll::kEnvLauncherVariables),
-                                 coll::record_launcher_variables([&](std::string_view name) {
-                                     return find(environment, name);
-                                 }));
+                                 coll::record_launcher_variables(
+                                     [&](std::string_view name) { return find(environment, name); },
+                                     coll::find_pmi_server(environment)));
     if (const int error = agent->take_streams(); error != 0) {
         return fail("dup2", error);
     }

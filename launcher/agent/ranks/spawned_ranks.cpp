@@ -3,6 +3,7 @@
 
 #include "collectives/launch_contract/launch_env.hpp"
 #include "collectives/launch_contract/launcher_record.hpp"
+#include "collectives/launch_contract/pmi_server.hpp"
 #include "launcher/agent/io/clock.hpp"
 #include "launcher/agent/processes/command_path.hpp"
 #include "launcher/agent/processes/exec_failure.hpp"
@@ -38,6 +39,7 @@ SpawnedRanks::SpawnedRanks(JobPlan job,
       spawner_(given, cgroup),
       shared_environment_(
           with_own_environment(take_common_environment(job_, plan_), plan_.inherits_env)),
+      pmi_server_(coll::find_pmi_server(current_environment())),
       null_input_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
       ranks_(plan_.ranks.size()) {
     for (std::size_t index = 0; index < ranks_.size(); ++index) {
@@ -113,10 +115,12 @@ void SpawnedRanks::start(Rank& rank) {
 }
 
 Environment SpawnedRanks::with_launcher_variables(Environment own) const {
-    auto record = coll::record_launcher_variables([&](std::string_view name) {
-        auto value = hvd::find(own, name);
-        return value ? std::move(value) : shared_environment_.find(name);
-    });
+    auto record = coll::record_launcher_variables(
+        [&](std::string_view name) {
+            auto value = hvd::find(own, name);
+            return value ? std::move(value) : shared_environment_.find(name);
+        },
+        pmi_server_);
     own.insert_or_assign(std::string(coll::kEnvLauncherVariables), std::move(record));
     return own;
 }

@@ -76,6 +76,7 @@ private:
     RankContext context_;
     Spawner spawner_;
     EnvironmentBlock shared_environment_;
+    std::optional<pid_t> pmi_server_;  // ranks inherit its descriptor
     UniqueFd null_input_;
     std::vector<Rank> ranks_;
     std::size_t next_ = 0;

@@ -72,6 +72,17 @@ def test_a_shell_in_between_changes_nothing(horovodrun: Path, outer: str, inner:
     check_worlds(ended, 1, inner)
 
 
+WITHOUT_DESCRIPTORS = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+
+
+@pairs
+def test_numbers_of_descriptors_may_be_the_same(horovodrun: Path, outer: str, inner: str) -> None:
+    """Python closes the rank's connection to its launcher, so that the next one has its number."""
+    line = (sys.executable, "-c", WITHOUT_DESCRIPTORS, *INNER[inner], *ROLL_CALL)
+
+    check_worlds(start(horovodrun, outer, *line), 2, inner)
+
+
 @outer_launchers
 def test_ranks_without_a_launcher_inside_are_horovodruns(horovodrun: Path, outer: str) -> None:
     ended = start(horovodrun, outer, *ROLL_CALL)

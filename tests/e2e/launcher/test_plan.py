@@ -19,6 +19,7 @@ print(json.dumps({
     "argv": sys.argv[1:],
 }))
 """
+RECORD = "HOROVOD_LAUNCHER_VARIABLES"
 PER_JOB = ("HOROVOD_JOB_ID", "HOROVOD_AGENT_SOCKET", "MASTER_PORT")
 
 
@@ -100,6 +101,10 @@ def test_what_a_rank_has_equals_its_entry_in_the_plan(launcher, tmp_path, flags,
         expected = {**base, **entry["env"]}
         rank["env"].pop("LC_CTYPE", None)  # Python's own, where no locale is set
         expected.pop("LC_CTYPE", None)
+        # The agent's record of the others.
+        record = dict(one.split("=") for one in rank["env"].pop(RECORD).split(";"))
+        assert record == {name: rank["env"][name] for name in record}
+        assert record["RANK"] == str(entry["rank"])
         assert without_job(rank["env"]) == without_job(expected)
         assert set(rank["env"]) == set(expected)
         assert rank["cpus"] == (entry["cpus"] or sorted(os.sched_getaffinity(0)))

@@ -126,7 +126,9 @@ def test_of_a_clean_environment_only_what_is_of_mpi_goes_on(agent: Agent) -> Non
         agent.order(agent.take_claim(), {"NEW": "3"}, clean=True)
         out, _ = process.communicate(timeout=20)
 
-    assert sorted(out.split()) == [b"NEW=3", b"OMPI_MCA_x=2", b"PMI_RANK=2", b"PMI_SIZE=4"]
+    record = b"HOROVOD_LAUNCHER_VARIABLES=PMI_RANK=2;PMI_SIZE=4"
+    kept = [b"NEW=3", b"OMPI_MCA_x=2", b"PMI_RANK=2", b"PMI_SIZE=4"]
+    assert sorted(out.split()) == [record, *kept]
 
 
 def test_a_descriptor_that_was_given_stays_open(agent: Agent) -> None:

@@ -133,6 +133,16 @@ TEST_CASE("a job's name tells two launchers whose ranks are numbered alike") {
     CHECK(left == inside({{"HOROVOD_LEASE", "9"}}, mpirun("2", "0", "2")));
 }
 
+TEST_CASE("a PMI server tells two launchers with the very same variables") {
+    auto rank = rank_with(hydra("8", "0"));
+    rank[std::string(kEnvLauncherVariables)] =
+        record_launcher_variables([&](std::string_view name) { return hvd::find(rank, name); }, 70);
+
+    CHECK(innermost_environment(rank, 70) == rank);
+    CHECK(innermost_environment(rank) == rank);  // its descriptor was closed
+    CHECK(innermost_environment(rank, 90) == inside({{"HOROVOD_LEASE", "9"}}, hydra("8", "0")));
+}
+
 TEST_CASE("a variable that is gone, or an MPI that has started alone, is no launcher") {
     auto rank = rank_with(mpirun("1", "0", "2"));
     rank.erase("OMPI_COMM_WORLD_RANK");
