@@ -21,14 +21,16 @@
 namespace hvd::test {
 namespace {
 
-TEST_CASE("a rank has its environment, directory and processors, and nothing else") {
+TEST_CASE(
+    "a rank has its environment and the record of it, directory and processors, nothing else") {
     const auto close_ours = [] { (void)::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); };
     AgentClient client({"SECRET_OF_THE_AGENT=1"}, close_ours);
     auto plan =
         AgentClient::plan({shell("pwd; env | sort; grep Cpus_allowed_list /proc/self/status;"
                                  " ls /proc/self/fd | tr '\\n' ' '")});
-    plan.env = {{"A", "shared"}, {"B", "shared"}, {"PATH", "/usr/bin:/bin"}, {"Z", ""}};
-    plan.ranks[0].env = {{"AA", "own"}, {"B", "own"}};
+    plan.env = {
+        {"A", "shared"}, {"B", "shared"}, {"PATH", "/usr/bin:/bin"}, {"RANK", "7"}, {"Z", ""}};
+    plan.ranks[0].env = {{"AA", "own"}, {"B", "own"}, {"LOCAL_RANK", "0"}};
     plan.ranks[0].cwd = "/usr";
     plan.ranks[0].cpus = {client.facts().cpus.back()};
 
@@ -36,12 +38,11 @@ TEST_CASE("a rank has its environment, directory and processors, and nothing els
     client.read_until_all_gone();
 
     const auto cpu = std::to_string(client.facts().cpus.back());
-    CHECK(
-        client.ranks[0].out ==
-        "/usr\nA=shared\nAA=own\nB=own\nHOROVOD_LAUNCHER_VARIABLES=\nPATH=/usr/bin:/bin\nPWD=/usr\n"
-        "Z=\n"
-        "Cpus_allowed_list:\t" +
-            cpu + "\n0 1 2 3 ");
+    CHECK(client.ranks[0].out ==
+          "/usr\nA=shared\nAA=own\nB=own\nHOROVOD_LAUNCHER_VARIABLES=LOCAL_RANK=0;RANK=7\n"
+          "LOCAL_RANK=0\nPATH=/usr/bin:/bin\nPWD=/usr\nRANK=7\nZ=\n"
+          "Cpus_allowed_list:\t" +
+              cpu + "\n0 1 2 3 ");
     CHECK(client.ranks[0].err.empty());
 }
 
