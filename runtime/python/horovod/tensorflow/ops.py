@@ -89,6 +89,18 @@ def _node_name(text: str) -> str:
     return re.sub("[^a-zA-Z0-9_]", "_", text)
 
 
+# TensorFlow names a tensor of eager code that a function closes over by the number of what this
+# process has made so far, which differs between ranks.
+_CLOSED_OVER = re.compile(r"(.*/)?\d+(_\d+)?")
+
+
+def _default_node_name(kind: str, tensors: Sequence[tf.Tensor]) -> str:
+    """As in the original: with the tensor's name, where all ranks have the same."""
+    if not tensors or _CLOSED_OVER.fullmatch(tensors[0].op.name):
+        return kind
+    return f"{kind}_{tensors[0].name}"
+
+
 def _attributes(call: Call, default_name: str, tensors: Sequence[tf.Tensor]) -> dict[str, Any]:
     attributes: dict[str, Any] = {
         "tensor_name": call.wire_name,
@@ -102,8 +114,7 @@ def _attributes(call: Call, default_name: str, tensors: Sequence[tf.Tensor]) -> 
     if tf.executing_eagerly():
         attributes["tensor_name"] = call.wire_name or call.name or default_name
     else:
-        first = f"_{tensors[0].name}" if tensors else ""
-        attributes["name"] = _node_name(call.name or f"{default_name}{first}")
+        attributes["name"] = _node_name(call.name or _default_node_name(default_name, tensors))
         attributes["node_id"] = next(_node_ids)
     return attributes
 

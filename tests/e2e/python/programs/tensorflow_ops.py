@@ -242,6 +242,24 @@ def compressed_tensors_keep_their_type() -> None:
         same(result, everybody((3, 5)).sum(0))
 
 
+@case
+def functions_may_close_over_tensors_of_eager_code() -> None:
+    """TensorFlow names these by a number that counts what a rank has done so far."""
+    for _ in range(hvd.rank()):
+        tf.add(1.0, 1.0)
+    small, large = tf.constant([1.0]), tf.ones([1000])
+
+    @tf.function
+    def step() -> list[tf.Tensor]:
+        with tf.name_scope("scope"):
+            first = hvd.allreduce(small, op=hvd.Sum)
+        rows, _ = hvd.grouped_allgather([small, large])
+        return [first, hvd.allreduce(large, op=hvd.Sum), rows]
+
+    for result, length in zip(step(), (1, 1000, None), strict=True):
+        same(result, np.full(length, hvd.size()) if length else np.ones(hvd.size()))
+
+
 def opposite(count: int) -> list[int]:
     """Odd ranks go backwards."""
     return list(range(count))[:: 1 if hvd.rank() % 2 == 0 else -1]
