@@ -16,7 +16,14 @@ from horovod.common.library import companion
 
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 
-PARTS = ("tensorflow_rows.py", "tensorflow_sessions.py", "tensorflow_training.py")
+PARTS = (
+    "tensorflow_arguments.py",
+    "tensorflow_curves.py",
+    "tensorflow_gradients.py",
+    "tensorflow_rows.py",
+    "tensorflow_sessions.py",
+    "tensorflow_training.py",
+)
 
 
 def cases_of(*programs: str) -> list[str]:
@@ -33,7 +40,7 @@ CASES = [
         for n in (1, 2, 4)
         for one in cases_of("tensorflow_ops.py", *PARTS)
     ),
-    *(("tensorflow_sets.py", n, one) for n in (2, 3) for one in cases_of("tensorflow_sets.py")),
+    *(("tensorflow_sets.py", n, one) for n in (1, 2, 4) for one in cases_of("tensorflow_sets.py")),
 ]
 
 

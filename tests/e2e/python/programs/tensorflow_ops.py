@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tensorflow_arguments
+import tensorflow_curves
+import tensorflow_gradients
 import tensorflow_rows
 import tensorflow_sessions
 import tensorflow_training
@@ -17,7 +20,14 @@ from tensorflow_support import FLOATS, INTEGERS, SHAPES, both_ways, everybody, m
 
 import horovod.tensorflow as hvd
 
-OTHERS = (tensorflow_rows, tensorflow_sessions, tensorflow_training)  # their cases come first
+OTHERS = (  # their cases come first
+    tensorflow_arguments,
+    tensorflow_curves,
+    tensorflow_gradients,
+    tensorflow_rows,
+    tensorflow_sessions,
+    tensorflow_training,
+)
 
 
 @case
@@ -137,6 +147,9 @@ def variables_take_the_values_of_the_root() -> None:
     variables[0].assign(hvd.rank() + 5.0)
     in_a_graph()
     same(variables[0], 5)
+    variables[0].assign(hvd.rank() + 6.0)
+    hvd.broadcast_variables(variables, root, inplace=True)
+    same(variables[0], root + 6)
 
 
 @case

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -12,21 +11,6 @@ from cases import case, raises
 from tensorflow_support import FLOATS, INTEGERS, both_ways, everybody, mine, same
 
 import horovod.tensorflow as hvd
-
-
-def gradient_of(
-    operation: Callable[[tf.Tensor], tf.Tensor], value: Any, weights: Callable[[tf.Tensor], Any]
-) -> list[tf.Tensor]:
-    """The gradient of a weighted sum of the operation's result, in eager code and in graphs."""
-    own = tf.Variable(value)
-
-    def gradient() -> tf.Tensor:
-        with tf.GradientTape() as tape:
-            result = operation(own * 1.0)
-            loss = tf.reduce_sum(result * weights(result))
-        return tape.gradient(loss, own)
-
-    return both_ways(gradient)
 
 
 def share(rows: int, rank: int) -> slice:
@@ -125,35 +109,6 @@ def rows_are_reduced_and_scattered() -> None:
     invalid = tf.errors.InvalidArgumentError
     message = raises(invalid, lambda: hvd.reducescatter(tf.constant(1.0)))
     assert "scalar" in message, message
-
-
-@case
-def gradients_of_rows_are_those_of_the_original() -> None:
-    rank, size = hvd.rank(), hvd.size()
-    spare = rows_of(rank, tf.float32, spare=2)
-    expected = np.repeat([*range(size), -1], [*splits_of(rank), 2])[:, None] + np.ones(2)
-    for gradient in gradient_of(
-        lambda x: hvd.alltoall(x, splits_of(rank))[0], spare, lambda _: rank + 1.0
-    ):
-        same(gradient, expected)  # row by row the weight of the rank it went to; 0 of none
-
-    def weights(result: tf.Tensor) -> tf.Tensor:
-        return tf.ones_like(result) * (rank + 1.0)
-
-    owner = np.concatenate(
-        [np.full(len(range(*share(5, r).indices(5))), r + 1) for r in range(size)]
-    )
-    for op, factor in ((hvd.Sum, size), (hvd.Average, 1)):
-        for gradient in gradient_of(
-            lambda x, op=op: hvd.reducescatter(x, op=op, postscale_factor=2.0),
-            tf.ones([5]),
-            weights,
-        ):
-            same(gradient, owner * factor * 2)
-        for gradient in gradient_of(
-            lambda x, op=op: hvd.grouped_reducescatter([x], op=op)[0], tf.ones([5]), weights
-        ):
-            same(gradient, owner * factor)
 
 
 def adasum(vectors: Sequence[np.ndarray]) -> np.ndarray:

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import numpy as np
 import tensorflow as tf
 from cases import case, raises
-from tensorflow_support import mine
+from tensorflow_rows import received, rows_of, share, splits_of
+from tensorflow_support import everybody, mine
 
 import horovod.tensorflow as hvd
 
@@ -66,6 +67,48 @@ def sessions_run_collectives_of_constants_and_placeholders() -> None:
                      if size > 1 else hvd.allgather(tf.constant(1.0)))  # fmt: skip
 
 
+@case
+def sessions_run_rows_and_groups() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    every, own = everybody((7, 2)), mine((7, 2), rank).astype(np.float32)
+    integers = np.arange(rank + 1)
+    sent, expected = rows_of(rank, tf.float32).numpy(), received(rank)
+    with session() as made:
+        fed, numbers = v1.placeholder(tf.float32, [7, 2]), v1.placeholder(tf.int64, [None])
+        rows = v1.placeholder(tf.float32, [None, 2])
+        both = [
+            hvd.alltoall(rows, splits_of(rank)),
+            hvd.grouped_allgather([fed, numbers]),
+            hvd.grouped_allreduce([fed, tf.reduce_sum(numbers)], op=hvd.Sum),
+            hvd.grouped_reducescatter([fed, 2 * fed], op=hvd.Max),
+        ]
+        scattered = hvd.reducescatter(fed, op=hvd.Sum)
+        for _ in range(2):
+            values = {fed: own, numbers: integers, rows: sent}
+            (came, gathered, summed, largest), part = made.run([both, scattered], values)
+            assert np.array_equal(came[0], expected)
+            assert came[1].tolist() == [splits_of(other)[rank] for other in range(size)]
+            assert np.array_equal(gathered[0], np.concatenate(list(every)))
+            assert gathered[1].tolist() == [i for other in range(size) for i in range(other + 1)]
+            assert np.array_equal(summed[0], every.sum(0))
+            assert summed[1] == sum(i for other in range(size) for i in range(other + 1))
+            assert np.array_equal(largest[0], every.max(0)[share(7, rank)])
+            assert np.array_equal(largest[1], 2 * largest[0])
+            assert np.array_equal(part, every.sum(0)[share(7, rank)])
+
+
+@case
+def objects_travel_where_a_session_is_given() -> None:
+    """The original's way to do so in a graph."""
+    size, rank = hvd.size(), hvd.rank()
+    with session() as made:
+        last = size - 1
+        assert hvd.broadcast_object({"rank": rank}, last, made, "mine") == {"rank": last}
+        assert hvd.broadcast_object(rank, root_rank=last, session=made) == last
+        assert hvd.broadcast_object_fn(last, session=made, name="mine")(rank) == last
+        assert hvd.allgather_object(rank, session=made, name="all") == list(range(size))
+
+
 @contextmanager
 def raises_in(made: v1.Session, kind: type[BaseException]) -> Iterator[None]:
     try:
@@ -112,16 +155,23 @@ def variables_of_a_graph_take_the_values_of_the_root() -> None:
         start(made)
         made.run(hvd.broadcast_global_variables(0))
         assert made.run(x) == 0
+        made.run(x.assign(rank + 5.0))
+        made.run(hvd.broadcast_variables([x], size - 1, inplace=True))
+        assert made.run(x) == size + 4
     raises(RuntimeError, lambda: hvd.broadcast_global_variables(0))
 
 
 @case
 def the_hook_broadcasts_when_the_session_is_made() -> None:
-    with tf.Graph().as_default():
-        x = v1.get_variable("x", initializer=float(hvd.rank()))
-        hook = hvd.BroadcastGlobalVariablesHook(hvd.size() - 1)
-        with v1.train.MonitoredSession(hooks=[hook]) as made:
-            assert made.run(x) == hvd.size() - 1
+    for device, place in ((), ""), (("/cpu:0",), "/device:CPU:0"):
+        with tf.Graph().as_default() as graph:
+            x = v1.get_variable("x", initializer=float(hvd.rank()))
+            hook = hvd.BroadcastGlobalVariablesHook(hvd.size() - 1, *device)
+            with v1.train.MonitoredSession(hooks=[hook]) as made:
+                assert made.run(x) == hvd.size() - 1
+            operations = graph.get_operations()
+            (done,) = [one for one in operations if one.type == "HorovodGroupedBroadcast"]
+            assert done.device == place, done.device
 
 
 @case

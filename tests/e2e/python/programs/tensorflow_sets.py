@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.tensorflow in process sets, for 2 or more ranks: the first and the last rank are a set,
-and so are all but the first."""
+"""horovod.tensorflow in process sets: the first and the last rank are a set, and so are all but the
+first; the world is where there is one rank."""
 
 from __future__ import annotations
 
@@ -59,6 +59,15 @@ def every_operation_runs_in_a_set() -> None:
         rows = slice(begin, begin + short + (place < longer))
         for result in call(hvd.reducescatter, own, op=hvd.Sum):
             same(result, parts.sum(0)[rows])
+        for results in both_ways(
+            lambda x: hvd.grouped_reducescatter([x, x], op=hvd.Sum, process_set=process_set), own
+        ):
+            same(results[1], parts.sum(0)[rows])
+        for results in both_ways(
+            lambda x: hvd.grouped_allgather([x, x[:1]], process_set=process_set), own
+        ):
+            same(results[0], np.concatenate(list(parts)))
+            same(results[1], parts[:, 0])
 
     in_each(check)
 
@@ -126,6 +135,26 @@ def a_rank_outside_keeps_its_own_gradients() -> None:
 
 
 @case
+def a_tensorflow_1_optimizer_averages_within_a_set() -> None:
+    v1 = tf.compat.v1
+    for one in sets:
+        mean = (np.mean(one.ranks) if one.included() else hvd.rank()) + 1
+        for passes in (1, 2):
+            with tf.Graph().as_default(), v1.Session() as session:
+                x = v1.get_variable("x", initializer=[0.0])
+                optimizer = hvd.DistributedOptimizer(
+                    v1.train.GradientDescentOptimizer(1.0),
+                    process_set=one,
+                    backward_passes_per_step=passes,
+                )
+                train = optimizer.minimize(tf.reduce_sum(x * (hvd.rank() + 1.0)))
+                session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+                for _ in range(passes):
+                    session.run(train)
+                np.testing.assert_allclose(session.run(x), [-passes * mean], rtol=1e-6)
+
+
+@case
 def graphs_know_the_sets() -> None:
     for one in sets:
         number = one.process_set_id
@@ -157,7 +186,8 @@ if __name__ == "__main__":
     last = hvd.size() - 1
     if hvd.size() > 2:
         sets.append(hvd.add_process_set([0, last]))
-    sets.append(hvd.add_process_set(list(range(1, hvd.size()))))
+    others = list(range(1, hvd.size()))
+    sets.append(hvd.add_process_set(others) if others else hvd.global_process_set)
     run()
     # A rank that is in fewer sets is done earlier, and must not leave before the others are.
     hvd.allreduce(tf.constant(0.0), name="end")
