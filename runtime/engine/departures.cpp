@@ -36,7 +36,7 @@ std::optional<int> Departures::cause_of(int set) const {
 
 Error Departures::miss(const Operation& leader, int rank) const {
     if (rank == own_rank_) {
-        return shut_down_error();
+        return not_finished(shut_down_error(), leader);
     }
     on_missed_(rank);
     return {Errc::aborted,

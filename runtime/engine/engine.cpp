@@ -188,8 +188,11 @@ Result<Outcome> Engine::wait_for_devices(std::span<const Operation* const> opera
         if (operation->event == nullptr) {
             continue;
         }
-        HVD_TRY(const bool is_there,
-                wait_for_device(*operation->event, deadline, [this] { return health(); }));
+        const auto health_of = [&] {
+            const auto all = health();
+            return all ? all : Status(not_finished(all.error(), *operation));
+        };
+        HVD_TRY(const bool is_there, wait_for_device(*operation->event, deadline, health_of));
         if (!is_there) {
             return Outcome::in_progress;
         }

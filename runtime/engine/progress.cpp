@@ -319,7 +319,7 @@ void Progress::break_with(const Error& cause) {
 /// Why the operation fails, now that the world is broken.
 Error Progress::describe(const Operation& leader) const {
     if (!left_by_) {
-        return *broken_;
+        return not_finished(*broken_, leader);
     }
     return {broken_->code, broken_->message + describe_need(leader, *left_by_)};
 }
@@ -375,7 +375,8 @@ void Progress::leave(Deadline deadline) {
                       negotiator_.coordinates() ? deadline.part(kPartForOthers) : deadline);
         }
         has_proposed = negotiator_.is_proposing();
-        negotiator_.fail_open([](const Operation&) { return shut_down_error(); });
+        negotiator_.fail_open(
+            [](const Operation& leader) { return not_finished(shut_down_error(), leader); });
         // A slow peer must still read what was decided, even if this rank has all its results, or
         // has none because another one has left.
         run_until(

@@ -69,7 +69,7 @@ void complete_member(TicketTable& tickets, Operation& operation) {
 void fail_batch(TicketTable& tickets, const Batch& batch, const Error& cause) {
     for (Operation* operation : batch) {
         operation->failed = true;
-        operation->error = cause;
+        operation->error = not_finished(cause, *operation->leader);
         complete_member(tickets, *operation);
     }
 }

@@ -21,6 +21,7 @@ namespace hvd::rt {
 /// has been run, and alike.
 void complete_member(TicketTable& tickets, Operation& operation);
 
+/// Each operation fails with the cause and its own name.
 void fail_batch(TicketTable& tickets, const Batch& batch, const Error& cause);
 
 }  // namespace hvd::rt

@@ -26,16 +26,6 @@ std::string describe_layout(const Signature& signature) {
     return signature.strides.empty() ? "row-major" : rt::describe(signature.strides);
 }
 
-std::string describe_operation(const Signature& signature) {
-    switch (signature.kind) {
-        case Kind::collective: return std::string(to_string(signature.op));
-        case Kind::join: return "join";
-        case Kind::add_process_set: return "adding a process set";
-        case Kind::remove_process_set: return "removing a process set";
-    }
-    return "unknown";
-}
-
 /// One thing on which ranks may differ: its name, its value in words, and where it matters.
 struct Aspect {
     std::string_view what;

@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <new>
+#include <string>
 
 namespace hvd::rt {
 namespace {
@@ -24,6 +25,14 @@ OwnedBytes allocate_aligned(std::size_t bytes) {
     }
     return OwnedBytes(
         static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment})));
+}
+
+Error not_finished(const Error& cause, const Operation& operation) {
+    if (operation.name == nullptr) {
+        return cause;  // of a rank that has joined
+    }
+    return {cause.code, cause.message + "; '" + operation.name->text + "' (" +
+                            describe_operation(operation.signature) + ") was not finished"};
 }
 
 }  // namespace hvd::rt

@@ -194,6 +194,16 @@ Status complete_signature(Signature& signature, const coll::ProcessSet& set) {
     return ok();
 }
 
+std::string describe_operation(const Signature& signature) {
+    switch (signature.kind) {
+        case Kind::collective: return std::string(to_string(signature.op));
+        case Kind::join: return "join";
+        case Kind::add_process_set: return "adding a process set";
+        case Kind::remove_process_set: return "removing a process set";
+    }
+    return "unknown";
+}
+
 std::string describe(std::span<const std::int64_t> shape) {
     std::vector<std::string> extents;
     extents.reserve(shape.size());

@@ -71,6 +71,9 @@ struct Signature {
 /// Errors: invalid_argument for what no rank of the set could run.
 [[nodiscard]] Status complete_signature(Signature& signature, const coll::ProcessSet& set);
 
+/// "allreduce", "adding a process set".
+[[nodiscard]] std::string describe_operation(const Signature& signature);
+
 /// "[2, 3]".
 [[nodiscard]] std::string describe(std::span<const std::int64_t> shape);
 

@@ -92,8 +92,11 @@ TEST_CASE(
         const auto expected = "rank " + std::to_string(victim.rank) + " (pid " +
                               std::to_string(self->pid_of(victim.rank)) +
                               " on host testhost) has died";
-        require(pending.message == expected, pending.message);
-        require(self->failure_of({allreduce("later", data)}).message == expected, "later");
+        require(pending.message == expected + "; 'pending' (allreduce) was not finished",
+                pending.message);
+        const auto later = self->failure_of({allreduce("later", data)});
+        require(later.message == expected + "; 'later' (allreduce) was not finished",
+                later.message);
         require(self->lost_peer == victim.rank, "not reported");
         return 0;
     });
@@ -125,7 +128,9 @@ TEST_CASE("a rank killed in the middle of collectives harms only the operations"
                 self->run({allreduce("busy." + std::to_string(round % 3), data)});
             }
         } catch (const Exception& exception) {
-            require(exception.error().code == Errc::unavailable, exception.error().message);
+            const auto& error = exception.error();
+            require(error.code == Errc::unavailable, error.message);
+            require(error.message.find("; 'busy.") != std::string::npos, error.message);
             return 0;
         }
         return 1;

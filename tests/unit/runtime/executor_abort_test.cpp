@@ -17,10 +17,11 @@ using State = hvd::test::FakeCollective::State;
 
 namespace {
 
-void require_failed(const Operation& operation, const std::string& message) {
+void require_failed(const Operation& operation, const std::string& cause) {
     CHECK(ExecutorFixture::is_done(operation));
     REQUIRE(operation.failed);
-    CHECK(operation.error.message == message);
+    CHECK(operation.error.message ==
+          cause + "; '" + operation.name->text + "' (allreduce) was not finished");
 }
 
 }  // namespace
@@ -104,8 +105,11 @@ TEST_CASE("a group fails when one of its collectives does, after the last of the
     rank.backend.started.back().state = State::failed;
     rank.step();
 
-    CHECK(rank.is_done(*operations[0]));
-    require_failed(*operations[1], "the cable is cut");
+    for (const Operation* operation : operations) {
+        CHECK(rank.is_done(*operation));
+        REQUIRE(operation->failed);
+        CHECK(operation->error.message == "the cable is cut; 'a' (allreduce) was not finished");
+    }
 }
 
 TEST_CASE("a workspace that is too small is an error, not a crash") {

@@ -85,7 +85,7 @@ TEST_CASE("after an abort an operation whose inputs are there fails as others do
     rank.step();
 
     CHECK(rank.is_done(*made.front()));
-    CHECK(made.front()->error.message == "rank 1 has died");
+    CHECK(made.front()->error.message == "rank 1 has died; 'a' (allreduce) was not finished");
     CHECK(own == std::vector<float>{1});
 }
 
