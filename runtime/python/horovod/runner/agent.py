@@ -14,7 +14,7 @@ import socket
 import struct
 from collections.abc import Mapping
 
-_VERSION = 4
+_VERSION = 5  # kAgentProtocolVersion
 _HELLO, _PUT, _GET = 1, 2, 3
 _WELCOME, _DONE, _VALUE, _FAILED = 129, 130, 131, 132
 _LENGTH = struct.Struct("<I")
