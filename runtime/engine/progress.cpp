@@ -5,6 +5,7 @@
 #include "runtime/engine/staged_copies.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <new>
 #include <string>
 #include <utility>
@@ -53,7 +54,8 @@ Progress::Progress(Setup setup,
     channel_->watch(*reactor_);
 }
 
-/// A failure of this rank's memory or descriptors ends the world, not the process.
+/// A failure of this rank's memory or descriptors ends the world, not the process; nor does an
+/// exception leave a caller with a loop half done, and others waiting for it.
 template <class Action>
 void Progress::guard(Action action) {
     try {
@@ -62,6 +64,8 @@ void Progress::guard(Action action) {
         break_here(exception.error());
     } catch (const std::bad_alloc&) {
         break_here({Errc::internal, "out of memory"});
+    } catch (const std::exception& exception) {
+        break_here({Errc::internal, exception.what()});
     }
 }
 
@@ -104,8 +108,21 @@ void Progress::take_inbox() {
 }
 
 void Progress::put(std::span<Operation* const> leaders) {
-    take_inbox();  // submitted before, perhaps by this thread: a join, say
-    taken_.insert(taken_.end(), leaders.begin(), leaders.end());
+    bool is_taken = false;
+    guard([&] {
+        take_inbox();  // submitted before, perhaps by this thread: a join, say
+        taken_.insert(taken_.end(), leaders.begin(), leaders.end());
+        is_taken = true;
+    });
+    if (!is_taken) {
+        fail(leaders);
+    }
+}
+
+bool Progress::is_oversubscribed() {
+    bool is_so = true;
+    guard([&] { is_so = channel_->is_oversubscribed(); });
+    return is_so;
 }
 
 void Progress::dispatch() {

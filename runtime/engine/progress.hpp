@@ -77,7 +77,7 @@ public:
     /// When there is something to do though nobody wakes the engine's thread.
     [[nodiscard]] Deadline next_look() const;
 
-    [[nodiscard]] bool is_oversubscribed() { return channel_->is_oversubscribed(); }
+    [[nodiscard]] bool is_oversubscribed();
 
     /// Leaves the world: what was agreed may finish until the deadline, what was not fails, and so
     /// does what is submitted later. Blocks until then.

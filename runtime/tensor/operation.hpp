@@ -140,8 +140,8 @@ void for_each_member(const Operation& leader, Function function) {
     }
 }
 
-/// The cause for which an operation fails, and what it is that has failed. A tensor group fails
-/// as its leader does.
+/// The cause for which an operation fails, with the operation's name. A tensor group fails as its
+/// leader does.
 [[nodiscard]] Error not_finished(const Error& cause, const Operation& operation);
 
 }  // namespace hvd::rt
