@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import run_command
 from jobs import Launcher
 
 
@@ -32,6 +33,23 @@ def agent_program(horovodrun: Path) -> Path:
     folder = horovodrun.parent
     places = (folder / "hvd-agent", folder.parent / "libexec/horovod/hvd-agent")
     return next(place for place in places if place.is_file())
+
+
+@pytest.fixture(scope="session")
+def return_from_main(
+    horovodrun: Path, root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A C program whose ranks, all but one, end without hvd_shutdown."""
+    program = tmp_path_factory.mktemp("programs") / "return_from_main"
+    library = (horovodrun.parent.parent / "lib").resolve()
+    compiled = run_command(
+        *("cc", "-std=gnu11", root / "tests/e2e/programs/return_from_main.c"),
+        *("-I", root / "runtime/include", "-o", program),
+        *(library / "libhorovod.so", f"-Wl,-rpath,{library}"),
+        timeout=60,
+    )
+    assert compiled.code == 0, compiled
+    return program
 
 
 @pytest.fixture(scope="session")

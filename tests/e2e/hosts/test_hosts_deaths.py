@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 
@@ -111,6 +112,20 @@ def test_ranks_that_wait_for_a_silent_host_are_told_when_its_lease_ends(start):
     assert "h3" in "\n".join(job.said) and job.code == 125
     culprit = summary_of(start.hosts)["culprit"]
     assert (culprit["host"], culprit["rank"]) == ("h3", None)
+
+
+@pytest.mark.parametrize("stayer", [0, 1])
+def test_a_c_program_that_returns_from_main_harms_no_rank_of_another_host(
+    cluster, return_from_main, stayer
+):
+    hosts = cluster(2)
+    program = hosts.head.path("/root/return_from_main")  # a home that the hosts share
+    shutil.copy(return_from_main, program)
+
+    job = hosts.run("-np", 2, "-H", "h1,h2", "/root/return_from_main", stayer, 1_000_000)
+
+    assert job.code == 0 and "has died" not in job.stderr, job
+    assert job.lines_of(stayer) == ["stayed"], job
 
 
 EARLY = """
