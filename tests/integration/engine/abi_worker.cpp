@@ -368,6 +368,7 @@ int be_rank(const std::string& name) {
     try {
         auto cases = hvd::test::misuse_cases();
         cases.merge(hvd::test::set_cases());
+        cases.merge(hvd::test::round_cases());
         cases.merge(hvd::test::stream_cases());
         cases.merge(hvd::test::device_cases());
 #ifdef HVD_HAVE_NCCL

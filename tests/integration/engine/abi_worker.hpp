@@ -25,6 +25,9 @@ void require(bool condition, const std::string& message);
 /// Worlds with tensors of GPUs that fail; with NCCL alone.
 [[nodiscard]] std::map<std::string, void (*)()> gpu_end_cases();
 
+/// Worlds that come and go.
+[[nodiscard]] std::map<std::string, void (*)()> round_cases();
+
 /// Process sets, alltoall, reducescatter and join.
 [[nodiscard]] std::map<std::string, void (*)()> set_cases();
 
