@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -72,6 +73,24 @@ void warm_up(World& world, Data& data, const std::vector<std::string>& names) {
         open[rank] = world[rank]->submit(requests(names, data.of[rank]));
     }
     finish_all(world, open);
+}
+
+/// Each rank adds the set.
+int add_set(World& world, const std::vector<int>& ranks) {
+    std::vector<int> ids(world.size());
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 0; rank < world.size(); ++rank) {
+        threads.emplace_back([&, rank] { ids[rank] = hvd::test::add_set(*world[rank], ranks); });
+    }
+    threads.clear();
+    return ids.front();
+}
+
+/// An allreduce of one element among the members of the set.
+std::vector<Request> in_set(int set, const std::string& name, std::vector<float>& data) {
+    auto all = requests({name}, data);
+    all.front().process_set = set;
+    return all;
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -200,6 +219,70 @@ TEST_CASE("all ranks that are missing are to blame for a stall that ends the wor
     for (const auto& rank : world) {
         CHECK((rank->blamed.empty() || blames(rank)));
     }
+}
+
+TEST_CASE("a stall in a process set names the set and its members, new tensors and cached ones") {
+    const bool is_cached = GENERATE(false, true);
+    const std::size_t missing = GENERATE(1U, 3U);
+    CAPTURE(is_cached, missing);
+    auto world = thread_world(4, {.stalls = {.warning = kWarning}});
+    Data data(4);
+    const int set = add_set(world, {1, 3});
+    const std::size_t waiting = 4 - missing;
+    std::vector<std::vector<Operation*>> open(4);
+    const auto submit = [&](std::size_t rank) {
+        open[rank] = world[rank]->submit(in_set(set, "grad", data.of[rank]));
+    };
+    const auto finish_members = [&] {
+        world[1]->finish(open[1]);
+        world[3]->finish(open[3]);
+    };
+    if (is_cached) {
+        submit(1);
+        submit(3);
+        finish_members();
+    }
+    submit(waiting);
+
+    const auto told = await_stalls(world);
+
+    REQUIRE(told.size() == 1);
+    CAPTURE(told.front());
+    CHECK(contains(told.front(), "rank " + std::to_string(waiting) + " has waited for "));
+    CHECK(contains(told.front(), "with 'grad' in process set " + std::to_string(set) +
+                                     " for rank " + std::to_string(missing) +
+                                     ", which has not submitted it"));
+    // The world goes on meanwhile.
+    warm_up(world, data, {"of all"});
+    submit(missing);
+    finish_members();
+}
+
+TEST_CASE(
+    "a stall in a process set that lasts ends the world, and its missing member is to blame") {
+    const bool is_cached = GENERATE(false, true);
+    CAPTURE(is_cached);
+    auto world = thread_world(4, {.stalls = {.warning = kWarning, .shutdown = kWarning * 2}});
+    Data data(4);
+    const int set = add_set(world, {1, 3});
+    std::vector<std::vector<Operation*>> open(4);
+    if (is_cached) {
+        for (const std::size_t rank : {1U, 3U}) {
+            open[rank] = world[rank]->submit(in_set(set, "grad", data.of[rank]));
+        }
+        world[1]->finish(open[1]);
+        world[3]->finish(open[3]);
+    }
+
+    const auto failed = world[1]->failure_of(in_set(set, "grad", data.of[1]));
+
+    CAPTURE(failed.message);
+    CHECK(contains(failed.message,
+                   "with 'grad' in process set " + std::to_string(set) + " for rank 3"));
+    CHECK(contains(failed.message, "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"));
+    CHECK(world[1]->lost_peer == 3);
+    const auto blames = [](const auto& rank) { return rank->blamed == std::vector<int>{3}; };
+    CHECK(std::ranges::any_of(world, blames));
 }
 
 TEST_CASE("an engine that looks for stalls sleeps while nothing is open") {
