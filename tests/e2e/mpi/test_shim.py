@@ -81,10 +81,13 @@ class Agent:
         if frame[sent:]:
             shim.sendall(frame[sent:])
 
-    def failure(self, shim: socket.socket) -> tuple[str, int]:
+    def failure(self, shim: socket.socket) -> tuple[str, int, str]:
+        """The step, the number of the error, and why the command was not executed."""
         (size,) = struct.unpack("<I", shim.recv(4, socket.MSG_WAITALL))
         body = shim.recv(size, socket.MSG_WAITALL)
-        return body[4:-4].decode(), struct.unpack("<i", body[-4:])[0]
+        (length,) = struct.unpack_from("<I", body)
+        (error_number,) = struct.unpack_from("<i", body, 4 + length)
+        return body[4 : 4 + length].decode(), error_number, body[12 + length :].decode()
 
 
 @pytest.fixture
@@ -174,7 +177,12 @@ def test_a_command_is_found_as_a_shell_finds_it(
         out, err = process.communicate(timeout=20)
 
     assert process.returncode == code, err
-    assert failure == (None if code == 0 else (f"execve {name}", error_number))
+    if code == 0:
+        assert failure is None
+    else:
+        step, number, why = failure
+        assert (step, number) == (f"execve {name}", error_number)
+        assert name in why
     assert out == (b"ran well\n" if code == 0 else b"")
 
 
