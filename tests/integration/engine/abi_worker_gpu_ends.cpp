@@ -204,6 +204,7 @@ void device_memory() {
         framework.free(shorter);
         world.barrier("all have it");
         require(hvd_shutdown(context) == HVD_OK, "leaving");
+        Framework::check();  // waits for the streams, in whose order memory is freed
         const auto bytes = Framework::control().device_bytes();
         require(floats == 1 || bytes == after_first, std::to_string(bytes) + " bytes on the GPU, " +
                                                          std::to_string(after_first) +
