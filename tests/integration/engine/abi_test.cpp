@@ -42,6 +42,10 @@ TEST_CASE("memory, plans and the first of several tickets through the C ABI") {
     CHECK(launch(name, ranks) == "");
 }
 
+TEST_CASE("gradients that are submitted one by one travel together, as those of one call do") {
+    CHECK(launch("gradients_fuse", 2) == "");
+}
+
 TEST_CASE("init, shutdown and init again work a hundred times") {
     CHECK(launch("leave_and_join", 2) == "");
 }

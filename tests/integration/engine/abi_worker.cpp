@@ -367,6 +367,7 @@ int launch(int ranks, const std::string& name) {
 int be_rank(const std::string& name) {
     try {
         auto cases = hvd::test::misuse_cases();
+        cases.merge(hvd::test::fusion_cases());
         cases.merge(hvd::test::set_cases());
         cases.merge(hvd::test::round_cases());
         cases.merge(hvd::test::stream_cases());

@@ -25,6 +25,9 @@ void require(bool condition, const std::string& message);
 /// Worlds with tensors of GPUs that fail; with NCCL alone.
 [[nodiscard]] std::map<std::string, void (*)()> gpu_end_cases();
 
+/// Gradients that travel together.
+[[nodiscard]] std::map<std::string, void (*)()> fusion_cases();
+
 /// Worlds that come and go.
 [[nodiscard]] std::map<std::string, void (*)()> round_cases();
 
