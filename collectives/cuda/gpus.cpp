@@ -64,10 +64,16 @@ DeviceBytes Gpus::upload(std::span<const std::byte> bytes) {
     auto memory = mine.memory().allocate(bytes.size());
     if (!bytes.empty()) {
         const Device::Current current(mine.device());
+        std::erase_if(uploads_, [](const Upload& upload) {
+            return upload.read == nullptr || upload.read->is_complete();
+        });
+        auto& upload = uploads_.emplace_back();
+        upload.bytes.assign(bytes.begin(), bytes.end());
         check(mine.driver(),
               mine.driver().cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(memory.get()),
-                                              bytes.data(), bytes.size(), mine.stream()),
+                                              upload.bytes.data(), bytes.size(), mine.stream()),
               "cuMemcpyHtoDAsync");
+        upload.read = mine.record(mine.stream());
     }
     return memory;
 }

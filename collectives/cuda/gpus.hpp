@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hvd::coll::cuda {
 
@@ -28,12 +29,20 @@ public:
     [[nodiscard]] Gpu& gpu() const;
 
 private:
+    /// Bytes on their way to the GPU, which may read them after the call that copies them: a host
+    /// whose pageable memory the GPU reads itself does not stage them.
+    struct Upload {
+        std::vector<std::byte> bytes;
+        SharedEvent read;
+    };
+
     [[nodiscard]] Gpu& open(int device);
 
     std::string library_;
     std::mutex mutex_;              // one attaches
     std::optional<Driver> driver_;  // guarded by mutex_; unchanged once it is there
     std::unique_ptr<Gpu> owned_;    // guarded by mutex_
+    std::vector<Upload> uploads_;   // Thread: progress lock
     std::atomic<Gpu*> gpu_{nullptr};
 };
 
