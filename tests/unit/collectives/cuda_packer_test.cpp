@@ -7,7 +7,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <memory>
 #include <string>
+#include <vector>
 
 using hvd::coll::cuda::Device;
 using hvd::coll::cuda::Packer;
@@ -15,11 +17,14 @@ using hvd::test::gpu::ControlFunction;
 
 TEST_CASE("a cubin that the driver refuses is replaced by PTX") {
     const std::string library = HVD_FAKE_CUDA;
-    const auto driver = hvd::coll::cuda::open_driver(library).value();
+    // A packer, with its driver and device, lasts as long as the process.
+    static const auto& driver =
+        *new hvd::coll::cuda::Driver(hvd::coll::cuda::open_driver(library).value());
     auto* const control = reinterpret_cast<ControlFunction>(hvd::coll::cuda::find_symbol(
         hvd::coll::cuda::open_library(library).value(), hvd::test::gpu::kControlSymbol))();
     REQUIRE(driver.cuInit(0) == CUDA_SUCCESS);
-    const Device device(driver, 0);
+    static const auto& device = *new Device(driver, 0);
+    static auto& packers = *new std::vector<std::unique_ptr<Packer>>;
     const Device::Current current(device);
     const int before = control->calls("cuModuleLoadDataEx");
     const bool is_refused = GENERATE(false, true);
@@ -27,7 +32,7 @@ TEST_CASE("a cubin that the driver refuses is replaced by PTX") {
         control->fail("cuModuleLoadDataEx", 0, CUDA_ERROR_NO_BINARY_FOR_GPU);
     }
 
-    const Packer packer(driver, device, nullptr);
+    packers.push_back(std::make_unique<Packer>(driver, device, nullptr));
 
     CHECK(control->calls("cuModuleLoadDataEx") - before == (is_refused ? 2 : 1));
 }
