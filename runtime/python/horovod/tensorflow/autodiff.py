@@ -22,10 +22,11 @@ Gradients = list[tf.Tensor | None]
 
 
 def _call_of(op: Any) -> Call:
-    """What the forward op was called with, under a name of its own."""
-    wire_name = op.get_attr("tensor_name").decode()
+    """What the forward op was called with, under a name of its own: in a graph that of the forward
+    op, which ranks have alike where the scopes of the gradient's tensor differ."""
+    forward = op.get_attr("tensor_name").decode() or op.outputs[0].op.name.split("/")[-1]
     return Call(
-        name=f"{wire_name}_grad" if wire_name else None,
+        name=f"{forward}_grad",
         ignore_name_scope=op.get_attr("ignore_name_scope"),
         reduce_op=op.get_attr("reduce_op"),
         root_rank=op.get_attr("root_rank"),
@@ -61,8 +62,7 @@ def _own_rows(
 ) -> list[tf.Tensor]:
     """The rows of each gathered gradient that this rank contributed."""
     call = _plain_call(op)
-    if call.name:
-        call = dataclasses.replace(call, name=f"{call.name}_rows")
+    call = dataclasses.replace(call, name=f"{call.name}_rows")
     place = ranks_of(call.process_set_id).index(basics.rank())
     rows = tf.stack([tf.shape(tensor, out_type=tf.int64)[0] for tensor in tensors])
     everybodys = ops.allgather(tf.expand_dims(rows, 0), call)

@@ -16,7 +16,10 @@ from horovod.tensorflow.collectives import allreduce
 
 
 def _sum(tensor: tf.Tensor) -> tf.Tensor:
-    return allreduce(tensor, op=Sum)
+    # Outside of the scope of the layer: Keras numbers scopes by all models that this process has
+    # made, and one rank may have made more than others.
+    with tf.name_scope(""):
+        return allreduce(tensor, op=Sum, name="SyncBatchNormalization")
 
 
 def _joined_moments(

@@ -4,7 +4,6 @@ keras_training.py."""
 
 from __future__ import annotations
 
-import importlib
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +12,12 @@ from cases import case, raises
 from keras_support import (
     BATCH,
     backend,
+    check_close,
     check_same_everywhere,
     data_of,
     fit,
+    fronts,
+    joined_data,
     keras,
     make_loss,
     make_model,
@@ -40,10 +42,7 @@ def steps_of(rank: int, model: Any) -> list[np.ndarray]:
 @case
 def local_layers_keep_their_own_gradients() -> None:
     size, rank = hvd.size(), hvd.rank()
-    fronts = [hvd]
-    if backend == "tensorflow":
-        fronts.append(importlib.import_module("horovod.tensorflow.keras"))
-    for front in fronts:
+    for front in fronts():
         for scale in (True, False):
             model = make_model(seed=0)
             steps = [steps_of(other, model) for other in range(size)]
@@ -65,6 +64,41 @@ def local_layers_keep_their_own_gradients() -> None:
     raises(ValueError, lambda: hvd.PartialDistributedOptimizer(sgd(), local_layers=["dense"]))
     message = raises(ValueError, lambda: hvd.DistributedOptimizer(sgd(), groups="two"))
     assert "groups" in message
+
+
+@case
+def a_model_with_batch_normalisation_trains_as_one_process() -> None:
+    if backend != "tensorflow":
+        return
+    import horovod.tensorflow as hvd_tensorflow
+
+    synchronised = hvd_tensorflow.SyncBatchNormalization
+    assert issubclass(synchronised, keras.layers.BatchNormalization)
+    if hvd.rank() == 0:
+        make_model()  # of its own, so that Keras counts on from another number
+
+    def trained_with(layer: type, optimizer: Any, data: Any, batch: int) -> Any:
+        keras.utils.set_random_seed(0)
+        ends = [keras.layers.Dense(8), keras.layers.Dense(3)]
+        model = keras.Sequential([keras.layers.Input((6,)), ends[0], layer(momentum=0.5), ends[1]])
+        model.compile(optimizer, make_loss())
+        fit(model, data, batch)
+        return model
+
+    plain = keras.optimizers.SGD
+    model = trained_with(
+        synchronised, hvd.DistributedOptimizer(plain(0.1)), data_of(hvd.rank()), BATCH
+    )
+    normalisation = keras.layers.BatchNormalization
+    single = trained_with(normalisation, plain(0.1), joined_data(), BATCH * hvd.size())
+    check_close(model, single, tolerance=1e-4)
+
+    layer = synchronised(momentum=0.0)
+    own = np.full((1, 2, 1), float(hvd.rank()), np.float32)
+    layer(own, training=True, mask=np.array([[True, hvd.rank() % 2 == 0]]))
+    seen = [float(rank) for rank in range(hvd.size()) for _ in range(2 - rank % 2)]
+    np.testing.assert_allclose(np.asarray(layer.moving_mean), [np.mean(seen)], rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(layer.moving_variance), [np.var(seen)], atol=1e-5)
 
 
 @case

@@ -7,9 +7,11 @@ is a folder that the ranks share.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,22 @@ backend: str = keras.backend.backend()
 scratch = Path(sys.argv.pop(1))
 BATCH = 8
 FEATURES = 6
+
+
+def fronts() -> list[Any]:
+    """Both, where both can be had."""
+    is_tensorflow = backend == "tensorflow"
+    return [hvd, *([importlib.import_module("horovod.tensorflow.keras")] * is_tensorflow)]
+
+
+def variable_of(value: Any, name: str = "variable") -> Any:
+    make = keras.Variable if is_keras_3 else keras.backend.variable
+    return make(np.asarray(value, np.float32), name=name)
+
+
+def tensor_of(value: Any) -> Any:
+    make = keras.ops.convert_to_tensor if is_keras_3 else keras.backend.constant
+    return make(np.asarray(value, np.float32))
 
 
 def make_model(seed: int = 0, policy: str | None = None) -> Any:
@@ -54,12 +72,14 @@ def data_of(rank: int, steps: int = 3) -> tuple[np.ndarray, np.ndarray]:
     return x, random.integers(0, 3, size=steps * BATCH).astype(np.int32)
 
 
-def joined_data(steps: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Batch by batch, the batches of all ranks one after another."""
-    parts = [data_of(rank, steps) for rank in range(hvd.size())]
+def joined_data(
+    steps: int = 3, ranks: Sequence[int] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Batch by batch, the batches of these ranks, or of all, one after another."""
+    parts = [data_of(rank, steps) for rank in ranks or range(hvd.size())]
     x, y = (np.stack([part[i] for part in parts]) for i in range(2))
-    x = x.reshape(hvd.size(), steps, BATCH, FEATURES).swapaxes(0, 1)
-    y = y.reshape(hvd.size(), steps, BATCH).swapaxes(0, 1)
+    x = x.reshape(len(parts), steps, BATCH, FEATURES).swapaxes(0, 1)
+    y = y.reshape(len(parts), steps, BATCH).swapaxes(0, 1)
     return x.reshape(-1, FEATURES), y.reshape(-1)
 
 
@@ -80,12 +100,18 @@ def trained(optimizer: Any, callbacks: Any = (), model: Any = None, **kwargs: An
     return model
 
 
-def alone(optimizer: Any, steps: int = 3) -> Any:
-    """The same training in a single process, on the joined batches."""
+def alone(optimizer: Any, steps: int = 3, ranks: Sequence[int] | None = None) -> Any:
+    """The same training in a single process, on the joined batches of these ranks, or of all."""
     model = make_model(seed=0)
     model.compile(optimizer, loss=make_loss())
-    fit(model, joined_data(steps), BATCH * hvd.size())
+    fit(model, joined_data(steps, ranks), BATCH * len(ranks or range(hvd.size())))
     return model
+
+
+@functools.cache
+def alone_with_sgd() -> Any:
+    """What many cases compare with."""
+    return alone(sgd())
 
 
 def check_same_everywhere(model: Any) -> None:

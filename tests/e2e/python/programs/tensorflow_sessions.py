@@ -122,8 +122,9 @@ def raises_in(made: v1.Session, kind: type[BaseException]) -> Iterator[None]:
 def names_may_leave_out_the_scope() -> None:
     """The ranks are in different scopes, and agree by the name without it."""
     with session() as made, tf.name_scope(f"scope{hvd.rank()}"):
-        total = hvd.allreduce(tf.constant(1.0), op=hvd.Sum, name="scoped", ignore_name_scope=True)
-        assert made.run(total) == hvd.size()
+        own = tf.constant(1.0)
+        total = hvd.allreduce(own, op=hvd.Sum, name="scoped", ignore_name_scope=True)
+        assert made.run([total, *tf.gradients(total, own)]) == [hvd.size()] * 2
     graph = tf.function(
         lambda x: hvd.allreduce(x, op=hvd.Sum, name="in_function", ignore_name_scope=True)
     )
