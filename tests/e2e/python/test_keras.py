@@ -16,12 +16,19 @@ from ranks import PROGRAMS, Job, RunRanks
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 
 PROGRAM = "keras_training.py"
+PARTS = (
+    "keras_arguments.py",
+    "keras_callbacks.py",
+    "keras_large_batch.py",
+    "keras_layers.py",
+    "keras_values.py",
+)
 CASES = [
     case
-    for source in (PROGRAM, "keras_callbacks.py", "keras_large_batch.py", "keras_layers.py")
+    for source in (PROGRAM, *PARTS)
     for case in re.findall(r"^@case\ndef (\w+)\(", (PROGRAMS / source).read_text(), re.MULTILINE)
 ]
-JOBS = [("keras", 2), ("keras", 3), ("tf_keras", 2), ("torch", 2)]
+JOBS = [("keras", 1), ("keras", 2), ("keras", 4), ("tf_keras", 2), ("torch", 2)]
 
 
 @pytest.fixture(scope="module")

@@ -89,10 +89,17 @@ def gradients_of(loss: Any, variables: Any, grad_loss: Any, tape: Any) -> tuple[
 
 def _evaluated(result: Any) -> Any:
     """In a graph of TensorFlow 1, what the session of Keras computes for it: callbacks and scripts
-    want values there too."""
-    if tf.compat.v1.executing_eagerly_outside_functions():
+    want values there too. Keras 3 has no session, and the program's own is taken."""
+    v1 = tf.compat.v1
+    if v1.executing_eagerly_outside_functions():
         return result
-    return tf.compat.v1.keras.backend.get_session().run(result)
+    session = getattr(v1.keras.backend, "get_session", v1.get_default_session)()
+    if session is None:
+        raise RuntimeError(
+            "in a graph of TensorFlow 1 Keras 3 has no session: call this function inside of "
+            "`with tf.compat.v1.Session():`"
+        )
+    return session.run(result)
 
 
 def broadcast_variables(

@@ -170,9 +170,12 @@ def gradients_of(loss: Any, variables: Any, grad_loss: Any, tape: Any) -> tuple[
 
 
 def broadcast_variables(
-    variables: Sequence[Any], root_rank: int, process_set: ProcessSet = global_process_set
+    variables: Sequence[Any],
+    root_rank: int,
+    process_set: ProcessSet = global_process_set,
+    inplace: bool = False,
 ) -> None:
-    """Gives all variables the values they have on the root."""
+    """Gives all variables the values they have on the root. `inplace` is accepted: it always is."""
     own = list(variables)
     shapes = [f"{one.dtype} of shape {tuple(one.shape)}" for one in own]
     chosen = process_set_id(process_set)

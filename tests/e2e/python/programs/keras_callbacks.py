@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The callbacks and the value functions of horovod.keras: cases of keras_training.py."""
+"""The callbacks of horovod.keras: cases of keras_training.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from cases import case, raises
 from keras_support import (
     BATCH,
-    backend,
     check_same_everywhere,
     data_of,
     fit,
@@ -129,27 +128,3 @@ def callbacks_say_what_they_cannot() -> None:
     nowhere = hvd.callbacks.BestModelCheckpoint()
     nowhere.set_model(make_model())
     assert "filepath" in raises(ValueError, nowhere.on_train_begin)
-
-
-@case
-def values_are_reduced() -> None:
-    size, rank = hvd.size(), hvd.rank()
-    assert float(hvd.allreduce(float(rank))) == (size - 1) / 2
-    assert int(hvd.allreduce(rank, op=hvd.Sum)) == size * (size - 1) // 2
-    assert np.asarray(hvd.allgather([rank])).tolist() == list(range(size))
-    root = hvd.broadcast(np.array([rank, 7]), size - 1)
-    assert np.asarray(root).tolist() == [size - 1, 7]
-    # On TensorFlow a value stays a tensor, as in the original; on PyTorch it is an array.
-    is_tensor = [hasattr(one, "numpy") for one in (root, hvd.allreduce(1.0), hvd.allgather([1.0]))]
-    assert is_tensor == [backend == "tensorflow"] * 3
-
-
-@case
-def values_are_reduced_and_scattered() -> None:
-    rows = np.arange(2 * hvd.size(), dtype=np.float32)
-    own = slice(2 * hvd.rank(), 2 * hvd.rank() + 2)
-    averaged = hvd.reducescatter(rows)
-    assert np.asarray(averaged).tolist() == rows[own].tolist()
-    assert hasattr(averaged, "numpy") == (backend == "tensorflow")
-    summed = hvd.reducescatter(rows, op=hvd.Sum)
-    assert np.asarray(summed).tolist() == (rows * hvd.size())[own].tolist()

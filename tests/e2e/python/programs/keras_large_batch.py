@@ -22,31 +22,17 @@ from keras_support import (
     make_loss,
     make_model,
     sgd,
+    tensor_of,
     trained,
+    variable_of,
 )
 
 import horovod.keras as hvd
 from horovod.keras.optimizers import LAMB, LARS, RAdam, WarmupSchedule, scaled_lr, warmup_lr
 
 
-def variable_of(value: np.ndarray, place: int) -> Any:
-    if is_keras_3:
-        return keras.Variable(value.astype(np.float32), name=f"w{place}")
-    import tensorflow as tf
-
-    return tf.Variable(value.astype(np.float32), name=f"w{place}")
-
-
-def tensor_of(value: np.ndarray) -> Any:
-    if is_keras_3:
-        return keras.ops.convert_to_tensor(value.astype(np.float32))
-    import tensorflow as tf
-
-    return tf.constant(value.astype(np.float32))
-
-
 def check_steps(optimizer: Any, expected: Iterable[list[np.ndarray]]) -> None:
-    variables = [variable_of(value, place) for place, value in enumerate(papers.start())]
+    variables = [variable_of(value, f"w{place}") for place, value in enumerate(papers.start())]
     for step, (own, wanted) in enumerate(zip(papers.gradients(), expected, strict=True)):
         optimizer.apply_gradients(list(zip(map(tensor_of, own), variables, strict=True)))
         for variable, value in zip(variables, wanted, strict=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras_arguments  # noqa: F401  (its cases)
 import keras_callbacks  # noqa: F401  (its cases)
 import keras_large_batch  # noqa: F401  (its cases)
 import keras_layers  # noqa: F401  (its cases)
@@ -16,6 +17,7 @@ from cases import case, raises, run
 from keras_support import (
     BATCH,
     alone,
+    alone_with_sgd,
     backend,
     check_close,
     check_same_everywhere,
@@ -29,6 +31,7 @@ from keras_support import (
     scratch,
     sgd,
     trained,
+    variable_of,
 )
 
 import horovod.keras as hvd
@@ -53,7 +56,7 @@ def one_step_equals_the_single_process_to_rounding() -> None:
 
 @case
 def eager_training_and_several_steps_per_execution_are_the_same() -> None:
-    expected = alone(sgd())
+    expected = alone_with_sgd()
     several = {"steps_per_execution": 1 if backend == "torch" else 3}  # Keras has no more there
     for kwargs in ({"run_eagerly": True}, several, {"jit_compile": False}):
         model = trained(hvd.DistributedOptimizer(sgd()), **kwargs)
@@ -63,7 +66,7 @@ def eager_training_and_several_steps_per_execution_are_the_same() -> None:
 
 @case
 def every_way_of_grouping_and_splitting_is_the_same() -> None:
-    expected = alone(sgd())
+    expected = alone_with_sgd()
     model = make_model(seed=hvd.rank())
     first_layer = model.trainable_variables[:2]
     for wrapped, own in (
@@ -241,10 +244,6 @@ class SpecialSGD(keras.optimizers.SGD):
         self.special = special
 
 
-def variable_of(name: str) -> Any:
-    return keras.Variable(1.0, name=name) if is_keras_3 else keras.backend.variable(1.0, name=name)
-
-
 @case
 def what_the_config_does_not_tell_is_kept() -> None:
     special = object()
@@ -252,7 +251,7 @@ def what_the_config_does_not_tell_is_kept() -> None:
     optimizer.exclude_from_weight_decay(var_names=["bias"])
     wrapped = hvd.DistributedOptimizer(optimizer)
     assert wrapped.special is special
-    weight, bias = (variable_of(name) for name in ("weight", "bias"))
+    weight, bias = (variable_of(1.0, name) for name in ("weight", "bias"))
     assert wrapped._use_weight_decay(weight) and not wrapped._use_weight_decay(bias)
     makers = [lambda: keras.optimizers.SGD(HalvingRate())]
     if is_keras_3:
@@ -344,5 +343,5 @@ def ranks_that_train_other_models_get_a_sentence() -> None:
 
 
 if __name__ == "__main__":
-    hvd.init()
+    hvd.init(process_sets="dynamic")
     run()
