@@ -75,7 +75,7 @@ def a_model_with_batch_normalisation_trains_as_one_process() -> None:
     synchronised = hvd_tensorflow.SyncBatchNormalization
     assert issubclass(synchronised, keras.layers.BatchNormalization)
     if hvd.rank() == 0:
-        make_model()  # of its own, so that Keras counts on from another number
+        make_model()  # Keras counts on from another number on this rank
 
     def trained_with(layer: type, optimizer: Any, data: Any, batch: int) -> Any:
         keras.utils.set_random_seed(0)

@@ -88,6 +88,6 @@ def variables_of_a_graph_of_tensorflow_1_are_those_of_the_root() -> None:
                 front.broadcast_variables([variable], root)
                 assert session.run(variable) == hvd.size()
                 assert front.allreduce(1.0, op=hvd.Sum) == hvd.size()
-            if is_keras_3:  # which has no session of its own
+            if is_keras_3:  # it makes no session
                 message = raises(RuntimeError, lambda front=front: front.allreduce(1.0))
                 assert "tf.compat.v1.Session()" in message, message
