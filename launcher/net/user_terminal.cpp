@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/net/user_terminal.hpp"
 
+#include "collectives/base/close_from.hpp"
 #include "collectives/base/error.hpp"
 
 #include <array>
@@ -12,15 +13,11 @@
 #include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace hvd::launch {
 namespace {
-
-constexpr int kMostFiles = 1 << 20;  // what limits allow on usual machines
 
 /// Holds back all signals, or one, as long as it lives.
 class SignalBlock {
@@ -54,18 +51,6 @@ void change_back(const termios& modes) {
     termios now{};
     if (::tcgetattr(STDIN_FILENO, &now) == 0 && (now.c_oflag & OPOST) == 0) {
         (void)::tcsetattr(STDIN_FILENO, TCSANOW, &modes);
-    }
-}
-
-/// Async-signal-safe.
-void close_from(int first) {
-    if (::syscall(SYS_close_range, static_cast<unsigned>(first), ~0U, 0U) == 0) {
-        return;
-    }
-    rlimit limit{};  // Linux before 5.9
-    (void)::getrlimit(RLIMIT_NOFILE, &limit);
-    for (int fd = first; static_cast<rlim_t>(fd) < limit.rlim_cur && fd < kMostFiles; ++fd) {
-        (void)::close(fd);
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/external/die_with_parent.hpp"
 
+#include "collectives/base/close_from.hpp"
 #include "collectives/base/file.hpp"
 #include "collectives/base/pidfd.hpp"
 #include "collectives/base/text.hpp"
@@ -13,8 +14,6 @@
 
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +21,6 @@ namespace hvd::launch::agent {
 namespace {
 
 constexpr std::size_t kMaxChildren = std::size_t{16} << 20;
-constexpr int kMostFiles = 1 << 20;  // what limits allow on usual machines
 
 /// Whether the process that has this number now has forked this one.
 bool is_parent(pid_t parent) {
@@ -35,13 +33,7 @@ bool is_parent(pid_t parent) {
     (void)::setsid();
     (void)::dup2(parent, 0);
     (void)::dup2(self, 1);
-    if (::syscall(SYS_close_range, 2U, ~0U, 0U) != 0) {  // Linux before 5.9
-        rlimit limit{};
-        (void)::getrlimit(RLIMIT_NOFILE, &limit);
-        for (int fd = 2; static_cast<rlim_t>(fd) < limit.rlim_cur && fd < kMostFiles; ++fd) {
-            (void)::close(fd);
-        }
-    }
+    close_from(2);
     std::array<pollfd, 2> ends{
         {{.fd = 0, .events = POLLIN, .revents = 0}, {.fd = 1, .events = POLLIN, .revents = 0}}};
     while (::poll(ends.data(), ends.size(), -1) < 0 && errno == EINTR) {
