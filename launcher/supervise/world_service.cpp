@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/world_service.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <utility>
 
 namespace hvd::launch {
@@ -27,8 +30,12 @@ void WorldService::on(std::size_t host, wire::Put& event) {
 
 std::vector<int> WorldService::on_start_timeout(int rank, const JobRecord& record) {
     auto late = peer_failures_.late_ranks(rank, record);
-    if (!late.empty()) {
-        fleet_.send_all(wire::Inspect{.ranks = late});
+    wire::Inspect question;
+    std::ranges::copy_if(late, std::back_inserter(question.ranks), [&](int number) {
+        return !record.ranks[static_cast<std::size_t>(number)].missed;
+    });
+    if (!question.ranks.empty()) {
+        fleet_.send_all(question);
     }
     return late;
 }

@@ -24,8 +24,8 @@ public:
 
     void on_report(const wire::RankReport& event) { peer_failures_.on_report(event); }
 
-    /// The rank has given up hvd.init(). Returns the ranks that have not come to it, and asks their
-    /// agents for their activity.
+    /// The rank has given up hvd.init(). Returns the ranks that have not come to it, and asks the
+    /// agents for the activity of those that nobody has missed before.
     [[nodiscard]] std::vector<int> on_start_timeout(int rank, const JobRecord& record);
 
     /// `record` knows of the end already.

@@ -364,9 +364,10 @@ void Session::on(const wire::PeerLost& lost) {
 }
 
 void Session::on(const wire::Inspect& question) {
+    const auto processes = list_processes();
     for (const int rank : question.ranks) {
         const auto pid = ranks_ ? ranks_->pid_of(rank) : std::nullopt;
-        if (auto activity = pid ? activity_of(*pid) : std::nullopt) {
+        if (auto activity = pid ? activity_of(*pid, processes) : std::nullopt) {
             control_.send(wire::RankActivity{.rank = rank,
                                              .state = std::string(1, activity->state),
                                              .wait_channel = std::move(activity->wait_channel),

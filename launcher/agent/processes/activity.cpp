@@ -37,12 +37,12 @@ const Process& most_telling(std::span<const Process> tree) {
     });
 }
 
-std::optional<Activity> activity_of(pid_t pid) {
-    const auto process = read_process(pid);
-    if (!process) {
+std::optional<Activity> activity_of(pid_t pid, std::span<const Process> processes) {
+    const auto process = std::ranges::find(processes, pid, &Process::pid);
+    if (process == processes.end()) {
         return std::nullopt;
     }
-    auto tree = descendants(list_processes(), pid);
+    auto tree = descendants(processes, pid);
     tree.insert(tree.begin(), *process);
     const auto& telling = most_telling(tree);
     return Activity{.state = telling.state,

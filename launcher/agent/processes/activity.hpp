@@ -24,7 +24,7 @@ struct Activity {
 /// shell that waits and no small helper. Pure. `tree` is not empty.
 [[nodiscard]] const Process& most_telling(std::span<const Process> tree);
 
-/// Nothing where the process has ended.
-[[nodiscard]] std::optional<Activity> activity_of(pid_t pid);
+/// Nothing where the process is not among `processes`: it has ended.
+[[nodiscard]] std::optional<Activity> activity_of(pid_t pid, std::span<const Process> processes);
 
 }  // namespace hvd::launch::agent
