@@ -63,11 +63,6 @@ void JobEnd::close_fleet() {
                                 : launch::make_result({.plan = context_.plan,
                                                        .record = context_.machine.record(),
                                                        .tails = context_.streams.tails(),
-                                                       .hosts = {},
-                                                       .survivors = {},
-                                                       .unswept = {},
-                                                       .warnings = {},
-                                                       .seconds = 0,
                                                        .time_limit = context_.time_limit});
     constexpr std::string_view kPrefix = "horovodrun: ";
     const auto words = format_last_words(known);

@@ -16,10 +16,10 @@ struct Seen {
     const LaunchPlan& plan;
     const JobRecord& record;
     const std::vector<StderrTail>& tails;  // indexed by rank
-    std::vector<HostResult> hosts;
-    std::vector<HostSurvivor> survivors;
-    std::vector<UnsweptHost> unswept;
-    std::vector<std::string> warnings;
+    std::vector<HostResult> hosts{};
+    std::vector<HostSurvivor> survivors{};
+    std::vector<UnsweptHost> unswept{};
+    std::vector<std::string> warnings{};
     double seconds = 0;
     std::string time_limit{};  // as printed: the limit that ends a job that takes too long
 };

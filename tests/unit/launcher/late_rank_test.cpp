@@ -106,13 +106,7 @@ TEST_CASE("each late rank is named with its host and what it does, the first few
     record.cause.kind = Cause::Kind::rank_failed;
     const std::vector<StderrTail> tails(record.ranks.size(), StderrTail(20));
 
-    const auto result = make_result({.plan = plan,
-                                     .record = record,
-                                     .tails = tails,
-                                     .hosts = {},
-                                     .survivors = {},
-                                     .unswept = {},
-                                     .warnings = {}});
+    const auto result = make_result({.plan = plan, .record = record, .tails = tails});
 
     REQUIRE(result.culprit);
     CHECK(result.culprit->rank.rank == 1);

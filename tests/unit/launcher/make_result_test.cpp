@@ -18,10 +18,8 @@ JobResult result_with(std::vector<HostSurvivor> survivors, std::vector<UnsweptHo
     return make_result({.plan = plan,
                         .record = record,
                         .tails = tails,
-                        .hosts = {},
                         .survivors = std::move(survivors),
-                        .unswept = std::move(unswept),
-                        .warnings = {}});
+                        .unswept = std::move(unswept)});
 }
 
 TEST_CASE("a job that has left nothing is a success") {
@@ -49,14 +47,7 @@ TEST_CASE("a missed start limit names the ranks that have not started, if any is
     record.ranks[1].rank = 1;
     record.ranks[0].started.emplace();
     const auto sentence = [&] {
-        return make_result({.plan = plan,
-                            .record = record,
-                            .tails = tails,
-                            .hosts = {},
-                            .survivors = {},
-                            .unswept = {},
-                            .warnings = {}})
-            .sentence;
+        return make_result({.plan = plan, .record = record, .tails = tails}).sentence;
     };
 
     CHECK(sentence() == "not every rank had started within --start-timeout: missing ranks 1");
@@ -95,13 +86,7 @@ JobResult result_of(const std::vector<End>& ends, std::size_t error_lines = 20) 
         tails.emplace_back(error_lines).add(end.words);
     }
     record.cause.kind = Cause::Kind::rank_failed;
-    auto result = make_result({.plan = plan,
-                               .record = record,
-                               .tails = tails,
-                               .hosts = {},
-                               .survivors = {},
-                               .unswept = {},
-                               .warnings = {}});
+    auto result = make_result({.plan = plan, .record = record, .tails = tails});
     REQUIRE(result.culprit);
     CHECK(result.culprit->rank.rank == 0);
     CHECK(result.culprit->stderr_tail.size() <= error_lines);
@@ -203,13 +188,7 @@ JobResult result_of_exceptions(const std::vector<std::pair<std::string, int>>& s
     }
     record.cause.kind = Cause::Kind::rank_failed;
     const std::vector<StderrTail> tails(said.size());
-    return make_result({.plan = plan,
-                        .record = record,
-                        .tails = tails,
-                        .hosts = {},
-                        .survivors = {},
-                        .unswept = {},
-                        .warnings = {}});
+    return make_result({.plan = plan, .record = record, .tails = tails});
 }
 
 TEST_CASE("of ranks that failed alike the lowest stands for all, whichever was first") {
