@@ -38,7 +38,7 @@ requires std::integral<T> || std::floating_point<T>
 [[nodiscard]] std::string quote_word(const std::string& word);
 [[nodiscard]] std::string quote_words(const std::vector<std::string>& words);
 
-/// With small letters for capital ones; those of ASCII alone, whatever the locale is.
+/// In lower case: the characters of ASCII alone, in every locale.
 [[nodiscard]] constexpr char to_lower(char c) noexcept {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-# What the flags set.
+# The variables of the flags.
 VARIABLES = {
     "--stall-check-warning-time-seconds": "HOROVOD_STALL_CHECK_TIME_SECONDS",
     "--stall-check-shutdown-time-seconds": "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",

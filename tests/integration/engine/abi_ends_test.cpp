@@ -16,7 +16,7 @@ using hvd::test::unique_socket_name;
 
 namespace {
 
-/// Runs a case as `ranks` ranks of torchrun, which needs no server of its own; what failed.
+/// Runs a case as `ranks` ranks of torchrun, which needs no server; what failed.
 std::string launch(int ranks, bool is_tcp, const char* name) {
     const auto job = unique_socket_name();
     const auto ends = run_ranks(ranks, [&](int rank) {

@@ -53,7 +53,7 @@ public:
     /// Every call of `function` takes that long.
     virtual void delay(const std::string& function, std::chrono::microseconds time) = 0;
 
-    /// `stream` is said to capture a graph; nullptr: none is.
+    /// `stream` captures a graph from now on; nullptr: none does.
     virtual void capture(CUstream stream) = 0;
 
     /// How often it has been called.

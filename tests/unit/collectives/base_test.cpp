@@ -67,7 +67,7 @@ TEST_CASE("a typing error finds its nearest name, nonsense finds none") {
     CHECK_FALSE(hvd::nearest("zzzzzz", kNames));
 }
 
-TEST_CASE("capital letters of ASCII are made small, and nothing else") {
+TEST_CASE("ASCII is converted to lower case, and nothing else") {
     CHECK(hvd::to_lower("Node-1.EXAMPLE_Ä@[`{") == "node-1.example_Ä@[`{");
     CHECK(hvd::equals_ignoring_case("Node1", "nODE1"));
     CHECK_FALSE(hvd::equals_ignoring_case("node1", "node11"));

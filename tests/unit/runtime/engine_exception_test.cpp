@@ -58,8 +58,8 @@ public:
           backend_(std::move(traits)),
           engine_(setup(), tickets_) {}
 
-    /// Runs operations until it has thrown, which depends on who is awake. How the last one failed,
-    /// or nothing where it had ended before.
+    /// Runs operations until the channel or backend has thrown, on whichever thread. Gives the
+    /// error of the last one, or nothing where it had ended before.
     template <class Run>
     [[nodiscard]] std::optional<Error> await_throw(Run run) {
         is_throwing_ = true;
