@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <numeric>
 #include <utility>
-
-#include <string.h>
 
 namespace hvd {
 namespace {
