@@ -67,6 +67,7 @@ def train(task: KerasTraining) -> tuple[dict[str, list[float]], list[numpy.ndarr
         epochs=values["epochs"],
         verbose=values["verbose"] if hvd.rank() == 0 else 0,
         callbacks=callbacks,
+        shuffle=False,  # of batches; _rows shuffles the rows
     ).history
     is_first = hvd.rank() == 0
     hvd.shutdown()
