@@ -240,6 +240,23 @@ def test_the_course_needs_keras_contrib(data: Path) -> None:
     assert f"{script}:{line}: keras_contrib is not installed" in last, failed
 
 
+def test_without_data_the_images_are_those_of_debian(tmp_path: Path) -> None:
+    script = tmp_path / "load.py"
+    script.write_text(
+        "from keras.datasets import fashion_mnist, mnist\n"
+        "(x, y), (tests, classes) = mnist.load_data()\n"
+        "print(x.shape, y.shape, tests.shape, classes.shape)\n"
+        "print((fashion_mnist.load_data()[0][0] == x).all(), list(y[:5]))\n"
+    )
+
+    ended = alone(str(script))
+
+    shapes, same = ended.stdout.splitlines()
+    assert shapes == "(60000, 28, 28) (60000,) (10000, 28, 28) (10000,)", ended
+    assert same == f"True {list(read_idx(DEBIAN / 'train-labels-idx1-ubyte.gz', 5))}"
+    assert f"is read from {DEBIAN}" in ended.stderr
+
+
 def test_a_function_of_a_notebook_is_wrapped() -> None:
     ended = subprocess.run(
         [sys.executable, str(FOLDER / "functions.py")],

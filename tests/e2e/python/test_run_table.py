@@ -112,6 +112,14 @@ def display(monkeypatch: pytest.MonkeyPatch) -> Iterator[Display]:
     yield shown
 
 
+def test_the_table_says_what_would_measure_cpus_and_memory(display: Display) -> None:
+    RankTable().add(RankState(1, "b", 2.0))
+
+    advice = "CPUs and memory are measured by psutil: pip install horovod[notebook]"
+    assert display.content["text/plain"].splitlines()[-1] == advice
+    assert display.content["text/html"].endswith(f"<p>{advice}</p>")
+
+
 def test_the_table_follows_the_ranks(display: Display, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_table, "_REDRAW_SECONDS", 0)
     table = RankTable()
@@ -121,7 +129,8 @@ def test_the_table_follows_the_ranks(display: Display, monkeypatch: pytest.Monke
         return [line.split("  ") for line in display.content.get("text/plain", "").splitlines()]
 
     assert shown_after(Ended(0)) == []
-    shown_after(RankState(1, "b", 0.2))
+    shown_after(RankState(1, "b", 0.0))
+    assert "psutil" not in display.content["text/plain"], "nothing has been measured yet"
     shown_after(RankState(0, "a<b>", 61.7, cpus=1.26, memory=3 << 30, gpus="0: 5 %, 1.0 GiB"))
     lines = display.content["text/plain"].splitlines()
     assert lines[0].split() == ["rank", "host", "state", "CPUs", "GPU", "memory", "seconds"]

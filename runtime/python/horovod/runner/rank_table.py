@@ -17,6 +17,7 @@ STATE_SECONDS = 2  # between two states of a rank
 _REDRAW_SECONDS = 0.5
 _UNKNOWN = "-"
 _HEADINGS = ("rank", "host", "state", "CPUs", "GPU", "memory", "seconds")
+_NO_PSUTIL = "CPUs and memory are measured by psutil: pip install horovod[notebook]"
 
 
 def notebook_table() -> RankTable | None:
@@ -70,12 +71,21 @@ class RankTable:
         from IPython.display import display
 
         lines = [_cells(row) for _, row in sorted(self._rows.items())]
-        content = {"text/html": _as_html(lines), "text/plain": _as_text(lines)}
+        note = _NO_PSUTIL if any(map(_lacks_psutil, self._rows.values())) else ""
+        content = {
+            "text/html": _as_html(lines) + (f"<p>{note}</p>" if note else ""),
+            "text/plain": _as_text(lines) + (f"\n{note}" if note else ""),
+        }
         if self._display is None:
             self._display = display(content, raw=True, display_id=True)
         else:
             self._display.update(content, raw=True)
         self._drawn = time.monotonic()
+
+
+def _lacks_psutil(row: _Row) -> bool:
+    """The first state of a rank, at 0 s, is sent before anything is measured."""
+    return row.state.seconds > 0 and row.state.memory is None
 
 
 def _cells(row: _Row) -> tuple[str, ...]:
