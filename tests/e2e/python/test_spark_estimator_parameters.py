@@ -373,6 +373,14 @@ def test_rows_for_torch_are_shuffled_or_not_and_by_the_seed(
     assert (orders[2] != orders[0]) == is_shuffled
 
 
+def test_none_is_the_default() -> None:
+    from horovod.spark.keras import KerasEstimator
+
+    values = KerasEstimator(callbacks=None, batch_size=None, epochs=3).values()
+
+    assert (values["callbacks"], values["batch_size"], values["epochs"]) == ([], 32, 3)
+
+
 def test_without_num_proc_spark_says_how_many(spark: SparkContext) -> None:
     assert SparkBackend().num_processes() == spark.defaultParallelism
     assert SparkBackend(3).num_processes() == 3

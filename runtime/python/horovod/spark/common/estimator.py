@@ -62,7 +62,12 @@ class HorovodEstimator(Estimator):
         return self
 
     def values(self) -> dict[str, Any]:
-        return {param.name: self.getOrDefault(param) for param in self.params}
+        """By parameter. None means the default, as for an argument that is not given."""
+        found = {param.name: self.getOrDefault(param) for param in self.params}
+        return {
+            name: self._defaultParamMap[getattr(self, name)] if value is None else value
+            for name, value in found.items()
+        }
 
     def _fit(self, dataset: Any) -> Any:
         values = self.values()
