@@ -124,7 +124,7 @@ TEST_CASE("what is not our agent, in the place of ours, is replaced by it") {
     }
     SECTION("a part of an agent") {
         // Most of the file may be what only debuggers read, so a share of it could run.
-        constexpr std::size_t kPart = 512 * 1024;
+        constexpr std::size_t kPart = 512UL * 1024;
         REQUIRE(ours.size() > 2 * kPart);
         put(ours.substr(0, kPart));
     }
