@@ -165,7 +165,7 @@ void average_with_a_divisor(ContractRank& self) {
     }
 }
 
-/// A reference of the paper's formula, by the tree that algorithms/adasum.hpp has.
+/// A reference of the paper's formula, by the tree of algorithms/adasum_tree.hpp.
 std::vector<double> adapted(const std::vector<double>& a, const std::vector<double>& b) {
     double ab = 0;
     double aa = 0;
