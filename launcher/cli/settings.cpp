@@ -125,21 +125,23 @@ std::string note_ignored(const SettingValues& flags,
                                " no effect in this version";
 }
 
+std::vector<const Flag*> find_settings() {
+    std::vector<const Flag*> found;
+    for (const auto& group : setting_flags()) {
+        for (const auto& flag : group.flags) {
+            if (!flag.setting.variable.empty()) {
+                found.push_back(&flag);
+            }
+        }
+    }
+    return found;
+}
+
 }  // namespace
 
 const std::vector<const Flag*>& settings() {
-    static const auto kSettings = [] {
-        std::vector<const Flag*> found;
-        for (const auto& group : setting_flags()) {
-            for (const auto& flag : group.flags) {
-                if (!flag.setting.variable.empty()) {
-                    found.push_back(&flag);
-                }
-            }
-        }
-        return found;
-    }();
-    return kSettings;
+    static const auto found = find_settings();
+    return found;
 }
 
 Result<std::string> export_value(const Flag& setting, std::string_view text) {

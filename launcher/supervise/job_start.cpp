@@ -39,19 +39,20 @@ JobStart::JobStart(IoThread& io,
                    Deadline deadline,
                    LaunchTrace* trace)
     : io_(io), fleet_(fleet), signals_(signals), trace_(trace), deadline_(deadline), timer_(io) {
-    fleet_.listen({.on_message = [this](std::size_t host,
-                                        wire::FromAgent message) { on_message(host, message); },
-                   .on_end = [this](const AgentEnd& end) { on_end(end); },
-                   .on_answer =
-                       [this](std::size_t host) {
-                           if (trace_ != nullptr) {
-                               trace_->done(host, io_.now());
-                           }
-                       },
-                   .on_silence =
-                       [this](std::size_t /*host*/, const std::string& sentence) {
-                           notes_ += "horovodrun: " + sentence + "\n";
-                       }});
+    fleet_.listen(
+        {.on_message = [this](std::size_t host,
+                              const wire::FromAgent& message) { on_message(host, message); },
+         .on_end = [this](const AgentEnd& end) { on_end(end); },
+         .on_answer =
+             [this](std::size_t host) {
+                 if (trace_ != nullptr) {
+                     trace_->done(host, io_.now());
+                 }
+             },
+         .on_silence =
+             [this](std::size_t /*host*/, const std::string& sentence) {
+                 notes_ += "horovodrun: " + sentence + "\n";
+             }});
     signals_.listen({.on_stop_request = [this](int signal) { on_stop_request(signal); }});
 }
 

@@ -32,7 +32,8 @@ Result<Gathered> gather_hosts(IoThread& io,
         return gather_slurm_nodes(io, signals, request, deadline, stop_signal, {.say = say});
     }
     if (request.hosts.listen) {
-        return gather_joined_hosts(io, signals, request, placed, deadline, stop_signal, say);
+        return gather_joined_hosts(io, signals, request, placed,
+                                   {.deadline = deadline, .say = say, .stop_signal = stop_signal});
     }
     return Gathered{.placed = std::move(placed)};
 }

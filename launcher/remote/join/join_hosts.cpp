@@ -93,9 +93,7 @@ Result<Gathered> gather_joined_hosts(IoThread& io,
                                      const BlockedSignals& signals,
                                      const LaunchRequest& request,
                                      const std::vector<PlacedHost>& placed,
-                                     Deadline deadline,
-                                     int& stop_signal,
-                                     const Say& say) {
+                                     JoinWait wait) {
     HVD_TRY(auto expected, expected_hosts(request, placed));
     const auto awaited = whom(expected);
     const auto& at = *request.hosts.listen;
@@ -104,7 +102,7 @@ Result<Gathered> gather_joined_hosts(IoThread& io,
         if (number == SIGTSTP) {
             stop_self();
         } else if (is_stop_request(number)) {
-            stop_signal = number;
+            wait.stop_signal = number;
             if (listener) {
                 listener->give_up(stopped_by(number));
             } else {
@@ -112,9 +110,9 @@ Result<Gathered> gather_joined_hosts(IoThread& io,
             }
         }
     });
-    auto addresses = resolve(io, at.host, at.port, deadline);
-    if (stop_signal != 0) {
-        return stopped_by(stop_signal);
+    auto addresses = resolve(io, at.host, at.port, wait.deadline);
+    if (wait.stop_signal != 0) {
+        return stopped_by(wait.stop_signal);
     }
     if (!addresses) {
         return std::move(addresses).error().context("--listen");
@@ -126,14 +124,15 @@ Result<Gathered> gather_joined_hosts(IoThread& io,
                                               .expected = std::move(expected),
                                               .token = token.key(),
                                               .build_id = std::string(wire::build_id()),
-                                              .say = say,
+                                              .say = wait.say,
                                               .binding = request.binding}));
     std::error_code unknown;  // then it is shown as it was written
     const auto file = std::filesystem::absolute(token.file(), unknown);
-    say("waiting for " + awaited + " at " + to_string(listener->address()) +
-        "; on each: horovodrun --join " + to_string(listener->address()) +
-        " --join-token-file FILE, " + "with a copy of " + (unknown ? token.file() : file).string());
-    HVD_TRY(auto joined, listener->gather(deadline));
+    wait.say("waiting for " + awaited + " at " + to_string(listener->address()) +
+             "; on each: horovodrun --join " + to_string(listener->address()) +
+             " --join-token-file FILE, " + "with a copy of " +
+             (unknown ? token.file() : file).string());
+    HVD_TRY(auto joined, listener->gather(wait.deadline));
     return Gathered{.placed = place(request, placed, std::move(joined.hosts)),
                     .starter = std::move(joined.starter)};
 }

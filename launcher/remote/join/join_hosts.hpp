@@ -15,14 +15,19 @@ namespace hvd::launch {
 
 class IoThread;
 
+/// How a wait for hosts is told of, and what ends it early.
+struct JoinWait {
+    Deadline deadline;
+    const Say& say;
+    int& stop_signal;  // that came meanwhile
+};
+
 /// Waits until every host of `placed` that is not this machine has joined, or, where the user named
 /// none, as many as he wants. Errors: as of gather_hosts.
 [[nodiscard]] Result<Gathered> gather_joined_hosts(IoThread& io,
                                                    const BlockedSignals& signals,
                                                    const LaunchRequest& request,
                                                    const std::vector<PlacedHost>& placed,
-                                                   Deadline deadline,
-                                                   int& stop_signal,
-                                                   const Say& say);
+                                                   JoinWait wait);
 
 }  // namespace hvd::launch
