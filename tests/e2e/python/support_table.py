@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,27 @@ from typing import Any
 from horovod.common.process_sets import global_process_set
 
 HERE = "yes"  # what stands in the last column of everything that works
-_ROW = re.compile(r"\| `([\w.]+)` \|(?: `(.*)`)? +\| (.+) \|")
+_ROW = re.compile(r"\| `([\w.()]+)` \|(?: `(.*)`)? +\| (.+) \|")
+
+_GENERATED = re.compile("[gs]et[A-Z]")  # an estimator's, one pair for each parameter
+
+# `DistributedOptimizer().step` is a method of what the function returns: an object of the class
+# that it was given, with this one in front of it.
+_KERAS = "horovod._keras.wrappers:DistributedBase"
+_RETURNED = {
+    "horovod.torch.DistributedOptimizer": "horovod.torch.gradient_optimizer:GradientOptimizer",
+    "horovod.tensorflow.DistributedOptimizer": _KERAS,
+    "horovod.tensorflow.DistributedGradientTape": (
+        "horovod.tensorflow.gradient_tape:_DistributedTape"
+    ),
+    "horovod.tensorflow.PartialDistributedGradientTape": (
+        "horovod.tensorflow.gradient_tape:_DistributedTape"
+    ),
+    "horovod.tensorflow.keras.DistributedOptimizer": _KERAS,
+    "horovod.tensorflow.keras.PartialDistributedOptimizer": _KERAS,
+    "horovod.keras.DistributedOptimizer": _KERAS,
+    "horovod.keras.PartialDistributedOptimizer": _KERAS,
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +55,11 @@ class Row:
 
     def __str__(self) -> str:
         return f"{self.module}.{self.name}"
+
+    @property
+    def works(self) -> bool:
+        """What stands behind a colon is a remark."""
+        return self.stands.split(":")[0] == HERE
 
 
 def read(file: Path) -> list[Row]:
@@ -52,8 +79,32 @@ def find(row: Row) -> Any:
     """What the row speaks of. Raises ImportError or AttributeError where it does not exist."""
     found: Any = importlib.import_module(row.module)
     for part in row.name.split("."):
-        found = getattr(found, part)
+        is_returned = part.endswith("()")
+        found = returned(f"{row.module}.{part[:-2]}") if is_returned else getattr(found, part)
     return found
+
+
+def returned(function: str) -> Any:
+    """The class with what the objects that a function returns have beside their own."""
+    module, name = _RETURNED[function].split(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def unread(value: Any) -> set[str]:
+    """The parameters of a function that it never reads; of a class: of its constructor."""
+    function = vars(value).get("__init__") if inspect.isclass(value) else value
+    if not inspect.isfunction(function) and not inspect.ismethod(function):
+        return set()
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    if not isinstance(tree, ast.FunctionDef):  # a lambda
+        return set()
+    nodes = [node for statement in tree.body for node in ast.walk(statement)]
+    read = {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
+    if "locals" in read:
+        return set()
+    arguments = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
+    arguments += [one for one in (tree.args.vararg, tree.args.kwarg) if one is not None]
+    return {one.arg for one in arguments} - read - {"self", "cls"}
 
 
 def describe(value: Any) -> str:
@@ -114,12 +165,28 @@ def lines_of(module_name: str) -> Iterator[str]:
     for name in sorted(public_names(module)):
         value = getattr(module, name)
         yield _line_of(name, value)
-        if inspect.isclass(value) and value.__module__.startswith("horovod"):
-            for method, function in sorted(vars(value).items()):
-                is_method = inspect.isfunction(function) or isinstance(function, classmethod)
-                if is_method and not method.startswith("_"):
-                    yield _line_of(f"{name}.{method}", getattr(value, method))
+        for method in methods(module_name, name, value):
+            owner = value if inspect.isclass(value) else returned(f"{module_name}.{name}")
+            call = "" if inspect.isclass(value) else "()"
+            yield _line_of(f"{name}{call}.{method}", getattr(owner, method))
     yield ""
+
+
+def methods(module: str, name: str, value: Any) -> list[str]:
+    """The methods that a class of horovod defines, or the objects that a function returns have."""
+    owner = value
+    if f"{module}.{name}" in _RETURNED:
+        owner = returned(f"{module}.{name}")
+    elif not inspect.isclass(value) or not value.__module__.startswith("horovod"):
+        return []
+    kinds = (classmethod, staticmethod)
+    return [
+        method
+        for method, function in sorted(vars(owner).items())
+        if (inspect.isfunction(function) or isinstance(function, kinds))
+        and not method.startswith("_")
+        and not _GENERATED.match(method)
+    ]
 
 
 def _line_of(name: str, value: Any) -> str:

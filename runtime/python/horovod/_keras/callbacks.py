@@ -96,8 +96,7 @@ class BroadcastGlobalVariablesCallback(Callback):
         keyed = {framework().key_of(one): one for one in known}
         new = {key: one for key, one in keyed.items() if key not in self._done}
         self._done.update(new)
-        with framework().on_device(self.device):
-            framework().broadcast_variables(list(new.values()), self.root_rank)
+        framework().broadcast_on(self.device, list(new.values()), self.root_rank)
 
 
 class MetricAverageCallback(Callback):

@@ -24,8 +24,13 @@ def load_model(
 
     `custom_optimizers` are optimizer classes of one's own. A model with an optimizer of
     tf_keras.optimizers.legacy needs `legacy_opts=True` in the original; here it is found by what
-    was saved.
+    was saved. Raises ValueError for it where Keras has no such optimizers.
     """
+    if legacy_opts and keras_module().__name__ != "tf_keras":
+        raise ValueError(
+            "legacy_opts=True: Keras 3 has no legacy optimizers. Leave it out, or use tf_keras "
+            "with TF_USE_LEGACY_KERAS=1"
+        )
     known = {kind.__name__: kind for kind in custom_optimizers or ()}
     objects = {**known, **(custom_objects or {})}
     model = keras_module().models.load_model(filepath, custom_objects=objects)

@@ -17,6 +17,7 @@ from horovod.common.reduction import ReducerSettings
 from horovod.tensorflow import collectives, functions, mpi_ops, ops
 from horovod.tensorflow.compression import Compression
 from horovod.tensorflow.elastic import TensorFlowKerasState
+from horovod.tensorflow.functions import allgather_object, broadcast_object
 from horovod.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
 from horovod.tensorflow.gradient_reducer import GradientReducer
 from horovod.tensorflow.util import as_it_is, key_of, on_device
@@ -24,8 +25,10 @@ from horovod.tensorflow.util import as_it_is, key_of, on_device
 __all__ = [
     "Compression",
     "KerasState",
+    "allgather_object",
     "as_it_is",
     "broadcast_global_variables",
+    "broadcast_object",
     "broadcast_variables",
     "key_of",
     "on_device",
@@ -108,8 +111,15 @@ def broadcast_variables(
     process_set: ProcessSet = global_process_set,
     inplace: bool = False,
 ) -> Any:
-    """Gives all variables the values they have on the root. `inplace` is accepted: it always is."""
+    """Gives all variables the values they have on the root. `inplace` makes no difference: the
+    variables themselves change."""
     return _evaluated(functions.broadcast_variables(variables, root_rank, process_set, inplace))
+
+
+def broadcast_on(device: str, variables: Sequence[Any], root_rank: int) -> None:
+    """broadcast_variables by operations of this device."""
+    with on_device(device):
+        broadcast_variables(variables, root_rank)
 
 
 def broadcast_global_variables(root_rank: int) -> Any:

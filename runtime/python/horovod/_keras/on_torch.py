@@ -40,15 +40,30 @@ def key_of(variable: Any) -> int:
     return id(variable)
 
 
+def device_of(name: str) -> torch.device | None:
+    """The device that a program names as PyTorch or as TensorFlow does, such as "cuda:0", "/gpu:0"
+    or "/device:GPU:0"; None where it names none."""
+    if not name:
+        return None
+    own = name.lower().rsplit("/", 1)[-1].removeprefix("device:")
+    return torch.device(own.replace("gpu", "cuda"))
+
+
 def on_device(name: str) -> Any:
-    return torch.device(name) if name else contextlib.nullcontext()
+    return device_of(name) or contextlib.nullcontext()
 
 
 class TorchReducer:
     """Reduces gradients by the settings, but for those of local variables."""
 
     def __init__(self, settings: ReducerSettings) -> None:
+        if settings.device_sparse:
+            raise ValueError(
+                f"device_sparse={settings.device_sparse!r}: with Keras on PyTorch no gradient "
+                f"travels as a sparse one; leave it out"
+            )
         self.settings = settings
+        self._device = device_of(settings.device_dense)
         self._local: dict[int, Any] = {}
 
     @functools.cached_property
@@ -78,7 +93,7 @@ class TorchReducer:
                 results[i] = results[i] / settings.size
         for number, places in enumerate(settings.batches(shared, variables, key_of)):
             reduced = mpi_ops.grouped_allreduce(
-                [_contiguous(results[i], settings.sparse_as_dense) for i in places],
+                [_contiguous(results[i], settings.sparse_as_dense, self._device) for i in places],
                 name=f"{self.name}_group{number}",
                 compression=settings.compression,
                 op=settings.op,
@@ -87,17 +102,17 @@ class TorchReducer:
                 process_set=settings.process_set,
             )
             for i, tensor in zip(places, reduced, strict=True):
-                results[i] = tensor
+                results[i] = tensor.to(results[i].device)
         return results
 
 
-def _contiguous(gradient: Any, sparse_as_dense: bool) -> Any:
+def _contiguous(gradient: Any, sparse_as_dense: bool, device: torch.device | None) -> Any:
     gradient = gradient.detach()
     if gradient.is_sparse:
         if not sparse_as_dense:
             raise ValueError("a gradient is sparse: pass sparse_as_dense=True")
         gradient = gradient.to_dense()
-    return gradient.contiguous()
+    return gradient.to(device).contiguous()
 
 
 class TorchAggregation:
@@ -164,6 +179,8 @@ def build(optimizer: Any, variables: Sequence[Any]) -> None:
 
 def gradients_of(loss: Any, variables: Any, grad_loss: Any, tape: Any) -> tuple[list[Any], Any]:
     """This rank's gradients of a loss, or of a function that computes it, and their variables."""
+    if tape is not None:
+        raise ValueError("_compute_gradients: PyTorch has no tapes; leave `tape` out")
     value = loss() if callable(loss) else loss
     own = list(variables() if callable(variables) else variables)
     return list(torch.autograd.grad(value, [one.value for one in own], grad_loss)), own
@@ -175,7 +192,22 @@ def broadcast_variables(
     process_set: ProcessSet = global_process_set,
     inplace: bool = False,
 ) -> None:
-    """Gives all variables the values they have on the root. `inplace` is accepted: it always is."""
+    """Gives all variables the values they have on the root. `inplace` makes no difference: the
+    variables themselves change."""
+    _broadcast(variables, root_rank, process_set, None)
+
+
+def broadcast_on(device: str, variables: Sequence[Any], root_rank: int) -> None:
+    """broadcast_variables by tensors of this device."""
+    _broadcast(variables, root_rank, global_process_set, device_of(device))
+
+
+def _broadcast(
+    variables: Sequence[Any],
+    root_rank: int,
+    process_set: ProcessSet,
+    device: torch.device | None,
+) -> None:
     own = list(variables)
     shapes = [f"{one.dtype} of shape {tuple(one.shape)}" for one in own]
     chosen = process_set_id(process_set)
@@ -189,7 +221,7 @@ def broadcast_variables(
             )
     handles = [
         mpi_ops.broadcast_async(
-            one.value.detach().contiguous(), root_rank, f"variable.{i}", process_set
+            one.value.detach().to(device).contiguous(), root_rank, f"variable.{i}", process_set
         )
         for i, one in enumerate(own)
     ]
@@ -204,6 +236,34 @@ def broadcast_global_variables(root_rank: int) -> None:
     )
 
 
+def broadcast_object(
+    obj: Any,
+    root_rank: int = 0,
+    session: Any = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """The root's Python object, on every rank of the set."""
+    _refuse(session)
+    return objects.broadcast_object(obj, root_rank, name, process_set_id(process_set))
+
+
+def allgather_object(
+    obj: Any,
+    session: Any = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> list[Any]:
+    """The objects of all ranks of the set, by rank, on each of them."""
+    _refuse(session)
+    return objects.allgather_object(obj, name, process_set_id(process_set))
+
+
+def _refuse(session: Any) -> None:
+    if session is not None:
+        raise ValueError("PyTorch has no sessions: leave `session` out")
+
+
 def _tensor(value: Any) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value.detach()
@@ -214,30 +274,27 @@ def _tensor(value: Any) -> torch.Tensor:
 
 
 def allreduce(value: Any, **arguments: Any) -> Any:
-    return mpi_ops.allreduce(_tensor(value), **arguments).numpy()
+    return mpi_ops.allreduce(_tensor(value), **arguments).cpu().numpy()
 
 
 def allgather(value: Any, name: str | None) -> Any:
-    return mpi_ops.allgather(_tensor(value), name=name).numpy()
+    return mpi_ops.allgather(_tensor(value), name=name).cpu().numpy()
 
 
 def broadcast(value: Any, root_rank: int, name: str | None) -> Any:
-    return mpi_ops.broadcast(_tensor(value), root_rank, name=name).numpy()
+    return mpi_ops.broadcast(_tensor(value), root_rank, name=name).cpu().numpy()
 
 
 def reducescatter(value: Any, name: str | None, op: int) -> Any:
-    return mpi_ops.reducescatter(_tensor(value), name=name, op=op).numpy()
+    return mpi_ops.reducescatter(_tensor(value), name=name, op=op).cpu().numpy()
 
 
 class KerasState(ObjectState):
     """A Keras model, its optimizer (or the one given), and plain values."""
 
-    def __init__(
-        self, model: Any, optimizer: Any = None, backend: Any = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, model: Any, optimizer: Any = None, **kwargs: Any) -> None:
         self.model = model
         self.optimizer = optimizer or getattr(model, "optimizer", None)
-        self.backend = backend
         super().__init__(bcast_object=objects.broadcast_object, get_rank=basics.rank, **kwargs)
         self._save_variables()
 

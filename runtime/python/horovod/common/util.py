@@ -54,9 +54,10 @@ def _sees_gpu(ext_base_name: str) -> bool:
 def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) -> None:
     """Raises ImportError where the framework of a front end, such as horovod.torch, is missing."""
     if not extension_available(ext_name.rsplit(".", 1)[-1]):
+        place = os.path.join(os.path.dirname(pkg_path), *args)
         raise ImportError(
-            f"{ext_name}: its framework is not installed in this Python ({pkg_path}, "
-            f"{ext_env_var}); nothing of horovod needs to be rebuilt"
+            f"{ext_name}: its framework is not installed in this Python; nothing of horovod "
+            f"needs to be rebuilt ({ext_env_var}, {place})"
         )
 
 
@@ -81,24 +82,30 @@ def get_extension_full_path(pkg_path: str, *args: str) -> str:
     return os.path.join(os.path.dirname(pkg_path), *folders, module + get_ext_suffix())
 
 
+def _told(name: str, found: int, verbose: bool) -> int:
+    if verbose:
+        print(f"Checking whether horovod was built with {name}: {bool(found)}")
+    return found
+
+
 def mpi_built(verbose: bool = False) -> bool:
-    return basics.mpi_built()
+    return bool(_told("MPI", basics.mpi_built(), verbose))
 
 
 def gloo_built(verbose: bool = False) -> bool:
-    return basics.gloo_built()
+    return bool(_told("Gloo", basics.gloo_built(), verbose))
 
 
 def nccl_built(verbose: bool = False) -> int:
-    return basics.nccl_built()
+    return _told("NCCL", basics.nccl_built(), verbose)
 
 
 def ddl_built(verbose: bool = False) -> bool:
-    return basics.ddl_built()
+    return bool(_told("DDL", basics.ddl_built(), verbose))
 
 
 def ccl_built(verbose: bool = False) -> bool:
-    return basics.ccl_built()
+    return bool(_told("CCL", basics.ccl_built(), verbose))
 
 
 @contextlib.contextmanager

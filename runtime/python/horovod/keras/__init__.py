@@ -15,13 +15,12 @@ from horovod._keras.loading import load_model
 from horovod._keras.values import Compression, allgather, broadcast, reducescatter
 from horovod._keras.values import allreduce as _allreduce
 from horovod._keras.wrapping import PartialDistributedOptimizer
-from horovod.common import objects, world
+from horovod.common import world
 from horovod.common.basics import Average
 from horovod.common.process_sets import (
     ProcessSet,
     add_process_set,
     global_process_set,
-    process_set_id,
     remove_process_set,
 )
 from horovod.common.world import *  # noqa: F403
@@ -51,6 +50,8 @@ __all__ += world.__all__
 
 broadcast_global_variables = framework().broadcast_global_variables
 broadcast_variables = framework().broadcast_variables
+broadcast_object = framework().broadcast_object
+allgather_object = framework().allgather_object
 
 
 def DistributedOptimizer(
@@ -110,24 +111,3 @@ def allreduce(
         op,
         compression,
     )
-
-
-def broadcast_object(
-    obj: Any,
-    root_rank: int = 0,
-    session: Any = None,
-    name: str | None = None,
-    process_set: ProcessSet = global_process_set,
-) -> Any:
-    """The root's Python object, on every rank of the set. `session` is not needed."""
-    return objects.broadcast_object(obj, root_rank, name, process_set_id(process_set))
-
-
-def allgather_object(
-    obj: Any,
-    session: Any = None,
-    name: str | None = None,
-    process_set: ProcessSet = global_process_set,
-) -> list[Any]:
-    """The objects of all ranks of the set, by rank, on each of them. `session` is not needed."""
-    return objects.allgather_object(obj, name, process_set_id(process_set))

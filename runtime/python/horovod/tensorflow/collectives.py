@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -39,7 +40,8 @@ def allreduce(
     if isinstance(tensor, tf.IndexedSlices):
         with on_device(device_sparse):
             scale = prescale_factor * postscale_factor
-            return allreduce_slices([tensor], op, scale, name, process_set)[0]
+            wire = Wire(name, process_set, compression, ignore_name_scope)
+            return allreduce_slices([tensor], op, scale, wire)[0]
     with on_device(device_dense):
         compressed, ctx = compression.compress(tf.convert_to_tensor(tensor))
         reduced = mpi_ops._allreduce(
@@ -94,8 +96,7 @@ def grouped_allreduce(
             [tensors[i] for i in sparse],
             op,
             prescale_factor * postscale_factor,
-            name and f"{name}_sparse",
-            process_set,
+            Wire(name and f"{name}_sparse", process_set, compression, ignore_name_scope),
         )
     for i, slices in zip(sparse, gathered, strict=True):
         results[i] = slices
@@ -156,12 +157,21 @@ def grouped_reducescatter(
         ]
 
 
+@dataclass(frozen=True)
+class Wire:
+    """How rows travel, and among whom."""
+
+    name: str | None
+    process_set: ProcessSet
+    compression: type[Compressor]
+    ignore_name_scope: bool = False
+
+
 def allreduce_slices(
     tensors: Sequence[tf.IndexedSlices],
     op: int,
     scale: float,
-    name: str | None,
-    process_set: ProcessSet,
+    wire: Wire,
 ) -> list[tf.IndexedSlices]:
     """The rows of all ranks. A row that several ranks have stays several rows, as IndexedSlices
     allow: what they say is the sum."""
@@ -172,16 +182,24 @@ def allreduce_slices(
             "IndexedSlices can be averaged or summed only: convert the tensor with "
             "tf.convert_to_tensor, or pass sparse_as_dense=True, for another op"
         )
+    packed = [wire.compression.compress(one.values) for one in tensors]
     gathered = mpi_ops.grouped_allgather(
-        [part for one in tensors for part in (one.values, one.indices)],
-        name=name,
-        process_set=process_set,
+        [
+            part
+            for (values, _), one in zip(packed, tensors, strict=True)
+            for part in (values, one.indices)
+        ],
+        name=wire.name,
+        ignore_name_scope=wire.ignore_name_scope,
+        process_set=wire.process_set,
     )
-    divisor = (process_set.size() or 1) if op == Average else 1
+    values = [
+        wire.compression.decompress(one, ctx)
+        for one, (_, ctx) in zip(gathered[::2], packed, strict=True)
+    ]
+    divisor = (wire.process_set.size() or 1) if op == Average else 1
     return [
-        tf.IndexedSlices(
-            _scaled(gathered[2 * i], scale, divisor), gathered[2 * i + 1], one.dense_shape
-        )
+        tf.IndexedSlices(_scaled(values[i], scale, divisor), gathered[2 * i + 1], one.dense_shape)
         for i, one in enumerate(tensors)
     ]
 

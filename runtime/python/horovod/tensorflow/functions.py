@@ -23,7 +23,8 @@ def broadcast_variables(
 ) -> Any:
     """Gives all variables, of TensorFlow or Keras, the values they have on the root.
 
-    In a graph it returns the op that does so. `inplace` is accepted: it is always so.
+    In a graph it returns the op that does so. `inplace` makes no difference: the variables
+    themselves change.
     """
     own = list(variables)
     if tf.executing_eagerly():
@@ -89,6 +90,14 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
         session.run(self._op)
 
 
+def _check_session(session: Any) -> None:
+    """In a graph the original runs its operations in the session. Here objects travel without one,
+    but a session that is closed, or is none, is an error there as well."""
+    is_graph = session is not None and not tf.executing_eagerly()
+    if is_graph and session.graph.version > 0:  # TensorFlow runs nothing in an empty graph
+        session.run([])
+
+
 def broadcast_object(
     obj: Any,
     root_rank: int = 0,
@@ -96,7 +105,8 @@ def broadcast_object(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """The root's Python object, on every rank of the set. `session` is not needed."""
+    """The root's Python object, on every rank of the set. A graph may pass its session."""
+    _check_session(session)
     return objects.broadcast_object(obj, root_rank, name, process_set_id(process_set))
 
 
@@ -116,5 +126,7 @@ def allgather_object(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> list[Any]:
-    """The objects of all ranks of the set, by rank, on each of them. `session` is not needed."""
+    """The objects of all ranks of the set, by rank, on each of them. A graph may pass its
+    session."""
+    _check_session(session)
     return objects.allgather_object(obj, name, process_set_id(process_set))

@@ -13,7 +13,7 @@ import tensorflow as tf
 from horovod.common.process_sets import process_set_id
 from horovod.common.reduction import ReducerSettings
 from horovod.tensorflow import ops
-from horovod.tensorflow.collectives import allreduce_slices
+from horovod.tensorflow.collectives import Wire, allreduce_slices
 from horovod.tensorflow.mpi_ops import reduce_op
 from horovod.tensorflow.util import key_of, on_device
 
@@ -66,8 +66,7 @@ class GradientReducer:
                 [results[i] for i in sparse],
                 self.settings.op,
                 1.0,
-                f"{self.name}_sparse",
-                self.settings.process_set,
+                Wire(f"{self.name}_sparse", self.settings.process_set, self.settings.compression),
             )
         for i, slices in zip(sparse, gathered, strict=True):
             results[i] = slices

@@ -157,7 +157,7 @@ class AdasumOptimizer(_UserClass):
         )
         return submission.run(batch, settings)
 
-    def after_unscale(self, flags: dict[Any, torch.Tensor]) -> None:
+    def _after_unscale(self, flags: dict[Any, torch.Tensor]) -> None:
         """Where the gradients of one rank overflow, no rank steps."""
         settings = Settings(
             op=operations.ALLREDUCE,

@@ -97,8 +97,12 @@ def broadcast_optimizer_state(
     Works for every optimizer that `state_dict` and `load_state_dict` work for, also one that has
     not stepped yet on some ranks. Where it has no state, parameters without a gradient get zeros,
     which programs of the original find there; SparseAdam takes no dense gradients, and gets none.
-    `model` is accepted for old scripts and not needed.
+    `model` has no effect: what there is to broadcast stands in the optimizer.
     """
+    if model is not None and not isinstance(model, torch.nn.Module):
+        raise TypeError(
+            f"broadcast_optimizer_state: model is {model!r}; use a torch.nn.Module, or leave it out"
+        )
     if not optimizer.state and not isinstance(optimizer, torch.optim.SparseAdam):
         _fill_gradients(optimizer)
     is_root = basics.rank() == root_rank

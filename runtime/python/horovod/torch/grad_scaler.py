@@ -15,8 +15,8 @@ import torch
 
 
 def let_scalers_synchronize() -> None:
-    """Wraps the method once. An optimizer with `before_unscale` is told first, and one with
-    `after_unscale` gets to see the flags of overflow, by device."""
+    """Wraps the method once. An optimizer with `_before_unscale` is told first, and one with
+    `_after_unscale` gets to see the flags of overflow, by device."""
     kind = getattr(torch.amp, "GradScaler", None)  # not in old versions
     unscale = getattr(kind, "_unscale_grads_", None)
     if kind is None or unscale is None or hasattr(unscale, "__wrapped__"):
@@ -24,11 +24,11 @@ def let_scalers_synchronize() -> None:
 
     @functools.wraps(unscale)
     def unscale_combined(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        if hasattr(optimizer, "before_unscale"):
-            optimizer.before_unscale()
+        if hasattr(optimizer, "_before_unscale"):
+            optimizer._before_unscale()
         flags = unscale(scaler, optimizer, *args, **kwargs)
-        if hasattr(optimizer, "after_unscale"):
-            optimizer.after_unscale(flags)
+        if hasattr(optimizer, "_after_unscale"):
+            optimizer._after_unscale(flags)
         return flags
 
     kind._unscale_grads_ = unscale_combined

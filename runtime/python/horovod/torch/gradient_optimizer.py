@@ -86,7 +86,7 @@ class GradientOptimizer(_UserClass):
         self._synchronized = True
         self._is_unscaled = False
 
-    def before_unscale(self) -> None:
+    def _before_unscale(self) -> None:
         """The step, if there is one, does not synchronize again."""
         if not self._synchronized or self._is_unscaled:
             self.synchronize()

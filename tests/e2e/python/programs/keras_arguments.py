@@ -104,7 +104,21 @@ def places_of(optimizer: Any) -> dict[str, str]:
 
 @case
 def operations_of_an_optimizer_are_placed_where_a_program_says() -> None:
-    if backend != "tensorflow":  # PyTorch's run where their tensors are
+    if backend != "tensorflow":
+        gradient = np.full(3, hvd.rank() + 1.0)
+        for name in ("cpu", "/cpu:0", "/device:CPU:0"):
+            there = hvd.DistributedOptimizer(
+                keras.optimizers.SGD(1.0), op=hvd.Max, device_dense=name
+            )
+            assert change_by(there, gradient).tolist() == [hvd.size()] * 3
+        nowhere = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), device_dense="meta")
+        if hvd.size() > 1:  # tensors of this device have no values
+            raises(NotImplementedError, lambda: change_by(nowhere, gradient))
+        for wrong in ({"device_dense": "nowhere:0"}, {"device_sparse": "cpu"}):
+            raises(
+                (RuntimeError, ValueError),
+                lambda wrong=wrong: hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), **wrong),
+            )
         return
     expected = {
         "HorovodGroupedAllreduce": "/device:CPU:1",
@@ -173,6 +187,11 @@ def a_saved_model_may_have_classes_of_its_own() -> None:
 @case
 def a_saved_model_may_have_a_legacy_optimizer() -> None:
     if is_keras_3:
+        for front in fronts():
+            message = raises(
+                ValueError, lambda front=front: front.load_model("any", legacy_opts=True)
+            )
+            assert "TF_USE_LEGACY_KERAS" in message, message
         return
     legacy = keras.optimizers.legacy.SGD
     model = trained(hvd.DistributedOptimizer(legacy(0.1, momentum=0.9)))
@@ -227,6 +246,10 @@ def callbacks_work_on_the_device_that_is_named() -> None:
     broadcast = callbacks.BroadcastGlobalVariablesCallback(0, device="nowhere:0")
     broadcast.set_model(model)
     raises(error, broadcast.on_train_begin)
+    if backend == "torch":
+        without_values = callbacks.BroadcastGlobalVariablesCallback(0, device="meta")
+        without_values.set_model(model)
+        raises(NotImplementedError, without_values.on_train_begin)
 
 
 def saved_by(path: Path, **arguments: Any) -> list[list[np.ndarray]]:

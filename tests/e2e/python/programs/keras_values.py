@@ -56,7 +56,7 @@ def variables_and_objects_are_those_of_the_root() -> None:
     root, world = size - 1, hvd.global_process_set
     for front in fronts():
         variables = [variable_of(rank), variable_of([rank, 1.0])]
-        for arguments in ({}, {"process_set": world}, {"inplace": True}):
+        for arguments in ({}, {"process_set": world}, {"inplace": True}, {"inplace": False}):
             for one in variables:
                 one.assign(one * 0.0 + float(rank))
             front.broadcast_variables(variables, root, **arguments)
@@ -66,6 +66,9 @@ def variables_and_objects_are_those_of_the_root() -> None:
         assert front.broadcast_object(mine, session=None, name="mine") == {"rank": 0}
         everybodys = front.allgather_object(mine, session=None, name="all", process_set=world)
         assert everybodys == [{"rank": other} for other in range(size)]
+        if backend == "torch":
+            raises(ValueError, lambda front=front: front.broadcast_object(rank, session="any"))
+            raises(ValueError, lambda front=front: front.allgather_object(rank, session="any"))
         message = raises(RuntimeError, lambda front=front: front.broadcast_global_variables(0))
         assert "hvd.broadcast_variables(" in message, message
 

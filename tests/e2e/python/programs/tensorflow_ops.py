@@ -247,6 +247,18 @@ def sparse_gradients_are_gathered_or_made_dense() -> None:
 
 
 @case
+def sparse_tensors_are_compressed() -> None:
+    finer = np.float32(1.0 + 2.0**-12)  # than float16 is, where it is 1
+    slices = tf.IndexedSlices(tf.fill([1, 2], finer), tf.constant([0]))
+    for compression, seen in ((hvd.Compression.none, finer), (hvd.Compression.fp16, 1.0)):
+        alone = hvd.allreduce(slices, op=hvd.Sum, compression=compression)
+        (member,) = hvd.grouped_allreduce([slices], op=hvd.Sum, compression=compression)
+        for result in (alone, member):
+            assert result.values.dtype == tf.float32
+            same(result.values, np.full((hvd.size(), 2), seen))
+
+
+@case
 def compressed_tensors_keep_their_type() -> None:
     for dtype in (tf.float32, tf.float64, tf.int32):
         tensor = tf.constant(mine((3, 5), hvd.rank()), dtype)

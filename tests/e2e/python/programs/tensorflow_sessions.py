@@ -107,6 +107,11 @@ def objects_travel_where_a_session_is_given() -> None:
         assert hvd.broadcast_object(rank, root_rank=last, session=made) == last
         assert hvd.broadcast_object_fn(last, session=made, name="mine")(rank) == last
         assert hvd.allgather_object(rank, session=made, name="all") == list(range(size))
+        tf.constant(1.0)
+    with tf.Graph().as_default():
+        raises(RuntimeError, lambda: hvd.broadcast_object(rank, session=made))  # it is closed
+        raises(RuntimeError, lambda: hvd.allgather_object(rank, session=made))
+        raises(AttributeError, lambda: hvd.broadcast_object(rank, 0, "a name, not a session"))
 
 
 @contextmanager
@@ -130,6 +135,10 @@ def names_may_leave_out_the_scope() -> None:
     )
     with tf.name_scope(f"scope{hvd.rank()}"):
         assert float(graph(tf.constant(1.0))) == hvd.size()
+    with session() as made, tf.name_scope(f"scope{hvd.rank()}"):
+        rows = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([0]), tf.constant([1, 2]))
+        total = hvd.allreduce(rows, op=hvd.Sum, name="rows", ignore_name_scope=True)
+        assert made.run(tf.convert_to_tensor(total)).tolist() == [[hvd.size()] * 2]
 
 
 @case

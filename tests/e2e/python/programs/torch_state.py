@@ -346,6 +346,15 @@ def states_of_ranks_that_have_not_stepped_are_broadcast_with_entries_that_are_no
 
 
 @case
+def the_state_of_an_optimizer_is_broadcast_with_its_model() -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=hvd.rank() + 1.0)
+    hvd.broadcast_optimizer_state(optimizer, hvd.size() - 1, model)
+    assert optimizer.param_groups[0]["lr"] == hvd.size()
+    raises(TypeError, lambda: hvd.broadcast_optimizer_state(optimizer, 0, model=optimizer))
+
+
+@case
 def an_optimizer_that_has_no_state_has_gradients_after_its_broadcast() -> None:
     """Zeros, as the original leaves them; those that are there stay."""
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
