@@ -49,6 +49,33 @@ def training_equals_the_single_process_on_the_joined_batch() -> None:
         check_close(model, expected)
 
 
+class Losses(keras.callbacks.Callback):
+    """The loss after every step: Keras gives the mean of the epoch so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[float] = []
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.seen.append(float(logs["loss"]))
+
+
+def curve(optimizer: Any, data: tuple[np.ndarray, np.ndarray], batch: int) -> np.ndarray:
+    model = make_model(seed=0)
+    model.compile(optimizer, loss=make_loss())
+    losses = Losses()
+    fit(model, data, batch, epochs=4, callbacks=[losses])
+    return np.array(losses.seen)
+
+
+@case
+def the_loss_of_every_step_is_that_of_one_process_with_the_joined_batch() -> None:
+    single = curve(sgd(), joined_data(), BATCH * hvd.size())
+    ours = curve(hvd.DistributedOptimizer(sgd()), data_of(hvd.rank()), BATCH)
+    assert len(single) == 12 and single[-1] < single[0], single
+    np.testing.assert_allclose(np.asarray(hvd.allreduce(ours)), single, rtol=1e-5)
+
+
 @case
 def one_step_equals_the_single_process_to_rounding() -> None:
     model = make_model(seed=0)

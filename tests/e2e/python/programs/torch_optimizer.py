@@ -9,6 +9,7 @@ import gc
 import inspect
 import os
 import warnings
+from collections.abc import Callable
 
 import torch
 from cases import case, raises, run
@@ -85,6 +86,31 @@ def train_beside_single(tolerance: float = 1e-6, passes: int = 1, **options: obj
 @case
 def gradients_equal_those_of_the_joined_batch() -> None:
     train_beside_single()
+
+
+def curve(
+    wrap: Callable[[torch.optim.Optimizer], torch.optim.Optimizer],
+    batch_of: Callable[[int], tuple[torch.Tensor, torch.Tensor]],
+) -> torch.Tensor:
+    """The loss of every step."""
+    model = make_model()
+    optimizer = wrap(sgd(model))
+    losses = []
+    for step in range(12):
+        optimizer.zero_grad()
+        loss = loss_of(model, batch_of(step % 3))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses)
+
+
+@case
+def the_loss_of_every_step_is_that_of_one_process_with_the_joined_batch() -> None:
+    single = curve(lambda optimizer: optimizer, joined_batch)
+    assert single[-1] < single[0] / 2, single
+    ours = curve(hvd.DistributedOptimizer, own_batch)
+    assert torch.allclose(hvd.allreduce(ours), single, rtol=1e-5), (ours, single)
 
 
 @case
