@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --jsrun: the LSF job whose hosts jsrun reaches.
+#include "collectives/base/command_path.hpp"
 #include "launcher/cli/draft.hpp"
 #include "launcher/cli/values.hpp"
 #include "launcher/hosts/allocation.hpp"
-#include "launcher/hosts/search_path.hpp"
 
 #include <algorithm>
 #include <string>
@@ -56,7 +56,7 @@ Status take_jsrun_allocation(Draft& draft, std::vector<Host>& hosts) {
                                "not set)")) +
             "; start horovodrun in a job (bsub), or leave --jsrun out");
     }
-    if (!has_program(draft.environment, "jsrun")) {
+    if (!find_command("jsrun", find(draft.environment, "PATH"), "").is_program()) {
         return wrong(
             "--jsrun: there is no jsrun in PATH=" + find(draft.environment, "PATH").value_or("") +
             "; add its folder (IBM's /opt/ibm/spectrum_mpi/jsm_pmix/bin), or leave "

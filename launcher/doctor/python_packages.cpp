@@ -2,11 +2,11 @@
 #include "launcher/doctor/python_packages.hpp"
 
 #include "collectives/base/argv.hpp"
+#include "collectives/base/command_path.hpp"
 #include "collectives/base/error.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/base/text.hpp"
 #include "collectives/base/unique_fd.hpp"
-#include "launcher/hosts/search_path.hpp"
 
 #include <array>
 #include <cerrno>
@@ -113,9 +113,8 @@ std::filesystem::path find_interpreter(const Environment& environment,
     const auto folders = {beside.string(), std::string(path)};
     for (const auto& folder : folders) {
         for (const auto* name : {"python3", "python"}) {
-            const auto file = folder.empty() ? std::nullopt : find_in_path(name, folder, ".");
-            if (file) {
-                return *file;
+            if (const auto file = find_command(name, folder, ""); file.is_program()) {
+                return file.path;
             }
         }
     }

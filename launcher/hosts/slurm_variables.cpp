@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/hosts/slurm_variables.hpp"
 
+#include "collectives/base/command_path.hpp"
 #include "collectives/base/text.hpp"
-#include "launcher/hosts/search_path.hpp"
 
 #include <algorithm>
 #include <array>
@@ -50,7 +50,7 @@ bool is_of_slurm_node(std::string_view name) noexcept {
 }
 
 bool has_srun(const Environment& environment) {
-    return has_program(environment, "srun");
+    return find_command("srun", find(environment, "PATH"), "").is_program();
 }
 
 std::vector<std::string> step_variables(const Environment& environment) {

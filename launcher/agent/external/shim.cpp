@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/external/shim.hpp"
 
+#include "collectives/base/command_path.hpp"
 #include "collectives/base/text.hpp"
 #include "collectives/base/unix_socket.hpp"
 #include "collectives/launch_contract/launch_env.hpp"
@@ -13,7 +14,6 @@
 #include "launcher/agent/external/launcher_variables.hpp"
 #include "launcher/agent/external/shim_protocol.hpp"
 #include "launcher/agent/processes/affinity.hpp"
-#include "launcher/agent/processes/command_path.hpp"
 #include "launcher/agent/processes/environment_block.hpp"
 #include "launcher/agent/processes/exec_failure.hpp"
 #include "launcher/model/exit_code.hpp"
@@ -155,11 +155,11 @@ std::string current_folder() {
 
 /// Like execvp, in a given environment. Returns the errno.
 int execute(std::span<char* const> command, const Environment& environment) {
-    const auto found = find_command(command.front(), find(environment, "PATH"), current_folder());
-    if (const auto* error = std::get_if<int>(&found)) {
-        return *error;
+    auto [program, error] =
+        find_command(command.front(), find(environment, "PATH"), current_folder());
+    if (error != 0) {
+        return error;
     }
-    auto program = std::get<std::string>(found);
     std::vector<char*> argv(command.begin(), command.end());
     argv.push_back(nullptr);
     EnvironmentBlock block(environment);

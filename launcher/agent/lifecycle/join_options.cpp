@@ -5,6 +5,7 @@
 #include "collectives/base/text.hpp"
 #include "collectives/base/unique_fd.hpp"
 #include "launcher/agent/lifecycle/join.hpp"
+#include "launcher/model/host.hpp"
 #include "launcher/wire/token_file.hpp"
 
 #include <array>
@@ -25,7 +26,6 @@ namespace hvd::launch::agent {
 namespace {
 
 constexpr std::size_t kMaxToken = 4096;
-constexpr int kMaxSlots = 65'536;
 constexpr int kMaxSeconds = 31'536'000;
 
 Error wrong(std::string message) {

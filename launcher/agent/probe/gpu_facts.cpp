@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/probe/gpu_facts.hpp"
 
+#include "collectives/base/command_path.hpp"
 #include "collectives/base/env.hpp"
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
 #include "launcher/agent/probe/tool.hpp"
-#include "launcher/agent/processes/command_path.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -58,13 +58,12 @@ std::vector<Gpu> read_driver_files() {
 }
 
 std::vector<Gpu> ask_nvidia_smi(const Inheritance& given, int launcher) {
-    const auto path = find_command("nvidia-smi", read_env("PATH"), "/");
-    const auto* program = std::get_if<std::string>(&path);
-    if (program == nullptr) {
+    const auto program = find_command("nvidia-smi", read_env("PATH"), "/");
+    if (!program.is_program()) {
         return {};
     }
     const auto text =
-        run_tool({*program, std::string(kNvidiaSmiQuery), std::string(kNvidiaSmiFormat)}, given,
+        run_tool({program.path, std::string(kNvidiaSmiQuery), std::string(kNvidiaSmiFormat)}, given,
                  launcher, Deadline::in(kToolLimit));
     if (!text) {
         return {};

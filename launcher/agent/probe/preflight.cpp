@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/probe/preflight.hpp"
 
+#include "collectives/base/command_path.hpp"
 #include "collectives/base/error.hpp"
-#include "launcher/agent/processes/command_path.hpp"
 #include "launcher/agent/processes/environment_block.hpp"
 #include "launcher/agent/processes/exec_failure.hpp"
 #include "launcher/model/exit_code.hpp"
@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
-#include <variant>
 
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -33,12 +32,11 @@ std::optional<wire::Problem> check_program(const std::string& name,
                                            const Environment& environment) {
     const auto path = find(environment, "PATH");
     const auto found = find_command(name, path, cwd);
-    const auto* error = std::get_if<int>(&found);
-    if (error == nullptr) {
+    if (found.is_program()) {
         return std::nullopt;
     }
-    return wire::Problem{.exit_code = exit_code_of_exec(*error),
-                         .text = explain_exec_failure(name, *error, path, cwd)};
+    return wire::Problem{.exit_code = exit_code_of_exec(found.error),
+                         .text = explain_exec_failure(name, found.error, path, cwd)};
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/processes/exec_failure.hpp"
 
+#include "collectives/base/command_path.hpp"
 #include "collectives/base/error.hpp"
 #include "collectives/base/text.hpp"
 #include "collectives/base/unique_fd.hpp"
-#include "launcher/agent/processes/command_path.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <string_view>
-#include <variant>
 
 #include <fcntl.h>
 #include <sys/statvfs.h>
@@ -32,30 +31,6 @@ std::string in_quotes(std::string_view word) {
 
 bool is_searched(std::string_view command) {
     return command.find('/') == std::string_view::npos;
-}
-
-/// The file that a command means, though it may be no program; nothing where PATH has none.
-std::optional<fs::path> find_file(const std::string& command,
-                                  const std::optional<std::string>& path,
-                                  const fs::path& cwd) {
-    if (!is_searched(command)) {
-        return cwd / command;
-    }
-    const auto program = find_command(command, path, cwd.string());
-    if (const auto* file = std::get_if<std::string>(&program)) {
-        return cwd / *file;
-    }
-    if (!path) {
-        return std::nullopt;
-    }
-    for (const auto folder : split(*path, ':')) {
-        auto file = cwd / folder / command;
-        std::error_code error;
-        if (fs::exists(fs::symlink_status(file, error))) {
-            return file;
-        }
-    }
-    return std::nullopt;
 }
 
 /// "/usr/bin/env" of a file that begins with "#!/usr/bin/env python". As the kernel reads it, so a
@@ -147,8 +122,7 @@ std::string explain_not_in_path(const std::string& command,
                "--env-pass PATH";
     }
     const auto text = in_quotes(command) + " was not found in PATH";
-    const auto python3 = find_command("python3", path, cwd.string());
-    if (command == "python" && std::holds_alternative<std::string>(python3)) {
+    if (command == "python" && find_command("python3", path, cwd.string()).is_program()) {
         return text + "; 'python3' is there, write that";
     }
     std::error_code error;
@@ -177,22 +151,23 @@ std::string explain_exec_failure(const std::string& command,
     if (command.empty()) {
         return "the command is an empty word";
     }
-    const auto file = find_file(command, path, cwd);
-    const auto name = is_searched(command) && file ? file->string() : command;
+    const auto found = find_command(command, path, cwd).path;
+    const auto file = fs::path(cwd) / found;
+    const auto name = is_searched(command) && !found.empty() ? file.string() : command;
     std::error_code error;
-    const bool is_there = file && fs::exists(*file, error);
+    const bool is_there = !found.empty() && fs::exists(file, error);
     if (error_number == ENOENT && is_there) {
-        return explain_missing_loader(name, *file);
+        return explain_missing_loader(name, file);
     }
-    if (error_number == ENOENT && file && fs::is_symlink(*file, error)) {
+    if (error_number == ENOENT && !found.empty() && fs::is_symlink(file, error)) {
         return in_quotes(name) + " is a symbolic link to " +
-               in_quotes(fs::read_symlink(*file, error).string()) + ", which is not there";
+               in_quotes(fs::read_symlink(file, error).string()) + ", which is not there";
     }
     if (error_number == ENOENT) {
         return explain_missing(command, path, cwd);
     }
     if (error_number == EACCES && is_there) {
-        return explain_denied(name, *file);
+        return explain_denied(name, file);
     }
     if (error_number == ENOEXEC) {
         return in_quotes(name) +

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/ranks/spawned_ranks.hpp"
 
+#include "collectives/base/command_path.hpp"
 #include "collectives/launch_contract/launch_env.hpp"
 #include "collectives/launch_contract/launcher_record.hpp"
 #include "collectives/launch_contract/pmi_server.hpp"
 #include "launcher/agent/io/clock.hpp"
-#include "launcher/agent/processes/command_path.hpp"
 #include "launcher/agent/processes/exec_failure.hpp"
 #include "launcher/agent/processes/group_memory.hpp"
 #include "launcher/agent/processes/signals.hpp"
@@ -81,9 +81,9 @@ void SpawnedRanks::start(Rank& rank) {
     };
     EnvironmentBlock own(with_launcher_variables(spec.env));
     const auto environment = shared_environment_.with(own);
-    const auto program = find_program(spec, own);
-    if (const auto* error = std::get_if<int>(&program)) {
-        fail("execve " + argv.front(), *error, explain(*error));
+    const auto& program = find_program(spec, own);
+    if (!program.is_program()) {
+        fail("execve " + argv.front(), program.error, explain(program.error));
         return;
     }
     const auto opened = open_streams(spec.rank);
@@ -100,7 +100,7 @@ void SpawnedRanks::start(Rank& rank) {
                        .err = streams.err,
                        .has_terminal = has_terminal(spec.rank)};
     const auto time_ns = steady_clock_ns();
-    auto spawned = spawner_.spawn(std::move(order), environment, std::get<std::string>(program));
+    auto spawned = spawner_.spawn(std::move(order), environment, program.path);
     if (auto* failure = std::get_if<SpawnFailure>(&spawned)) {
         close_terminal(spec.rank);
         fail(std::move(failure->step), failure->error_number,
@@ -161,8 +161,8 @@ void SpawnedRanks::close_terminal(int rank) {
     }
 }
 
-std::variant<std::string, int> SpawnedRanks::find_program(const ProcessSpec& spec,
-                                                          const EnvironmentBlock& environment) {
+const CommandFile& SpawnedRanks::find_program(const ProcessSpec& spec,
+                                              const EnvironmentBlock& environment) {
     auto path = environment.find("PATH");
     if (!path) {
         path = shared_environment_.find("PATH");

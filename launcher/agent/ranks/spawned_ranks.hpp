@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/base/command_path.hpp"
 #include "launcher/agent/processes/environment_block.hpp"
 #include "launcher/agent/processes/spawner.hpp"
 #include "launcher/agent/ranks/rank_source.hpp"
@@ -68,8 +69,8 @@ private:
     [[nodiscard]] std::string explain_kill(pid_t pid, std::uint64_t max_rss_bytes);
     /// With the record of the launchers' variables that it finds among these and the shared ones.
     [[nodiscard]] Environment with_launcher_variables(Environment own) const;
-    [[nodiscard]] std::variant<std::string, int> find_program(const ProcessSpec& spec,
-                                                              const EnvironmentBlock& environment);
+    [[nodiscard]] const CommandFile& find_program(const ProcessSpec& spec,
+                                                  const EnvironmentBlock& environment);
 
     JobPlan job_;
     HostPlan plan_;
@@ -86,7 +87,7 @@ private:
 
     // The last look-up: all ranks of a job mostly run the same program.
     std::tuple<std::string, std::optional<std::string>, std::string> looked_up_;
-    std::variant<std::string, int> found_;
+    CommandFile found_;
 };
 
 }  // namespace hvd::launch::agent

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/base/command_path.hpp"
 #include "launcher/agent/lifecycle/termination.hpp"
 #include "launcher/agent/probe/host_facts.hpp"
 #include "launcher/agent/processes/activity.hpp"
-#include "launcher/agent/processes/command_path.hpp"
 #include "launcher/agent/processes/environment_block.hpp"
 #include "launcher/agent/processes/process_table.hpp"
 #include "launcher/agent/processes/spawner.hpp"
@@ -383,21 +383,22 @@ TEST_CASE("a command is found where the shell would find it") {
     const auto find = [&](const std::string& name, const std::string& path) {
         return find_command(name, path, cwd);
     };
-    using Found = std::variant<std::string, int>;
+    std::filesystem::create_symlink("nothing", folder.path() / "one/dangling");
 
-    CHECK(find("tool", cwd + "/one:" + cwd + "/two") == Found(cwd + "/two/tool"));
-    CHECK(find("tool", "one:two") == Found("two/tool"));
-    CHECK(find("tool", "one") == Found(EACCES));
-    CHECK(find("folder", "one") == Found(EACCES));
-    CHECK(find("missing", "one:two") == Found(ENOENT));
-    CHECK(find("here", ":/nonexistent") == Found("./here"));
-    CHECK(find("here", "/nonexistent") == Found(ENOENT));
-    CHECK(find("./here", "") == Found("./here"));
-    CHECK(find("./plain", "") == Found(EACCES));
-    CHECK(find("two/../two/tool", "") == Found("two/../two/tool"));
-    CHECK(find("plain/x", "") == Found(ENOTDIR));
-    CHECK(find("", "one") == Found(ENOENT));
-    CHECK(find_command("sh", std::nullopt, "/") == Found("/bin/sh"));
+    CHECK(find("tool", cwd + "/one:" + cwd + "/two") == CommandFile{cwd + "/two/tool", 0});
+    CHECK(find("tool", "one:two") == CommandFile{"two/tool", 0});
+    CHECK(find("tool", "one") == CommandFile{"one/tool", EACCES});
+    CHECK(find("folder", "one") == CommandFile{"one/folder", EACCES});
+    CHECK(find("dangling", "one:two") == CommandFile{"one/dangling", ENOENT});
+    CHECK(find("missing", "one:two") == CommandFile{"", ENOENT});
+    CHECK(find("here", ":/nonexistent") == CommandFile{"./here", 0});
+    CHECK(find("here", "/nonexistent") == CommandFile{"", ENOENT});
+    CHECK(find("./here", "") == CommandFile{"./here", 0});
+    CHECK(find("./plain", "") == CommandFile{"./plain", EACCES});
+    CHECK(find("two/../two/tool", "") == CommandFile{"two/../two/tool", 0});
+    CHECK(find("plain/x", "") == CommandFile{"plain/x", ENOTDIR});
+    CHECK(find("", "one") == CommandFile{"", ENOENT});
+    CHECK(find_command("sh", std::nullopt, "/") == CommandFile{"/bin/sh", 0});
 }
 
 TEST_CASE("own variables take the place of shared ones, and both stay sorted") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/agent/processes/command_path.hpp"
+#include "collectives/base/command_path.hpp"
 
 #include "collectives/base/text.hpp"
 
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace hvd::launch::agent {
+namespace hvd {
 namespace {
 
 constexpr std::string_view kDefaultPath = "/bin:/usr/bin";  // as execvp uses
@@ -29,34 +29,39 @@ int check_program(const std::string& file) {
     return S_ISREG(status.st_mode) && ::access(file.c_str(), X_OK) == 0 ? 0 : EACCES;
 }
 
+/// Also as a symbolic link to nothing.
+bool is_there(const std::string& file) {
+    struct stat status {};
+    return ::lstat(file.c_str(), &status) == 0;
+}
+
 }  // namespace
 
-std::variant<std::string, int> find_command(const std::string& name,
-                                            const std::optional<std::string>& path,
-                                            std::string_view cwd) {
+CommandFile find_command(const std::string& name,
+                         const std::optional<std::string>& path,
+                         std::string_view cwd) {
     if (name.empty()) {
-        return ENOENT;
+        return {.path = {}, .error = ENOENT};
     }
     if (name.find('/') != std::string::npos) {
-        const int error = check_program(below(cwd, name));
-        if (error != 0) {
-            return error;
-        }
-        return name;
+        return {.path = name, .error = check_program(below(cwd, name))};
     }
-    int error = ENOENT;
+    CommandFile found{.path = {}, .error = ENOENT};
     const std::string folders = path.value_or(std::string(kDefaultPath));
     for (const auto folder : split(folders, ':')) {
         auto file = below(folder.empty() ? "." : folder, name);
         const int problem = check_program(below(cwd, file));
         if (problem == 0) {
-            return file;
+            return {.path = std::move(file), .error = 0};
         }
         if (problem == EACCES) {
-            error = EACCES;
+            found.error = EACCES;
+        }
+        if (found.path.empty() && is_there(below(cwd, file))) {
+            found.path = std::move(file);
         }
     }
-    return error;
+    return found;
 }
 
-}  // namespace hvd::launch::agent
+}  // namespace hvd
