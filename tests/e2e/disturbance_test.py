@@ -14,24 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.processes import below
 
 LISTENS_TCP = "0A"
 LISTENS_UNIX = 1 << 16  # the flag of a Unix socket in /proc/net/unix
 
 # Calls of some seconds; every result is checked.
 BENCH = ("hvd-bench", "-b", 4, "-e", "64K", "-f", 128, "-n", 4000, "--mode", "loop")
-
-
-def descendants_of(root: int) -> set[int]:
-    parents = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            text = (folder / "stat").read_text()
-            parents[int(folder.name)] = int(text.rpartition(")")[2].split()[1])
-    found = {root}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found
 
 
 def sockets_of(pids: set[int]) -> set[str]:
@@ -101,7 +90,7 @@ class Intruder:
 
     def disturb_until(self, over: threading.Event) -> None:
         while not over.is_set():
-            for address in addresses_of(descendants_of(self.pid)):
+            for address in addresses_of({self.pid, *(one.pid for one in below(self.pid))}):
                 self.talk_to(address)
             time.sleep(0.02)
         for speaker in self._kept:
@@ -150,11 +139,7 @@ def test_a_rank_that_is_stopped_for_longer_than_the_lease_fails_nothing(launcher
         *("-np", 3, "--lease", 2, *BENCH), env={"HOROVOD_CPU_OPERATIONS": transport}
     ) as running:
         running.wait_for(b" loop ")
-        ranks = [
-            pid
-            for pid in descendants_of(running.process.pid)
-            if Path(f"/proc/{pid}/comm").read_text() == "hvd-bench\n"
-        ]
+        ranks = [one.pid for one in below(running.process.pid) if one.name == "hvd-bench"]
         assert len(ranks) == 3, ranks
         os.kill(ranks[1], signal.SIGSTOP)
         time.sleep(6)

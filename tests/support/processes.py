@@ -32,6 +32,11 @@ class Process:
         """Its variables, each ended by a NUL; none of a process that has ended or is not ours."""
         return _read(self.pid, "environ") or b""
 
+    def shows(self, words: Iterable[bytes]) -> bool:
+        """Whether one of the words is in its command line or environment."""
+        shown = (_read(self.pid, "cmdline") or b"") + self.environment()
+        return any(word in shown for word in words)
+
 
 def _read(pid: int, file: str) -> bytes | None:
     try:
@@ -75,6 +80,12 @@ def alive(is_one: Callable[[Process], bool]) -> list[Process]:
 
 def children_of(pid: int) -> list[Process]:
     return [one for one in table() if one.parent == pid]
+
+
+def showing(words: Iterable[bytes]) -> list[Process]:
+    """The processes with one of the words in their command line or environment."""
+    words = list(words)
+    return [one for one in table() if one.shows(words)]
 
 
 def below(pid: int) -> list[Process]:

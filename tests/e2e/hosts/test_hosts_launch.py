@@ -7,23 +7,22 @@ import json
 import os
 import sys
 
+import contract
 import pytest
 from cluster import slots
 from support.hosts import HostOptions
 
-ABOUT = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
-TELL = (
-    "sh",
-    "-c",
-    "echo $(hostname) " + " ".join(f"$HOROVOD_{name}" for name in ABOUT),
-)
+TELL = ("sh", "-c", contract.telling("$(hostname)"))
 
 
-def told(job) -> list[tuple[object, ...]]:
-    """(host, rank, size, local rank, ...) of every rank, by rank."""
+def told(job) -> list[tuple[contract.Contract, str]]:
+    """The contract and the host of every rank, by rank."""
     assert job.code == 0, job.err.decode()
-    rows = [line.split(":", 1)[1].split() for line in job.lines]
-    return sorted(((host, *map(int, words)) for host, *words in rows), key=lambda row: row[1])
+    return contract.told_with_more(job.stdout)
+
+
+def hosts_of(job) -> list[str]:
+    return [host for _, host in told(job)]
 
 
 @pytest.mark.parametrize("count", [2, 4, 16])
@@ -33,7 +32,7 @@ def test_ranks_fill_the_hosts_in_order(cluster, count):
     job = hosts.run("-np", 2 * count, "-H", slots(hosts.hosts, 2), *TELL)
 
     assert told(job) == [
-        (f"h{rank // 2 + 1}", rank, 2 * count, rank % 2, 2, rank // 2, count)
+        ((rank, 2 * count, rank % 2, 2, rank // 2, count), f"h{rank // 2 + 1}")
         for rank in range(2 * count)
     ]
     hosts.wait_until_clean(1)
@@ -45,12 +44,12 @@ def test_unequal_hosts_have_the_right_numbers(cluster):
     job = hosts.run("-H", "h1:1,h2:3,h3:2", *TELL)
 
     assert told(job) == [
-        ("h1", 0, 6, 0, 1, 0, 3),
-        ("h2", 1, 6, 0, 3, 1, 3),
-        ("h2", 2, 6, 1, 3, 0, 2),
-        ("h2", 3, 6, 2, 3, 0, 1),
-        ("h3", 4, 6, 0, 2, 2, 3),
-        ("h3", 5, 6, 1, 2, 1, 2),
+        ((0, 6, 0, 1, 0, 3), "h1"),
+        ((1, 6, 0, 3, 1, 3), "h2"),
+        ((2, 6, 1, 3, 0, 2), "h2"),
+        ((3, 6, 2, 3, 0, 1), "h2"),
+        ((4, 6, 0, 2, 2, 3), "h3"),
+        ((5, 6, 1, 2, 1, 2), "h3"),
     ]
 
 
@@ -59,7 +58,7 @@ def test_the_host_of_horovodrun_need_not_have_ranks(cluster):
 
     job = hosts.run("-np", 2, "-H", "h2:1,h3:1", *TELL)
 
-    assert [row[0] for row in told(job)] == ["h2", "h3"]
+    assert hosts_of(job) == ["h2", "h3"]
 
 
 @pytest.mark.parametrize("name", ["root@h2:1", "[fd77::2]:1", "10.77.0.3:1", "ssh://root@h2:22/1"])
@@ -244,7 +243,7 @@ def test_what_is_planned_is_what_runs(cluster):
     ran = hosts.run(*arguments, *TELL)
 
     plan = json.loads(planned.out)
-    assert [entry["host"] for entry in plan["ranks"]] == [row[0] for row in told(ran)]
+    assert [entry["host"] for entry in plan["ranks"]] == hosts_of(ran)
     assert [(host["host"], host["slots"]) for host in plan["hosts"]] == [
         ("h2", 3),
         ("h3", 1),
@@ -257,7 +256,7 @@ def test_hosts_without_numbers_have_a_rank_for_each_cpu(cluster):
 
     job = hosts.run("-H", "h2,h3", *TELL)
 
-    assert [row[0] for row in told(job)] == ["h2"] * cpus + ["h3"] * cpus
+    assert hosts_of(job) == ["h2"] * cpus + ["h3"] * cpus
 
 
 def test_two_names_of_one_host_are_one_machine(cluster):

@@ -15,11 +15,10 @@ import stat
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from joining import TELL, running, wait_until_gone
-from support.processes import children_of
+from support.processes import children_of, showing
 
 
 def test_two_that_join_run_four_ranks(meeting):
@@ -330,13 +329,7 @@ def test_no_command_line_environment_or_log_has_the_token(meeting, tmp_path):
     secret = meeting.token.read_text().strip()
     words = [secret.encode(), bytes.fromhex(secret)]
 
-    holders = []
-    for process in Path("/proc").iterdir():
-        for file in ("cmdline", "environ"):
-            with contextlib.suppress(OSError):
-                if process.name.isdigit():
-                    text = (process / file).read_bytes()
-                    holders += [(process.name, file)] * any(word in text for word in words)
+    holders = showing(words)
     ended, left = job.end(), joiner.end()
 
     assert (ended.code, left.code) == (0, 0), ended.err

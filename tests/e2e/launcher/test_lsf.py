@@ -15,6 +15,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import contract
 import pytest
 from jobs import KEEPS_ENDS, Launcher, only_rank
 
@@ -103,21 +104,16 @@ def lsf(tmp_path: Path) -> Lsf:
 # CSM's launch node comes first and computes nothing.
 CSM = {"CSM_ALLOCATION_ID": "99"}
 EVEN = "launch 1 localhost 2"
-NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
-CONTRACT = "echo got " + " ".join(f"$HOROVOD_{name}" for name in NAMES) + " x"
-
-
-def contracts(lines: list[str]) -> list[str]:
-    return sorted(re.search(r"got (.*) x", line)[1] for line in lines if "got" in line)
 
 
 def test_jsrun_starts_the_ranks_with_the_whole_contract(launcher: Launcher, lsf: Lsf) -> None:
     env = lsf.of(EVEN, **CSM)
-    ended = launcher.run("--jsrun", "sh", "-c", f"{CONTRACT}; echo $JSM_NAMESPACE_RANK", env=env)
+    script = f"{contract.telling()}; echo $JSM_NAMESPACE_RANK"
+    ended = launcher.run("--jsrun", "sh", "-c", script, env=env)
 
     assert ended.code == 0, ended.err
-    assert contracts(ended.lines) == ["0 2 0 2 0 1", "1 2 1 2 0 1"]
-    assert {line for line in ended.lines if "got" not in line} == {
+    assert contract.told(ended.stdout) == contract.of_hosts(2)
+    assert {line for line in ended.lines if "contract" not in line} == {
         "[0]<stdout>:0",
         "[1]<stdout>:1",
     }
@@ -236,14 +232,14 @@ def test_jsrun_runs_on_the_launch_node_and_agents_are_where_the_ranks_are(
 ) -> None:
     """blaunch starts the agent of the compute node; jsrun's own has no rank."""
     env = lsf.of("launch 1 compute 2", **CSM)
-    script = f"{CONTRACT}; {LISTENS}"
+    script = f"{contract.telling()}; {LISTENS}"
     with launcher.start("--jsrun", "--verbose", "sh", "-c", script, env=env) as job:
         job.wait_until(lambda: job.text["out"].count(b"ready") == 2, "both ranks")
         job.signal(signal.SIGINT)
         ended = job.end()
 
     assert ended.code == 0, ended.err
-    assert contracts(ended.lines) == ["0 2 0 2 0 1", "1 2 1 2 0 1"]
+    assert contract.told(ended.stdout) == contract.of_hosts(2)
     assert ended.out.count(b"heard") == 2
     assert "blaunch compute" in lsf.noted()
     assert "got signal" not in lsf.noted()
@@ -263,7 +259,7 @@ def test_without_a_flag_blaunch_starts_the_agents(launcher: Launcher, lsf: Lsf) 
     env = lsf.of("compute 2 ")
 
     plan = launcher.run("--dry-run", "true", env=env)
-    ended = launcher.run("sh", "-c", CONTRACT, env=env)
+    ended = launcher.run("sh", "-c", contract.telling(), env=env)
 
     assert plan.code == 0, plan.err
     said = plan.out.decode()
@@ -271,7 +267,7 @@ def test_without_a_flag_blaunch_starts_the_agents(launcher: Launcher, lsf: Lsf) 
         said
     )
     assert re.search(r"^  compute: blaunch compute '.*'$", said, re.M), said
-    assert contracts(ended.lines) == ["0 2 0 2 0 1", "1 2 1 2 0 1"], ended.err
+    assert contract.told(ended.stdout) == contract.of_hosts(2), ended.err
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import contract
 import pytest
 from jobs import KEEPS_ENDS, Launcher, Running, only_rank
 from support.processes import alive, process, wait_until_none
@@ -46,14 +47,12 @@ def pids_of(job: Running, ranks: int) -> list[int]:
 
 
 def test_the_ranks_have_the_whole_contract(launcher: Launcher, mpirun: dict[str, str]) -> None:
-    names = ["RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE"]
-    script = "echo got " + " ".join(f"$HOROVOD_{name}" for name in names) + " x"
+    script = f"{contract.telling()}; sleep 0.1"
 
-    ended = launcher.run("--mpi", "-np", 3, "sh", "-c", f"{script}; sleep 0.1", env=mpirun)
+    ended = launcher.run("--mpi", "-np", 3, "sh", "-c", script, env=mpirun)
 
     assert ended.code == 0, ended.err
-    got = sorted(re.search(r"got (.*) x", line)[1] for line in ended.lines if "got" in line)
-    assert got == [f"{rank} 3 {rank} 3 0 1" for rank in range(3)]
+    assert contract.told(ended.stdout) == contract.of_hosts(3)
 
 
 def test_a_clean_environment_is_that_of_the_ranks_and_not_of_mpirun(

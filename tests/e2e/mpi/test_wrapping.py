@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+import contract
 import pytest
+from commands import Ended, run_command
 from support.hosts.lab import tool
 
 TASK = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}
@@ -32,15 +33,8 @@ def line(request: pytest.FixtureRequest) -> list[str]:
     return [request.param, "-np", "2", *LINES[request.param]]
 
 
-def run(*command: object, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        list(map(str, command)),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **env},
-    )
+def run(*command: object, **env: str) -> Ended:
+    return run_command(*command, timeout=60, env={**os.environ, **env})
 
 
 def test_as_one_task_it_becomes_its_command(horovodrun: Path, line: list[str]) -> None:
@@ -48,7 +42,7 @@ def test_as_one_task_it_becomes_its_command(horovodrun: Path, line: list[str]) -
 
     ended = run(*line, horovodrun, sys.executable, "-c", WORLD)
 
-    assert ended.returncode == 0, ended.stderr
+    assert ended.code == 0, ended.stderr
     assert sorted(text for text in ended.stdout.splitlines() if "world" in text) == [
         "world 0 2 end",
         "world 1 2 end",
@@ -56,17 +50,14 @@ def test_as_one_task_it_becomes_its_command(horovodrun: Path, line: list[str]) -
 
 
 def test_a_task_has_the_contract_of_the_ranks(horovodrun: Path, line: list[str]) -> None:
-    names = [
-        *(f"HOROVOD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
-        *("HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK"),
-    ]
-    script = "echo got " + " ".join(f"${name}" for name in names) + " x; sleep 0.1"
+    script = contract.telling("$RANK $WORLD_SIZE $LOCAL_RANK") + "; sleep 0.1"
 
     ended = run(*line, horovodrun, "sh", "-c", script)
 
-    assert ended.returncode == 0, ended.stderr
-    got = sorted(line for line in ended.stdout.splitlines() if "got" in line)
-    assert got == [f"got {rank} 2 {rank} 2 0 1 {rank} 2 {rank} x" for rank in range(2)]
+    assert ended.code == 0, ended
+    assert contract.told_with_more(ended.stdout) == [
+        (place, f"{rank} 2 {rank}") for rank, place in enumerate(contract.of_hosts(2))
+    ]
 
 
 def test_a_task_is_pinned_to_its_share(horovodrun: Path, line: list[str]) -> None:
@@ -82,7 +73,7 @@ def test_a_task_is_pinned_to_its_share(horovodrun: Path, line: list[str]) -> Non
 
     ended = run(*line, horovodrun, "--gpu-bind", "env", sys.executable, "-c", script, **env)
 
-    assert ended.returncode == 0, ended.stderr
+    assert ended.code == 0, ended.stderr
     cpus = len(os.sched_getaffinity(0)) // 2
     assert sorted(line for line in ended.stdout.splitlines() if line.startswith("on")) == [
         f"on {cpus} {rank} end" for rank in range(2)
@@ -92,20 +83,20 @@ def test_a_task_is_pinned_to_its_share(horovodrun: Path, line: list[str]) -> Non
 def test_in_front_of_an_mpirun_it_goes_to_its_program(horovodrun: Path, line: list[str]) -> None:
     ended = run(horovodrun, *line, "sh", "-c", "ps -o args= -p $PPID; sleep 0.2")
 
-    assert ended.returncode == 0, ended.stderr
+    assert ended.code == 0, ended.stderr
     assert ended.stdout.count("\n") == 2
 
 
 def test_a_line_that_it_does_not_know_is_refused(horovodrun: Path) -> None:
     ended = run(horovodrun, "mpirun", "--new-option", "x", "true")
 
-    assert ended.returncode == 2
+    assert ended.code == 2
     assert "mpirun ... horovodrun PROGRAM" in ended.stderr
 
 
 def test_the_exit_code_of_a_task_is_its_commands(horovodrun: Path) -> None:
-    assert run(horovodrun, "sh", "-c", "exit 9", **TASK).returncode == 9
-    assert run(horovodrun, "no-such-program", **TASK).returncode == 127
+    assert run(horovodrun, "sh", "-c", "exit 9", **TASK).code == 9
+    assert run(horovodrun, "no-such-program", **TASK).code == 127
 
 
 def test_a_task_gets_what_flags_set(horovodrun: Path) -> None:
@@ -120,7 +111,7 @@ def test_a_task_gets_what_flags_set(horovodrun: Path) -> None:
 def test_a_job_inside_of_a_world_is_refused(horovodrun: Path) -> None:
     ended = run(horovodrun, "-np", 2, "true", **TASK)
 
-    assert ended.returncode == 2
+    assert ended.code == 2
     assert "already rank 2 of 4 under mpirun" in ended.stderr
 
 
@@ -129,7 +120,7 @@ def test_a_job_inside_of_a_world_of_one_runs(horovodrun: Path) -> None:
 
     ended = run(horovodrun, "-np", 2, "sh", "-c", "echo $HOROVOD_RANK", **one)
 
-    assert ended.returncode == 0
+    assert ended.code == 0
     assert ended.stdout.count("<stdout>:") == 2
 
 
@@ -139,12 +130,12 @@ def test_the_launcher_that_counts_can_be_named(horovodrun: Path) -> None:
 
     ended = run(horovodrun, "-np", 2, "sh", "-c", script, HOROVOD_LAUNCHER="none", **TASK)
 
-    assert ended.returncode == 0, ended.stderr
+    assert ended.code == 0, ended.stderr
     assert sorted(line[-5:] for line in ended.stdout.splitlines()) == ["0 end", "1 end"]
 
 
 def test_a_task_that_cannot_be_is_refused(horovodrun: Path) -> None:
     ended = run(horovodrun, "true", OMPI_COMM_WORLD_RANK="2")
 
-    assert ended.returncode == 2
+    assert ended.code == 2
     assert "OMPI_COMM_WORLD_SIZE is missing" in ended.stderr

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -23,7 +22,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed")
 
 from pyspark import SparkContext
 from spark_cluster import SETTINGS, SPARKDL
-from support.processes import wait_until_ended
+from support.processes import Process, process, table, wait_until_ended
 
 import horovod.spark
 from horovod.runner.errors import HorovodRankError
@@ -41,12 +40,11 @@ def by_value(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def executors() -> list[int]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if b"CoarseGrainedExecutorBackend" in entry.read_bytes():
-                found.append(int(entry.parent.name))
-    return found
+    return [one.pid for one in table() if is_executor(one)]
+
+
+def is_executor(one: Process) -> bool:
+    return any("CoarseGrainedExecutorBackend" in word for word in one.command)
 
 
 def lines_of(file: Path, count: int) -> list[str]:
@@ -327,11 +325,13 @@ def test_a_rank_gets_the_gpus_the_folder_and_the_path_of_its_task(
 # ---- last: it costs executors --------------------------------------------------------
 
 
-def executor_of(process: int) -> int:
+def executor_of(worker: int) -> int:
     """The JVM above it, whose child the daemon of Spark's workers is."""
-    while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{process}/cmdline").read_bytes():
-        process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-    return process
+    one = process(worker)
+    while one and not is_executor(one):
+        one = process(one.parent)
+    assert one, "the worker has no executor above it"
+    return one.pid
 
 
 @pytest.mark.parametrize("has_agent", [True, False], ids=["horovodrun first", "Spark first"])
