@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import zipfile
+import zlib
 from email import message_from_bytes
 from pathlib import Path
 
@@ -129,6 +130,19 @@ def test_the_names_of_databricks_are_a_wheel_of_their_own(wheel, root, tmp_path)
     assert printed == "horovod.spark.runner\n"
     with zipfile.ZipFile(wheel) as archive:
         assert not [name for name in archive.namelist() if name.startswith("sparkdl")]
+
+
+def test_the_kernels_for_gpus_take_less_than_3_mb(wheel, root):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/libhorovod.so"))
+        library = archive.read(name)
+    folder = root / "build/release/collectives/ptx"
+    kernels = [path.read_bytes() for kind in ("ptx", "cubin") for path in folder.glob("*." + kind)]
+    if not kernels:
+        pytest.skip("a build without nvcc has no kernels")
+
+    assert all(each in library for each in kernels)
+    assert sum(len(zlib.compress(each)) for each in kernels) < 3_000_000
 
 
 def test_the_licence_of_everything_that_is_linked_is_inside(wheel, root):

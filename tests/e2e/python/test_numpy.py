@@ -26,17 +26,36 @@ def test_all_cases_pass(run_ranks: RunRanks, ranks: int) -> None:
         assert job.lines(rank) == wanted, str(job)
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_arrays_of_a_gpu(run_ranks: RunRanks, root: Path, ranks: int) -> None:
+@pytest.fixture
+def gpu(root: Path) -> dict[str, str]:
+    """Variables of a machine with a GPU: the stand-in's."""
     folder = Path(os.environ.get("HVD_BIN", root / "build/release/bin")).parent / "tests/fake_gpu"
     if not (folder / "libcuda.so.1").is_file():
         pytest.skip("no GPU, and no build tree with the stand-in for the CUDA driver")
+    return {"LD_LIBRARY_PATH": str(folder)}
 
-    job = run_ranks(ranks, "numpy_gpu.py", env={"LD_LIBRARY_PATH": str(folder)})
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_arrays_of_a_gpu(run_ranks: RunRanks, gpu: dict[str, str], ranks: int) -> None:
+    job = run_ranks(ranks, "numpy_gpu.py", env=gpu)
 
     assert job.exit_code == 0, str(job)
     for rank in range(ranks):
         assert "done" in job.lines(rank), str(job)
+
+
+def test_arrays_of_the_host_load_neither_cuda_nor_nccl(
+    run_ranks: RunRanks, gpu: dict[str, str]
+) -> None:
+    job = run_ranks(2, "loads_no_cuda.py", env=gpu)
+
+    assert job.exit_code == 0, str(job)
+    for rank in range(2):
+        assert job.lines(rank) == [
+            "init: False False",
+            "allreduce: False False",
+            "loaded here: True True",
+        ], str(job)
 
 
 def test_exceptions_that_end_no_rank_end_no_job(run_ranks: RunRanks) -> None:

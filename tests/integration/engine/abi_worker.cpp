@@ -372,6 +372,9 @@ int be_rank(const std::string& name) {
         cases.merge(hvd::test::round_cases());
         cases.merge(hvd::test::stream_cases());
         cases.merge(hvd::test::device_cases());
+#ifdef HVD_HAVE_CUDA
+        cases.merge(hvd::test::device_set_cases());
+#endif
 #ifdef HVD_HAVE_NCCL
         cases.merge(hvd::test::gpu_end_cases());
 #endif

@@ -22,6 +22,9 @@ void require(bool condition, const std::string& message);
 /// Tensors of a GPU, which is the stand-in's.
 [[nodiscard]] std::map<std::string, void (*)()> device_cases();
 
+/// Tensors of a GPU in process sets.
+[[nodiscard]] std::map<std::string, void (*)()> device_set_cases();
+
 /// Worlds with tensors of GPUs that fail; with NCCL alone.
 [[nodiscard]] std::map<std::string, void (*)()> gpu_end_cases();
 

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shared library as programs with tensors on GPUs use it, on the stand-ins for the CUDA driver
+// and NCCL.
+#include "tests/support/proc_group.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+using hvd::test::failures;
+using hvd::test::RankEnd;
+using hvd::test::run_ranks;
+
+namespace {
+
+constexpr std::chrono::minutes kLimit{30};  // `ctest` and callers have their own
+
+/// Ranks on a machine with the stand-ins; how their launcher ended.
+std::vector<RankEnd> start(const std::string& name, int ranks, const std::string& operations) {
+    return run_ranks(
+        1,
+        [&](int) {
+            // NOLINTBEGIN(concurrency-mt-unsafe): this process has one thread
+            (void)::setenv("LD_LIBRARY_PATH", HVD_FAKE_GPU, 1);
+            (void)::setenv("HOROVOD_GPU_OPERATIONS", operations.c_str(), 1);
+            (void)::setenv("HOROVOD_LOG_LEVEL", "info", 0);
+            // NOLINTEND(concurrency-mt-unsafe)
+            (void)::execl(HVD_ABI_WORKER, HVD_ABI_WORKER, "launch", std::to_string(ranks).c_str(),
+                          name.c_str(), nullptr);
+            return 127;
+        },
+        kLimit);
+}
+
+/// The failures, of no more ranks than this build's processors can run.
+std::string launch(const std::string& name, int ranks, const std::string& operations) {
+    return ranks > HVD_MOST_RANKS ? "" : failures(start(name, ranks, operations));
+}
+
+}  // namespace
+
+TEST_CASE("tensors of a GPU travel through the host, several ranks on one GPU too") {
+    const std::string name = GENERATE("device_operations", "device_sets", "device_plan",
+                                      "device_death", "device_failures", "device_not_loaded");
+    const int ranks = GENERATE(1, 2, 3, 4, 7);
+    CAPTURE(name, ranks);
+
+    CHECK(launch(name, ranks, "host") == "");
+}
+
+#ifdef HVD_HAVE_NCCL
+TEST_CASE("NCCL moves tensors of GPUs, each rank on its own") {
+    const std::string name = GENERATE("device_operations", "device_sets", "device_plan",
+                                      "device_death", "device_not_loaded");
+    const int ranks = GENERATE(1, 2, 3, 4, 7);
+    CAPTURE(name, ranks);
+
+    CHECK(launch(name, ranks, "nccl") == "");
+}
+
+TEST_CASE("a rank says which NCCL it uses, from which file") {
+    const auto ends = start("device_plan", 1, "nccl");
+
+    CHECK(failures(ends) == "");
+    CHECK_THAT(ends.front().output, Catch::Contains("NCCL 2.28.5, " HVD_FAKE_GPU "/libnccl.so.2"));
+}
+
+TEST_CASE("a rank that joins names the GPU on which it takes part") {
+    const std::string operations = GENERATE("host", "nccl");
+    const int ranks = GENERATE(1, 2, 3, 4, 7);
+    CAPTURE(operations, ranks);
+
+    CHECK(launch("device_join", ranks, operations) == "");
+}
+
+TEST_CASE("a rank that joins without a GPU keeps nobody waiting") {
+    const int ranks = GENERATE(2, 3, 4, 7);
+    CAPTURE(ranks);
+
+    CHECK(launch("device_join_without_gpu", ranks, "nccl") == "");
+}
+
+TEST_CASE("ranks on one GPU, and with different versions of NCCL, are told of each other") {
+    const std::string name = GENERATE("device_same_gpu", "device_other_nccl");
+    CAPTURE(name);
+
+    CHECK(launch(name, 2, "nccl") == "");
+}
+
+TEST_CASE("the death of a rank inside NCCL is an error of waits and calls, with its name") {
+    const int ranks = GENERATE(2, 3, 4, 7);
+    CAPTURE(ranks);
+
+    CHECK(launch("device_death_inside", ranks, "nccl") == "");
+}
+
+TEST_CASE("after an error of NCCL there can be another world") {
+    const int ranks = GENERATE(1, 2, 3, 4, 7);
+    CAPTURE(ranks);
+
+    CHECK(launch("device_init_again", ranks, "nccl") == "");
+}
+
+TEST_CASE("a world keeps no memory of a GPU, and little where memory is short") {
+    const int ranks = GENERATE(1, 2, 3, 4, 7);
+    CAPTURE(ranks);
+
+    CHECK(launch("device_memory", ranks, "nccl") == "");
+}
+
+TEST_CASE("a stream that captures a graph is refused, also to wait") {
+    CHECK(launch("device_capture", 2, "nccl") == "");
+}
+
+TEST_CASE("NCCL moves what each rank submits in an order of its own, 10,000 tensors too") {
+    const int ranks = GENERATE(2, 3, 4, 7);
+    CAPTURE(ranks);
+
+    CHECK(failures(start("device_orders", ranks, "nccl")) == "");
+}
+#endif
