@@ -27,7 +27,9 @@ void add_matches(const std::string& folder,
          !unknown && entry != std::filesystem::directory_iterator(); entry.increment(unknown)) {
         const auto name = entry->path().filename().string();
         if (::fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) == 0) {
-            found.push_back(folder + "/" + name);
+            found.push_back(folder);
+            found.back() += '/';
+            found.back() += name;
         }
     }
 }

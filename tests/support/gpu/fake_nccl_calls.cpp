@@ -121,52 +121,56 @@ EXPORTED ncclResult_t ncclGroupEnd() {
     return --group.depth == 0 ? hvd::test::gpu::end_group() : ncclSuccess;
 }
 
-EXPORTED ncclResult_t ncclAllReduce(const void* in,
-                                    void* out,
+EXPORTED ncclResult_t ncclAllReduce(const void* sendbuff,
+                                    void* recvbuff,
                                     size_t count,
                                     ncclDataType_t type,
                                     ncclRedOp_t op,
                                     ncclComm_t comm,
                                     cudaStream_t stream) {
     HVD_FAKE_BEGIN("ncclAllReduce")
-    return call_nccl(comm, {Call::all_reduce, bytes(in), bytes(out), count, {type, op}, 0}, stream);
+    return call_nccl(
+        comm, {Call::all_reduce, bytes(sendbuff), bytes(recvbuff), count, {type, op}, 0}, stream);
 }
 
-EXPORTED ncclResult_t ncclAllGather(const void* in,
-                                    void* out,
+EXPORTED ncclResult_t ncclAllGather(const void* sendbuff,
+                                    void* recvbuff,
                                     size_t count,
                                     ncclDataType_t type,
                                     ncclComm_t comm,
                                     cudaStream_t stream) {
     HVD_FAKE_BEGIN("ncclAllGather")
-    return call_nccl(comm, {Call::all_gather, bytes(in), bytes(out), count, {type}, 0}, stream);
+    return call_nccl(comm, {Call::all_gather, bytes(sendbuff), bytes(recvbuff), count, {type}, 0},
+                     stream);
 }
 
-EXPORTED ncclResult_t ncclReduceScatter(const void* in,
-                                        void* out,
+EXPORTED ncclResult_t ncclReduceScatter(const void* sendbuff,
+                                        void* recvbuff,
                                         size_t count,
                                         ncclDataType_t type,
                                         ncclRedOp_t op,
                                         ncclComm_t comm,
                                         cudaStream_t stream) {
     HVD_FAKE_BEGIN("ncclReduceScatter")
-    return call_nccl(comm, {Call::reduce_scatter, bytes(in), bytes(out), count, {type, op}, 0},
+    return call_nccl(comm,
+                     {Call::reduce_scatter, bytes(sendbuff), bytes(recvbuff), count, {type, op}, 0},
                      stream);
 }
 
-EXPORTED ncclResult_t ncclBroadcast(const void* in,
-                                    void* out,
+EXPORTED ncclResult_t ncclBroadcast(const void* sendbuff,
+                                    void* recvbuff,
                                     size_t count,
                                     ncclDataType_t type,
                                     int root,
                                     ncclComm_t comm,
                                     cudaStream_t stream) {
     HVD_FAKE_BEGIN("ncclBroadcast")
-    return call_nccl(comm, {Call::broadcast, bytes(in), bytes(out), count, {type}, root}, stream);
+    return call_nccl(comm, {Call::broadcast, bytes(sendbuff), bytes(recvbuff), count, {type}, root},
+                     stream);
 }
 
-EXPORTED ncclResult_t ncclReduce(const void* in,
-                                 void* out,
+EXPORTED ncclResult_t ncclReduce(const void* sendbuff,
+                                 void* recvbuff,
                                  size_t count,
                                  ncclDataType_t type,
                                  ncclRedOp_t op,
@@ -174,27 +178,28 @@ EXPORTED ncclResult_t ncclReduce(const void* in,
                                  ncclComm_t comm,
                                  cudaStream_t stream) {
     HVD_FAKE_BEGIN("ncclReduce")
-    return call_nccl(comm, {Call::reduce, bytes(in), bytes(out), count, {type, op}, root}, stream);
+    return call_nccl(
+        comm, {Call::reduce, bytes(sendbuff), bytes(recvbuff), count, {type, op}, root}, stream);
 }
 
-EXPORTED ncclResult_t ncclSend(const void* in,
+EXPORTED ncclResult_t ncclSend(const void* sendbuff,
                                size_t count,
                                ncclDataType_t type,
                                int peer,
                                ncclComm_t comm,
                                cudaStream_t stream) {
     HVD_FAKE_BEGIN("ncclSend")
-    return call_nccl(comm, {Call::send, bytes(in), nullptr, count, {type}, peer}, stream);
+    return call_nccl(comm, {Call::send, bytes(sendbuff), nullptr, count, {type}, peer}, stream);
 }
 
-EXPORTED ncclResult_t ncclRecv(void* out,
+EXPORTED ncclResult_t ncclRecv(void* recvbuff,
                                size_t count,
                                ncclDataType_t type,
                                int peer,
                                ncclComm_t comm,
                                cudaStream_t stream) {
     HVD_FAKE_BEGIN("ncclRecv")
-    return call_nccl(comm, {Call::recv, nullptr, bytes(out), count, {type}, peer}, stream);
+    return call_nccl(comm, {Call::recv, nullptr, bytes(recvbuff), count, {type}, peer}, stream);
 }
 
 }  // extern "C"
