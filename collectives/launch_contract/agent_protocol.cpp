@@ -40,10 +40,15 @@ void fields(auto& io, Is<Lost> auto& lost) {
 
 }  // namespace agent_message
 
+void fields(auto& io, Is<WorldMember> auto& member) {
+    io(member.rank, member.host);
+}
+
 namespace {
 
 constexpr std::string_view kWhere = "agent socket";
 constexpr std::string_view kWorlds = "world/";
+constexpr std::string_view kMembers = "members";
 
 // The type byte of a variant's first alternative.
 template <class Message>
@@ -68,6 +73,23 @@ std::optional<int> world_of(std::string_view key) {
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), world);
     const bool is_number = error == std::errc() && world >= 0 && end != key.data() + key.size();
     return is_number && *end == '/' ? std::optional(world) : std::nullopt;
+}
+
+std::string members_key(int world) {
+    return world_prefix(world) + std::string(kMembers);
+}
+
+bool is_members_key(std::string_view key) {
+    const auto world = world_of(key);
+    return world && key == members_key(*world);
+}
+
+std::vector<std::byte> encode_members(const std::vector<WorldMember>& members) {
+    return encode_fields(members);
+}
+
+Result<std::vector<WorldMember>> decode_members(std::span<const std::byte> bytes) {
+    return decode_fields<std::vector<WorldMember>>(bytes, "members of a world");
 }
 
 std::vector<std::byte> encode(const RankMessage& message) {

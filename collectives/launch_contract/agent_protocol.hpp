@@ -123,6 +123,21 @@ inline constexpr std::size_t kTaskPieceBytes = std::size_t{1} << 20U;
 [[nodiscard]] std::string world_prefix(int world);
 [[nodiscard]] std::optional<int> world_of(std::string_view key);
 
+/// A rank in a world that the launcher has put together.
+struct WorldMember {
+    std::int32_t rank = 0;  // as the launcher numbers the ranks of the job
+    std::int32_t host = 0;  // equal on the ranks of one host
+    friend bool operator==(const WorldMember&, const WorldMember&) = default;
+};
+
+/// Nobody puts a value under this key of a world: the launcher answers a `get` of it with the ranks
+/// that have not ended, in order, once all of these have asked. Under --on-failure wait alone.
+[[nodiscard]] std::string members_key(int world);
+[[nodiscard]] bool is_members_key(std::string_view key);
+[[nodiscard]] std::vector<std::byte> encode_members(const std::vector<WorldMember>& members);
+/// Errors: internal for malformed bytes.
+[[nodiscard]] Result<std::vector<WorldMember>> decode_members(std::span<const std::byte> bytes);
+
 /// A whole frame, ready to send.
 [[nodiscard]] std::vector<std::byte> encode(const RankMessage& message);
 [[nodiscard]] std::vector<std::byte> encode(const AgentMessage& message);

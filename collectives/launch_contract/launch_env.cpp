@@ -15,6 +15,8 @@ constexpr std::array kNames{kEnvRank,      kEnvSize,      kEnvLocalRank,
                             kEnvLocalSize, kEnvCrossRank, kEnvCrossSize,
                             kEnvHostname,  kEnvJobId,     kEnvAgentSocket};
 
+constexpr std::string_view kOnFailureWait = "wait";
+
 constexpr std::size_t kJobIdDigits = 32;
 constexpr std::size_t kMaxAbstractName = 107;  // sockaddr_un without the leading NUL
 
@@ -107,6 +109,9 @@ Environment encode_for_job(const LaunchContract& contract) {
     if (contract.lease != kDefaultLease) {
         variables.emplace(kEnvLease, std::to_string(contract.lease.count()));
     }
+    if (contract.may_shrink) {
+        variables.emplace(kEnvOnFailure, kOnFailureWait);
+    }
     return variables;
 }
 
@@ -151,6 +156,7 @@ Result<LaunchContract> decode_launch_contract(const Environment& environment) {
     if (find(environment, kEnvLease)) {
         contract.lease = std::chrono::seconds(decoder.number(kEnvLease, 0));
     }
+    contract.may_shrink = find(environment, kEnvOnFailure) == kOnFailureWait;
     if (decoder.has_failed()) {
         return decoder.error();
     }

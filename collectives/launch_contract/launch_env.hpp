@@ -24,6 +24,7 @@ struct LaunchContract {
     std::string job_id;        // 32 hexadecimal digits, the same on all ranks
     std::string agent_socket;  // abstract Unix socket of this host's agent, without the leading NUL
     std::chrono::seconds lease = kDefaultLease;  // a host that is silent for so long is lost
+    bool may_shrink = false;  // ranks go on without those that have ended: --on-failure wait
 
     friend bool operator==(const LaunchContract&, const LaunchContract&) = default;
 };
@@ -42,6 +43,9 @@ inline constexpr std::string_view kEnvAgentSocket = "HOROVOD_AGENT_SOCKET";
 /// To horovodrun alone: the number of a stream socket to the program that called horovod.run.
 inline constexpr std::string_view kEnvCaller = "HOROVOD_CALLER_FD";
 inline constexpr std::string_view kEnvLease = "HOROVOD_LEASE";  // seconds; unset: the default
+
+/// "wait" where the ranks may form another world without those that have ended.
+inline constexpr std::string_view kEnvOnFailure = "HOROVOD_ON_FAILURE";
 
 /// Set where a horovodrun stands in front of one task of another launcher: the variables above
 /// repeat what that launcher tells, and that launcher's own variables count.

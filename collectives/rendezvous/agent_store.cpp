@@ -3,6 +3,7 @@
 
 #include "collectives/base/unix_socket.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -12,6 +13,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -93,6 +95,26 @@ public:
         return **std::move(answer);
     }
 
+    [[nodiscard]] Result<std::vector<WorldMember>> enter_world(int world,
+                                                               Deadline deadline) override {
+        const auto request = next_request_++;
+        HVD_TRY_STATUS(
+            send(agent_message::Get{.request = request, .key = members_key(world)}, deadline));
+        std::optional<Bytes> answer;
+        while (!answer) {  // losses meanwhile do not matter
+            HVD_TRY(answer, answer_to(request, deadline));
+        }
+        HVD_TRY(auto members, decode_members(*answer));
+        for (const auto& member : members) {
+            members_.push_back(member.rank);
+        }
+        first_loss_.reset();
+        for (auto& loss : std::exchange(losses_, {})) {
+            remember(std::move(loss));
+        }
+        return members;
+    }
+
     [[nodiscard]] int failure_descriptor() const noexcept override { return socket_.get(); }
 
     [[nodiscard]] Result<std::optional<PeerFailure>> next_failure() override {
@@ -101,7 +123,7 @@ public:
             if (!message) {
                 return std::optional<PeerFailure>{};
             }
-            (void)remember_loss(*message);  // anything else answers what nobody waits for any more
+            take_loss(*message);  // anything else answers what nobody waits for any more
         }
         std::optional<PeerFailure> loss = std::move(losses_.front());
         losses_.pop_front();
@@ -114,7 +136,7 @@ public:
             if (!message) {
                 return std::nullopt;
             }
-            (void)remember_loss(*message);
+            take_loss(*message);
         }
         return first_loss_;
     }
@@ -124,6 +146,8 @@ public:
         if (text.size() > kMaxReportText) {
             text.remove_prefix(text.size() - kMaxReportText);
         }
+        const bool is_numbered_otherwise = peer >= 0 && !members_.empty();
+        peer = is_numbered_otherwise ? members_.at(static_cast<std::size_t>(peer)) : peer;
         return send(agent_message::Report{.kind = kind, .peer = peer, .text = std::string(text)},
                     Deadline::in(kReportLimit));
     }
@@ -183,21 +207,34 @@ private:
         }
     }
 
-    [[nodiscard]] bool remember_loss(const AgentMessage& message) {
-        const auto* lost = std::get_if<agent_message::Lost>(&message);
-        if (lost != nullptr) {
-            losses_.push_back({.rank = lost->rank, .why = lost->why});
-            first_loss_ = first_loss_.value_or(losses_.back());
+    void take_loss(const AgentMessage& message) {
+        if (const auto* lost = std::get_if<agent_message::Lost>(&message)) {
+            remember({.rank = lost->rank, .why = lost->why});
         }
-        return lost != nullptr;
     }
 
-    /// Skips the answers to requests whose deadline passed. Nothing: a rank is gone, whose answer
-    /// it may be that we wait for.
+    /// `loss` has the launcher's number of the rank. That of a rank outside of the world is
+    /// dropped.
+    void remember(PeerFailure loss) {
+        if (!members_.empty()) {
+            const auto found = std::ranges::find(members_, loss.rank);
+            if (found == members_.end()) {
+                return;
+            }
+            loss.rank = static_cast<int>(found - members_.begin());
+        }
+        losses_.push_back(std::move(loss));
+        first_loss_ = first_loss_.value_or(losses_.back());
+    }
+
+    /// Skips the answers to requests whose deadline passed. Nothing: a rank of the world is gone,
+    /// whose answer it may be that we wait for.
     [[nodiscard]] Result<std::optional<Bytes>> answer_to(std::uint32_t request, Deadline deadline) {
         while (true) {
             HVD_TRY(auto message, receive(deadline));
-            if (remember_loss(message)) {
+            const auto known = losses_.size();
+            take_loss(message);
+            if (losses_.size() != known) {
                 return std::optional<Bytes>{};
             }
             if (auto* value = std::get_if<agent_message::Value>(&message);
@@ -226,6 +263,7 @@ private:
     FrameReader<AgentMessage> reader_;
     std::deque<PeerFailure> losses_;  // not asked for yet
     std::optional<PeerFailure> first_loss_;
+    std::vector<int> members_;  // by rank of the world that was entered, the launcher's numbers
     std::uint32_t next_request_ = 1;
     int first_world_ = 0;
 

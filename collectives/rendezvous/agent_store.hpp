@@ -12,10 +12,12 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace hvd::coll {
 
-/// `get` fails at once with unavailable when a rank of the job is gone.
+/// `get` fails at once with unavailable when a rank of the world is gone. Ranks are numbered as the
+/// launcher does, and after `enter_world` as that world does.
 class AgentStore : public Store, public FailureDetector {
 public:
     /// Errors: unavailable when no agent answers at the contract's socket, timed_out.
@@ -30,7 +32,13 @@ public:
     /// two programs.
     [[nodiscard]] virtual int first_world() const noexcept = 0;
 
-    /// The first rank of the job that is gone, also where `next_failure` has told it. Waits for
+    /// Waits until all ranks that have not ended have called it for this world, which then is
+    /// theirs: ranks that have ended before do not count as failures any more. Errors: timed_out,
+    /// unavailable.
+    [[nodiscard]] virtual Result<std::vector<WorldMember>> enter_world(int world,
+                                                                       Deadline deadline) = 0;
+
+    /// The first rank of the world that is gone, also where `next_failure` has told it. Waits for
     /// word of one.
     [[nodiscard]] virtual std::optional<PeerFailure> first_failure(Deadline deadline) = 0;
 };

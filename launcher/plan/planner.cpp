@@ -117,7 +117,8 @@ private:
                           .hostname = {},
                           .job_id = context_.job_id,
                           .agent_socket = {},
-                          .lease = std::chrono::ceil<std::chrono::seconds>(request_.limits.lease)},
+                          .lease = std::chrono::ceil<std::chrono::seconds>(request_.limits.lease),
+                          .may_shrink = request_.limits.on_failure == OnFailure::wait},
              .master_address = master_address(),
              .master_port = sites_.front().facts->free_port,
              .is_one_host = sites_.size() == 1});

@@ -330,7 +330,7 @@ void JobRunner::on(std::size_t host, wire::Exited event) {
         timers_->limit_teardown(event.rank);
     }
     if (event.rank != kLauncherRank) {  // no rank waits for mpirun
-        world_.on_exited(machine_->record().ranks[index]);
+        world_.on_exited(event.rank, machine_->record());
     }
     perform(action);
 }
@@ -338,7 +338,7 @@ void JobRunner::on(std::size_t host, wire::Exited event) {
 /// A key is of the function that horovod.run sends, or of a world.
 void JobRunner::on_key(std::size_t host, auto& event) {
     if (!CallerStream::owns(event.key)) {
-        world_.on(host, event);
+        world_.on(host, event, machine_->record());
     } else if (caller_) {
         caller_->on(host, event);
     } else {

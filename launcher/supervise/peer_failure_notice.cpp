@@ -48,6 +48,24 @@ std::optional<wire::PeerLost> PeerFailureNotice::on_get(int rank, std::string_vi
     return missed_leaver();
 }
 
+void PeerFailureNotice::on_ask(int rank, int world) {
+    auto& worlds = worlds_[rank];
+    worlds = std::max(worlds, world + 1);
+}
+
+void PeerFailureNotice::on_new_world(const std::vector<int>& ranks, const JobRecord& record) {
+    has_told_ = false;
+    leavers_.clear();
+    recovered_.clear();
+    for (const int rank : ranks) {
+        inside_.insert(rank);
+        finished_.erase(rank);
+        if (record.ranks.at(static_cast<std::size_t>(rank)).peer_lost) {
+            recovered_.insert(rank);
+        }
+    }
+}
+
 std::optional<wire::PeerLost> PeerFailureNotice::missed_leaver() {
     const auto leaver = std::ranges::find_if(
         leavers_, [&](const Leaver& each) { return worlds_[each.rank] < most_worlds_; });
@@ -84,9 +102,10 @@ std::optional<wire::PeerLost> PeerFailureNotice::on_exited(const RankRecord& rec
     const auto& exited = *record.exited;
     const bool is_missed = inside_.contains(record.rank) ||
                            (exited.wait_status != 0 && !finished_.contains(record.rank));
+    const bool has_lost_peer = record.peer_lost && !recovered_.contains(record.rank);
     const bool has_given_up =
-        record.peer_lost && record.peer_lost->report.kind == coll::ReportKind::start_timeout;
-    if (has_told_ || exited.is_killed_by_launcher || (record.peer_lost && !has_given_up)) {
+        has_lost_peer && record.peer_lost->report.kind == coll::ReportKind::start_timeout;
+    if (has_told_ || exited.is_killed_by_launcher || (has_lost_peer && !has_given_up)) {
         return std::nullopt;
     }
     if (!is_missed) {

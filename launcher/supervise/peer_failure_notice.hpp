@@ -19,9 +19,9 @@ namespace hvd::launch {
 /// The runtime of a rank sees the end of a peer by the end of its connections, unless the peer's
 /// children hold these open or its host fell silent. The agents know better.
 ///
-/// Only the first loss is reported: a world that lacks a rank is at its end, and ranks that fail
-/// because of it need no notice. A rank that ends in order, or before its first world, is a loss
-/// once another rank enters a world that needs it.
+/// Only the first loss of a world is reported: a world that lacks a rank is at its end, and ranks
+/// that fail because of it need no notice. A rank that ends in order, or before its first world, is
+/// a loss once another rank enters a world that needs it.
 class PeerFailureNotice final {
 public:
     /// A rank's report.
@@ -31,6 +31,12 @@ public:
     /// a notice where the world lacks a rank that has ended.
     [[nodiscard]] std::optional<wire::PeerLost> on_put(int rank, std::string_view key);
     [[nodiscard]] std::optional<wire::PeerLost> on_get(int rank, std::string_view key);
+
+    /// A rank asks for the members of a world, which may do without those that have ended.
+    void on_ask(int rank, int world);
+
+    /// These ranks form a world, without those that have ended. From now on their ends count.
+    void on_new_world(const std::vector<int>& ranks, const JobRecord& record);
 
     /// The ranks that live and have not entered the world which `waiting` has entered last.
     [[nodiscard]] std::vector<int> late_ranks(int waiting, const JobRecord& record) const;
@@ -55,6 +61,7 @@ private:
     std::map<int, int> worlds_;    // how many a rank has entered
     int most_worlds_ = 0;          // that any rank has entered
     std::vector<Leaver> leavers_;  // have ended where nobody missed them
+    std::set<int> recovered_;      // from the loss of a peer that they have reported
     bool has_told_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include "launcher/supervise/job_record.hpp"
 #include "launcher/supervise/key_store.hpp"
 #include "launcher/supervise/peer_failure_notice.hpp"
+#include "launcher/supervise/world_members.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -19,8 +20,8 @@ class WorldService final {
 public:
     explicit WorldService(AgentFleet& fleet) : fleet_(fleet) {}
 
-    void on(std::size_t host, wire::Put& event);
-    void on(std::size_t host, const wire::Get& event);
+    void on(std::size_t host, wire::Put& event, const JobRecord& record);
+    void on(std::size_t host, const wire::Get& event, const JobRecord& record);
 
     void on_report(const wire::RankReport& event) { peer_failures_.on_report(event); }
 
@@ -29,16 +30,16 @@ public:
     [[nodiscard]] std::vector<int> on_start_timeout(int rank, const JobRecord& record);
 
     /// `record` knows of the end already.
-    void on_exited(const RankRecord& record) { tell(peer_failures_.on_exited(record)); }
-    void on_host_lost(const HostPlan& host, const JobRecord& record, std::string_view why) {
-        tell(peer_failures_.on_host_lost(host, record, why));
-    }
+    void on_exited(int rank, const JobRecord& record);
+    void on_host_lost(const HostPlan& host, const JobRecord& record, std::string_view why);
 
 private:
     void tell(const std::optional<wire::PeerLost>& lost);
+    void tell_members(const JobRecord& record);
 
     AgentFleet& fleet_;
     KeyStore keys_;
+    WorldMembers members_;
     PeerFailureNotice peer_failures_;
 };
 

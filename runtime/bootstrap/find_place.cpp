@@ -24,7 +24,11 @@ Result<WorldPlace> place_by_agent(const PlaceSearch& search, Deadline deadline) 
     place.job = contract.job_id;
     place.source = describe(coll::Launcher::horovodrun);
     HVD_TRY(place.agent, coll::AgentStore::connect(contract, deadline));
-    place.prefix = coll::world_prefix(place.agent->first_world() + search.generation);
+    const int world = place.agent->first_world() + search.generation;
+    place.prefix = coll::world_prefix(world);
+    if (contract.may_shrink && world > 0) {
+        place.reduced_world = world;
+    }
     place.needs_tcp = place.topology.local_size != place.topology.size ||
                       search.config.cpu_operations == CpuOperations::tcp;
     return place;
@@ -111,7 +115,9 @@ Result<WorldPlace> find_place_by_communicator(PlaceSearch& search, Deadline dead
     }
     search.generation = *generation;
     search.next_generation = *generation + 1;
-    return place_by_agent(search, deadline);
+    HVD_TRY(auto place, place_by_agent(search, deadline));
+    place.reduced_world.reset();  // the ranks of a communicator are all there or none
+    return place;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "collectives/transport/tcp/cut_notice.hpp"
 #include "runtime/bootstrap/find_place.hpp"
 #include "runtime/bootstrap/host_routes.hpp"
+#include "runtime/bootstrap/survivors.hpp"
 #include "runtime/bootstrap/transports.hpp"
 #include "runtime/control/local_channel.hpp"
 #include "runtime/control/shm_channel.hpp"
@@ -131,6 +132,10 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
                        .generation = generation,
                        .next_generation = options.generation};
     HVD_TRY(auto place, find_place(search, deadline));
+    if (auto found = leave_out_lost_ranks(place, config, deadline); !found) {
+        return report_cause(place.agent.get(), std::move(found).error(),
+                            describe_limit(options, config));
+    }
     const Logger log("rank " + std::to_string(place.topology.rank), config.log_level,
                      config.log_time);
     if (place.topology.rank == 0) {

@@ -29,7 +29,8 @@ struct WorldPlace {
     std::unique_ptr<coll::store::StoreServer> server{};  // on the rank that serves
     std::unique_ptr<coll::Store> client{};               // its; ends before it, which waits for all
     std::string prefix{};                                // of this world's keys in the store
-    std::optional<coll::WorldKey> key{};                 // where something else carried it
+    std::optional<int> reduced_world{};   // its number, where ranks that have ended are left out
+    std::optional<coll::WorldKey> key{};  // where something else carried it
 
     // Without a store and a key: what the ranks of this launcher and generation have in common.
     std::string group_name{};

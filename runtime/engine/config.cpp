@@ -250,6 +250,7 @@ constexpr auto kOtherVariables = std::to_array<std::string_view>({
     "HOROVOD_AGENT",
     "HOROVOD_AGENT_SOCKET",
     "HOROVOD_TASK_OF",
+    "HOROVOD_ON_FAILURE",
     "HOROVOD_LAUNCHER_VARIABLES",
     "HOROVOD_MPIRUN",
     "HOROVOD_MPI_JOB",

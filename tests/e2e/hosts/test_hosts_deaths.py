@@ -36,6 +36,33 @@ except Exception as error:
     raise SystemExit(5)
 """
 
+# Those who are left form a world without the dead rank, or the silent host, and go on.
+GOING_ON = """
+import os, sys, time
+from horovod.common.basics import HorovodBasics
+from horovod.common.operations import barrier
+
+basics = HorovodBasics()
+basics.init()
+barrier("first")
+print("ready", flush=True)
+if basics.rank() == 2:
+    if sys.argv[1:] == ["silent"]:
+        time.sleep(60)
+    os._exit(3)
+try:
+    barrier("second")
+except Exception as error:
+    print("lost", time.time(), error, flush=True)
+old = basics.rank()
+basics.shutdown()
+basics.init()
+barrier("second")
+numbers = (basics.size(), basics.local_rank(), basics.local_size())
+across = (basics.cross_rank(), basics.cross_size())
+print("place", old, f"{basics.rank()} of {numbers} {across}", flush=True)
+"""
+
 SILENT = """
 import time
 from horovod.common.basics import HorovodBasics
@@ -60,12 +87,13 @@ def start(cluster):
     """start(program, "h1:2,h2:2", flags...): a job on three hosts that goes on after a failure."""
     hosts = cluster(3)
 
-    def run(program: str, where: str, np: int, *flags: object):
+    def run(program: str, where: str, np: int, *flags: object, argument: str = ""):
         hosts.head.path("/root/ranks.py").write_text(program)
         flags = ("-np", np, "-H", where, "--on-failure", "wait", *flags)
         env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         summary = ("--summary", "/root/summary.json")
-        return hosts.start(*flags, *summary, sys.executable, "/root/ranks.py", env=env)
+        command = (sys.executable, "/root/ranks.py", *argument.split())
+        return hosts.start(*flags, *summary, *command, env=env)
 
     run.hosts = hosts
     return run
@@ -95,6 +123,34 @@ def test_a_killed_rank_is_missed_at_once_though_its_child_holds_its_connections(
     classes = [rank["class"] for rank in summary_of(start.hosts)["ranks"]]
     assert classes == ["lost_peer", "lost_peer", "culprit", "lost_peer"]
     start.hosts.wait_until_clean(2)
+
+
+def places(job) -> dict[float, str]:
+    """The place of each rank in its second world, by its number in the first."""
+    return dict(words(job, "place"))
+
+
+def test_survivors_on_several_hosts_are_a_world_with_places_of_its_own(start):
+    with start(GOING_ON, "h1:2,h2:1,h3:1", 4) as running:
+        job = running.end()
+
+    assert places(job) == {
+        0: "0 of (3, 0, 2) (0, 2)",
+        1: "1 of (3, 1, 2) (0, 1)",
+        3: "2 of (3, 0, 1) (1, 2)",
+    }, job
+    assert job.code == 3
+    start.hosts.wait_until_clean(2)
+
+
+def test_a_silent_host_is_no_part_of_the_next_world(start):
+    with start(GOING_ON, "h1:2,h2:1", 3, "--lease", 2, argument="silent") as running:
+        running.wait_until(lambda: running.text["out"].count(b"ready\n") == 3, "three times ready")
+        start.hosts.hosts[1].cut()
+        job = running.end()
+
+    assert places(job) == {0: "0 of (2, 0, 2) (0, 1)", 1: "1 of (2, 1, 2) (0, 1)"}, job
+    assert job.code == 125
 
 
 def test_ranks_that_wait_for_a_silent_host_are_told_when_its_lease_ends(start):

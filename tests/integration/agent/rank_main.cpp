@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank for the tests of the agent's socket. MODE is exchange, worlds, report, hang, parent, hear
-// or ask.
+// A rank for the tests of the agent's socket. MODE is exchange, worlds, reduced, report, hang,
+// parent, hear or ask.
 #include "collectives/base/env.hpp"
 #include "collectives/rendezvous/agent_store.hpp"
 
@@ -18,7 +18,9 @@
 namespace {
 
 using namespace std::chrono_literals;
-using namespace hvd;
+using hvd::current_environment;
+using hvd::Deadline;
+namespace coll = hvd::coll;
 
 int exchange(coll::AgentStore& store, const coll::Topology& topology) {
     const auto own = "value of " + std::to_string(topology.rank);
@@ -62,6 +64,25 @@ int enter_worlds(std::unique_ptr<coll::AgentStore> store, const coll::LaunchCont
     return 0;
 }
 
+/// Enters a world that the launcher makes, and waits there for the end of another member.
+int enter_reduced_world(coll::AgentStore& store) {
+    const auto members = store.enter_world(1, Deadline::in(10s));
+    if (!members) {
+        std::cerr << members.error().message << '\n';
+        return 1;
+    }
+    for (const auto& member : *members) {
+        std::cout << member.rank << " on " << member.host << ", ";
+    }
+    const auto value = store.get("never there", Deadline::in(10s));
+    const auto failure = store.first_failure(Deadline::in(10s));
+    if (value || !failure) {
+        return 1;
+    }
+    std::cout << failure->rank << ": " << value.error().message << '\n';
+    return store.report(coll::ReportKind::peer_lost, failure->rank, failure->why) ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -81,6 +102,9 @@ int main(int argc, char** argv) {
     }
     if (mode == "worlds") {
         return enter_worlds(std::move(*store), *contract);
+    }
+    if (mode == "reduced") {
+        return enter_reduced_world(**store);
     }
     if (mode == "report") {
         const std::string text(60'000, 't');

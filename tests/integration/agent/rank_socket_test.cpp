@@ -217,6 +217,33 @@ TEST_CASE("ranks hear of one that is gone, those too that connect later, but not
     CHECK(client.ranks[2].out == "rank 0 (on host there) has died\n");
 }
 
+TEST_CASE(
+    "a world without ranks that are gone has numbers of its own, and misses its members only") {
+    AgentClient client;
+    std::vector<int> missed;
+    client.on_message = [&](const wire::FromAgent& message) {
+        const auto* get = std::get_if<wire::Get>(&message);
+        if (get != nullptr && get->key == coll::members_key(1)) {
+            client.send(wire::PeerLost{.rank = 0, .why = "rank 0 has died"});
+            client.send(wire::GetValue{
+                .rank = get->rank,
+                .request = get->request,
+                .value = coll::encode_members({{.rank = 1, .host = 0}, {.rank = 4, .host = 2}})});
+        } else if (get != nullptr) {
+            client.send(wire::PeerLost{.rank = 3, .why = "rank 3 has died"});
+            client.send(wire::PeerLost{.rank = 4, .why = "rank 4 has died"});
+        } else if (const auto* report = std::get_if<wire::RankReport>(&message)) {
+            missed.push_back(report->report.peer);
+        }
+    };
+    client.start(plan_with_contract({shell("true"), {HVD_AGENT_RANK, "reduced"}}));
+    client.read_until_all_gone();
+
+    CHECK(client.ranks[1].err == "");
+    CHECK(client.ranks[1].out == "1 on 0, 4 on 2, 1: rank 4 has died\n");
+    CHECK(missed == std::vector<int>{4});
+}
+
 TEST_CASE("an unauthenticated peer, or garbage, loses only its connection") {
     AgentClient client;
     client.on_message = Keys(client);

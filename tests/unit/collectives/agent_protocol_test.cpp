@@ -121,6 +121,19 @@ TEST_CASE("a key tells the world that it is of") {
     }
 }
 
+TEST_CASE("the members of a world are asked for by a key of it") {
+    CHECK(world_of(members_key(12)) == 12);
+    CHECK(is_members_key(members_key(3)));
+    for (const auto* key : {"world/3/key", "world/3/members/1", "members", "my/world/3/members"}) {
+        CHECK_FALSE(is_members_key(key));
+    }
+    const std::vector<WorldMember> members{{.rank = 0, .host = 0}, {.rank = 7, .host = 2}};
+    const auto bytes = encode_members(members);
+
+    CHECK(decode_members(bytes).value() == members);
+    CHECK_FALSE(decode_members(std::span(bytes).first(bytes.size() - 1)).has_value());
+}
+
 TEST_CASE("a report of an unknown kind is refused") {
     auto frame = encode(RankMessage{Report{}});
     frame[5] = std::byte{9};

@@ -38,6 +38,17 @@ TEST_CASE("another lease than the default is told to the ranks") {
     CHECK(*decoded == contract);
 }
 
+TEST_CASE("ranks are told whether they may go on without those that have ended") {
+    auto contract = example();
+    CHECK_FALSE(encode(contract).contains(std::string(kEnvOnFailure)));
+
+    contract.may_shrink = true;
+    const auto decoded = decode_launch_contract(encode(contract));
+
+    REQUIRE(decoded.has_value());
+    CHECK(*decoded == contract);
+}
+
 TEST_CASE("the contract is found among other variables") {
     auto environment = encode(example());
     environment["PATH"] = "/bin";

@@ -181,3 +181,41 @@ TEST_CASE("of a lost host a rank is told that was still needed, and why") {
                          .why = "rank 3 (pid 103 on host far) is lost with its host: no word"});
     CHECK_FALSE(notice.on_host_lost(host, record, "no word"));
 }
+
+TEST_CASE("ranks that have formed a world without the first that died are told of the next one") {
+    JobRecord record;
+    for (int rank = 0; rank < 4; ++rank) {
+        record.ranks.emplace_back();
+        record.ranks.back().rank = rank;
+    }
+    record.ranks[2] = ended(2, SIGKILL);
+    record.ranks[0].peer_lost = report(0, ReportKind::peer_lost);
+    PeerFailureNotice notice;
+    CHECK(notice.on_exited(record.ranks[2]));
+    notice.on_ask(0, 1);
+    notice.on_ask(1, 1);
+    notice.on_ask(3, 1);
+
+    notice.on_new_world({0, 1, 3}, record);
+
+    auto next = ended(0, SIGKILL);  // it has reported the loss of rank 2, and has recovered from it
+    next.peer_lost = record.ranks[0].peer_lost;
+    const auto told = notice.on_exited(next);
+    REQUIRE(told);
+    CHECK(told->rank == 0);
+    CHECK_FALSE(notice.on_exited(ended(1, SIGKILL)));
+}
+
+TEST_CASE("a member of the new world that ends in order before it has come is missed") {
+    JobRecord record;
+    record.ranks.resize(3);
+    PeerFailureNotice notice;
+    CHECK(notice.on_exited(ended(2, SIGKILL)));
+    notice.on_report(report(1, ReportKind::finished));
+    notice.on_ask(0, 1);
+    notice.on_ask(1, 1);
+
+    notice.on_new_world({0, 1}, record);
+
+    CHECK(notice.on_exited(ended(1, 0)));
+}

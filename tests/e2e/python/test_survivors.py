@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs with --on-failure wait: what remains of a world forms a smaller one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from ranks import RunRanks
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+WAIT = ("--on-failure", "wait")
+
+
+@pytest.mark.parametrize("transport", ["", "tcp"])
+def test_survivors_init_again(run_ranks: RunRanks, transport: str) -> None:
+    job = run_ranks(
+        3, "torch_survivors.py", "1:7", flags=WAIT, env={"HOROVOD_CPU_OPERATIONS": transport}
+    )
+
+    assert job.exit_code == 7, str(job)
+    assert "horovodrun: culprit: rank 1 " in job.stderr, str(job)
+    for rank, place in ((0, 0), (2, 1)):
+        first, lost, second, done = job.lines(rank)
+        assert first == f"{rank} of 3, local {rank} of 3", str(job)
+        assert re.match(r"lost: .*rank 1 ", lost), str(job)
+        assert second == f"{place} of 2, local {place} of 2", str(job)
+        assert done == "done", str(job)
+
+
+def test_the_first_rank_may_die_and_others_after_it(run_ranks: RunRanks) -> None:
+    job = run_ranks(4, "torch_survivors.py", "0:5", "2:6", "0:7", flags=WAIT)
+
+    assert job.exit_code == 5, str(job)
+    assert [line for line in job.lines(2) if " of " in line and "lost" not in line] == [
+        "2 of 4, local 2 of 4",
+        "1 of 3, local 1 of 3",
+        "1 of 2, local 1 of 2",
+        "0 of 1, local 0 of 1",
+    ], str(job)
+    assert job.lines(2)[-1] == "done", str(job)
+
+
+def test_without_the_flag_the_job_ends(run_ranks: RunRanks) -> None:
+    job = run_ranks(3, "torch_survivors.py", "1:7")
+
+    assert job.exit_code == 7, str(job)
+    assert "done" not in job.stdout, str(job)
