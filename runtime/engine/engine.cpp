@@ -48,6 +48,7 @@ Engine::Engine(Setup setup, TicketTable& tickets)
     : force_hand_over_(setup.force_hand_over),
       tickets_(tickets),
       sets_(std::move(setup.world)),
+      timeline_(tickets, lock_),
       copies_(setup.staging, inbox_),
       admission_({.tickets = tickets,
                   .sets = sets_,
@@ -154,15 +155,15 @@ void Engine::run_claimed(std::span<Operation* const> operations,
                          std::span<Operation* const> leaders,
                          Deadline deadline) {
     const auto is_staged = [](const Operation* operation) { return operation->staged != nullptr; };
-    if (std::ranges::any_of(operations, is_staged)) {
-        push(leaders);
-    } else if (auto hold = try_take_lock()) {
-        progress_.put(leaders);
-        drive(
-            std::move(hold), [&] { return all_done(operations); }, deadline);
-    } else {
-        push(leaders);
+    if (std::ranges::none_of(operations, is_staged)) {
+        if (auto hold = try_take_lock()) {
+            progress_.put(leaders);
+            drive(
+                std::move(hold), [&] { return all_done(operations); }, deadline);
+            return;
+        }
     }
+    push(leaders);
 }
 
 Result<Outcome> Engine::wait_for_ends(std::span<Operation* const> operations, Deadline deadline) {
@@ -302,38 +303,6 @@ Metrics Engine::metrics() {
     }
     const auto hold = lock_.take();
     return progress_.metrics();
-}
-
-// ---- timeline -----------------------------------------------------------------------------------
-
-Status Engine::start_timeline(Timeline::Options options) {
-    if (is_inside()) {
-        return Error{Errc::invalid_argument, "a callback must not start a timeline"};
-    }
-    const std::lock_guard lock(timeline_mutex_);
-    if (timeline_ && timeline_->path() == options.path) {
-        return ok();
-    }
-    HVD_TRY(auto next, Timeline::start(std::move(options)));
-    {
-        const auto hold = lock_.take();
-        tickets_.set_observer(next.get());
-    }
-    timeline_ = std::move(next);  // the one before it writes its last events here
-    return ok();
-}
-
-Status Engine::stop_timeline() {
-    if (is_inside()) {
-        return Error{Errc::invalid_argument, "a callback must not stop a timeline"};
-    }
-    const std::lock_guard lock(timeline_mutex_);
-    {
-        const auto hold = lock_.take();
-        tickets_.set_observer(nullptr);
-    }
-    timeline_.reset();
-    return ok();
 }
 
 // ---- progress -----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include "runtime/engine/progress.hpp"
 #include "runtime/engine/progress_lock.hpp"
 #include "runtime/engine/staged_copies.hpp"
+#include "runtime/engine/timeline_switch.hpp"
 #include "runtime/tensor/process_set_table.hpp"
 #include "runtime/tensor/ticket_table.hpp"
 #include "runtime/timeline/timeline.hpp"
@@ -18,11 +19,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <span>
 #include <stop_token>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace hvd::rt {
@@ -133,8 +133,10 @@ public:
     /// Writes a timeline from now on, and no longer. One to another file takes the place of the one
     /// that is being written; one to the same file changes nothing, nor does a stop without one.
     /// Errors: unavailable, where the file cannot be made; invalid_argument from a callback.
-    [[nodiscard]] Status start_timeline(Timeline::Options options);
-    [[nodiscard]] Status stop_timeline();
+    [[nodiscard]] Status start_timeline(Timeline::Options options) {
+        return timeline_.start(std::move(options));
+    }
+    [[nodiscard]] Status stop_timeline() { return timeline_.stop(); }
 
     /// Whether the calling thread runs the engine right now: it is a callback.
     [[nodiscard]] bool is_inside() const noexcept { return lock_.is_mine(); }
@@ -163,8 +165,7 @@ private:
     bool force_hand_over_;
     TicketTable& tickets_;
     ProcessSetTable sets_;
-    std::mutex timeline_mutex_;
-    std::unique_ptr<Timeline> timeline_;  // guarded by timeline_mutex_; tickets_ may refer to it
+    TimelineSwitch timeline_;
     Inbox<Operation*> inbox_;
     StagedCopies copies_;
     Admission admission_;

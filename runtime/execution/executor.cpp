@@ -24,7 +24,10 @@ bool is_on_device(const Batch& batch) {
 }  // namespace
 
 Executor::Executor(Setup setup, TicketTable& tickets)
-    : setup_(std::move(setup)), tickets_(tickets), lanes_(setup_.backends) {}
+    : setup_(std::move(setup)),
+      tickets_(tickets),
+      lanes_(setup_.backends),
+      idle_release_(setup_.backends, setup_.idle_limit) {}
 
 bool Executor::has_room(int process_set) const noexcept {
     const auto* const lane = lanes_.find(process_set);
@@ -118,18 +121,9 @@ bool Executor::step() {
         lanes_.retire_idle();
     }
     if (lanes_.active().empty()) {
-        release_idle();
+        idle_release_.release_if_due();
     }
     return has_moved;
-}
-
-void Executor::release_idle() {
-    if (idle_at_.has_passed()) {
-        idle_at_ = Deadline::never();
-        for (const auto& backend : setup_.backends.all) {
-            backend->release_idle();
-        }
-    }
 }
 
 bool Executor::step(Lane& lane) {
@@ -210,7 +204,7 @@ void Executor::finish_first(Lane& lane) {
     lane.running.pop_front();
     running.work.reset();
     if (running.is_enqueued) {
-        idle_at_ = Deadline::in(setup_.idle_limit);
+        idle_release_.on_work_ended();
     }
     if (running.connection) {
         running.connection->finish();
@@ -328,7 +322,7 @@ Deadline Executor::next_look() const {
     if (has_enqueued) {
         return Deadline::in(kStreamLook);
     }
-    return lanes_.active().empty() ? idle_at_ : Deadline::never();
+    return lanes_.active().empty() ? idle_release_.due() : Deadline::never();
 }
 
 // ---- stalls -------------------------------------------------------------------------------------

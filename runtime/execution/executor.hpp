@@ -7,6 +7,7 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/tally.hpp"
 #include "runtime/execution/device_order.hpp"
+#include "runtime/execution/idle_release.hpp"
 #include "runtime/execution/lanes.hpp"
 #include "runtime/negotiation/stall.hpp"
 #include "runtime/tensor/ticket_table.hpp"
@@ -111,7 +112,6 @@ private:
     void finish_first(Lane& lane);
     void start_next(Lane& lane);
     void queue(Lane& lane, Batch batch);
-    void release_idle();
     [[nodiscard]] Result<RunningBatch> start(Lane& lane, const Batch& batch);
     void on_failure(Lane& lane, const Batch& batch, const Error& error);
     void show(Moment moment,
@@ -122,7 +122,7 @@ private:
     TicketTable& tickets_;
     Lanes lanes_;
     DeviceOrder device_order_;
-    Deadline idle_at_ = Deadline::never();  // when devices have been idle for the limit
+    IdleRelease idle_release_;
     coll::Task task_;                       // scratch
     std::vector<const std::byte*> inputs_;  // scratch
     std::optional<Error> broken_;
