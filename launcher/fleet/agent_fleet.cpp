@@ -142,7 +142,9 @@ void AgentFleet::take_pong(std::size_t host, const wire::Pong& pong) {
 void AgentFleet::on_stream_end(std::size_t host) {
     heartbeat_->remove(host);
     const auto& error = end_of(host);
-    agent_ended({.host = host, .why = error ? error->message : "it ended without a word"});
+    agent_ended({.host = host,
+                 .why = error ? error->message : "it ended without a word",
+                 .since = streams_.was_refused(host) ? heartbeat_->heard_at(host) : io_.now()});
 }
 
 void AgentFleet::agent_ended(AgentEnd end) {
@@ -200,9 +202,7 @@ void AgentFleet::wait_for_beat() {
 
 void AgentFleet::beat() {
     const auto due = heartbeat_->due(io_.now());
-    for (const auto host : due.ask) {
-        send(host, wire::Ping{.asked_ns = now_ns(), .lease_ms = lease_.count()});
-    }
+    ping(due.ask);
     for (const auto host : due.silent) {
         if (events_.on_silence) {
             events_.on_silence(host, "no word from " + name(host) + " for " +
@@ -213,14 +213,20 @@ void AgentFleet::beat() {
         const auto why = "no word from it for " + in_seconds(lease_) + " s (--lease)";
         streams_.abandon(host, {Errc::timed_out, why});
         agent_ended(
-            {.host = host, .why = why, .is_silent = true, .heard_at = heartbeat_->heard_at(host)});
+            {.host = host, .why = why, .is_silent = true, .since = heartbeat_->heard_at(host)});
     }
     wait_for_beat();
 }
 
 void AgentFleet::hurry_heartbeat() {
-    heartbeat_->hurry(io_.now());
+    ping(heartbeat_->hurry(io_.now()));
     wait_for_beat();
+}
+
+void AgentFleet::ping(const std::vector<std::size_t>& hosts) {
+    for (const auto host : hosts) {
+        send(host, wire::Ping{.asked_ns = now_ns(), .lease_ms = lease_.count()});
+    }
 }
 
 void AgentFleet::suspend(const std::function<void()>& told) {

@@ -28,8 +28,9 @@ class IoThread;
 struct AgentEnd {
     std::size_t host = 0;
     std::string why;
-    bool is_silent = false;                            // nothing came from it for the whole lease
-    std::chrono::steady_clock::time_point heard_at{};  // the last byte, where it fell silent
+    bool is_silent = false;  // nothing came from it for the whole lease
+    /// When that was; of an agent that fell silent or was refused, its last byte that counts.
+    std::chrono::steady_clock::time_point since{};
 };
 
 /// Starts one agent on each host, through whichever starter; asks some or all of them a question
@@ -116,7 +117,7 @@ public:
 
     // ---- heartbeat and clocks ----
 
-    /// Ranks start now: clocks should be known soon.
+    /// Ranks start next: agents of other machines get their lease, and clocks should be known soon.
     void hurry_heartbeat();
 
     /// horovodrun is about to be stopped: the leases rest, and `told` is called once every agent is
@@ -183,6 +184,7 @@ private:
     void agent_ended(AgentEnd end);
     void begin_heartbeat(std::size_t host);
     void beat();
+    void ping(const std::vector<std::size_t>& hosts);
     void wait_for_beat();
 
     IoThread& io_;

@@ -108,6 +108,7 @@ bool AgentStreams::all_ended() const noexcept {
 
 void AgentStreams::refuse(std::size_t index, Error error) {
     auto& link = *links_[index];
+    link.was_refused = true;
     if (!link.error) {
         link.error = std::move(error);
     }

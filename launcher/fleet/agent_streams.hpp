@@ -70,6 +70,7 @@ public:
 
     /// Gives this agent up because of a message; its end follows.
     void refuse(std::size_t index, Error error);
+    [[nodiscard]] bool was_refused(std::size_t index) const { return links_[index]->was_refused; }
 
     /// Takes this agent's end for granted: it cannot be reached. No event of it comes any more.
     void abandon(std::size_t index, Error error);
@@ -85,6 +86,7 @@ private:
         wire::FrameReader<wire::FromAgent> reader;
         bool has_greeted = false;
         bool has_ended = false;
+        bool was_refused = false;
         std::optional<Error> error;  // the first one
     };
 

@@ -31,13 +31,26 @@ void Heartbeat::remove(std::size_t host) noexcept {
     hosts_[host].is_heard = false;
 }
 
-void Heartbeat::hurry(TimePoint now) noexcept {
-    for (auto& host : hosts_) {
-        if (host.has_own_clock) {
+std::vector<std::size_t> Heartbeat::hurry(TimePoint now) {
+    std::vector<std::size_t> asked;
+    for (std::size_t index = 0; index < hosts_.size(); ++index) {
+        auto& host = hosts_[index];
+        if (host.is_heard && host.has_own_clock) {
             host.quick_questions = kQuickQuestions;
-            host.ask_at = now;
+            ask(host, now);
+            asked.push_back(index);
         }
     }
+    return asked;
+}
+
+/// It is asked now.
+void Heartbeat::ask(Host& host, TimePoint now) const noexcept {
+    host.quick_questions = std::max(0, host.quick_questions - 1);
+    const auto interval = host.quick_questions > 0
+                              ? std::min<std::chrono::milliseconds>(kQuickInterval, interval_)
+                              : interval_;
+    host.ask_at = now + interval;
 }
 
 void Heartbeat::heard(std::size_t host, TimePoint now) noexcept {
@@ -72,10 +85,7 @@ Heartbeat::Due Heartbeat::due(TimePoint now) {
             due.silent.push_back(index);
         }
         if (now + kTogether >= host.ask_at) {
-            host.quick_questions = std::max(0, host.quick_questions - 1);
-            host.ask_at = now + (host.quick_questions > 0 ? std::min<std::chrono::milliseconds>(
-                                                                kQuickInterval, interval_)
-                                                          : interval_);
+            ask(host, now);
             due.ask.push_back(index);
         }
     }

@@ -47,8 +47,8 @@ public:
     void add(std::size_t host, Clock clock, TimePoint now);
     void remove(std::size_t host) noexcept;
 
-    /// Ranks start now.
-    void hurry(TimePoint now) noexcept;
+    /// Ranks start now. Gives the hosts to ask before that, so that no rank runs without a lease.
+    [[nodiscard]] std::vector<std::size_t> hurry(TimePoint now);
 
     /// Any byte came.
     void heard(std::size_t host, TimePoint now) noexcept;
@@ -94,6 +94,7 @@ private:
     };
 
     [[nodiscard]] TimePoint next_of(const Host& host) const noexcept;
+    void ask(Host& host, TimePoint now) const noexcept;
     void start_again(TimePoint now) noexcept;
 
     std::chrono::milliseconds lease_;

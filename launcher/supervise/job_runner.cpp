@@ -106,6 +106,7 @@ void JobRunner::start_ranks(std::vector<Frame> starts, Deadline deadline) {
     if (context_.trace != nullptr) {
         context_.trace->enter("start", io_.now());
     }
+    fleet_.hurry_heartbeat();
     for (std::size_t host = 0; host < starts.size(); ++host) {
         fleet_.send_frame(host, std::move(starts[host]));
     }
@@ -114,7 +115,6 @@ void JobRunner::start_ranks(std::vector<Frame> starts, Deadline deadline) {
     if (time_limit_) {
         timers_->limit_job(time_limit_->left);
     }
-    fleet_.hurry_heartbeat();
 }
 
 void JobRunner::perform(JobAction action) {
@@ -208,9 +208,8 @@ void JobRunner::on_end(const AgentEnd& end) {
     } else if (!hosts_->is_done(end.host)) {
         hosts_->clean_up(
             end.host, end.is_silent ? OrphanCleanup::kSilentHostTimeout : OrphanCleanup::kTimeout);
-        lose_host(end.host, {.host = fleet_.name(end.host),
-                             .time_ns = end.is_silent ? as_ns(end.heard_at) : fleet_.now_ns(),
-                             .why = end.why});
+        lose_host(end.host,
+                  {.host = fleet_.name(end.host), .time_ns = as_ns(end.since), .why = end.why});
     }
 }
 
