@@ -38,7 +38,9 @@ long mapped_segments() {
     std::ifstream maps("/proc/self/maps");
     long count = 0;
     for (std::string line; std::getline(maps, line);) {
-        const auto is_in = [&](std::string_view what) { return line.find(what) != line.npos; };
+        const auto is_in = [&](std::string_view what) {
+            return line.find(what) != std::string::npos;
+        };
         count += is_in("/dev/shm/") || is_in("/memfd:") ? 1 : 0;
     }
     return count;

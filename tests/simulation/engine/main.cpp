@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+// NOLINTBEGIN(cppcoreguidelines-no-malloc): these are operator new and delete
 // Outputs that the library allocates are aligned to 64 bytes, and nothing else is.
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
     if (alignment == std::align_val_t{64} && hvd::sim::allocation_fails()) {
@@ -30,6 +31,7 @@ void operator delete(void* memory, std::align_val_t /*alignment*/) noexcept {
 void operator delete(void* memory, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept {
     std::free(memory);
 }
+// NOLINTEND(cppcoreguidelines-no-malloc)
 
 #if defined(HVD_SANITIZE_ADDRESS)
 // Ranks that have died free nothing.

@@ -169,8 +169,7 @@ void Program::append_requests(const Item& item,
         request.process_set = self_.set_ids.at(item.set);
         request.group = item.names.size() > 1 ? static_cast<std::uint64_t>(item.id) + 1 : 0;
         const auto input = input_of(plan, item, tensor, rank_);
-        self_.buffers.push_back(std::make_unique<std::byte[]>(input.size() * 8 + 8));
-        auto* const memory = self_.buffers.back().get();
+        auto* const memory = self_.buffers.emplace_back(input.size() * 8 + 8).data();
         for (std::size_t index = 0; index < input.size(); ++index) {
             const auto real = static_cast<double>(input[index]);
             std::memcpy(memory + index * 8,
@@ -189,8 +188,7 @@ void Program::append_requests(const Item& item,
             if (random_.one_in(2)) {
                 request.out = memory;  // in place
             } else {
-                self_.buffers.push_back(std::make_unique<std::byte[]>(input.size() * 8 + 8));
-                request.out = self_.buffers.back().get();
+                request.out = self_.buffers.emplace_back(input.size() * 8 + 8).data();
             }
         }
         requests.push_back(std::move(request));
@@ -269,9 +267,8 @@ void Program::check_failure(const Item& item, const Error& error) {
                             (error.code == Errc::aborted || error.code == Errc::invalid_argument);
     const bool lacks_memory = world_.traits().allocation_fails_one_in != 0 &&
                               error.message.find("no memory") != std::string::npos;
-    if (error.code == Errc::mismatch && must_fail(world_.plan(), item, phase_)) {
-        world_.note_ending(item, rank_, Ending::failed);
-    } else if (is_removed || lacks_memory) {
+    const bool is_mismatch = error.code == Errc::mismatch && must_fail(world_.plan(), item, phase_);
+    if (is_mismatch || is_removed || lacks_memory) {
         world_.note_ending(item, rank_, Ending::failed);
     } else {
         give_up(describe(item) + ": " + error.message);

@@ -40,7 +40,7 @@ private:
     void check_failure(const Item& item, const Error& error);
     void check_result(const Item& item, std::size_t tensor, const rt::Operation& operation);
     void give_up(const std::string& why);
-    [[nodiscard]] rt::Engine& engine() { return *self_.engine; }
+    [[nodiscard]] rt::Engine& engine() const { return *self_.engine; }
 
     World& world_;
     int rank_;

@@ -36,7 +36,7 @@ struct Rank {
     std::size_t running_threads = 0;
     std::vector<std::size_t> thread_phase;  // by thread: phases that it has passed
     bool has_given_up = false;              // an operation failed that ends the program
-    std::vector<std::unique_ptr<std::byte[]>> buffers;
+    std::vector<std::vector<std::byte>> buffers;
     rt::Operation* pending_join = nullptr;
 };
 

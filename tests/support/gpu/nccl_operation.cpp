@@ -146,7 +146,9 @@ bool GroupRun::collective(std::size_t index, std::string& what_is_wrong) {
     return true;
 }
 
-void GroupRun::take_results(const NcclOperation& operation, std::size_t first, std::size_t count) {
+void GroupRun::take_results(const NcclOperation& operation,
+                            std::size_t first,
+                            std::size_t count) const {
     auto& areas = place_.segment->areas;
     const auto bytes = bytes_of(operation);
     std::vector<const std::byte*> inputs;

@@ -67,7 +67,7 @@ private:
     [[nodiscard]] std::size_t input_elements(const NcclOperation& operation) const;
     [[nodiscard]] std::uint64_t signature_of(const NcclOperation& operation) const;
     [[nodiscard]] bool collective(std::size_t index, std::string& what_is_wrong);
-    void take_results(const NcclOperation& operation, std::size_t first, std::size_t count);
+    void take_results(const NcclOperation& operation, std::size_t first, std::size_t count) const;
     void messages(std::string& what_is_wrong);
     [[nodiscard]] bool send(std::size_t index);
     [[nodiscard]] bool receive(std::size_t index, std::string& what_is_wrong);

@@ -191,7 +191,8 @@ TEST_CASE("stand-in for NCCL: messages of a group go at the same time") {
         rank.finish(comm);
         Rank::must(rank.cu.cuStreamSynchronize(stream));
         for (std::size_t index = 0; index < 3 * kCount; ++index) {
-            expect(in[index] == static_cast<float>(index / kCount), "a message has wrong values");
+            const auto sender = index / kCount;
+            expect(in[index] == static_cast<float>(sender), "a message has wrong values");
         }
         rank.destroy(comm);
         rank.check_clean();
