@@ -262,6 +262,7 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
     HVD_TRY(auto connection, lane.communicators.connect(way));
     RunningBatch running;
     if (connection) {
+        show(Moment::connecting, batch, way.backend->name());
         running.work = std::move(connection->work);
         running.connection = std::move(connection);
         return running;

@@ -11,12 +11,13 @@ namespace hvd::rt {
 
 /// A step on the way of an operation.
 enum class Moment : std::uint8_t {
-    submitted,  // the ranks begin to agree
-    agreed,     // all ranks have it: it waits for its lane
-    packing,    // into the memory of a fused message
-    started,    // the backend runs it
-    unpacking,  // out of that memory
-    ended,      // completed, or failed
+    submitted,   // the ranks begin to agree
+    agreed,      // all ranks have it: it waits for its lane
+    connecting,  // the backend makes a communicator, which it is the first to use
+    packing,     // into the memory of a fused message
+    started,     // the backend runs it
+    unpacking,   // out of that memory
+    ended,       // completed, or failed
 };
 
 /// Sees what the engine does. The engine has no observer, a null pointer, while nobody looks.
@@ -28,7 +29,8 @@ public:
     Observer(const Observer&) = delete;
     Observer& operator=(const Observer&) = delete;
 
-    /// The tensors reach the moment together. `backend` is that which has started them, else empty.
+    /// The tensors reach the moment together. `backend` is that which connects for them or has
+    /// started them, else empty.
     virtual void on(Moment moment,
                     std::span<Operation* const> operations,
                     std::string_view backend) = 0;

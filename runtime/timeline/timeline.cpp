@@ -27,6 +27,10 @@ std::string upper(std::string_view text) {
     return out;
 }
 
+bool is_adasum(const Signature& signature) noexcept {
+    return signature.op == coll::Op::allreduce && signature.reduce == coll::ReduceOp::adasum;
+}
+
 std::string operation_of(const Signature& signature) {
     switch (signature.kind) {
         case Kind::join: return "JOIN";
@@ -34,7 +38,17 @@ std::string operation_of(const Signature& signature) {
         case Kind::remove_process_set: return "REMOVE_PROCESS_SET";
         case Kind::collective: break;
     }
-    return upper(to_string(signature.op));
+    return is_adasum(signature) ? "ADASUM" : upper(to_string(signature.op));
+}
+
+/// The original's name of the collective of a backend.
+std::string activity_of(const Signature& signature, std::string_view backend) {
+    std::string name = upper(backend) + "_";
+    if (is_adasum(signature)) {
+        return name + "ADASUM_ALLREDUCE";
+    }
+    const bool is_broadcast = signature.op == coll::Op::broadcast;
+    return name + (is_broadcast ? "BCAST" : upper(to_string(signature.op)));
 }
 
 std::string about(const Signature& signature) {
@@ -160,7 +174,9 @@ void Timeline::advance(Row& row,
         end(row);
     }
     if (moment == Moment::started) {
-        begin(row, upper(backend) + "_" + name);
+        begin(row, activity_of(operation.signature, backend));
+    } else if (moment == Moment::connecting) {
+        begin(row, "INIT_" + upper(backend));
     } else {
         begin(row,
               moment == Moment::packing ? "MEMCPY_IN_FUSION_BUFFER" : "MEMCPY_OUT_FUSION_BUFFER");

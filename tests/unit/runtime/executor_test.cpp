@@ -7,11 +7,16 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using hvd::coll::DataType;
 using hvd::coll::Op;
+using hvd::rt::Moment;
 using hvd::rt::Operation;
 using hvd::test::ExecutorFixture;
 using hvd::test::float_request;
@@ -26,7 +31,43 @@ std::vector<Operation*> leaders_of(const std::vector<Operation*>& operations) {
     return leaders;
 }
 
+/// What an observer is shown, and of which backend.
+class Seen final : public hvd::rt::Observer {
+public:
+    void on(Moment moment,
+            std::span<Operation* const> /*operations*/,
+            std::string_view backend) override {
+        moments.emplace_back(moment, backend);
+    }
+    void on_announced(int /*process_set*/, std::string_view /*name*/, int /*rank*/) override {}
+    void on_cycle() override {}
+
+    std::vector<std::pair<Moment, std::string>> moments;
+};
+
 }  // namespace
+
+TEST_CASE("an observer is shown that the first collective of a set waits for its communicator") {
+    ExecutorFixture rank({.info_bytes = 8, .polls_until_done = 1});
+    Seen seen;
+    rank.tickets.set_observer(&seen);
+
+    for (const auto* name : {"first", "second"}) {
+        (void)rank.enqueue(name);
+        while (rank.executor->is_busy()) {
+            rank.step();
+        }
+    }
+
+    using Moments = std::vector<std::pair<Moment, std::string>>;
+    CHECK(seen.moments == Moments{{Moment::agreed, ""},
+                                  {Moment::connecting, "fake"},
+                                  {Moment::started, "fake"},
+                                  {Moment::ended, ""},
+                                  {Moment::agreed, ""},
+                                  {Moment::started, "fake"},
+                                  {Moment::ended, ""}});
+}
 
 TEST_CASE("a collective completes when its work is done") {
     ExecutorFixture rank;

@@ -80,6 +80,9 @@ public:
     ~FakeCommunicator() override { backend_.closed.push_back(set_); }
 
     bool gathers(const coll::Task& /*task*/) const noexcept override { return backend_.gathers; }
+    std::vector<std::byte> connection_info() override {
+        return std::vector<std::byte>(backend_.info_bytes);
+    }
     std::span<std::byte> workspace(std::size_t bytes) override {
         return bytes <= workspace_.size() ? std::span(workspace_) : std::span<std::byte>();
     }

@@ -45,6 +45,7 @@ struct FakeBackendState {
     bool gathers = true;
     std::size_t workspace_bytes = std::size_t{1} << 20;
     std::size_t fusion_bytes = 1024;
+    std::size_t info_bytes = 0;  // that members need of each other before the first collective
     std::optional<Error> start_error{};
     std::optional<Error> open_error{};
     /// Polls after which a collective is done; 0: the test says when.

@@ -249,6 +249,36 @@ TEST_CASE("a tensor is a row with the phases of the original") {
     CHECK(last->at("args") == json{{"dtype", "float32"}, {"shape", "[4, 2]"}});
 }
 
+TEST_CASE("the first use of a communicator, broadcasts and Adasum have the original's names") {
+    const TempDir folder;
+    const auto path = (folder.path() / "t.json").string();
+    Tensor root("root");
+    root.operation.signature.op = hvd::coll::Op::broadcast;
+    Tensor step("step");
+    step.operation.signature.reduce = hvd::coll::ReduceOp::adasum;
+    {
+        auto timeline = Timeline::start({.path = path});
+        REQUIRE(timeline);
+        for (auto* const operation : {&root.operation, &step.operation}) {
+            const std::vector both{operation};
+            (*timeline)->on(Moment::submitted, both, "");
+            (*timeline)->on(Moment::agreed, both, "");
+            (*timeline)->on(Moment::connecting, both, "nccl");
+            (*timeline)->on(Moment::started, both, "nccl");
+            (*timeline)->on(Moment::ended, both, "");
+        }
+    }
+
+    const auto trace = json::parse(read(path));
+
+    CHECK(phases(trace, 1) == std::vector<std::string>{"B NEGOTIATE_BROADCAST", "E", "B BROADCAST",
+                                                       "B QUEUE", "E", "B INIT_NCCL", "E",
+                                                       "B NCCL_BCAST", "E", "E"});
+    CHECK(phases(trace, 2) == std::vector<std::string>{"B NEGOTIATE_ADASUM", "E", "B ADASUM",
+                                                       "B QUEUE", "E", "B INIT_NCCL", "E",
+                                                       "B NCCL_ADASUM_ALLREDUCE", "E", "E"});
+}
+
 TEST_CASE("operations that the queue has no room for are left out whole, and counted") {
     const TempDir folder;
     const auto path = (folder.path() / "t.json").string();

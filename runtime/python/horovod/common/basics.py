@@ -194,7 +194,8 @@ class HorovodBasics:
             self.shutdown()
 
     def shutdown(self) -> None:
-        """Leaves the world. Without one it does nothing; init() may follow."""
+        """Leaves the world. Without one it does nothing; init() may follow: under
+        `horovodrun --on-failure wait` it makes a world without ranks that have ended."""
         current = library.hvd_current()
         if current is not None:
             check(library.hvd_shutdown(current))
