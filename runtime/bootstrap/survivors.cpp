@@ -13,7 +13,13 @@ Status leave_out_lost_ranks(WorldPlace& place, const EngineConfig& config, Deadl
     if (!place.reduced_world) {
         return ok();
     }
-    HVD_TRY(const auto members, place.agent->enter_world(*place.reduced_world, deadline));
+    const auto entered = place.agent->enter_world(*place.reduced_world, deadline);
+    if (!entered && entered.error().code == Errc::timed_out) {
+        return Error{Errc::timed_out,
+                     "a rank that lives has not called hvd.init() again: a world without the ranks "
+                     "that have ended waits for all others"};
+    }
+    HVD_TRY(const auto& members, entered);
     const auto own = std::ranges::find(members, place.topology.rank, &coll::WorldMember::rank);
     if (own == members.end()) {
         return Error{Errc::internal, "the launcher has made a world without this rank"};

@@ -47,3 +47,11 @@ def test_without_the_flag_the_job_ends(run_ranks: RunRanks) -> None:
 
     assert job.exit_code == 7, str(job)
     assert "done" not in job.stdout, str(job)
+
+
+def test_a_rank_that_lives_and_does_not_come_is_told_of(run_ranks: RunRanks) -> None:
+    env = {"HOROVOD_START_TIMEOUT": "3"}
+    job = run_ranks(3, "torch_survivors.py", "1:7", "late", flags=WAIT, env=env)
+
+    assert job.exit_code == 7, str(job)
+    assert re.search(r"\[0\]<stderr>:.*a rank that lives has not called hvd.init", job.stderr), job

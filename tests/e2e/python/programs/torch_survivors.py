@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks die one after the other, as the command line says: `RANK:CODE ...`, each by its number in
-the world that there is then; the others form a smaller world each time and go on."""
+the world that there is then; the others form a smaller world each time and go on. After `late` the
+last of them does not."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 
 import torch
 
@@ -29,6 +31,8 @@ def main() -> None:
     hvd.init()
     print(place(), flush=True)
     for death in sys.argv[1:]:
+        if death == "late":
+            break
         rank, code = map(int, death.split(":"))
         sums()
         if hvd.rank() == rank:
@@ -38,6 +42,9 @@ def main() -> None:
                 sums()
         except hvd.HorovodInternalError as error:
             print(f"lost: {error}", flush=True)
+        if "late" in sys.argv and hvd.rank() == hvd.size() - 1:
+            time.sleep(8)
+            return
         hvd.shutdown()
         hvd.init()
         print(place(), flush=True)
