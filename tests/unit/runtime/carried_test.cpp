@@ -99,6 +99,7 @@ TEST_CASE("of an allgather the largest part counts, which all ranks know") {
 }
 
 TEST_CASE("of an alltoall a rank gives what it sends, and all know how much the largest gives") {
+    constexpr std::size_t kRow = 2 * sizeof(float);
     std::array<std::byte, 256> memory{};
     Operation operation;
     operation.in = memory.data();
@@ -106,14 +107,14 @@ TEST_CASE("of an alltoall a rank gives what it sends, and all know how much the 
         .op = Op::alltoall, .type = DataType::f32, .shape = {9, 2}, .splits = {3, 0, 2}};
     operation.first_dims = {1, 2, 0, 3, 0, 2, 4, 4, 4};
 
-    CHECK(carried_bytes(operation.signature, operation.first_dims) == 12 * 8);
+    CHECK(carried_bytes(operation.signature, operation.first_dims) == 12 * kRow);
     CHECK(payload_of(operation, kWorld).data() == operation.in);
-    CHECK(payload_of(operation, kWorld).size() == 5 * 8);
+    CHECK(payload_of(operation, kWorld).size() == 5 * kRow);
 
     std::array<const std::byte*, 3> inputs{};
     inputs.fill(memory.data());
     move_to_own_parts(operation, kWorld, inputs);
-    CHECK(inputs[0] == memory.data() + 1 * 8);
-    CHECK(inputs[1] == memory.data() + 3 * 8);
-    CHECK(inputs[2] == memory.data() + 4 * 8);
+    CHECK(inputs[0] == memory.data() + 1 * kRow);
+    CHECK(inputs[1] == memory.data() + 3 * kRow);
+    CHECK(inputs[2] == memory.data() + 4 * kRow);
 }
