@@ -18,8 +18,8 @@ struct DevicePlace {
     void* event = nullptr;   // after which it is ready, instead of the stream
 };
 
-/// Copies between devices and the host. Every function but `give_back` and `drain` throws Exception
-/// where the device cannot do it.
+/// Copies between devices and the host. Every function but `give_back`, `drain` and `trim` throws
+/// Exception where the device cannot do it.
 ///
 /// Thread: any.
 class Staging {
@@ -51,7 +51,8 @@ public:
     Staging& operator=(const Staging&) = delete;
 
     /// Memory of the device, or of the host for copies with it, aligned to 64 bytes. nullptr for 0
-    /// bytes.
+    /// bytes. Pinned memory that is new waits until no collective is on the device: never with the
+    /// progress lock.
     [[nodiscard]] virtual Bytes allocate(int device, Kind kind, std::size_t bytes) = 0;
 
     /// Copies to the host that are enqueued from now on wait for what is in the place's stream now.
@@ -65,8 +66,11 @@ public:
                       std::span<const Copy> copies,
                       std::function<void()> done) = 0;
 
-    /// Returns when all copies have ended; gives memory that is kept for later copies back.
+    /// Returns when all copies have ended.
     virtual void drain() noexcept = 0;
+
+    /// Gives memory that is kept for later copies back.
+    virtual void trim() noexcept = 0;
 
 protected:
     Staging() = default;

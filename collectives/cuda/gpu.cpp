@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/cuda/gpu.hpp"
 
+#include "collectives/base/deadline.hpp"
+
+#include <chrono>
 #include <cstring>
 #include <new>
+#include <thread>
 
 namespace hvd::coll::cuda {
 namespace {
+
+constexpr std::chrono::seconds kQuietLimit{1};
+constexpr std::chrono::microseconds kPause{50};
 
 CUstream make_stream(const Device& device) {
     const Device::Current current(device);
@@ -77,10 +84,26 @@ SharedEvent Gpu::record(CUstream stream) {
     }
     auto shared = std::make_shared<Event>(*this, event, true);
     check(driver_, driver_.cuEventRecord(event, stream), "cuEventRecord");
-    if (stream == stream_) {
-        last_ = shared;
-    }
     return shared;
+}
+
+bool Gpu::is_idle() const {
+    const auto result = driver_.cuStreamQuery(stream_);
+    if (result == CUDA_ERROR_NOT_READY) {
+        return false;
+    }
+    check(driver_, result, "cuStreamQuery");
+    return true;
+}
+
+QuietTurn::Turn Gpu::quieten() {
+    auto quiet = turns_.hold_launches();
+    const auto limit = Deadline::in(kQuietLimit);
+    const Device::Current current(device_);
+    while ((turns_.has_launches() || !is_idle()) && !limit.has_passed()) {
+        std::this_thread::sleep_for(kPause);
+    }
+    return quiet;
 }
 
 SharedEvent Gpu::borrow(CUevent event) {

@@ -7,6 +7,7 @@
 #include "collectives/cuda/device.hpp"
 #include "collectives/cuda/memory_pool.hpp"
 #include "collectives/cuda/packer.hpp"
+#include "collectives/cuda/quiet_turn.hpp"
 #include "collectives/device_tensors.hpp"
 
 #include <array>
@@ -22,7 +23,7 @@ using GpuUuid = std::array<std::byte, 16>;
 /// Every collective of the process on this GPU goes into one stream, in the order of the log, so
 /// that it executes in that order: NCCL's communicators wait for each other for ever otherwise.
 ///
-/// Thread: `take_event` and `memory` any; the others the holder of the progress lock, with
+/// Thread: `quieten` and `memory` any; the others the holder of the progress lock, with
 /// Device::Current.
 class Gpu {
 public:
@@ -44,8 +45,16 @@ public:
     /// A point after what `stream` holds now. Needs Device::Current.
     [[nodiscard]] SharedEvent record(CUstream stream);
 
-    /// Whether all that is recorded in `stream()` has completed. Needs Device::Current.
-    [[nodiscard]] bool is_idle() const { return last_ == nullptr || last_->is_complete(); }
+    /// Whether all that is in `stream()` has completed. Needs Device::Current. Throws Exception.
+    [[nodiscard]] bool is_idle() const;
+
+    /// A launch of a collective, from its first call to the event that is recorded after its last
+    /// one; nothing while the GPU is to be quiet.
+    [[nodiscard]] QuietTurn::Turn begin_launch() { return turns_.begin_launch(); }
+
+    /// Waits, no longer than a second, until the stream is empty; no launch begins while the result
+    /// lives. Throws Exception. Thread: any but a holder of the progress lock.
+    [[nodiscard]] QuietTurn::Turn quieten();
 
     /// An event of the framework. It is never recorded again here.
     [[nodiscard]] SharedEvent borrow(CUevent event);
@@ -67,7 +76,7 @@ private:
     Packer packer_;
     std::mutex mutex_;
     std::vector<CUevent> free_;  // guarded by mutex_
-    SharedEvent last_;           // in stream_; ends before `free_`, to which its event goes back
+    QuietTurn turns_;
 };
 
 }  // namespace hvd::coll::cuda

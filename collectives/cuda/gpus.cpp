@@ -78,6 +78,15 @@ DeviceBytes Gpus::upload(std::span<const std::byte> bytes) {
     return memory;
 }
 
+void Gpus::while_quiet(const std::function<void()>& action) {
+    if (auto* const gpu = gpu_.load(std::memory_order_acquire)) {
+        const auto quiet = gpu->quieten();
+        action();
+    } else {
+        action();
+    }
+}
+
 std::unique_ptr<DeviceTensors> make_device_tensors() {
     return std::make_unique<Gpus>();
 }

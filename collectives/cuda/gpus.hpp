@@ -24,6 +24,7 @@ public:
     [[nodiscard]] SharedEvent ready(const DevicePlace& place) override;
     [[nodiscard]] DeviceBytes allocate(std::size_t bytes) override;
     [[nodiscard]] DeviceBytes upload(std::span<const std::byte> bytes) override;
+    void while_quiet(const std::function<void()>& action) override;
 
     /// The attached one. Throws Exception where there is none.
     [[nodiscard]] Gpu& gpu() const;

@@ -40,55 +40,108 @@ HostStaging::Gpu::Gpu(const Driver& driver, int index) : device(driver, index) {
 
 HostStaging::Gpu& HostStaging::gpu(int index) {
     const auto& driver = open_once(driver_, library_);
-    auto& found = gpus_[index];
-    if (!found) {
-        found = std::make_unique<Gpu>(driver, index);
+    auto found = gpus_.find(index);
+    if (found == gpus_.end()) {
+        found = gpus_.emplace(index, std::make_unique<Gpu>(driver, index)).first;
     }
-    return *found;
+    return *found->second;
 }
 
-std::byte* HostStaging::pinned(Gpu& gpu, std::size_t bytes) {
-    const auto size = pinned_size(bytes);
-    if (const auto kept = gpu.free.find(size); kept != gpu.free.end()) {
-        auto* const memory = kept->second;
-        gpu.free.erase(kept);
-        gpu.free_bytes -= size;
-        return memory;
+/// nullptr where nothing is kept.
+std::byte* HostStaging::kept(int device, std::size_t bytes) {
+    const auto found = gpus_.find(device);
+    if (found == gpus_.end()) {
+        return nullptr;
+    }
+    auto& mine = *found->second;
+    const auto block = mine.free.find(pinned_size(bytes));
+    if (block == mine.free.end()) {
+        return nullptr;
+    }
+    auto* const memory = block->second;
+    mine.free_bytes -= block->first;
+    mine.free.erase(block);
+    return memory;
+}
+
+std::byte* HostStaging::new_pinned(int device, std::size_t bytes) {
+    auto& mine = gpu(device);
+    const Device::Current current(mine.device);
+    if (mine.free_bytes > kMostKept) {
+        free_kept(mine);
     }
     void* made = nullptr;
-    check(*driver_, driver_->cuMemHostAlloc(&made, size, CU_MEMHOSTALLOC_PORTABLE),
+    check(*driver_, driver_->cuMemHostAlloc(&made, pinned_size(bytes), CU_MEMHOSTALLOC_PORTABLE),
           "cuMemHostAlloc");
     return static_cast<std::byte*>(made);
 }
 
-Staging::Bytes HostStaging::allocate(int device, Kind kind, std::size_t bytes) {
-    if (bytes == 0) {
-        return {nullptr, GiveBack{.staging = this}};
-    }
-    const std::lock_guard lock(mutex_);
+/// For a result, in the order of its copy where collectives may be on the device.
+std::byte* HostStaging::on_device(int device, std::size_t bytes) {
     auto& mine = gpu(device);
     const Device::Current current(mine.device);
-    const GiveBack back{.staging = this, .device = device, .kind = kind, .bytes = bytes};
-    if (kind == Kind::pinned) {
-        return {pinned(mine, bytes), back};
-    }
     CUdeviceptr made = 0;
-    check(*driver_, driver_->cuMemAlloc(&made, bytes), "cuMemAlloc");
+    const bool is_in_order = devices_ != nullptr && devices_->attached() == device;
+    if (is_in_order) {
+        check(*driver_,
+              driver_->cuMemAllocAsync(
+                  &made, bytes, mine.streams[static_cast<std::size_t>(Direction::to_device)]),
+              "cuMemAllocAsync");
+    } else {
+        check(*driver_, driver_->cuMemAlloc(&made, bytes), "cuMemAlloc");
+    }
     // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA has addresses as numbers
-    return {reinterpret_cast<std::byte*>(made), back};
+    auto* const memory = reinterpret_cast<std::byte*>(made);
+    if (is_in_order) {
+        in_order_.insert(memory);
+    }
+    return memory;
 }
 
+void HostStaging::while_quiet(const std::function<void()>& action) const {
+    if (devices_ != nullptr) {
+        devices_->while_quiet(action);
+    } else {
+        action();
+    }
+}
+
+Staging::Bytes HostStaging::allocate(int device, Kind kind, std::size_t bytes) {
+    const GiveBack back{.staging = this, .device = device, .kind = kind, .bytes = bytes};
+    if (bytes == 0) {
+        return {nullptr, back};
+    }
+    std::byte* memory = nullptr;
+    {
+        const std::lock_guard lock(mutex_);
+        memory = kind == Kind::device ? on_device(device, bytes) : kept(device, bytes);
+    }
+    if (memory == nullptr) {
+        while_quiet([&] {
+            const std::lock_guard lock(mutex_);
+            memory = new_pinned(device, bytes);
+        });
+    }
+    return {memory, back};
+}
+
+void HostStaging::free_kept(Gpu& gpu) noexcept {
+    for (const auto& [size, memory] : gpu.free) {
+        (void)driver_->cuMemFreeHost(memory);
+    }
+    gpu.free.clear();
+    gpu.free_bytes = 0;
+}
+
+/// What is too much goes before the next memory is made: giving it back may wait for the device.
 void HostStaging::keep_or_free(Gpu& gpu, std::byte* memory, std::size_t bytes) noexcept {
     const auto size = pinned_size(bytes);
     try {
-        if (gpu.free_bytes + size <= kMostKept) {
-            gpu.free.emplace(size, memory);
-            gpu.free_bytes += size;
-            return;
-        }
+        gpu.free.emplace(size, memory);
+        gpu.free_bytes += size;
     } catch (const std::bad_alloc&) {  // then it is not kept
+        (void)driver_->cuMemFreeHost(memory);
     }
-    (void)driver_->cuMemFreeHost(memory);
 }
 
 void HostStaging::give_back(std::byte* memory, int device, Kind kind, std::size_t bytes) noexcept {
@@ -98,6 +151,9 @@ void HostStaging::give_back(std::byte* memory, int device, Kind kind, std::size_
         const Device::Current current(mine.device);
         if (kind == Kind::pinned) {
             keep_or_free(mine, memory, bytes);
+        } else if (in_order_.erase(memory) != 0) {
+            (void)driver_->cuMemFreeAsync(
+                address(memory), mine.streams[static_cast<std::size_t>(Direction::to_device)]);
         } else {
             (void)driver_->cuMemFree(address(memory));
         }
@@ -130,13 +186,17 @@ void HostStaging::copy(int device,
         if (each.bytes == 0) {
             continue;
         }
-        check(*driver_,
-              direction == Direction::to_host
-                  ? driver_->cuMemcpyDtoHAsync(each.on_host, address(each.on_device), each.bytes,
-                                               stream)
-                  : driver_->cuMemcpyHtoDAsync(address(each.on_device), each.on_host, each.bytes,
-                                               stream),
-              "cuMemcpyAsync");
+        if (direction == Direction::to_host) {
+            check(*driver_,
+                  driver_->cuMemcpyDtoHAsync(each.on_host, address(each.on_device), each.bytes,
+                                             stream),
+                  "cuMemcpyDtoHAsync");
+        } else {
+            check(*driver_,
+                  driver_->cuMemcpyHtoDAsync(address(each.on_device), each.on_host, each.bytes,
+                                             stream),
+                  "cuMemcpyHtoDAsync");
+        }
     }
     check(*driver_, driver_->cuLaunchHostFunc(stream, call_done, call.get()), "cuLaunchHostFunc");
     (void)call.release();  // call_done deletes it
@@ -150,18 +210,27 @@ void HostStaging::drain() noexcept {
             for (auto* const stream : mine->streams) {
                 (void)driver_->cuStreamSynchronize(stream);
             }
-            for (const auto& [size, memory] : mine->free) {
-                (void)driver_->cuMemFreeHost(memory);
-            }
         } catch (const Exception&) {  // the driver has gone
         }
-        mine->free.clear();
-        mine->free_bytes = 0;
     }
 }
 
-std::unique_ptr<Staging> make_staging() {
-    return std::make_unique<HostStaging>();
+void HostStaging::trim() noexcept {
+    const auto free_all = [this] {
+        const std::lock_guard lock(mutex_);
+        for (auto& [index, mine] : gpus_) {
+            const Device::Current current(mine->device);
+            free_kept(*mine);
+        }
+    };
+    try {
+        while_quiet(free_all);
+    } catch (const Exception&) {  // the driver has gone, and its memory with it
+    }
+}
+
+std::unique_ptr<Staging> make_staging(DeviceTensors* devices) {
+    return std::make_unique<HostStaging>(kDriverLibrary, devices);
 }
 
 }  // namespace hvd::coll::cuda

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "collectives/cuda/device.hpp"
+#include "collectives/device_tensors.hpp"
 #include "collectives/staging.hpp"
 
 #include <array>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,8 +23,10 @@ namespace hvd::coll::cuda {
 /// See Staging. It lasts as long as the process.
 class HostStaging final : public Staging {
 public:
-    /// `library` is the driver's name, for dlopen.
-    explicit HostStaging(std::string library = kDriverLibrary) : library_(std::move(library)) {}
+    /// `library` is the driver's name, for dlopen. Collectives of `devices` are not disturbed by
+    /// calls that may synchronise their device; it outlives the staging. nullptr: there are none.
+    explicit HostStaging(std::string library = kDriverLibrary, DeviceTensors* devices = nullptr)
+        : library_(std::move(library)), devices_(devices) {}
 
     [[nodiscard]] Bytes allocate(int device, Kind kind, std::size_t bytes) override;
     void follow(const DevicePlace& place) override;
@@ -31,6 +35,7 @@ public:
               std::span<const Copy> copies,
               std::function<void()> done) override;
     void drain() noexcept override;
+    void trim() noexcept override;
 
 private:
     /// A GPU, a stream for each direction, and pinned memory that is free, by its size.
@@ -45,12 +50,20 @@ private:
 
     void give_back(std::byte* memory, int device, Kind kind, std::size_t bytes) noexcept override;
 
-    [[nodiscard]] Gpu& gpu(int index);                                           // needs mutex_
-    [[nodiscard]] std::byte* pinned(Gpu& gpu, std::size_t bytes);                // needs mutex_
-    void keep_or_free(Gpu& gpu, std::byte* memory, std::size_t bytes) noexcept;  // needs mutex_
+    void while_quiet(const std::function<void()>& action) const;
+
+    // These need mutex_.
+    [[nodiscard]] Gpu& gpu(int index);
+    [[nodiscard]] std::byte* kept(int device, std::size_t bytes);
+    [[nodiscard]] std::byte* new_pinned(int device, std::size_t bytes);
+    [[nodiscard]] std::byte* on_device(int device, std::size_t bytes);
+    void free_kept(Gpu& gpu) noexcept;
+    void keep_or_free(Gpu& gpu, std::byte* memory, std::size_t bytes) noexcept;
 
     std::string library_;
+    DeviceTensors* devices_;
     std::mutex mutex_;
+    std::set<const std::byte*> in_order_;       // guarded by mutex_; given back in a stream's order
     std::optional<Driver> driver_;              // guarded by mutex_; unchanged once it is there
     std::map<int, std::unique_ptr<Gpu>> gpus_;  // guarded by mutex_; their streams too
 };

@@ -5,7 +5,7 @@
 
 namespace hvd::coll::cuda {
 
-std::unique_ptr<Staging> make_staging() {
+std::unique_ptr<Staging> make_staging(DeviceTensors* /*devices*/) {
     return nullptr;
 }
 

@@ -55,6 +55,10 @@ Work::Progress StreamWork::advance() {
         if (!launch_->has_room(gpu)) {
             return Progress::pending;
         }
+        turn_ = gpu.begin_launch();
+        if (turn_ == nullptr) {
+            return Progress::pending;
+        }
         const DeviceEvent* last = nullptr;
         for (const auto* event : std::exchange(ready_, {})) {
             if (event != last) {
@@ -70,6 +74,7 @@ Work::Progress StreamWork::advance() {
     }
     launch_->finish(gpu);
     done_ = gpu.record(gpu.stream());
+    turn_.reset();
     stage_ = Stage::enqueued;
     return Progress::enqueued;
 }

@@ -77,8 +77,9 @@ private:
     std::unique_ptr<Launch> launch_;
     std::vector<const DeviceEvent*> ready_;
     Stage stage_ = Stage::waits;
-    SharedEvent done_;          // once enqueued
-    bool is_complete_ = false;  // as `look` has seen
+    cuda::QuietTurn::Turn turn_{nullptr, {}};  // while it is between `waits` and `enqueued`
+    SharedEvent done_;                         // once enqueued
+    bool is_complete_ = false;                 // as `look` has seen
 };
 
 }  // namespace hvd::coll::nccl

@@ -25,7 +25,7 @@ Connection::Connection(const Library& library,
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     check(library_, library_.ncclCommInitRankConfig(&handle_, size, id, place, &config),
-          "making a communicator");
+          "ncclCommInitRankConfig, making a communicator");
 }
 
 bool Connection::is_ready() {

@@ -37,7 +37,8 @@ Context& Context::process() {
 }
 
 Context::Context()
-    : staging_(coll::cuda::make_staging()), devices_(coll::cuda::make_device_tensors()) {
+    : devices_(coll::cuda::make_device_tensors()),
+      staging_(coll::cuda::make_staging(devices_.get())) {
     tickets_.set_devices(devices_.get());
     // Only flags and closes here: a lock may be held by a thread that the child does not have.
     // Where there was no world, the child may start one.

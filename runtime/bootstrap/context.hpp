@@ -89,8 +89,8 @@ private:
 
     [[nodiscard]] static Status add_sets(World& world, const InitOptions& options);
 
-    std::unique_ptr<coll::Staging> staging_;        // tickets that are kept have memory of it
-    std::unique_ptr<coll::DeviceTensors> devices_;  // and of it
+    std::unique_ptr<coll::DeviceTensors> devices_;  // tickets that are kept have memory of it
+    std::unique_ptr<coll::Staging> staging_;        // and of it
     TicketTable tickets_;
     std::mutex mutex_;              // one init or shutdown at a time
     std::unique_ptr<World> owned_;  // guarded by mutex_

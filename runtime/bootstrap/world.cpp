@@ -224,6 +224,10 @@ void World::start_engine(MpiParts mpi,
                                .log = log});
     auto all = coll::world_of(topology_);
     all.hosts = hosts_;
+    const coll::Task on_device{.device = {.kind = coll::Device::Kind::cuda}};
+    if (coll::select(backends, on_device, all) == nullptr) {
+        devices_ = nullptr;  // a build without NCCL: they travel through the host
+    }
     engine_ = std::make_unique<Engine>(
         Engine::Setup{
             .progress = {

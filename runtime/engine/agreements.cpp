@@ -49,8 +49,9 @@ std::optional<std::size_t> bytes_of(const Shape& shape, std::size_t element_byte
     return bytes;
 }
 
-/// False where there is not as much memory: an operation that fails, on all ranks alike.
-bool try_allocate(Operation& operation, std::size_t bytes) {
+/// Why there is not as much memory, which fails the operation on all ranks alike: what the device
+/// says, or nothing more.
+std::optional<std::string> try_allocate(Operation& operation, std::size_t bytes) {
     try {
         if (operation.on_device != nullptr) {
             auto& mine = *operation.on_device;
@@ -62,11 +63,11 @@ bool try_allocate(Operation& operation, std::size_t bytes) {
             operation.owned = allocate_aligned(bytes);
             operation.out = operation.owned.get();
         }
-        return true;
+        return std::nullopt;
     } catch (const std::bad_alloc&) {
-        return false;
-    } catch (const Exception&) {
-        return false;
+        return std::string();
+    } catch (const Exception& exception) {
+        return ": " + exception.error().message;
     }
 }
 
@@ -89,9 +90,9 @@ std::string allocate_outputs(Operation& leader, const coll::ProcessSet& set) {
             continue;  // a plan has run before, and its last result may go
         }
         const auto bytes = bytes_of(member->result_shape, coll::size_of(member->signature.type));
-        if (!bytes || !try_allocate(*member, *bytes)) {
+        if (const auto why = bytes ? try_allocate(*member, *bytes) : std::string()) {
             return "there is no memory for a result of shape " + describe(member->result_shape) +
-                   " and type " + std::string(to_string(member->signature.type));
+                   " and type " + std::string(to_string(member->signature.type)) + *why;
         }
     }
     return {};

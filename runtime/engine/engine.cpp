@@ -80,6 +80,7 @@ void Engine::stop(Deadline deadline) {
     inbox_.wake();
     thread_.join();
     fail_rest();
+    copies_.trim();
 }
 
 /// Ends operations that came after the end of the thread, and those whose results come back then.

@@ -83,6 +83,7 @@ bool Progress::step(Urgency urgency) {
         if (executor_.broken() && !broken_) {
             (void)look_for_failures();  // which rank has died says more than which connection ended
             break_with(*executor_.broken());
+            is_cut_off_ = true;  // of the collective that has failed, which others may be in
         }
         has_moved = abort_ended_sets() || has_moved || look_for_failures();
     });

@@ -152,4 +152,10 @@ void StagedCopies::drain() noexcept {
     }
 }
 
+void StagedCopies::trim() noexcept {
+    if (staging_ != nullptr) {
+        staging_->trim();
+    }
+}
+
 }  // namespace hvd::rt

@@ -40,6 +40,9 @@ public:
     /// Returns when nothing is on its way. Thread: any.
     void drain() noexcept;
 
+    /// Gives memory that is kept for later copies back.
+    void trim() noexcept;
+
 private:
     void copy_inputs(std::span<Operation* const> staged, std::span<Operation* const> leaders);
     void copy_result(Operation& operation);

@@ -54,7 +54,36 @@ TEST_CASE("tensors of a GPU travel through the host, several ranks on one GPU to
     CHECK(launch(name, ranks, "host") == "");
 }
 
-#ifdef HVD_HAVE_NCCL
+// Peers of a rank that has failed look for a while whether it still does its part: some 100 times
+// that long takes half a minute, in optimised builds only.
+TEST_CASE("a call of the driver that fails is an error with its name, and harms no later world") {
+    if (HVD_MOST_RANKS == 7) {
+        CHECK(launch("device_errors", 2, "host") == "");
+    }
+}
+
+#ifndef HVD_HAVE_NCCL
+TEST_CASE("in a build without NCCL tensors of GPUs travel through the host, as nobody asked") {
+    const std::string name = GENERATE("device_operations", "device_sets", "device_plan",
+                                      "device_death", "device_not_loaded");
+    const int ranks = GENERATE(1, 2, 3, 4, 7);
+    CAPTURE(name, ranks);
+
+    CHECK(launch(name, ranks, "nccl") == "");
+}
+#else
+TEST_CASE("a call that fails beside NCCL is an error with its name, and harms no later world") {
+    const std::string functions = GENERATE("cu", "nccl");
+    CAPTURE(functions);
+
+    if (HVD_MOST_RANKS == 7) {
+        (void)::setenv("HVD_TEST_FUNCTIONS", functions.c_str(),
+                       1);  // NOLINT(concurrency-mt-unsafe)
+        CHECK(launch("device_errors", 2, "nccl") == "");
+        (void)::unsetenv("HVD_TEST_FUNCTIONS");  // NOLINT(concurrency-mt-unsafe)
+    }
+}
+
 TEST_CASE("NCCL moves tensors of GPUs, each rank on its own") {
     const std::string name = GENERATE("device_operations", "device_sets", "device_plan",
                                       "device_death", "device_not_loaded");
@@ -112,6 +141,13 @@ TEST_CASE("a world keeps no memory of a GPU, and little where memory is short") 
     CAPTURE(ranks);
 
     CHECK(launch("device_memory", ranks, "nccl") == "");
+}
+
+TEST_CASE("Adasum through the host never waits for the GPU while a sum is in flight") {
+    const int ranks = GENERATE(1, 2, 3, 4, 7);
+    CAPTURE(ranks);
+
+    CHECK(launch("device_adasum_beside_sums", ranks, "nccl") == "");
 }
 
 TEST_CASE("a stream that captures a graph is refused, also to wait") {

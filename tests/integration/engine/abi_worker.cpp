@@ -373,6 +373,7 @@ int be_rank(const std::string& name) {
         cases.merge(hvd::test::stream_cases());
         cases.merge(hvd::test::device_cases());
 #ifdef HVD_HAVE_CUDA
+        cases.merge(hvd::test::device_error_cases());
         cases.merge(hvd::test::device_set_cases());
 #endif
 #ifdef HVD_HAVE_NCCL

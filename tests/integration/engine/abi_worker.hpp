@@ -22,6 +22,9 @@ void require(bool condition, const std::string& message);
 /// Tensors of a GPU, which is the stand-in's.
 [[nodiscard]] std::map<std::string, void (*)()> device_cases();
 
+/// Every call of the driver and of NCCL that fails.
+[[nodiscard]] std::map<std::string, void (*)()> device_error_cases();
+
 /// Tensors of a GPU in process sets.
 [[nodiscard]] std::map<std::string, void (*)()> device_set_cases();
 

@@ -154,8 +154,12 @@ void device_not_loaded() {
     const Framework framework(world.rank());
     Operations(world, framework, {}).check();
     require(has_mapped("libcuda.so"), "the driver");
+#ifdef HVD_HAVE_NCCL
     // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it meanwhile
     const bool has_nccl = std::string(std::getenv("HOROVOD_GPU_OPERATIONS")) == "nccl";
+#else
+    const bool has_nccl = false;
+#endif
     require(has_mapped("libnccl.so") == has_nccl, "NCCL");
     world.barrier("end");
 }

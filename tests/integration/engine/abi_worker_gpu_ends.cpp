@@ -7,6 +7,7 @@
 #include "tests/integration/engine/gpu_framework.hpp"
 #include "tests/support/gpu/nccl_control.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <string>
@@ -213,6 +214,63 @@ void device_memory() {
     }
 }
 
+/// Adasum goes through the host. What its memory needs of the driver comes while no sum is in
+/// flight.
+void device_adasum_beside_sums() {
+    auto world = hvd::init();
+    auto* const context = world.context();
+    const Framework framework(world.rank());
+    const Value one(framework, 1);
+    require(run(context, framework, one.sum()).front() == static_cast<float>(world.size()), "sum");
+    constexpr std::size_t kMost = 200'000;
+    const auto memory = framework.make(kMost);
+    const std::vector<float> twos(kMost, 2);
+    framework.write(memory, twos);
+    std::int64_t rows = 1000;  // each time more than what is kept for
+    for (int step = 0; step < 8; ++step, rows *= 2) {
+        const Value other(framework, 1);
+        const Rows in(memory, rows, framework);
+        std::array requests{other.sum(), request_of(HVD_ALLREDUCE, in, nullptr)};
+        requests[0].name = "beside";
+        requests[1].name = "adasum";
+        requests[1].reduce_op = HVD_ADASUM;
+        hvd_ticket sum = 0;
+        hvd_ticket adasum = 0;
+        Framework::control().pause();
+        require(hvd_run_stream(context, requests.data(), 1, &sum, nullptr, kLimitMs) == HVD_OK,
+                "a sum in the stream");
+        {
+            const std::jthread later([] {
+                std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                Framework::control().resume();
+            });
+            require(hvd_submit(context, &requests[1], 1, &adasum) == HVD_OK, "submitting");
+        }
+        require(hvd_wait(context, adasum, kLimitMs) == HVD_OK, "Adasum");
+        hvd_tensor result{};
+        result.struct_size = sizeof result;
+        require(hvd_result(context, adasum, &result) == HVD_OK, "hvd_result");
+        require(framework.read(result.data, static_cast<std::size_t>(rows)).back() == 2,
+                "Adasum of equal vectors");
+        require(hvd_wait(context, sum, kLimitMs) == HVD_OK, "the sum");
+        // Gives memory of the GPU back beside another sum.
+        Framework::control().pause();
+        hvd_ticket last = 0;
+        require(hvd_run_stream(context, requests.data(), 1, &last, nullptr, kLimitMs) == HVD_OK,
+                "another sum in the stream");
+        require(hvd_release(context, adasum) == HVD_OK, "releasing");
+        Framework::control().resume();
+        require(hvd_wait(context, last, kLimitMs) == HVD_OK, "its end");
+        require(hvd_release(context, sum) == HVD_OK && hvd_release(context, last) == HVD_OK,
+                "releasing");
+    }
+    Framework::check();
+    framework.free(memory);
+    world.barrier("end");
+    require(hvd_shutdown(context) == HVD_OK, "leaving");
+    Framework::check();
+}
+
 void device_capture() {
     auto world = hvd::init();
     auto* const context = world.context();
@@ -246,6 +304,7 @@ std::map<std::string, void (*)()> gpu_end_cases() {
             {"device_death_inside", device_death_inside},
             {"device_init_again", device_init_again},
             {"device_memory", device_memory},
+            {"device_adasum_beside_sums", device_adasum_beside_sums},
             {"device_capture", device_capture}};
 }
 

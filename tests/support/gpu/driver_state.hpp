@@ -54,6 +54,7 @@ public:
     void fail(const std::string& function, int number, CUresult result) override {
         calls_.fail(function, number, result);
     }
+    void forgive() override { calls_.forgive(); }
     void delay(const std::string& function, std::chrono::microseconds time) override {
         calls_.delay(function, time);
     }

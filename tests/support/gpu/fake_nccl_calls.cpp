@@ -113,8 +113,11 @@ EXPORTED ncclResult_t ncclGroupStart() {
 }
 
 EXPORTED ncclResult_t ncclGroupEnd() {
-    HVD_FAKE_BEGIN("ncclGroupEnd")
     auto& group = own_group();
+    if (const auto error = nccl_state().begin("ncclGroupEnd")) {
+        group = {};  // a group that fails has ended, too
+        return *error;
+    }
     if (group.depth == 0) {
         return ncclInvalidUsage;
     }

@@ -26,6 +26,9 @@ public:
     /// The call number `number` of `function` from now on (0 is the next) returns `result`.
     virtual void fail(const std::string& function, int number, ncclResult_t result) = 0;
 
+    /// No call fails any more.
+    virtual void forgive() = 0;
+
     /// Every call of `function` takes that long.
     virtual void delay(const std::string& function, std::chrono::microseconds time) = 0;
 
