@@ -74,10 +74,9 @@ public:
     /// The same with a copy of `bytes` for what its collectives read from now on.
     [[nodiscard]] virtual DeviceBytes upload(std::span<const std::byte> bytes) = 0;
 
-    /// Calls `action`, which may make the device finish what it has to do, while no collective is
-    /// on it: waits for those that are there, and holds others back until `action` has returned.
-    /// Where that takes more than a second `action` comes all the same. Never with the progress
-    /// lock.
+    /// Calls `action`, which may synchronise the device, while no collective is on it: waits for
+    /// those that are there, and holds others back until `action` has returned. Where that takes
+    /// more than a second `action` comes all the same. Never with the progress lock.
     virtual void while_quiet(const std::function<void()>& action) = 0;
 
 protected:

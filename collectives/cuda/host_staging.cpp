@@ -133,7 +133,7 @@ void HostStaging::free_kept(Gpu& gpu) noexcept {
     gpu.free_bytes = 0;
 }
 
-/// What is too much goes before the next memory is made: giving it back may wait for the device.
+/// Memory beyond the limit is freed before the next is made: that may wait for the device.
 void HostStaging::keep_or_free(Gpu& gpu, std::byte* memory, std::size_t bytes) noexcept {
     const auto size = pinned_size(bytes);
     try {

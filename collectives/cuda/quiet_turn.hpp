@@ -11,7 +11,7 @@ namespace hvd::coll::cuda {
 /// Thread: any.
 class QuietTurn {
 public:
-    /// Ends what it is the turn of when it goes. nullptr: not now.
+    /// Ends a launch, or holding launches back, at its destruction. nullptr: not now.
     struct End {
         QuietTurn* turn;
         void operator()(int* count) const noexcept {

@@ -108,7 +108,7 @@ std::vector<Function> running_functions() {
     return functions;
 }
 
-/// What fails there harms no operation: memory is given back, or another way is taken.
+/// Failures there harm no operation: they come while memory is given back, or there is another way.
 bool may_fail_unseen(const std::string& function) {
     constexpr std::array kUnseen{"cuCtxPopCurrent",   "cuThreadExchangeStreamCaptureMode",
                                  "cuMemFree",         "cuMemFreeAsync",
@@ -276,7 +276,7 @@ void device_errors() {
         }
     }
     const auto before = healthy_leaks(framework);
-    // What could not be given back is left, so that it comes last.
+    // Memory that could not be given back is left, so that these come last.
     const auto gives_back = [](const Function& function) {
         return function.name.starts_with("cuMemFree");
     };
