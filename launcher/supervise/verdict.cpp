@@ -152,17 +152,19 @@ Blamed find_culprit(const JobRecord& record) {
             blamed.host = loss;
         }
     }
-    for (const auto& rank : record.ranks) {
-        if (!rank.exception && ended_with_its_host(record, rank)) {
-            continue;
-        }
-        auto since = own_failure(rank);
-        if (!since && has_left_others(record, rank)) {
-            since = rank.exited->time_ns;
-        }
-        if (since && *since < earliest) {
+    const auto consider = [&](const RankRecord& rank, std::optional<std::int64_t> since) {
+        const bool is_of_host = !rank.exception && ended_with_its_host(record, rank);
+        if (!is_of_host && since && *since < earliest) {
             earliest = *since;
             blamed = {.rank = rank.rank, .host = {}};
+        }
+    };
+    for (const auto& rank : record.ranks) {
+        consider(rank, own_failure(rank));
+    }
+    for (const auto& rank : record.ranks) {  // later: a failure may be why ranks left just then
+        if (!own_failure(rank) && has_left_others(record, rank)) {
+            consider(rank, rank.exited->time_ns);
         }
     }
     if (!blamed.rank && !blamed.host) {
@@ -255,7 +257,7 @@ Blame blame_launcher(const RankRecord& launcher) {
 }
 
 RankClass classify(const RankRecord& rank, const JobRecord& record) {
-    if (is_stalling(rank)) {
+    if (is_stalling(rank) || rank.start_failed) {
         return RankClass::also_failed;
     }
     if (ended_well(rank)) {

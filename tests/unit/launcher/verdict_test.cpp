@@ -72,6 +72,10 @@ public:
                                                  .time_ns = 0};
         return std::move(*this);
     }
+    Rank failed_at(int at) && {
+        record_.start_failed->time_ns = at;
+        return std::move(*this);
+    }
     [[nodiscard]] const RankRecord& record() const { return record_; }
 
 private:
@@ -280,6 +284,21 @@ TEST_CASE("who was missed only because we stopped it is no culprit") {
 
     CHECK(verdict.culprit == 0);
     CHECK(verdict.exit_code == 3);
+}
+
+TEST_CASE("who was stopped in the instant in which another failed did not leave before it") {
+    const auto verdict =
+        judge(job({Rank(0).stopped(SIGTERM, 10), Rank(1).lost(0, 15).ends(exit_status(1), 16),
+                   Rank(2).not_started("execve x", ENOENT, "'x' was not found").failed_at(10)}));
+
+    CHECK(verdict.culprit == 2);
+}
+
+TEST_CASE("of two ranks that could not be started the other one has failed too") {
+    const auto verdict = judge(job({Rank(0).not_started("execve x", ENOENT).failed_at(2),
+                                    Rank(1).not_started("execve x", ENOENT).failed_at(1)}));
+
+    CHECK(verdict.classes == std::vector<RankClass>{also_failed, culprit});
 }
 
 TEST_CASE("a clean exit that nobody misses is no failure of others") {
