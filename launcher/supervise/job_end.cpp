@@ -76,12 +76,16 @@ JobResult JobEnd::make_result() {
         return *refusal_;
     }
     const auto& fleet = context_.fleet;
+    const auto& losses = context_.machine.record().lost_hosts;
     std::vector<HostResult> hosts;
     for (std::size_t host = 0; host < fleet.size(); ++host) {
-        const auto& error = fleet.end_of(host);
-        hosts.push_back({.host = fleet.name(host),
-                         .state = error ? "lost" : "ok",
-                         .error = error ? error->message : std::string()});
+        hosts.push_back({.host = fleet.name(host), .state = "ok", .error = {}});
+        const auto loss = std::ranges::find(losses, fleet.name(host), &HostLoss::host);
+        if (loss != losses.end()) {  // also where its agent left in order, as it was told to
+            hosts.back() = {.host = loss->host, .state = "lost", .error = loss->why};
+        } else if (const auto& error = fleet.end_of(host)) {
+            hosts.back() = {.host = fleet.name(host), .state = "lost", .error = error->message};
+        }
     }
     const std::chrono::duration<double> lasted = context_.io.now() - started_at_;
     return launch::make_result({.plan = context_.plan,

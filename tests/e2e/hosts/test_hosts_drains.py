@@ -61,6 +61,8 @@ def test_a_host_whose_guard_or_agent_is_told_to_end_is_the_cause(cluster, victim
     summary = json.loads(hosts.head.path("/root/summary.json").read_text())
     assert (ended.code, summary["reason"]) == (125, "host_lost"), ended.err
     assert (summary["culprit"]["host"], summary["culprit"]["rank"]) == ("h2", None)
+    assert [host["state"] for host in summary["hosts"]] == ["ok", "lost", "ok"]
+    assert summary["hosts"][1]["error"] in summary["warnings"][0]
     assert "horovodrun: lost the agent on host h2: " in ended.err.decode()
     assert "culprit" not in [rank["class"] for rank in summary["ranks"]]
     hosts.wait_until_clean(2)
