@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from jobs import Launcher
 from ranks import PROGRAMS, RunRanks
 
 pytest.importorskip("numpy", reason="NumPy is not installed")
@@ -64,3 +67,21 @@ def test_exceptions_that_end_no_rank_end_no_job(run_ranks: RunRanks) -> None:
     assert job.exit_code == 0, str(job)
     for rank in range(2):
         assert job.lines(rank) == ["sum 2 children 1 1"], str(job)
+
+
+def test_a_typing_error_in_a_console_of_a_rank_ends_no_job(launcher: Launcher) -> None:
+    program = PROGRAMS / "console_of_rank_0.py"
+    typed = b"imprt os\n1 / 0\nprint('size', hvd.size())\n"
+    with launcher.start(
+        *("-np", 2, "--stdin", 0, sys.executable, program), stdin=subprocess.PIPE
+    ) as running:
+        assert running.process.stdin is not None
+        running.process.stdin.write(typed)
+        running.process.stdin.close()
+        job = running.end()
+
+    assert job.code == 0, job
+    ends = [line.rpartition(">>> ")[2] for line in job.lines_of(0)]  # after the prompts
+    assert ends == ["size 2", "sum 2"], job
+    assert "ZeroDivisionError: division by zero" in job.stderr, job
+    assert "SyntaxError: invalid syntax" in job.stderr, job

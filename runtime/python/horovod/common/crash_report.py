@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import NoReturn
 
 from horovod.common import gpu_memory
@@ -31,6 +31,7 @@ class CrashReport:
         self._previous = sys.excepthook
         self._is_reported = False
         self._exits_badly = False
+        self._typed: BaseException | None = None  # the last exception of a console's line
 
     def install(self) -> None:
         """The first call in a process chains the hooks; later ones do nothing."""
@@ -47,6 +48,8 @@ class CrashReport:
         """At exit: whether the process ends by an uncaught exception, also where another hook has
         replaced this one, or by a call of sys.exit with a status of failure."""
         last: BaseException | None = getattr(sys, "last_value", None)
+        if last is self._typed or (last is not None and _is_typed(last)):
+            last = None
         if last is not None and not self._is_reported:
             self._report(last)
         return last is not None or self._is_reported or self._exits_badly
@@ -64,6 +67,9 @@ class CrashReport:
         # Python sets last_value before it calls this for an exception that ends the program; a
         # program that calls this itself, to print an exception, goes on.
         is_end = getattr(sys, "last_value", None) is value and os.getpid() == self._pid
+        if is_end and (_is_typed(value) or _is_console(sys._getframe(1))):
+            self._typed = value
+            is_end = False
         # Asked before the launcher ends the other ranks, which may use the same GPU.
         use = gpu_memory.describe() if is_end and gpu_memory.is_exhausted(value) else []
         if is_end:
@@ -80,6 +86,26 @@ class CrashReport:
             library.hvd_report(_REPORT_PEER_LOST, _NO_PEER, _as_bytes(str(value)))
         elif not isinstance(value, KeyboardInterrupt):  # all ranks were asked to stop
             library.hvd_report(_REPORT_EXCEPTION, _NO_PEER, _as_bytes(_describe(value)))
+
+
+# They run the lines of an interactive console; an exception of such a line ends no program, but
+# sets last_value too.
+_CONSOLES = ("code", "IPython.core.interactiveshell")
+
+
+def _is_typed(value: BaseException) -> bool:
+    """Whether the exception is that of a console's line."""
+    trace = value.__traceback__
+    return trace is not None and trace.tb_frame.f_globals.get("__name__") in _CONSOLES
+
+
+def _is_console(frame: FrameType | None) -> bool:
+    """Whether a console is among the callers: of a syntax error it shows no traceback."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") in _CONSOLES:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _describe(value: BaseException) -> str:
