@@ -12,6 +12,7 @@
 #include "launcher/report/print_plan.hpp"
 #include "launcher/report/run_plan.hpp"
 #include "launcher/report/trace_file.hpp"
+#include "launcher/supervise/caller_stream.hpp"
 #include "launcher/supervise/job_runner.hpp"
 #include "launcher/supervise/job_signals.hpp"
 #include "launcher/supervise/job_start.hpp"
@@ -21,27 +22,17 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
-
 namespace hvd::launch {
 namespace {
-
-constexpr int kFewRanks = 256;
 
 /// From the hosts to linked agents, to a plan, to the end of its ranks. Every step gives what the
 /// next one takes, or the error that ends the job.
 class Launch final {
 public:
-    explicit Launch(const LaunchRequest& request) : request_(request), report_(request) {
-        if (request.caller) {
-            job_.caller.reset(*request.caller);
-            (void)::fcntl(*request.caller, F_SETFD, FD_CLOEXEC);
-        }
-    }
+    explicit Launch(const LaunchRequest& request) : request_(request), report_(request) {}
 
     /// Gives the exit code.
     int run() {
@@ -69,7 +60,6 @@ private:
                 gather_hosts(io_, signals_, request_, deadline_, stop_signal_, say_));
         HVD_TRY(trace_, TraceFile::reserve(request_, gathered.placed, io_, say_));
         auto context = starter_context(signals_, request_.limits, say_);
-        job_.log = report_.log();
         trace_->join(context, job_);
         HVD_TRY(starters_, make_host_starters(io_, request_.ssh, context, gathered));
         mpi_.emplace(request_, context);  // asks mpirun while agents start
@@ -80,13 +70,7 @@ private:
     }
 
     Result<LaunchPlan> plan_ranks(std::vector<PlanHost> hosts) {
-        if (!starters_->are_all_here()) {
-            HVD_TRY(const auto machines, start_->find_machines());
-            HVD_TRY_STATUS(merge_machines(hosts, machines));
-        }
-        if (request_.hosts.ports) {  // MASTER_PORT is to be one of them
-            HVD_TRY(hosts.front().facts.free_port, start_->pick_port(*request_.hosts.ports));
-        }
+        HVD_TRY_STATUS(start_->settle(hosts, request_.hosts.ports));
         HVD_TRY_STATUS(mpi_->learn(io_, *start_));
         trace_->enter("plan");
         HVD_TRY(const auto context, make_launch_context());
@@ -96,21 +80,15 @@ private:
     }
 
     Result<int> use(const LaunchPlan& plan) {
-        const bool is_small = starters_->are_all_here() && plan.np <= kFewRanks;
-        if (!is_small || request_.dry_run.is_wanted) {  // else the first rank that fails says why
-            HVD_TRY(const auto problems, start_->check(plan));
-            if (!problems.empty()) {
-                return report_.write(start_->give_up(problems));
-            }
+        if (needs_check(plan) || request_.dry_run.is_wanted) {
+            HVD_TRY_STATUS(start_->check(plan));
         }
         if (request_.dry_run.is_wanted) {
             start_->dismiss(0);
             return print_plan(request_.dry_run, plan, starters_->ways());
         }
         runner_.emplace(io_, fleet_, *job_signals_, request_, std::move(job_));
-        return run_plan(fleet_, *runner_,
-                        {.start_deadline = deadline_, .notes = start_->take_notes()}, plan,
-                        request_.report, report_);
+        return run_plan(fleet_, *runner_, start_->finish(), plan, report_);
     }
 
     const LaunchRequest& request_;
@@ -124,7 +102,7 @@ private:
     std::unique_ptr<HostStarters> starters_;
     std::optional<MpiProgram> mpi_;
     AgentFleet fleet_{io_, std::string(wire::build_id()), request_.limits.lease};
-    JobContext job_;
+    JobContext job_{.log = report_.log(), .caller = adopt_caller(request_)};
     std::optional<JobSignals> job_signals_;
     std::optional<JobStart> start_;
     std::optional<JobRunner> runner_;

@@ -37,9 +37,7 @@ public:
         : request_(request),
           context_(context),
           shared_(shared_environment(request.environment, context.environment)),
-          is_all_here_(std::ranges::all_of(hosts, [](const PlanHost& host) {
-              return host.starter == kLocalStarter;
-          })) {
+          is_all_here_(std::ranges::all_of(hosts, &PlanHost::is_here)) {
         for (const auto name : {kVisibleDevices, kDeviceOrder}) {
             const auto set = find(request.environment.set, name);
             if (const auto value = set ? set : find(shared_, name)) {

@@ -21,6 +21,8 @@ struct PlanHost {
     Host host;            // without slots: they are counted
     std::string starter;  // how its agent was started: "local", "ssh"
     HostFacts facts;
+
+    [[nodiscard]] bool is_here() const { return starter == kLocalStarter; }
 };
 
 /// As of merge_machines for hosts alone.

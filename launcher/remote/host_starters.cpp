@@ -66,10 +66,6 @@ std::vector<std::string> HostStarters::names() const {
     return names;
 }
 
-bool HostStarters::are_all_here() const {
-    return std::ranges::all_of(hosts_, &PlacedHost::is_here);
-}
-
 std::vector<PlanHost> HostStarters::with_facts(std::vector<HostFacts> facts) const {
     std::vector<PlanHost> hosts;
     hosts.reserve(hosts_.size());

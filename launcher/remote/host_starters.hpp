@@ -48,9 +48,6 @@ public:
     /// The hosts as the planner takes them; `facts` are in their order.
     [[nodiscard]] std::vector<PlanHost> with_facts(std::vector<HostFacts> facts) const;
 
-    /// Whether every host is this machine.
-    [[nodiscard]] bool are_all_here() const;
-
     /// For people: how the agent of each host was started.
     [[nodiscard]] std::vector<AgentWay> ways() const;
 

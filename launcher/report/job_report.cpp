@@ -49,7 +49,7 @@ bool can_write_into(const std::filesystem::path& folder) {
 
 }  // namespace
 
-JobReport::JobReport(const LaunchRequest& request) {
+JobReport::JobReport(const LaunchRequest& request) : is_verbose_(request.report.is_verbose) {
     if (request.output.folder && !request.dry_run.is_wanted) {
         open_log(request);
     }
@@ -91,8 +91,15 @@ void JobReport::say(const std::string& sentence) {
 }
 
 void JobReport::say_plan(const LaunchPlan& plan) {
+    if (!is_verbose_) {
+        return;
+    }
     (void)write_all(STDERR_FILENO, print_text(plan));
     log_lines(print_text(plan, {}, Values::hidden));
+    if (!folder_.empty()) {
+        say("what the ranks print, launcher.log, env.json and summary.json are in " +
+            folder_.string());
+    }
 }
 
 void JobReport::write_environments(const LaunchPlan& plan) {

@@ -35,7 +35,8 @@ public:
     /// A sentence; the program's name is put in front.
     void say(const std::string& sentence);
 
-    /// Prints the whole plan as text; the log leaves out values that may be secret.
+    /// --verbose: prints the whole plan as text and names the folder; the log leaves out values
+    /// that may be secret.
     void say_plan(const LaunchPlan& plan);
 
     /// With what the ranks run, to env.json.
@@ -54,9 +55,6 @@ public:
     /// The log that gets a copy of horovodrun's own lines in the job's output; null: none.
     [[nodiscard]] LauncherLog* log() noexcept { return log_.get(); }
 
-    /// The folder of launcher.log, env.json and summary.json; empty: there is none.
-    [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
-
 private:
     void open_log(const LaunchRequest& request);
     void log(const std::string& sentence);
@@ -68,6 +66,7 @@ private:
     std::filesystem::path folder_;
     std::unique_ptr<LauncherLog> log_;
     bool is_loss_known_ = false;
+    bool is_verbose_;
 };
 
 }  // namespace hvd::launch

@@ -13,21 +13,14 @@ namespace hvd::launch {
 
 Result<int> run_plan(AgentFleet& fleet,
                      JobRunner& runner,
-                     const JobRunner::Begin& begin,
+                     const RunStart& start,
                      const LaunchPlan& plan,
-                     const ReportOptions& options,
                      JobReport& report) {
-    if (options.is_verbose) {
-        report.say_plan(plan);
-        if (!report.folder().empty()) {
-            report.say("what the ranks print, launcher.log, env.json and summary.json are in " +
-                       report.folder().string());
-        }
-    }
+    report.say_plan(plan);
     HVD_TRY(auto file, LauncherFile::write(plan));
     report.write_environments(plan);
     const auto clocks = ClockRecorder::watch(fleet, plan);
-    auto supervised = runner.run(plan, begin);
+    auto supervised = runner.run(plan, start);
     file.reset();
     if (clocks) {
         clocks->finish([&](const std::string& sentence) { report.say(sentence); });

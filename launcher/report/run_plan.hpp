@@ -11,9 +11,8 @@ namespace hvd::launch {
 /// invalid_argument, before any rank has started.
 [[nodiscard]] Result<int> run_plan(AgentFleet& fleet,
                                    JobRunner& runner,
-                                   const JobRunner::Begin& begin,
+                                   const RunStart& start,
                                    const LaunchPlan& plan,
-                                   const ReportOptions& options,
                                    JobReport& report);
 
 }  // namespace hvd::launch

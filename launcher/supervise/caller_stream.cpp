@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 namespace hvd::launch {
@@ -42,6 +43,14 @@ std::vector<std::byte> frame_of(std::int32_t rank, std::span<const std::byte> by
 }
 
 }  // namespace
+
+UniqueFd adopt_caller(const LaunchRequest& request) {
+    if (!request.caller) {
+        return {};
+    }
+    (void)::fcntl(*request.caller, F_SETFD, FD_CLOEXEC);
+    return UniqueFd(*request.caller);
+}
 
 CallerStream::CallerStream(IoThread& io, UniqueFd socket, Send send, std::function<void()> on_gone)
     : socket_(io, std::move(socket)), send_(std::move(send)), on_gone_(std::move(on_gone)) {

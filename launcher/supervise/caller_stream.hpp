@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collectives/base/unique_fd.hpp"
+#include "launcher/model/launch_request.hpp"
 #include "launcher/net/ready_watch.hpp"
 #include "launcher/wire/messages.hpp"
 
@@ -16,6 +17,10 @@
 namespace hvd::launch {
 
 class IoThread;
+
+/// The socket to the caller of horovod.run, which is then no longer inherited by children. To be
+/// called before any child is started. Empty: nobody called.
+[[nodiscard]] UniqueFd adopt_caller(const LaunchRequest& request);
 
 /// The connection to the program that called horovod.run (HOROVOD_CALLER_FD): the function on its
 /// way to the ranks, their results on the way back. Both are bytes here, and nothing reads them.

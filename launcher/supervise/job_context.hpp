@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/base/deadline.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/base/unique_fd.hpp"
 #include "launcher/output/writer_thread.hpp"
 
 #include <functional>
 #include <memory>
+#include <string>
 
 namespace hvd::launch {
 
 class LauncherLog;
 class LaunchTrace;
+
+/// What a JobStart leaves to the run.
+struct RunStart {
+    Deadline deadline;  // when every rank must have started
+    std::string notes;  // of the agents to the user, in whole lines; to be printed
+};
 
 /// The destinations of a job's output besides the console. The pointed-to objects outlive the job;
 /// null: not wanted.

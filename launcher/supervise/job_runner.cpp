@@ -49,10 +49,10 @@ JobRunner::JobRunner(IoThread& io,
 
 // ---- from the plan to its end ----
 
-Result<Supervised> JobRunner::run(const LaunchPlan& plan, const Begin& begin) {
+Result<Supervised> JobRunner::run(const LaunchPlan& plan, const RunStart& start) {
     HVD_TRY(auto starts, encode_starts(plan));
-    HVD_TRY_STATUS(prepare(plan, begin.notes));
-    start_ranks(std::move(starts), begin.start_deadline);
+    HVD_TRY_STATUS(prepare(plan, start.notes));
+    start_ranks(std::move(starts), start.deadline);
     auto& output = streams_->output();
     fleet_.starter().say_through([&](const std::string& sentence) { output.say(sentence); });
     io_.run();

@@ -55,14 +55,8 @@ public:
               const LaunchRequest& request,
               JobContext context);
 
-    /// What JobStart leaves to the run.
-    struct Begin {
-        Deadline start_deadline;  // when every rank must have started
-        std::string notes;        // whole lines to print
-    };
-
     /// Runs the job to its end. Errors: invalid_argument, before any rank has started. Called once.
-    [[nodiscard]] Result<Supervised> run(const LaunchPlan& plan, const Begin& begin);
+    [[nodiscard]] Result<Supervised> run(const LaunchPlan& plan, const RunStart& start);
 
 private:
     Status prepare(const LaunchPlan& plan, const std::string& notes);

@@ -23,6 +23,8 @@ namespace {
 /// should learn of them all at once.
 constexpr auto kOthersTimeout = std::chrono::seconds(2);
 
+constexpr int kFewRanks = 256;
+
 template <class Answer>
 std::vector<bool> which(const std::vector<std::optional<Answer>>& answers) {
     std::vector<bool> has_answered;
@@ -32,6 +34,12 @@ std::vector<bool> which(const std::vector<std::optional<Answer>>& answers) {
 }
 
 }  // namespace
+
+bool needs_check(const LaunchPlan& plan) {
+    return plan.np > kFewRanks || !std::ranges::all_of(plan.hosts, [](const HostPlan& host) {
+               return host.starter == kLocalStarter;
+           });
+}
 
 JobStart::JobStart(IoThread& io,
                    AgentFleet& fleet,
@@ -69,6 +77,17 @@ Result<std::vector<HostFacts>> JobStart::link(Starter& starter, const std::vecto
     return facts;
 }
 
+Status JobStart::settle(std::vector<PlanHost>& hosts, const std::optional<PortSpan>& ports) {
+    if (!std::ranges::all_of(hosts, &PlanHost::is_here)) {
+        HVD_TRY(const auto machines, find_machines());
+        HVD_TRY_STATUS(merge_machines(hosts, machines));
+    }
+    if (ports) {
+        HVD_TRY(hosts.front().facts.free_port, pick_port(*ports));
+    }
+    return ok();
+}
+
 Result<std::vector<std::size_t>> JobStart::find_machines() {
     enter("which hosts are one machine");
     auto machines = launch::find_machines(fleet_, facts_, timeout());
@@ -92,15 +111,14 @@ Result<int> JobStart::pick_port(const PortSpan& ports) {
     return picked.port;
 }
 
-Result<std::vector<HostProblem>> JobStart::check(const LaunchPlan& plan) {
+Status JobStart::check(const LaunchPlan& plan) {
     enter("preflight");
     HVD_TRY(auto checks, encode_checks(plan));
     auto answers = check_hosts(fleet_, std::move(checks), timeout());
     HVD_TRY_STATUS(require(which(answers)));
-    std::vector<HostProblem> found;
     for (std::size_t host = 0; host < answers.size(); ++host) {
         for (auto& problem : answers[host]->problems) {
-            found.push_back({.host = fleet_.name(host), .problem = std::move(problem)});
+            problems_.push_back({.host = fleet_.name(host), .problem = std::move(problem)});
         }
         if (const auto& clock = answers[host]->clock) {
             if (const auto warning = warn_of_clock(*clock); !warning.empty()) {
@@ -108,7 +126,8 @@ Result<std::vector<HostProblem>> JobStart::check(const LaunchPlan& plan) {
             }
         }
     }
-    return found;
+    return problems_.empty() ? ok()
+                             : Status(Error{Errc::unavailable, "a host cannot run its ranks"});
 }
 
 Status JobStart::wait_until(const std::function<bool()>& is_done, const std::string& late) {
@@ -209,17 +228,16 @@ std::vector<HostResult> JobStart::failures() const {
 }
 
 StartFailure JobStart::give_up(const Error& error) {
+    if (!problems_.empty()) {
+        auto failure = failed_preflight(problems_);
+        dismiss(failure.result.exit_code);
+        return failure;
+    }
     const auto hosts = failures();
     const bool is_told_last = hosts.size() == 1 && !is_late_;
     auto failure = failed_start(error, signals_.stop_signal(), hosts);
     auto words = tell_link_failures(is_told_last ? std::vector<HostResult>() : hosts, not_awaited_);
     failure.words.insert(failure.words.begin(), words.begin(), words.end());
-    dismiss(failure.result.exit_code);
-    return failure;
-}
-
-StartFailure JobStart::give_up(std::span<const HostProblem> problems) {
-    auto failure = failed_preflight(problems);
     dismiss(failure.result.exit_code);
     return failure;
 }

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/base/wall_clock.hpp"
+#include "launcher/model/exit_code.hpp"
 #include "launcher/wire/frames.hpp"
 #include "tests/sim/world.hpp"
 
 #include <algorithm>
 #include <csignal>
+#include <iterator>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -14,6 +19,15 @@ namespace {
 constexpr auto kAbandonedGrace = std::chrono::milliseconds(500);
 
 constexpr auto kGuardTime = Duration(10);  // until it has killed what its agent left
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
+}
+
+std::string mark_of(std::size_t host) {
+    return "mark" + std::to_string(host);
+}
 
 }  // namespace
 
@@ -43,17 +57,18 @@ void SimHost::introduce() {
         return;
     }
     has_agent_ = true;
-    const auto* magic = reinterpret_cast<const std::byte*>(wire::kMagic.data());
-    world_.time.add(arrival(last_to_launcher_), [this, magic] {
-        if (handlers_.on_bytes) {
-            handlers_.on_bytes({magic, wire::kMagic.size()});
-        }
-    });
+    auto greeting = bytes_of(wire::kMagic);
+    if (world_.script().hosts[index_].fault == HostFault::speaks_another_version) {
+        greeting.back() = std::byte{'0'};
+    }
+    tell_bytes(std::move(greeting));
     tell(wire::Hello{.build_id = world_.script().hosts[index_].build, .pid = 1});
     launch::HostFacts facts;
     facts.hostname = "h" + std::to_string(index_);
+    facts.mark = mark_of(index_);
     tell(wire::Facts{.facts = std::move(facts)});
-    if (world_.script().hosts[index_].fault_at < Duration(0)) {
+    if (world_.script().hosts[index_].fault_at < Duration(0) &&
+        !world_.script().hosts[index_].fault_instead_of) {
         world_.in(Duration(5), [this] { fail(); });
     }
 }
@@ -62,15 +77,20 @@ void SimHost::tell(const wire::FromAgent& message, std::optional<std::size_t> fa
     if (is_cut_ || !has_agent_) {
         return;
     }
-    world_.time.add(arrival(last_to_launcher_), [this, bytes = wire::encode(message), fault] {
-        if (is_cut_ || is_over_ || !handlers_.on_bytes) {
-            return;
-        }
-        if (fault) {
-            world_.faults[*fault].is_told = true;
-        }
-        handlers_.on_bytes(bytes);
-    });
+    tell_bytes(wire::encode(message), fault);
+}
+
+void SimHost::tell_bytes(std::vector<std::byte> sent, std::optional<std::size_t> fault) {
+    world_.time.add(arrival(last_to_launcher_),
+                    [this, bytes = std::move(sent), fault, is_heeded = !is_refused_] {
+                        if (is_cut_ || is_over_ || !handlers_.on_bytes) {
+                            return;
+                        }
+                        if (is_heeded && fault) {
+                            world_.faults[*fault].is_told = true;
+                        }
+                        handlers_.on_bytes(bytes);
+                    });
 }
 
 void SimHost::end_stream(std::optional<Error> error) {
@@ -129,6 +149,10 @@ void SimHost::fail() {
         leave();
         return;
     }
+    if (fault == HostFault::sends_garbage || fault == HostFault::names_unknown_rank) {
+        misbehave(fault);
+        return;
+    }
     if (fault == HostFault::agent_dies) {
         end_stream(Error{Errc::unavailable, "its agent was killed"});
         has_agent_ = false;
@@ -148,6 +172,21 @@ void SimHost::fail() {
     }
     is_cut_ = true;
     world_.is_missed(-1, index_, true, world_.script().link_silence);
+}
+
+/// As an agent with a fault of its own, or another program that writes to its stream.
+void SimHost::misbehave(HostFault fault) {
+    constexpr int kUnknownRank = 4711;
+    if (fault == HostFault::names_unknown_rank) {
+        tell(wire::Started{.rank = kUnknownRank, .pid = 1, .time_ns = clock_ns()});
+        is_refused_ = true;
+        return;
+    }
+    auto frame = wire::encode(wire::Note{.text = "cut off"});
+    frame.resize(frame.size() / 2);
+    tell_bytes(std::move(frame));
+    tell_bytes(bytes_of("perl: warning: Setting locale failed.\n"));
+    is_refused_ = true;
 }
 
 // ---- the agent ----
@@ -171,13 +210,50 @@ void SimHost::hear(const std::vector<std::byte>& bytes) {
 void SimHost::on(const wire::Start& start) {
     started_at_ = world_.now();
     const auto& script = world_.script().hosts[index_];
-    if (script.fault != HostFault::none && script.fault_at >= Duration(0)) {
+    if (script.fault != HostFault::none && script.fault_at >= Duration(0) &&
+        !script.fault_instead_of) {
         world_.in(script.fault_at, [this] { fail(); });
     }
     for (const auto& spec : start.plan.ranks) {
         world_.start_rank(spec.rank);
     }
     rank_ended();  // if none could be started
+}
+
+bool SimHost::fails_instead_of(Question question) {
+    if (world_.script().hosts[index_].fault_instead_of != question) {
+        return false;
+    }
+    fail();
+    return true;
+}
+
+void SimHost::on(const wire::Seek& seek) {
+    if (fails_instead_of(Question::seek)) {
+        return;
+    }
+    const auto twin = world_.script().hosts[index_].twin;
+    wire::Found found;
+    std::ranges::copy_if(seek.marks, std::back_inserter(found.marks),
+                         [&](const std::string& mark) { return twin && mark == mark_of(*twin); });
+    tell(found);
+}
+
+void SimHost::on(const wire::PickPort& /*wanted*/) {
+    if (!fails_instead_of(Question::pick_port)) {
+        tell(wire::PortPicked{.port = world_.script().free_port});
+    }
+}
+
+void SimHost::on(const wire::Check& /*check*/) {
+    if (fails_instead_of(Question::check)) {
+        return;
+    }
+    wire::Checked checked{.problems = {}, .wall_ns = wall_clock_ns()};
+    if (const auto& problem = world_.script().hosts[index_].problem; !problem.empty()) {
+        checked.problems.push_back({.exit_code = launch::kExitNotFound, .text = problem});
+    }
+    tell(checked);
 }
 
 void SimHost::on(const wire::Signal& signal) {

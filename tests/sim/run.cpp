@@ -58,9 +58,29 @@ launch::LaunchRequest request_for(const Script& script, const Policy& policy) {
 std::vector<launch::Host> hosts_of(const launch::LaunchPlan& plan) {
     std::vector<launch::Host> hosts;
     for (const auto& host : plan.hosts) {
-        hosts.push_back({.name = host.host, .slots = {}, .user = {}, .port = {}});
+        const auto slots = static_cast<int>(host.ranks.size());
+        hosts.push_back({.name = host.host, .slots = slots, .user = {}, .port = {}});
     }
     return hosts;
+}
+
+/// As Launch does: from the hosts to a plan that they can run.
+Status prepare(World& world,
+               launch::JobStart& start,
+               const launch::LaunchPlan& plan,
+               std::vector<launch::PlanHost>& planned) {
+    const auto hosts = hosts_of(plan);
+    HVD_TRY(auto facts, start.link(world, hosts));
+    if (world.script().interrupted_at) {
+        world.in(*world.script().interrupted_at, [] { (void)::raise(SIGINT); });
+    }
+    for (std::size_t host = 0; host < hosts.size(); ++host) {
+        planned.push_back({.host = hosts[host],
+                           .starter = std::string(world.name()),
+                           .facts = std::move(facts[host])});
+    }
+    HVD_TRY_STATUS(start.settle(planned, world.script().ports));
+    return start.check(plan);
 }
 
 /// The launcher's whole life; when this returns its process has ended.
@@ -73,24 +93,21 @@ void supervise(World& world, const launch::LaunchPlan& plan, Outcome& outcome) {
     const auto start_deadline = io.in(request.limits.start_timeout);
     launch::JobSignals stop_requests(io, signals, fleet);
     launch::JobStart start(io, fleet, stop_requests, start_deadline, nullptr);
-    const auto facts = start.link(world, hosts_of(plan));
-    if (!facts) {
-        outcome.link_error = facts.error().message;
-        outcome.link_words = start.give_up(facts.error()).words;
-        outcome.link_words.pop_back();  // the error
+    const auto prepared = prepare(world, start, plan, outcome.hosts);
+    if (!prepared) {
+        outcome.start = start.give_up(prepared.error());
+        outcome.start_words = outcome.start->words;
+        outcome.start_error = outcome.start_words.back();
+        outcome.start_words.pop_back();
         return;
     }
     if (world.script().starter_speaks_at) {
         world.in(*world.script().starter_speaks_at, [&world] { world.speak("srun: beware"); });
     }
-    if (world.script().interrupted_at) {
-        world.in(*world.script().interrupted_at, [] { (void)::raise(SIGINT); });
-    }
     launch::JobRunner runner(io, fleet, stop_requests, request, {.console = [&outcome] {
                                  return std::make_unique<Memory>(outcome.said);
                              }});
-    auto supervised =
-        runner.run(plan, {.start_deadline = start_deadline, .notes = start.take_notes()});
+    auto supervised = runner.run(plan, start.finish());
     if (!supervised) {
         outcome.complaints.push_back("it did not run: " + supervised.error().message);
         return;

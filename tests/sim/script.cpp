@@ -96,7 +96,49 @@ void live_long(Script& script) {
     }
 }
 
+/// What the hosts answer before ranks start, and which faults come there or are the agents' own.
+void add_answers(Dice& dice, Script& script) {
+    if (dice.happens(20)) {
+        script.ports = {.first = 29'500, .last = 29'510};
+        script.free_port = dice.happens(10) ? 0 : dice.between(29'500, 29'510);
+    }
+    for (std::size_t index = 0; index < script.hosts.size(); ++index) {
+        auto& host = script.hosts[index];
+        if (index > 0 && dice.happens(10)) {
+            const auto other =
+                static_cast<std::size_t>(dice.between(0, static_cast<int>(index) - 1));
+            host.twin = script.hosts[other].twin.value_or(other);
+        }
+        if (dice.happens(1)) {
+            host.problem = "'x' was not found";
+        }
+        if (host.fault == HostFault::never_links && dice.happens(50)) {
+            host.fault = HostFault::speaks_another_version;
+        } else if (host.fault == HostFault::closes && dice.happens(50)) {
+            const bool has_ranks =
+                host.fault_at > Duration(0);  // else nobody asks which rank it is
+            host.fault = has_ranks && dice.happens(50) ? HostFault::names_unknown_rank
+                                                       : HostFault::sends_garbage;
+        }
+        if (host.fault != HostFault::none && dice.happens(15)) {
+            host.fault_instead_of = dice.happens(50) ? Question::seek : Question::check;
+            if (index == 0 && script.ports && dice.happens(50)) {
+                host.fault_instead_of = Question::pick_port;
+            }
+        }
+    }
+}
+
 }  // namespace
+
+Script plain_script(std::size_t hosts, std::size_t ranks) {
+    Script script;
+    script.hosts.resize(hosts);
+    for (auto& host : script.hosts) {
+        host.ranks.resize(ranks);
+    }
+    return script;
+}
 
 Script draw_script(std::uint64_t seed) {
     Dice dice(seed);
@@ -141,6 +183,7 @@ Script draw_script(std::uint64_t seed) {
     if (must_stop(script) && dice.happens(40)) {
         live_long(script);
     }
+    add_answers(dice, script);
     return script;
 }
 

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/verify.hpp"
 
+#include "launcher/model/exit_code.hpp"
+
 #include <algorithm>
+#include <csignal>
 #include <string>
+#include <string_view>
 
 namespace hvd::sim {
 namespace {
@@ -78,8 +82,9 @@ std::vector<Fault> possible_culprits(const World& world) {
 }
 
 bool is_named(const Fault& fault, const launch::JobResult& result) {
-    if (fault.rank) {
-        return result.culprit && result.culprit->rank.rank == *fault.rank;
+    if (fault.rank) {  // of ranks that failed alike the lowest stands for all
+        return result.culprit && (result.culprit->rank.rank == *fault.rank ||
+                                  std::ranges::count(result.culprit->same_ranks, *fault.rank) > 0);
     }
     return result.lost_host == "h" + std::to_string(fault.host);
 }
@@ -180,9 +185,46 @@ void verify_knowledge(const World& world, Outcome& outcome) {
     }
 }
 
+bool has_problem(const HostScript& host) {
+    return !host.problem.empty();
+}
+
+/// Whether the words name a host with a fault, or what a host has answered.
+bool is_reason(const Script& script, const std::string& words) {
+    const auto has = [&](const std::string& part) { return words.find(part) != std::string::npos; };
+    if (script.ports && script.free_port == 0 && has("no port from ")) {
+        return true;
+    }
+    for (std::size_t index = 0; index < script.hosts.size(); ++index) {
+        const auto& host = script.hosts[index];
+        const bool is_broken =
+            host.fault != HostFault::none || host.build != std::string_view(kBuildId);
+        if ((is_broken && has("h" + std::to_string(index))) ||
+            (has_problem(host) && has(host.problem))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void verify_start(const World& world, Outcome& outcome) {
+    const auto& script = world.script();
+    if (outcome.start) {
+        const bool was_interrupted =
+            script.interrupted_at &&
+            outcome.start->result.exit_code == launch::exit_code_of_signal(SIGINT);
+        if (!was_interrupted && !is_reason(script, outcome.start_error)) {
+            outcome.complaints.push_back("wrong reason of a failed start: " + outcome.start_error);
+        }
+    } else if (std::ranges::any_of(script.hosts, has_problem)) {
+        outcome.complaints.emplace_back("ranks were started, though one cannot run on its host");
+    }
+}
+
 }  // namespace
 
 void verify(World& world, Outcome& outcome) {
+    verify_start(world, outcome);
     verify_ends(world, outcome);
     if (outcome.result) {
         verify_verdict(world, outcome);

@@ -66,6 +66,7 @@ public:
     void fail();                                 // the fault of the script
 
     void tell(const wire::FromAgent& message, std::optional<std::size_t> fault = {});
+    void tell_bytes(std::vector<std::byte> sent, std::optional<std::size_t> fault = {});
     void rank_ended();
 
     [[nodiscard]] bool was_started() const noexcept { return started_at_.has_value(); }
@@ -81,10 +82,15 @@ private:
 
     void hear(const std::vector<std::byte>& bytes);
     void on(const wire::Start& start);
+    void on(const wire::Seek& seek);
+    void on(const wire::PickPort& wanted);
+    void on(const wire::Check& check);
     void on(const wire::Signal& signal);
     void on(const wire::Stop& stop);
     void on(const wire::Ping& ping);
     void on(const auto& /*other*/) {}
+    [[nodiscard]] bool fails_instead_of(Question question);
+    void misbehave(HostFault fault);
     void check_lease();
     void launcher_gone();
     void leave();
@@ -104,7 +110,8 @@ private:
     bool has_greeted_ = false;  // the launcher's magic came
     bool is_cut_ = false;       // nothing passes
     bool has_agent_ = false;
-    bool is_over_ = false;  // the stream has ended for the launcher
+    bool is_refused_ = false;  // what it says from now on tells the launcher nothing
+    bool is_over_ = false;     // the stream has ended for the launcher
 };
 
 class World final : public launch::Starter {
