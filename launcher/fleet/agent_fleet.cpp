@@ -147,7 +147,7 @@ void AgentFleet::on_stream_end(std::size_t host) {
                  .since = streams_.was_refused(host) ? heartbeat_->heard_at(host) : io_.now()});
 }
 
-void AgentFleet::agent_ended(AgentEnd end) {
+void AgentFleet::agent_ended(const AgentEnd& end) {
     if (is_dismissed_) {
         if (have_all_ended()) {
             io_.stop();

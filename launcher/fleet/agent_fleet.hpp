@@ -181,7 +181,7 @@ private:
     void check_build(std::size_t host, const wire::Hello& hello);
     void take_pong(std::size_t host, const wire::Pong& pong);
     void on_stream_end(std::size_t host);
-    void agent_ended(AgentEnd end);
+    void agent_ended(const AgentEnd& end);
     void begin_heartbeat(std::size_t host);
     void beat();
     void ping(const std::vector<std::size_t>& hosts);
