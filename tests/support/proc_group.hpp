@@ -17,8 +17,8 @@ struct RankEnd {
 };
 
 /// Forks `size` ranks; each runs `body(rank)` and exits with its result, or with 99 and the
-/// message when it throws. Returns when all have ended; those that live at the limit, which is below
-/// that of ctest, are killed. Call it from a process of one thread.
+/// message when it throws. Returns when all have ended; those that live at the limit, which is
+/// below that of ctest, are killed. Call it from a process of one thread.
 [[nodiscard]] std::vector<RankEnd> run_ranks(int size,
                                              const std::function<int(int rank)>& body,
                                              std::chrono::seconds limit = std::chrono::seconds(55));
