@@ -44,13 +44,13 @@ from horovod.common.operations import barrier
 
 basics = HorovodBasics()
 basics.init()
-barrier("first")
-print("ready", flush=True)
-if basics.rank() == 2:
-    if sys.argv[1:] == ["silent"]:
-        time.sleep(60)
-    os._exit(3)
 try:
+    barrier("first")
+    print("ready", flush=True)
+    if basics.rank() == 2:
+        if sys.argv[1:] == ["silent"]:
+            time.sleep(60)
+        os._exit(3)  # the others may be in the first barrier still
     barrier("second")
 except Exception as error:
     print("lost", time.time(), error, flush=True)

@@ -67,7 +67,7 @@ class CrashReport:
         # Python sets last_value before it calls this for an exception that ends the program; a
         # program that calls this itself, to print an exception, goes on.
         is_end = getattr(sys, "last_value", None) is value and os.getpid() == self._pid
-        if is_end and (_is_typed(value) or _is_console(sys._getframe(1))):
+        if is_end and (_is_typed(value) or _is_console(sys._getframe().f_back)):
             self._typed = value
             is_end = False
         # Asked before the launcher ends the other ranks, which may use the same GPU.
