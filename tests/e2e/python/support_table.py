@@ -184,9 +184,16 @@ def methods(module: str, name: str, value: Any) -> list[str]:
         method
         for method, function in sorted(vars(owner).items())
         if (inspect.isfunction(function) or isinstance(function, kinds))
+        and not _is_inherited(owner, method)
         and not method.startswith("_")
         and not _GENERATED.match(method)
     ]
+
+
+def _is_inherited(owner: type, method: str) -> bool:
+    """Whether the method is that of a base. PyTorch wraps it in the class of an optimizer."""
+    own = inspect.unwrap(vars(owner)[method])
+    return any(inspect.unwrap(vars(base).get(method, id)) is own for base in owner.__mro__[1:])
 
 
 def _line_of(name: str, value: Any) -> str:
