@@ -113,7 +113,7 @@ def chosen(files: Iterable[str], sources: Iterable[str]) -> list[str]:
 
 
 def newest_first(sources: Iterable[str]) -> list[str]:
-    """By the last commit that changed the source or what it includes."""
+    """By the last commit that changed the source, then by the last that changed what it includes."""
     command = ["git", "log", "-n", "100", "--name-only", "--format="]
     log = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     changed = subprocess.run(
@@ -125,7 +125,7 @@ def newest_first(sources: Iterable[str]) -> list[str]:
     last = len(place) + 1
     return sorted(
         sources,
-        key=lambda one: (min(place.get(part, last) for part in parts(one)), place.get(one, last)),
+        key=lambda one: (place.get(one, last), min(place.get(part, last) for part in parts(one))),
     )
 
 
