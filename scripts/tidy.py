@@ -113,7 +113,7 @@ def chosen(files: Iterable[str], sources: Iterable[str]) -> list[str]:
 
 
 def newest_first(sources: Iterable[str]) -> list[str]:
-    """By the last commit that changed the source, then by the last that changed what it includes."""
+    """By the last commit that changed the source, then by that of the files that it includes."""
     command = ["git", "log", "-n", "100", "--name-only", "--format="]
     log = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     changed = subprocess.run(

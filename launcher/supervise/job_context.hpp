@@ -15,7 +15,7 @@ namespace hvd::launch {
 class LauncherLog;
 class LaunchTrace;
 
-/// What a JobStart leaves to the run.
+/// The values that a JobStart leaves to the run.
 struct RunStart {
     Deadline deadline;  // when every rank must have started
     std::string notes;  // of the agents to the user, in whole lines; to be printed

@@ -174,7 +174,7 @@ void SimHost::fail() {
     world_.is_missed(-1, index_, true, world_.script().link_silence);
 }
 
-/// As an agent with a fault of its own, or another program that writes to its stream.
+/// Sends as a faulty agent does, or another program that writes to its stream.
 void SimHost::misbehave(HostFault fault) {
     constexpr int kUnknownRank = 4711;
     if (fault == HostFault::names_unknown_rank) {

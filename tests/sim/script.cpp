@@ -96,7 +96,7 @@ void live_long(Script& script) {
     }
 }
 
-/// What the hosts answer before ranks start, and which faults come there or are the agents' own.
+/// Draws the answers of the hosts before ranks start, and faults instead of them or of agents.
 void add_answers(Dice& dice, Script& script) {
     if (dice.happens(20)) {
         script.ports = {.first = 29'500, .last = 29'510};

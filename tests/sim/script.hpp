@@ -40,7 +40,7 @@ enum class HostFault : std::uint8_t {
     names_unknown_rank,  // which the plan does not have
 };
 
-/// What agents are asked before ranks start.
+/// The questions to agents before ranks start.
 enum class Question : std::uint8_t { seek, pick_port, check };
 
 struct HostScript {

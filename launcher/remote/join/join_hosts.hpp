@@ -15,7 +15,7 @@ namespace hvd::launch {
 
 class IoThread;
 
-/// How a wait for hosts is told of, and what ends it early.
+/// The limits of a wait for hosts, and its messages.
 struct JoinWait {
     Deadline deadline;
     const Say& say;

@@ -36,7 +36,7 @@ except Exception as error:
     raise SystemExit(5)
 """
 
-# Those who are left form a world without the dead rank, or the silent host, and go on.
+# The other ranks form a world without the dead rank, or the silent host, and go on.
 GOING_ON = """
 import os, sys, time
 from horovod.common.basics import HorovodBasics

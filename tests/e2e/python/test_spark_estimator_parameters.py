@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from horovod.spark.common.backend import LocalBackend, SparkBackend
 from horovod.spark.common.store import Store
+from horovod.spark.torch.training import _train_minibatch
 
 ROWS = 120  # of them every sixth is for validation
 
@@ -278,20 +279,13 @@ def torch_estimator(folder: Path, **others: Any) -> Any:
 
 
 def noted_step(folder: Path) -> Callable[..., Any]:
-    """As the estimator's own step; notes the first column of each batch."""
+    """The estimator's own step, which notes the first column of each batch."""
 
-    def step(
-        model: Any, optimizer: Any, transform_outputs: Any, loss_fn: Any, *batch: Any
-    ) -> tuple[Any, Any]:
-        inputs, labels, weights = batch
+    def step(*arguments: Any) -> tuple[Any, Any]:
+        inputs = arguments[4]
         number = len(list(folder.glob("batch.*")))
         record(str(folder), "batch", number + 1000, numbers=inputs[0].ravel().tolist())
-        optimizer.zero_grad()
-        outputs, fitting = transform_outputs(model(*inputs), labels)
-        loss = loss_fn(outputs, fitting, weights)
-        loss.backward()
-        optimizer.step()
-        return outputs, loss
+        return _train_minibatch(*arguments)
 
     return step
 

@@ -31,7 +31,7 @@ std::vector<Operation*> leaders_of(const std::vector<Operation*>& operations) {
     return leaders;
 }
 
-/// What an observer is shown, and of which backend.
+/// The moments that an observer is shown, with their backends.
 class Seen final : public hvd::rt::Observer {
 public:
     void on(Moment moment,
