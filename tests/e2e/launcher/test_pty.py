@@ -135,9 +135,11 @@ def test_control_c_interrupts_that_rank_alone(job, tmp_path):
 
 
 def test_once_the_rank_has_ended_control_c_is_for_the_job(job):
-    script = only_rank(0, "echo over", "trap 'echo asked; exit 0' INT; sleep 60 & wait")
-    terminal = job("-np", 2, "--pty", 0, *script)
+    other = "trap 'echo asked; exit 0' INT; echo ready; sleep 60 & wait"
+    terminal = job("-np", 2, "--pty", 0, *only_rank(0, "read line; echo over", other))
 
+    terminal.wait_for(b"[1]<stdout>:ready")  # before it, the signal would end that rank
+    terminal.type(b"\r")
     terminal.wait_for(b"over\r\n")
     terminal.wait_until(raw=False)
     terminal.type(b"\x03")
