@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/c_api/callback.hpp"
 
-#include "collectives/base/log.hpp"
-
 #include <exception>
+#include <new>
 #include <string>
 
 namespace hvd::rt::abi {
@@ -11,18 +10,28 @@ namespace {
 
 thread_local int depth = 0;  // callbacks within callbacks: of operations that have ended already
 
-void log_exception(std::string_view what) noexcept {
+/// Counts a callback of this thread while it lives.
+class Inside {
+public:
+    Inside() noexcept { ++depth; }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+    ~Inside() { --depth; }
+};
+
+Error thrown(std::string_view what) noexcept {
     try {
-        Logger("hvd_on_complete", LogLevel::warn)
-            .warn("a callback threw an exception, which ends here: " + std::string(what));
-    } catch (...) {  // no memory for a line: the callback's fault is all that is lost
+        return {Errc::internal,
+                "the callback of hvd_on_complete threw an exception: " + std::string(what)};
+    } catch (const std::bad_alloc&) {
+        return {Errc::internal, {}};
     }
 }
 
 }  // namespace
 
-void call_back(hvd_callback done, void* argument, const Error* error) noexcept {
-    ++depth;
+Status call_back(hvd_callback done, void* argument, const Error* error) {
+    const Inside inside;
     // Of the user's: neither the engine's thread nor C code on this one may be unwound by it.
     try {
         if (error == nullptr) {
@@ -31,12 +40,12 @@ void call_back(hvd_callback done, void* argument, const Error* error) noexcept {
             const auto status = static_cast<hvd_status>(static_cast<int>(error->code) + 1);
             done(argument, status, error->message.c_str());
         }
+        return ok();
     } catch (const std::exception& exception) {
-        log_exception(exception.what());
+        return thrown(exception.what());
     } catch (...) {
-        log_exception("it is no std::exception");
+        return thrown("it is no std::exception");
     }
-    --depth;
 }
 
 bool is_in_callback() noexcept {

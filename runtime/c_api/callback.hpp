@@ -10,9 +10,9 @@
 
 namespace hvd::rt::abi {
 
-/// Tells the callback how its operation ended: `error`, or nullptr for success. The operation has
-/// ended before, so that an exception of the callback changes nothing of it: it is logged.
-void call_back(hvd_callback done, void* argument, const Error* error) noexcept;
+/// Tells the callback how its operation ended: `error`, or nullptr for success.
+/// Errors: internal for an exception that leaves the callback.
+[[nodiscard]] Status call_back(hvd_callback done, void* argument, const Error* error);
 
 /// Whether this thread is in such a call.
 [[nodiscard]] bool is_in_callback() noexcept;

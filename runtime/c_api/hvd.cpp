@@ -62,6 +62,22 @@ Result<Context::InitOptions> read_options(const hvd_init_options* options) {
     return init;
 }
 
+/// How the operation has ended; nothing while it is under way. For a callback it has ended when its
+/// result is there, though its own callback may not be over.
+std::optional<hvd::Status> ending_of(const Operation& operation) {
+    if (TicketTable::is_done(operation)) {
+        return TicketTable::outcome(operation);
+    }
+    if (is_in_callback() && TicketTable::has_ended(operation)) {
+        return operation.failed ? hvd::Status(operation.error) : hvd::ok();
+    }
+    return std::nullopt;
+}
+
+bool has_result(const Operation& operation) noexcept {
+    return TicketTable::has_ended(operation) && !operation.failed;
+}
+
 }  // namespace
 
 const char* hvd_version(void) {
@@ -169,24 +185,26 @@ hvd_status hvd_run(hvd_context* context,
 hvd_status hvd_poll(hvd_context* context, hvd_ticket ticket) {
     return guarded([&]() -> Result<hvd_status> {
         HVD_TRY(const auto* const operation, find(context, ticket));
-        if (!TicketTable::is_done(*operation)) {
+        const auto ending = ending_of(*operation);
+        if (!ending) {
             return HVD_IN_PROGRESS;
         }
-        if (operation->failed || operation->event == nullptr) {
-            return operation->failed ? Result<hvd_status>(operation->error) : HVD_OK;
+        HVD_TRY_STATUS(*ending);
+        if (operation->event == nullptr) {
+            return HVD_OK;
         }
         HVD_TRY(auto* const mine, checked(context));
         HVD_TRY(auto world, mine->use());
-        return status_of(world->engine().poll(*operation));
+        return status_of(world->engine().poll_device(*operation));
     });
 }
 
 hvd_status hvd_wait(hvd_context* context, hvd_ticket ticket, int64_t timeout_ms) {
     return guarded([&]() -> Result<hvd_status> {
         HVD_TRY(auto* const operation, find(context, ticket));
-        if (TicketTable::is_done(*operation) &&
-            (operation->failed || operation->event == nullptr)) {
-            return operation->failed ? Result<hvd_status>(operation->error) : HVD_OK;
+        const auto ending = ending_of(*operation);
+        if (ending && (!*ending || operation->event == nullptr)) {
+            return status_of(*ending);
         }
         return wait_in_world("hvd_wait", context, [&](Engine& engine) {
             return engine.wait(*operation, deadline_in(timeout_ms));
@@ -216,7 +234,7 @@ hvd_status hvd_wait_any(hvd_context* context,
             return HVD_IN_PROGRESS;
         }
         *index = first;
-        return operations[first]->failed ? Result<hvd_status>(operations[first]->error) : HVD_OK;
+        return status_of(TicketTable::outcome(*operations[first]));
     });
 }
 
@@ -230,14 +248,14 @@ hvd_status hvd_on_complete(hvd_context* context,
         }
         HVD_TRY(auto* const operation, find(context, ticket));
         return status_of(TicketTable::on_complete(
-            *operation, [=](const Error* error) { call_back(done, argument, error); }));
+            *operation, [=](const Error* error) { return call_back(done, argument, error); }));
     });
 }
 
 hvd_status hvd_result(hvd_context* context, hvd_ticket ticket, hvd_tensor* tensor) {
     return guarded([&]() -> Result<hvd_status> {
         HVD_TRY(const auto* const operation, find(context, ticket));
-        if (!TicketTable::is_done(*operation) || operation->failed) {
+        if (!has_result(*operation)) {
             return invalid("hvd_result: the operation has not ended with HVD_OK");
         }
         return status_of(hvd::rt::write_result(*operation, tensor));
@@ -253,7 +271,7 @@ hvd_status hvd_received_splits(hvd_context* context,
             return invalid("hvd_received_splits: no place for the splits");
         }
         HVD_TRY(const auto* const operation, find(context, ticket));
-        if (!TicketTable::is_done(*operation) || operation->failed) {
+        if (!has_result(*operation)) {
             return invalid("hvd_received_splits: the operation has not ended with HVD_OK");
         }
         if (operation->signature.op != hvd::coll::Op::alltoall) {

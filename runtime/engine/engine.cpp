@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -27,14 +28,6 @@ std::vector<Operation*> leaders_of(std::span<Operation* const> operations) {
 bool all_done(std::span<Operation* const> operations) noexcept {
     return std::ranges::all_of(
         operations, [](const Operation* operation) { return TicketTable::is_done(*operation); });
-}
-
-/// How the operation ended.
-Result<Outcome> outcome_of(const Operation& operation) {
-    if (operation.failed) {
-        return operation.error;
-    }
-    return Outcome::finished;
 }
 
 }  // namespace
@@ -169,11 +162,12 @@ void Engine::run_claimed(std::span<Operation* const> operations,
 
 Result<Outcome> Engine::wait_for_ends(std::span<Operation* const> operations, Deadline deadline) {
     std::optional<Error> first;
-    for (const Operation* operation : operations) {
+    // The last one first: when it is done the others usually are, and the thread has slept once.
+    for (const Operation* operation : std::views::reverse(operations)) {
         auto ended = wait_for_end(*operation, deadline);
-        if (!ended && !first) {
+        if (!ended) {
             first = std::move(ended).error();
-        } else if (ended && *ended == Outcome::in_progress) {
+        } else if (*ended == Outcome::in_progress) {
             return Outcome::in_progress;
         }
     }
@@ -213,11 +207,7 @@ Result<Outcome> Engine::wait(const Operation& operation, Deadline deadline) {
     return ended == Outcome::finished ? wait_for_devices({&only, 1}, deadline) : ended;
 }
 
-Result<Outcome> Engine::poll(const Operation& operation) const {
-    if (!TicketTable::is_done(operation)) {
-        return Outcome::in_progress;
-    }
-    HVD_TRY_STATUS(outcome_of(operation));
+Result<Outcome> Engine::poll_device(const Operation& operation) const {
     const auto* const only = &operation;
     return wait_for_devices({&only, 1}, Deadline::in(std::chrono::seconds(0)));
 }
@@ -241,7 +231,8 @@ Result<Outcome> Engine::wait_for_end(const Operation& operation, Deadline deadli
             return Outcome::in_progress;
         }
     }
-    return outcome_of(operation);
+    HVD_TRY_STATUS(TicketTable::outcome(operation));
+    return Outcome::finished;
 }
 
 Result<std::size_t> Engine::wait_any(std::span<Operation* const> operations, Deadline deadline) {

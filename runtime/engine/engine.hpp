@@ -107,8 +107,8 @@ public:
                                                  void* stream,
                                                  Deadline deadline);
 
-    /// Whether an operation has ended, on its device too.
-    [[nodiscard]] Result<Outcome> poll(const Operation& operation) const;
+    /// Whether the device has the result of an operation that has ended without an error.
+    [[nodiscard]] Result<Outcome> poll_device(const Operation& operation) const;
 
     /// Waits for all, on their devices too. The Error is that of the first that failed.
     [[nodiscard]] Result<Outcome> wait(std::span<Operation* const> operations, Deadline deadline);

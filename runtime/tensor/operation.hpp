@@ -82,7 +82,8 @@ struct OnDevice {
     coll::DeviceBytes owned{};  // the output, where the library allocated it
 };
 
-using Callback = std::function<void(const Error*)>;
+/// Told how the operation has ended: nullptr is success. An error is a failure of its own.
+using Callback = std::function<Status(const Error*)>;
 
 /// The operation of a ticket. It belongs to its caller until it is submitted, then to the holder of
 /// the progress lock, and after `done` to the caller again.
@@ -110,9 +111,10 @@ struct Operation {
     int last_rank = -1;                             // for which it has waited; -1: not known
     std::vector<std::int64_t> first_dims;           // see Decision
     int divisor = 0;                                // of an average; 0: the size of the set
-    Error error;                                    // valid if `failed`
+    Error error;                                    // valid if one of the next two
     bool failed = false;
-    OwnedBytes owned;  // the output, where the library allocated it
+    bool callback_failed = false;  // written before `done`, on whichever thread called it
+    OwnedBytes owned;              // the output, where the library allocated it
     Shape result_shape;
     std::vector<std::int64_t> received_splits;  // of an alltoall
     coll::SharedEvent event;                    // of the device, which completes with the result

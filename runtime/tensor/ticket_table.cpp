@@ -16,7 +16,8 @@ namespace {
 
 // The life of a ticket. Each bit is set once, by fetch_or or compare-exchange, so that of two
 // parties that race exactly one sees the other's bit and does what is left to do:
-//   complete: kDone      calls the callback if kCallback was there; recycles if kReleased was there
+//   complete: kEnded, kDone   between them calls the callback, if kCallback was there before kDone;
+//                             recycles if kReleased was there
 //   on_complete: kCallback   calls it at once if kDone was there
 //   release: kReleased   recycles if kDone was there
 constexpr std::uint32_t kDone = 1;
@@ -26,6 +27,7 @@ constexpr std::uint32_t kCallback = 8;
 
 constexpr std::uint32_t kWaited = 16;  // somebody sleeps on the word
 constexpr std::uint32_t kIdle = 32;    // not submitted
+constexpr std::uint32_t kEnded = 64;   // its result is there, and its callback may be running
 
 /// Sleeps while the word is `expected`, up to the deadline. May wake early.
 void futex_wait(std::atomic<std::uint32_t>& word,
@@ -86,6 +88,15 @@ Result<bool> mark_released(Operation& operation) {
         return Error{Errc::invalid_argument, "the ticket was released before"};
     }
     return (state & kDone) != 0;
+}
+
+/// Calls the callback, whose error becomes the operation's unless that has failed before.
+void call(Operation& operation) {
+    auto called = operation.callback(operation.failed ? &operation.error : nullptr);
+    if (!called && !operation.failed) {
+        operation.error = std::move(called).error();
+        operation.callback_failed = true;
+    }
 }
 
 std::unique_ptr<Staged> stage(const Request& request) {
@@ -218,6 +229,17 @@ bool TicketTable::is_done(const Operation& operation) noexcept {
     return (operation.state.load(std::memory_order_acquire) & (kDone | kIdle)) != 0;
 }
 
+bool TicketTable::has_ended(const Operation& operation) noexcept {
+    return (operation.state.load(std::memory_order_acquire) & (kEnded | kDone | kIdle)) != 0;
+}
+
+Status TicketTable::outcome(const Operation& operation) {
+    if (operation.failed || operation.callback_failed) {
+        return operation.error;
+    }
+    return ok();
+}
+
 void TicketTable::complete(Operation& operation) {
     if (operation.staged != nullptr && !operation.failed && !operation.staged->is_returning &&
         carrier_->carry(operation)) {
@@ -233,16 +255,14 @@ void TicketTable::complete(Operation& operation) {
     if (operation.set != nullptr) {
         ProcessSetTable::release(*std::exchange(operation.set, nullptr));
     }
-    // Copied before `done` is visible: after it, the owner may release and reuse the operation.
-    std::optional<Callback> callback;
-    std::optional<Error> error;
-    auto state = operation.state.load(std::memory_order_acquire);
-    const bool failed = operation.failed;
+    // After `done`, the owner may release and reuse the operation.
     const bool counts = !operation.is_neutral;
+    auto state = operation.state.load(std::memory_order_acquire);
+    bool was_called = false;
     do {
-        if ((state & kCallback) != 0 && !callback) {
-            callback = operation.callback;
-            error = operation.error;
+        if ((state & kCallback) != 0 && !std::exchange(was_called, true)) {
+            state = operation.state.fetch_or(kEnded, std::memory_order_acq_rel) | kEnded;
+            call(operation);
         }
     } while (!operation.state.compare_exchange_weak(state, state | kDone, std::memory_order_acq_rel,
                                                     std::memory_order_acquire));
@@ -252,9 +272,6 @@ void TicketTable::complete(Operation& operation) {
     }
     if ((state & kWaited) != 0) {
         futex_wake(operation.state);
-    }
-    if (callback) {
-        (*callback)(failed ? &*error : nullptr);
     }
     if ((state & kReleased) != 0) {
         recycle(operation);
@@ -300,10 +317,10 @@ Status TicketTable::on_complete(Operation& operation, Callback callback) {
     }
     operation.callback = std::move(callback);
     if ((operation.state.fetch_or(kCallback, std::memory_order_acq_rel) & kDone) != 0) {
-        // A copy: the callback may release the ticket.
+        // Copies: the callback may release the ticket.
         const Callback now = operation.callback;
         const Error error = operation.error;
-        now(operation.failed ? &error : nullptr);
+        return now(operation.failed ? &error : nullptr);
     }
     return ok();
 }
@@ -361,6 +378,7 @@ void TicketTable::clear(Operation& operation) noexcept {
     operation.staged.reset();
     operation.on_device.reset();
     operation.callback = nullptr;
+    operation.callback_failed = false;
     operation.failed = false;
     operation.event.reset();
 }

@@ -61,6 +61,12 @@ public:
     /// Also true of an operation that was never submitted.
     [[nodiscard]] static bool is_done(const Operation& operation) noexcept;
 
+    /// The same, and also true while its callback runs: its result, or its error, is there.
+    [[nodiscard]] static bool has_ended(const Operation& operation) noexcept;
+
+    /// Of an operation that is done: its error, or that of its callback.
+    [[nodiscard]] static Status outcome(const Operation& operation);
+
     /// Ends one operation: success, or failure if `operation.failed`. The name may be used again
     /// from here on. The result of a device's tensor is carried there first. Thread: progress lock.
     void complete(Operation& operation);
@@ -97,7 +103,8 @@ public:
     /// Sleeps until `batches` differs from `seen` or the deadline passes. May wake early.
     void wait_any(std::uint32_t seen, Deadline deadline) noexcept;
 
-    /// Calls `callback` once when the operation ends; now, if it has ended.
+    /// Calls `callback` once when the operation ends; now, if it has ended. An error of the
+    /// callback becomes the operation's, or, where it had ended before, is returned here.
     /// Errors: invalid_argument when it has a callback.
     [[nodiscard]] static Status on_complete(Operation& operation, Callback callback);
 

@@ -353,9 +353,10 @@ HVD_API hvd_status hvd_release_stream(hvd_context* context, int32_t device_index
  * waits is refused there with HVD_INVALID_ARGUMENT, and submits nothing: hvd_wait for what is
  * pending, hvd_wait_any, hvd_run, hvd_plan_wait, hvd_plan_run, their stream forms,
  * hvd_process_set_add and _remove, hvd_shutdown, and hvd_init unless there is a world, whose
- * context it gives. A C++ exception that leaves the callback ends there and is logged. The
- * operation had ended before the call, on all ranks: its status and its result stand, and
- * hvd_on_complete returns HVD_OK. */
+ * context it gives. Others see the ticket's end when the callback has returned.
+ * A C++ exception that leaves the callback fails the operation on this rank, with HVD_INTERNAL and
+ * its text; its result stays readable. Where the ticket had ended before hvd_on_complete, its
+ * status stands, and hvd_on_complete returns that error. */
 typedef void (*hvd_callback)(void* argument, hvd_status status, const char* message);
 HVD_API hvd_status hvd_on_complete(hvd_context* context,
                                    hvd_ticket ticket,

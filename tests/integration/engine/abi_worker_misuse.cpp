@@ -62,13 +62,6 @@ struct Seen {
     hvd_status status = HVD_IN_PROGRESS;
     std::string wrong;
     std::atomic<int> calls{0};
-
-    /// A ticket's end can be seen before its callback has been called.
-    void wait_for(int count) {
-        for (int now = calls; now < count; now = calls) {
-            calls.wait(now);
-        }
-    }
 };
 
 /// Counts the call when it is over, by an exception too.
@@ -77,10 +70,7 @@ public:
     explicit Calling(Seen& seen) : seen_(seen) {}
     Calling(const Calling&) = delete;
     Calling& operator=(const Calling&) = delete;
-    ~Calling() {
-        ++seen_.calls;
-        seen_.calls.notify_all();
-    }
+    ~Calling() { ++seen_.calls; }
 
 private:
     Seen& seen_;
@@ -99,7 +89,7 @@ void call_back(Seen& seen, const char* name) {
     const auto ticket = submit_barrier(seen.context, name);
     require(hvd_on_complete(seen.context, ticket, on_end, &seen) == HVD_OK, "hvd_on_complete");
     end_barrier(seen.context, ticket);
-    seen.wait_for(before + 1);
+    require(seen.calls == before + 1, "the callback has been called before the end is seen");
     const auto ended = submit_barrier(seen.context, name);
     require(hvd_wait(seen.context, ended, -1) == HVD_OK, "hvd_wait");
     require(hvd_on_complete(seen.context, ended, on_end, &seen) == HVD_OK, "its callback");
@@ -209,18 +199,48 @@ void init_in_callback() {
     require(seen.wrong.empty(), seen.wrong);
 }
 
+/// The status of a barrier whose callback throws, and its words; `is_late`: it has ended before.
+hvd_status status_after_throw(Seen& seen, bool is_late, std::string& words) {
+    const int before = seen.calls;
+    const auto ticket = submit_barrier(seen.context, is_late ? "late" : "in time");
+    if (is_late) {
+        require(hvd_wait(seen.context, ticket, -1) == HVD_OK, "hvd_wait");
+    }
+    auto status = hvd_on_complete(seen.context, ticket, on_end, &seen);
+    words = hvd_last_error();
+    const auto waited = hvd_wait(seen.context, ticket, -1);
+    require(seen.calls == before + 1, "the callback has been called");
+    if (status == HVD_OK) {
+        status = waited;
+        words = hvd_last_error();
+        require(hvd_poll(seen.context, ticket) == waited, "hvd_poll says the same");
+    } else {
+        require(waited == HVD_OK, "the status of what had ended stands");
+    }
+    require(hvd_release(seen.context, ticket) == HVD_OK, "hvd_release");
+    return status;
+}
+
 void throwing_callback() {
     Seen seen(join_world());
+    std::string words;
+    const auto expect_failure = [&](bool is_late, std::string_view reason) {
+        require(status_after_throw(seen, is_late, words) == HVD_INTERNAL, "the status: " + words);
+        require(words.find(reason) != std::string::npos, words);
+    };
     seen.act = [](Seen& self, hvd_status status) {
         self.wrong += status == HVD_OK ? "" : "the operation failed; ";
         throw std::runtime_error("thrown by a callback");
     };
-    for (const char* name : {"first", "second", "third"}) {
-        call_back(seen, name);
+    for (int round = 0; round < 3; ++round) {
+        expect_failure(false, "thrown by a callback");
+        expect_failure(true, "thrown by a callback");
     }
     require(seen.wrong.empty(), seen.wrong);
     seen.act = [](Seen&, hvd_status) { throw 7; };
-    call_back(seen, "no std::exception");
+    expect_failure(false, "no std::exception");
+    seen.act = [](Seen&, hvd_status) {};
+    call_back(seen, "afterwards");
     require(hvd_shutdown(seen.context) == HVD_OK, "hvd_shutdown");
 }
 

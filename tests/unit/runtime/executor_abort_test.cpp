@@ -60,7 +60,10 @@ TEST_CASE("a work that fails fails its operations, once") {
     auto& operation = rank.enqueue("a");
     auto& next = rank.enqueue("b");
     int ends = 0;
-    REQUIRE(hvd::rt::TicketTable::on_complete(operation, [&](const Error*) { ++ends; }));
+    REQUIRE(hvd::rt::TicketTable::on_complete(operation, [&](const Error*) {
+        ++ends;
+        return hvd::ok();
+    }));
     rank.step();
 
     rank.backend.started.front().state = State::failed;

@@ -13,6 +13,8 @@
 using hvd::Deadline;
 using hvd::Errc;
 using hvd::Error;
+using hvd::ok;
+using hvd::Status;
 using hvd::rt::Operation;
 using hvd::rt::Request;
 using hvd::rt::TicketTable;
@@ -99,6 +101,7 @@ TEST_CASE("a callback is called once, whether it comes before or after the end")
     const auto count = [&](const Error* error) {
         ++calls;
         message = error == nullptr ? "" : error->message;
+        return ok();
     };
 
     REQUIRE(TicketTable::on_complete(before, count));
@@ -120,11 +123,53 @@ TEST_CASE("a callback may release its own ticket") {
     auto& operation = one(table, "a");
     const auto ticket = ticket_of(operation);
 
-    REQUIRE(TicketTable::on_complete(operation,
-                                     [&](const Error*) { CHECK(table.release(operation)); }));
+    REQUIRE(TicketTable::on_complete(operation, [&](const Error*) {
+        CHECK(table.release(operation));
+        return ok();
+    }));
     table.complete(operation);
 
     CHECK_FALSE(table.find(ticket));
+}
+
+TEST_CASE("an operation is done when its callback has returned, and fails with it") {
+    TicketTable table;
+    auto& operation = one(table, "a");
+    bool was_done = true;
+    bool had_ended = false;
+
+    REQUIRE(TicketTable::on_complete(operation, [&](const Error*) -> Status {
+        was_done = TicketTable::is_done(operation);
+        had_ended = TicketTable::has_ended(operation);
+        return Error{Errc::internal, "thrown"};
+    }));
+    CHECK_FALSE(TicketTable::has_ended(operation));
+    table.complete(operation);
+
+    CHECK_FALSE(was_done);
+    CHECK(had_ended);
+    CHECK(TicketTable::is_done(operation));
+    REQUIRE_FALSE(TicketTable::outcome(operation));
+    CHECK(TicketTable::outcome(operation).error().message == "thrown");
+
+    REQUIRE(table.release(operation));
+    auto& next = one(table, "b");
+    table.complete(next);
+    CHECK(TicketTable::outcome(next));
+}
+
+TEST_CASE("the failure of an operation counts more than that of its callback") {
+    TicketTable table;
+    auto& operation = one(table, "a");
+    operation.failed = true;
+    operation.error = {Errc::aborted, "why"};
+
+    REQUIRE(TicketTable::on_complete(operation, [](const Error*) -> Status {
+        return Error{Errc::internal, "thrown"};
+    }));
+    table.complete(operation);
+
+    CHECK(TicketTable::outcome(operation).error().message == "why");
 }
 
 TEST_CASE("waiting ends with the operation or at the deadline") {
