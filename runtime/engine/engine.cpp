@@ -164,6 +164,9 @@ Result<Outcome> Engine::wait_for_ends(std::span<Operation* const> operations, De
     std::optional<Error> first;
     // The last one first: when it is done the others usually are, and the thread has slept once.
     for (const Operation* operation : std::views::reverse(operations)) {
+        if (TicketTable::has_succeeded(*operation)) {
+            continue;
+        }
         auto ended = wait_for_end(*operation, deadline);
         if (!ended) {
             first = std::move(ended).error();

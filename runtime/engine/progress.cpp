@@ -100,11 +100,11 @@ void Progress::take_inbox() {
             tickets_.complete(*operation);
             return true;
         }
-        const auto failure = StagedCopies::failure_of(*operation);
-        if (failure) {
-            fail(*operation, *failure);
+        const auto* const failure = StagedCopies::failure_of(*operation);
+        if (failure != nullptr) {
+            fail(*operation, Error(*failure));  // a copy: the operation may be given back
         }
-        return failure.has_value();
+        return failure != nullptr;
     });
 }
 

@@ -136,11 +136,11 @@ void StagedCopies::copy_result(Operation& operation) {
                    });
 }
 
-std::optional<Error> StagedCopies::failure_of(const Operation& leader) {
-    std::optional<Error> failure;
+const Error* StagedCopies::failure_of(const Operation& leader) {
+    const Error* failure = nullptr;
     for_each_member(leader, [&](const Operation& member) {
         if (member.staged != nullptr && member.staged->failure) {
-            failure = member.staged->failure;
+            failure = &*member.staged->failure;
         }
     });
     return failure;

@@ -34,8 +34,9 @@ public:
     /// Thread: progress lock.
     [[nodiscard]] bool carry(Operation& operation) override;
 
-    /// Why an input of the group did not come to the host. Thread: progress lock.
-    [[nodiscard]] static std::optional<Error> failure_of(const Operation& leader);
+    /// Why an input of the group did not come to the host; nullptr where all did. Thread: progress
+    /// lock.
+    [[nodiscard]] static const Error* failure_of(const Operation& leader);
 
     /// Returns when nothing is on its way. Thread: any.
     void drain() noexcept;

@@ -3,7 +3,6 @@
 
 #include "runtime/fusion/planner.hpp"
 
-#include <optional>
 #include <utility>
 
 namespace hvd::rt {
@@ -27,6 +26,8 @@ FusionItem item_of(const Operation& operation) {
 std::vector<Batch> fuse(std::span<Operation* const> leaders, std::size_t bytes) {
     std::vector<Operation*> members;
     std::vector<FusionItem> items;
+    members.reserve(leaders.size());
+    items.reserve(leaders.size());
     for (Operation* leader : leaders) {
         leader->unfinished = 0;
         for_each_member(*leader, [&](Operation& member) {
@@ -37,12 +38,11 @@ std::vector<Batch> fuse(std::span<Operation* const> leaders, std::size_t bytes) 
     }
     std::vector<Batch> batches;
     for (const auto& indices : plan_fusion(items, bytes)) {
-        Batch batch;
+        auto& batch = batches.emplace_back();
         batch.reserve(indices.size());
         for (const auto index : indices) {
             batch.push_back(members[index]);
         }
-        batches.push_back(std::move(batch));
     }
     return batches;
 }
@@ -52,18 +52,18 @@ void complete_member(TicketTable& tickets, Operation& operation) {
     if (--leader.unfinished != 0) {
         return;
     }
+    // A group fails as a whole.
     const Operation* failed = nullptr;
     for_each_member(std::as_const(leader),
                     [&](const Operation& member) { failed = member.failed ? &member : failed; });
-    const std::optional<Error> cause =
-        failed == nullptr ? std::nullopt : std::optional(failed->error);
-    for_each_member(leader, [&](Operation& member) {
-        if (cause) {
+    if (failed != nullptr) {
+        const Error cause = failed->error;
+        for_each_member(leader, [&](Operation& member) {
             member.failed = true;
-            member.error = *cause;
-        }
-        tickets.complete(member);
-    });
+            member.error = cause;
+        });
+    }
+    for_each_member(leader, [&](Operation& member) { tickets.complete(member); });
 }
 
 void fail_batch(TicketTable& tickets, const Batch& batch, const Error& cause) {

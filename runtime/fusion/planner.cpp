@@ -12,9 +12,10 @@ struct OpenGroup {
     std::size_t bytes;
     FusionGroup members;
 
+    /// An item of its kind.
     [[nodiscard]] bool takes(const FusionItem& item, std::size_t limit_bytes) const noexcept {
         // Subtract, do not add: the sum of two sizes may wrap, the difference cannot.
-        return kind == item.kind && bytes <= limit_bytes && item.bytes <= limit_bytes - bytes &&
+        return bytes <= limit_bytes && item.bytes <= limit_bytes - bytes &&
                (kind.device == coll::Device::Kind::host || members.size() < coll::kMostOnDevice);
     }
 };

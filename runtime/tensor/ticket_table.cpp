@@ -90,6 +90,10 @@ Result<bool> mark_released(Operation& operation) {
     return (state & kDone) != 0;
 }
 
+bool has_failed(const Operation& operation) noexcept {
+    return operation.failed || operation.callback_failed;
+}
+
 /// Calls the callback, whose error becomes the operation's unless that has failed before.
 void call(Operation& operation) {
     auto called = operation.callback(operation.failed ? &operation.error : nullptr);
@@ -234,10 +238,11 @@ bool TicketTable::has_ended(const Operation& operation) noexcept {
 }
 
 Status TicketTable::outcome(const Operation& operation) {
-    if (operation.failed || operation.callback_failed) {
-        return operation.error;
-    }
-    return ok();
+    return has_failed(operation) ? Status(operation.error) : ok();
+}
+
+bool TicketTable::has_succeeded(const Operation& operation) noexcept {
+    return is_done(operation) && !has_failed(operation);
 }
 
 void TicketTable::complete(Operation& operation) {

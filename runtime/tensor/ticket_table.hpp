@@ -67,6 +67,9 @@ public:
     /// Of an operation that is done: its error, or that of its callback.
     [[nodiscard]] static Status outcome(const Operation& operation);
 
+    /// Whether it is done, and without an error.
+    [[nodiscard]] static bool has_succeeded(const Operation& operation) noexcept;
+
     /// Ends one operation: success, or failure if `operation.failed`. The name may be used again
     /// from here on. The result of a device's tensor is carried there first. Thread: progress lock.
     void complete(Operation& operation);
