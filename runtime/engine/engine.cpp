@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <ranges>
 #include <string>
 #include <utility>
 
@@ -163,11 +162,11 @@ void Engine::run_claimed(std::span<Operation* const> operations,
 Result<Outcome> Engine::wait_for_ends(std::span<Operation* const> operations, Deadline deadline) {
     std::optional<Error> first;
     // The last one first: when it is done the others usually are, and the thread has slept once.
-    for (const Operation* operation : std::views::reverse(operations)) {
-        if (TicketTable::has_succeeded(*operation)) {
+    for (auto each = operations.rbegin(); each != operations.rend(); ++each) {
+        if (TicketTable::has_succeeded(**each)) {
             continue;
         }
-        auto ended = wait_for_end(*operation, deadline);
+        auto ended = wait_for_end(**each, deadline);
         if (!ended) {
             first = std::move(ended).error();
         } else if (*ended == Outcome::in_progress) {

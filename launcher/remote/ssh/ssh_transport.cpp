@@ -2,20 +2,16 @@
 #include "launcher/remote/ssh/ssh_transport.hpp"
 
 #include "collectives/base/text.hpp"
-#include "launcher/net/io_thread.hpp"
 #include "launcher/remote/bootstrap/filter.hpp"
 #include "launcher/remote/ssh/encoding.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
-#include <iterator>
 #include <utility>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 namespace hvd::launch::ssh {
@@ -25,18 +21,6 @@ constexpr auto kNow = std::chrono::milliseconds(0);
 constexpr auto kCloseLimit = std::chrono::seconds(3);
 constexpr int kPiecesPerTurn = 32;  // then other hosts have theirs
 constexpr std::size_t kShownErrors = 1'000;
-
-/// sshd drops connections at random once 10 are not signed in (MaxStartups).
-constexpr int kMaxDrops = 10;
-constexpr std::chrono::milliseconds kFirstPause(100);
-constexpr std::chrono::milliseconds kLongestPause(2'000);
-
-/// For pauses of different lengths. std::random_device needs arc4random of glibc 2.36.
-unsigned random_seed() {
-    unsigned seed = 0;
-    (void)::getrandom(&seed, sizeof seed, GRND_NONBLOCK);
-    return seed;
-}
 
 /// Errors of the handshake that mean: no algorithm that both sides have.
 bool is_about_algorithms(int code) {
@@ -52,15 +36,13 @@ SshTransport::SshTransport(IoThread& io,
                            SshTarget target,
                            std::shared_ptr<KeyRing> keys,
                            std::vector<std::string> lines)
-    : io_(io),
-      target_(std::move(target)),
+    : target_(std::move(target)),
       keys_(std::move(keys)),
       lines_(std::move(lines)),
       limit_(io),
       soon_(io),
-      dice_(random_seed()),
-      lookup_(io),
-      last_words_(io) {}
+      connector_(io),
+      streams_(io, [this] { drive(); }) {}
 
 SshTransport::~SshTransport() = default;
 
@@ -132,65 +114,49 @@ void SshTransport::open(Handlers handlers) {
         tell_step_(words(State::resolve));
     }
     enter(State::resolve);
-    if (auto literal = parse_address(target_.name, target_.port)) {
-        soon_.set(Deadline::in(kNow),
-                  [this, address = *std::move(literal)] { resolved(std::vector{address}); });
-        return;
-    }
-    lookup_.start(target_.name, target_.port, target_.address_family.value_or(AF_UNSPEC),
-                  [this](auto addresses) { resolved(std::move(addresses)); });
-}
-
-void SshTransport::resolved(Result<std::vector<Address>> addresses) {
-    if (state_ == State::over) {
-        return;
-    }
-    if (!addresses) {
-        fail(Errc::unavailable, addresses.error().message);
-        return;
-    }
-    addresses_ = std::move(addresses).value();
-    connect();
+    connector_.resolve(target_.name, target_.port, target_.address_family.value_or(AF_UNSPEC),
+                       [this](const Status& resolved) {
+                           if (state_ != State::resolve) {
+                               return;
+                           }
+                           if (!resolved) {
+                               fail(Errc::unavailable, resolved.error().message);
+                               return;
+                           }
+                           connect();
+                       });
 }
 
 void SshTransport::connect() {
     session_.reset();
     socket_.reset();
     enter(State::connect);
-    connecting_ = std::make_unique<Connecting>(
-        io_, addresses_,
-        [this](Result<Connecting::Connected> result) { connected(std::move(result)); });
+    connector_.connect([this](auto socket) { connected(std::move(socket)); });
 }
 
-void SshTransport::connected(Result<Connecting::Connected> result) {
+void SshTransport::connected(Result<std::unique_ptr<ReadyWatch>> socket) {
     if (state_ != State::connect) {
         return;
     }
-    if (!result) {
-        fail(Errc::unavailable, result.error().message);
+    if (!socket) {
+        fail(Errc::unavailable, socket.error().message);
         return;
     }
-    socket_ = std::move(result->socket);
-    addresses_ = {addresses_[result->address]};  // should sshd drop us, it is this one again
+    socket_ = std::move(socket).value();
     session_ = std::make_unique<SshSession>(socket_->fd(), target_.host_key_algorithms);
     enter(State::handshake);
     drive();
 }
 
-void SshTransport::retry_or_fail() {
-    if (++drops_ > kMaxDrops) {
-        fail(Errc::unavailable, "sshd closed " + std::to_string(drops_) +
-                                    " connections before it said anything; it may be overloaded "
-                                    "(MaxStartups in its sshd_config), or not let this machine in");
+void SshTransport::connect_again() {
+    if (auto pausing = connector_.pause([this] { connect(); }); !pausing) {
+        fail(Errc::unavailable, pausing.error().message);
         return;
     }
-    const auto pause = std::min(kLongestPause, kFirstPause * (1 << std::min(drops_, 5)));
-    std::uniform_int_distribution<long> span(pause.count() / 2, pause.count());
     limit_.cancel();
     session_.reset();
     socket_.reset();
     state_ = State::connect;
-    soon_.set(Deadline::in(std::chrono::milliseconds(span(dice_))), [this] { connect(); });
 }
 
 // ---- from the socket to the line ----
@@ -284,11 +250,21 @@ bool SshTransport::take_handshake(Step step) {
         return after(step, State::host_key);
     }
     if (!session_->has_seen_banner()) {
-        retry_or_fail();
+        connect_again();
     } else if (is_about_algorithms(session_->last_code())) {
         fail(Errc::unsupported, session_->last_error());
     } else {
         fail(Errc::unavailable, session_->last_error());
+    }
+    return false;
+}
+
+bool SshTransport::pump() {
+    switch (streams_.pump(*session_, handlers_.on_bytes)) {
+        case LineStreams::Pumped::nothing: return false;
+        case LineStreams::Pumped::some: return true;
+        case LineStreams::Pumped::failed: fail(Errc::unavailable, session_->last_error()); break;
+        case LineStreams::Pumped::ended: enter(State::closing); return true;
     }
     return false;
 }
@@ -328,6 +304,46 @@ bool SshTransport::check_host_key() {
     return false;
 }
 
+// ---- the line's streams ----
+
+void SshTransport::send(std::vector<std::byte> bytes) {
+    if (state_ != State::over && streams_.send(std::move(bytes))) {
+        wake();
+    }
+}
+
+void SshTransport::when_sent(std::function<void()> sent) {
+    if (state_ >= State::closing) {
+        sent();
+        return;
+    }
+    streams_.when_sent(std::move(sent));
+}
+
+void SshTransport::close() {
+    streams_.close();
+    if (state_ == State::running) {
+        wake();
+    }
+}
+
+/// Over the same connection, if it stands.
+bool SshTransport::try_next_line() {
+    if (state_ != State::over || line_ + 1 >= lines_.size()) {
+        return false;
+    }
+    ++line_;
+    streams_.begin_line();
+    if (!is_line_over_) {
+        soon_.set(Deadline::in(kNow), [this] { connect(); });
+        return true;
+    }
+    session_->forget_channel();
+    enter(State::open_channel);
+    wake();
+    return true;
+}
+
 // ---- words ----
 
 std::string SshTransport::route() const {
@@ -336,10 +352,7 @@ std::string SshTransport::route() const {
 
 /// "10.0.0.1: no answer within 20 s; look whether ...".
 std::string SshTransport::silence(const std::string& span) const {
-    std::vector<std::string> places;
-    std::ranges::transform(addresses_, std::back_inserter(places), &Address::text);
-    const auto place = places.empty() ? "" : join(places, ", ") + ": ";
-    return place + "no answer " + span + std::string(remedy(state_));
+    return connector_.places() + "no answer " + span + std::string(remedy(state_));
 }
 
 std::string SshTransport::progress() const {
@@ -363,7 +376,6 @@ void SshTransport::finish(std::optional<Error> error) {
         return;
     }
     limit_.cancel();
-    last_words_.cancel();
     is_line_over_ = !error;
     if (!error && session_) {
         if (const auto words = session_->exit_words()) {
@@ -372,12 +384,12 @@ void SshTransport::finish(std::optional<Error> error) {
     }
     // A reason to use the system's ssh is printed once, with the first host that has it.
     if (error && error->code != Errc::unsupported) {
-        const auto said = one_line(errors_, kShownErrors);
+        const auto said = one_line(streams_.errors(), kShownErrors);
         error->message = route() + ": " + error->message + (said.empty() ? "" : ": " + said);
     }
     // From the loop: what called us may be in the middle of something.
     soon_.set(Deadline::in(kNow), [this, outcome = std::move(error)]() mutable {
-        report_sent();
+        streams_.stop();
         handlers_.on_end(std::move(outcome));
     });
 }

@@ -4,18 +4,15 @@
 #include "launcher/net/ready_watch.hpp"
 #include "launcher/net/timer.hpp"
 #include "launcher/remote/bootstrap/transport.hpp"
-#include "launcher/remote/ssh/connecting.hpp"
-#include "launcher/remote/ssh/name_lookup.hpp"
+#include "launcher/remote/ssh/host_connector.hpp"
+#include "launcher/remote/ssh/line_streams.hpp"
 #include "launcher/remote/ssh/sign_in.hpp"
 #include "launcher/remote/ssh/ssh_session.hpp"
 #include "launcher/remote/ssh/target.hpp"
 
 #include <chrono>
-#include <csignal>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -60,16 +57,12 @@ private:
         over
     };
 
-    /// The call that must be repeated before anything else is sent.
-    enum class Pending { nothing, read, write };
-
     [[nodiscard]] static std::string_view words(State state);
     [[nodiscard]] static std::string_view remedy(State state);
     void enter(State state);
-    void resolved(Result<std::vector<Address>> addresses);
     void connect();
-    void connected(Result<Connecting::Connected> result);
-    void retry_or_fail();
+    void connected(Result<std::unique_ptr<ReadyWatch>> socket);
+    void connect_again();
     void wake();
     void drive();
     [[nodiscard]] bool advance();
@@ -77,15 +70,11 @@ private:
     [[nodiscard]] bool take_handshake(Step step);
     [[nodiscard]] bool check_host_key();
     [[nodiscard]] bool pump();
-    [[nodiscard]] bool pump_in();
-    [[nodiscard]] bool pump_out();
-    void report_sent();
     [[nodiscard]] std::string route() const;
     [[nodiscard]] std::string silence(const std::string& span) const;
     void fail(Errc code, const std::string& reason);
     void finish(std::optional<Error> error);
 
-    IoThread& io_;
     const SshTarget target_;
     std::shared_ptr<KeyRing> keys_;  // shared by all transports and the starter
     std::vector<std::string> lines_;
@@ -97,24 +86,11 @@ private:
     std::chrono::steady_clock::time_point entered_at_;
     Timer limit_;
     Timer soon_;
-    std::minstd_rand dice_;
-    NameLookup lookup_;
-    std::vector<Address> addresses_;
-    std::unique_ptr<Connecting> connecting_;
-    int drops_ = 0;
+    HostConnector connector_;
     std::unique_ptr<ReadyWatch> socket_;
     std::unique_ptr<SshSession> session_;  // after the socket, which it uses
     std::unique_ptr<SignIn> sign_in_;
-    Pending pending_ = Pending::nothing;
-    std::deque<std::vector<std::byte>> queue_;
-    std::size_t front_sent_ = 0;  // bytes of its first
-    std::vector<std::function<void()>> sent_calls_;
-    bool is_closing_ = false;
-    bool is_end_sent_ = false;
-    Timer last_words_;
-    bool has_exited_ = false;  // the program of the line
-    bool is_silent_ = false;   // for long enough since then
-    std::string errors_;       // last words on the program's standard error
+    LineStreams streams_;
 };
 
 }  // namespace hvd::launch::ssh
