@@ -162,11 +162,12 @@ void Engine::run_claimed(std::span<Operation* const> operations,
 Result<Outcome> Engine::wait_for_ends(std::span<Operation* const> operations, Deadline deadline) {
     std::optional<Error> first;
     // The last one first: when it is done the others usually are, and the thread has slept once.
-    for (auto each = operations.rbegin(); each != operations.rend(); ++each) {
-        if (TicketTable::has_succeeded(**each)) {
+    for (std::size_t left = operations.size(); left > 0; --left) {
+        const Operation& operation = *operations[left - 1];
+        if (TicketTable::has_succeeded(operation)) {
             continue;
         }
-        auto ended = wait_for_end(**each, deadline);
+        auto ended = wait_for_end(operation, deadline);
         if (!ended) {
             first = std::move(ended).error();
         } else if (*ended == Outcome::in_progress) {
