@@ -171,7 +171,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     }
     world->start_engine({.communicator = std::move(communicator), .order = order}, place.host,
                         config, log, tickets);
-    world->start_configured_timelines(config, log);
+    world->start_configured_timelines(config, search.generation, log);
 
     log.info("world of " + std::to_string(place.topology.size) + " on " + place.host +
              ", as the variables of " + std::string(place.source) + " say");
@@ -302,12 +302,18 @@ Status World::stop_timeline() {
 }
 
 /// A file that cannot be written ends no training.
-void World::start_configured_timelines(const EngineConfig& config, const Logger& log) {
+void World::start_configured_timelines(const EngineConfig& config,
+                                       int generation,
+                                       const Logger& log) {
     std::string path = config.timeline == "DYNAMIC" ? "" : config.timeline;
     if (!config.timeline_folder.empty()) {
+        // The ranks of a later world may have other numbers: its traces have their own folder.
+        const auto folder =
+            config.timeline_folder +
+            (generation == 0 ? std::string() : "/world-" + std::to_string(generation + 1));
         std::error_code ignored;  // Timeline::start reports that the file cannot be made
-        (void)std::filesystem::create_directories(config.timeline_folder, ignored);
-        path = config.timeline_folder + "/rank-" + std::to_string(topology_.rank) + ".json";
+        (void)std::filesystem::create_directories(folder, ignored);
+        path = folder + "/rank-" + std::to_string(topology_.rank) + ".json";
     } else if (topology_.rank != 0) {
         return;
     }

@@ -107,7 +107,7 @@ private:
         const EngineConfig& config,
         Deadline deadline);
 
-    void start_configured_timelines(const EngineConfig& config, const Logger& log);
+    void start_configured_timelines(const EngineConfig& config, int generation, const Logger& log);
     [[nodiscard]] Status write_timeline(const std::string& path, bool mark_cycles);
 
     coll::Topology topology_;

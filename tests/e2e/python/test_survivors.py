@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 from ranks import RunRanks
@@ -40,6 +43,26 @@ def test_the_first_rank_may_die_and_others_after_it(run_ranks: RunRanks) -> None
         "0 of 1, local 0 of 1",
     ], str(job)
     assert job.lines(2)[-1] == "done", str(job)
+
+
+def test_each_world_has_its_own_traces(
+    run_ranks: RunRanks, horovodrun: Path, tmp_path: Path
+) -> None:
+    flags = (*WAIT, "--timeline-all", str(tmp_path / "traces"))
+    job = run_ranks(3, "torch_survivors.py", "1:7", flags=flags)
+
+    assert job.exit_code == 7, str(job)
+    for folder, size in (("traces", 3), ("traces/world-2", 2)):
+        merged = subprocess.run(
+            [horovodrun, "timeline", str(tmp_path / folder)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert merged.returncode == 0, merged.stderr
+        assert merged.stderr == "", merged.stderr
+        events = json.loads(merged.stdout)["traceEvents"]
+        assert {event["pid"] for event in events} == set(range(size))
 
 
 def test_without_the_flag_the_job_ends(run_ranks: RunRanks) -> None:
