@@ -93,7 +93,7 @@ TEST_CASE("a callback in a world may ask hvd_init for its context") {
     CHECK(launch("init_in_callback", 1) == "");
 }
 
-TEST_CASE("an exception that leaves a callback ends there, and harms no operation") {
+TEST_CASE("an exception that leaves a callback fails its operation and nothing else") {
     CHECK(launch("throwing_callback", 2) == "");
 }
 
