@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Prints the GPUs of this host for hvd-agent: lines of fields with tabs between them,
-// "driver VERSION CUDA-VERSION LINK" and "gpu INDEX UUID MEMORY-BYTES NEAR-CPUS NAME" in PCI bus
-// order, or "note WHY-THERE-IS-NONE". Its argument replaces /sys in tests.
-// With --use, who uses their memory: "use INDEX USED-BYTES MEMORY-BYTES UUID NAME" and
-// "process INDEX PID BYTES", 0 where the bytes are not known.
+// "driver VERSION CUDA-VERSION LINK" and "gpu INDEX UUID PARENT MEMORY-BYTES NEAR-CPUS NAME" in PCI
+// bus order, and "note WHY-ONE-OR-ALL-ARE-MISSING". A GPU in MIG mode is a line for each of its MIG
+// devices, which have its index and its UUID as PARENT. The argument replaces /sys in tests.
+// With --use, who uses their memory: "use INDEX USED-BYTES MEMORY-BYTES UUID NAME", and after each
+// of those "process INDEX PID BYTES", 0 where the bytes are not known.
 #include "apps/hvd-gpu-probe/nvml.hpp"
 #include "collectives/base/env.hpp"
 #include "collectives/base/text.hpp"
@@ -39,10 +40,11 @@ std::string print(const Found& found) {
         "driver\t" + field(driver.version) + "\t" + driver.cuda + "\t" + driver.link + "\n";
     for (const auto& gpu : found.gpus) {
         text += "gpu\t" + std::to_string(gpu.index) + "\t" + field(gpu.uuid) + "\t" +
-                std::to_string(gpu.memory_bytes) + "\t" + hvd::format_ranges(gpu.near_cpus) + "\t" +
-                field(gpu.name) + "\n";
+                field(gpu.parent) + "\t" + std::to_string(gpu.memory_bytes) + "\t" +
+                hvd::format_ranges(gpu.near_cpus) + "\t" + field(gpu.name) + "\n";
     }
-    return text;
+    return found.notes.empty() ? text
+                               : text + "note\t" + field(hvd::join(found.notes, "; ")) + "\n";
 }
 
 std::string print(const std::vector<GpuUse>& uses) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/hvd-gpu-probe/nvml.hpp"
 
+#include "apps/hvd-gpu-probe/nvml_functions.hpp"
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
 
@@ -8,6 +9,7 @@
 #include <array>
 #include <climits>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,35 +21,6 @@
 namespace hvd::gpu_probe {
 namespace {
 
-// The part of NVML's ABI that we use, declared here so that nothing of CUDA is needed to build. It
-// is stable: a changed function gets a new name with a version at its end.
-using Return = int;
-using Device = void*;
-constexpr Return kSuccess = 0;
-
-struct Memory {
-    unsigned long long total;
-    unsigned long long free;
-    unsigned long long used;
-};
-
-struct ProcessInfo {
-    unsigned pid;
-    unsigned long long used_bytes;  // all ones: not known
-    unsigned gpu_instance;
-    unsigned compute_instance;
-};
-
-struct PciInfo {
-    std::array<char, 16> legacy_bus_id;
-    unsigned domain;
-    unsigned bus;
-    unsigned device;
-    unsigned pci_device_id;
-    unsigned pci_subsystem_id;
-    std::array<char, 32> bus_id;
-};
-
 constexpr unsigned kTextBytes = 96;
 constexpr unsigned kCpuWords = 128;
 constexpr std::size_t kMaxList = 4096;
@@ -57,61 +30,6 @@ constexpr unsigned kBitsPerWord = sizeof(unsigned long) * CHAR_BIT;
 struct LibraryCloser {
     void operator()(void* library) const noexcept { (void)::dlclose(library); }
 };
-
-struct Functions {
-    Return (*init)() = nullptr;
-    Return (*shutdown)() = nullptr;
-    const char* (*error_string)(Return) = nullptr;
-    Return (*device_count)(unsigned*) = nullptr;
-    Return (*device_by_index)(unsigned, Device*) = nullptr;
-    Return (*uuid)(Device, char*, unsigned) = nullptr;
-    Return (*name)(Device, char*, unsigned) = nullptr;
-    Return (*memory)(Device, Memory*) = nullptr;
-    Return (*pci_info)(Device, PciInfo*) = nullptr;
-    // Not on every platform, or not in every driver.
-    Return (*cpu_affinity)(Device, unsigned, unsigned long*) = nullptr;
-    Return (*driver_version)(char*, unsigned) = nullptr;
-    Return (*cuda_version)(int*) = nullptr;
-    Return (*peer_status)(Device, Device, int, int*) = nullptr;
-    Return (*processes)(Device, unsigned*, ProcessInfo*) = nullptr;
-};
-
-// The questions to nvmlDeviceGetP2PStatus.
-constexpr int kReads = 0;
-constexpr int kNvlink = 2;
-constexpr int kPeerOk = 0;
-
-template <class Function>
-bool load(void* library, const char* symbol, Function& function) {
-    function = reinterpret_cast<Function>(::dlsym(library, symbol));
-    return function != nullptr;
-}
-
-/// The name of the first function that is missing, or nothing.
-std::string load_all(void* library, Functions& nvml) {
-    const std::array needed{
-        std::pair{"nvmlInit_v2", load(library, "nvmlInit_v2", nvml.init)},
-        std::pair{"nvmlShutdown", load(library, "nvmlShutdown", nvml.shutdown)},
-        std::pair{"nvmlErrorString", load(library, "nvmlErrorString", nvml.error_string)},
-        std::pair{"nvmlDeviceGetCount_v2",
-                  load(library, "nvmlDeviceGetCount_v2", nvml.device_count)},
-        std::pair{"nvmlDeviceGetHandleByIndex_v2",
-                  load(library, "nvmlDeviceGetHandleByIndex_v2", nvml.device_by_index)},
-        std::pair{"nvmlDeviceGetUUID", load(library, "nvmlDeviceGetUUID", nvml.uuid)},
-        std::pair{"nvmlDeviceGetName", load(library, "nvmlDeviceGetName", nvml.name)},
-        std::pair{"nvmlDeviceGetMemoryInfo", load(library, "nvmlDeviceGetMemoryInfo", nvml.memory)},
-        std::pair{"nvmlDeviceGetPciInfo_v3",
-                  load(library, "nvmlDeviceGetPciInfo_v3", nvml.pci_info)},
-    };
-    (void)load(library, "nvmlDeviceGetCpuAffinity", nvml.cpu_affinity);
-    (void)load(library, "nvmlSystemGetDriverVersion", nvml.driver_version);
-    (void)load(library, "nvmlSystemGetCudaDriverVersion_v2", nvml.cuda_version);
-    (void)load(library, "nvmlDeviceGetP2PStatus", nvml.peer_status);
-    (void)load(library, "nvmlDeviceGetComputeRunningProcesses_v3", nvml.processes);
-    const auto missing =
-        std::ranges::find_if(needed, [](const auto& function) { return !function.second; });
-    return missing == needed.end() ? "" : missing->first;
-}
 
 std::vector<int> cpus_of_driver(const Functions& nvml, Device device) {
     std::array<unsigned long, kCpuWords> words{};
@@ -137,6 +55,16 @@ std::vector<int> cpus_of_kernel(const std::filesystem::path& sysfs, const PciInf
     return list ? parse_ranges(trim(*list)).value_or(std::vector<int>{}) : std::vector<int>{};
 }
 
+Error failed(const Functions& nvml, const std::string& what, Return code) {
+    return {Errc::unavailable, what + ": " + nvml.error_string(code)};
+}
+
+struct Placed {
+    std::tuple<unsigned, unsigned, unsigned> place;  // on the PCI bus
+    Device device;
+    FoundGpu gpu;
+};
+
 /// Whether every pair of GPUs can do that; nothing where the driver does not tell.
 std::optional<bool> can_all(const Functions& nvml, const std::vector<Device>& devices, int what) {
     for (auto* const from : devices) {
@@ -153,10 +81,19 @@ std::optional<bool> can_all(const Functions& nvml, const std::vector<Device>& de
     return true;
 }
 
-std::string find_link(const Functions& nvml, const std::vector<Device>& devices) {
-    if (devices.size() < 2 || nvml.peer_status == nullptr) {
+std::string find_link(const Functions& nvml, const std::vector<Placed>& placed) {
+    if (placed.size() < 2) {
         return "";
     }
+    if (std::ranges::any_of(placed,
+                            [](const Placed& entry) { return !entry.gpu.parent.empty(); })) {
+        return "host memory";  // a MIG device has no access to another
+    }
+    if (nvml.peer_status == nullptr) {
+        return "";
+    }
+    std::vector<Device> devices;
+    std::ranges::transform(placed, std::back_inserter(devices), &Placed::device);
     if (can_all(nvml, devices, kNvlink) == true) {
         return "NVLink";
     }
@@ -164,8 +101,8 @@ std::string find_link(const Functions& nvml, const std::vector<Device>& devices)
     return !reads ? "" : *reads ? "PCIe" : "host memory";
 }
 
-FoundDriver describe_driver(const Functions& nvml, const std::vector<Device>& devices) {
-    FoundDriver driver{.version = "", .cuda = "", .link = find_link(nvml, devices)};
+FoundDriver describe_driver(const Functions& nvml, const std::vector<Placed>& placed) {
+    FoundDriver driver{.version = "", .cuda = "", .link = find_link(nvml, placed)};
     std::array<char, kTextBytes> version{};
     if (nvml.driver_version != nullptr &&
         nvml.driver_version(version.data(), kTextBytes) == kSuccess) {
@@ -178,54 +115,87 @@ FoundDriver describe_driver(const Functions& nvml, const std::vector<Device>& de
     return driver;
 }
 
-struct Placed {
-    std::tuple<unsigned, unsigned, unsigned> place;  // on the PCI bus
-    Device device;
-    FoundGpu gpu;
-};
-
-Result<Placed> describe(const Functions& nvml, const std::filesystem::path& sysfs, unsigned index) {
-    const auto failed = [&](const char* what, Return code) {
-        return Error{Errc::unavailable,
-                     "GPU " + std::to_string(index) + ": " + what + ": " + nvml.error_string(code)};
-    };
-    Device device = nullptr;
+/// Of a GPU or of a MIG device; `what` begins an error.
+Result<FoundGpu> identify(const Functions& nvml, Device device, const std::string& what) {
     std::array<char, kTextBytes> uuid{};
     std::array<char, kTextBytes> name{};
-    PciInfo pci{};
-    if (const auto code = nvml.device_by_index(index, &device); code != kSuccess) {
-        return failed("handle", code);
-    }
     if (const auto code = nvml.uuid(device, uuid.data(), kTextBytes); code != kSuccess) {
-        return failed("UUID", code);
+        return failed(nvml, what + ": UUID", code);
     }
     if (const auto code = nvml.name(device, name.data(), kTextBytes); code != kSuccess) {
-        return failed("name", code);
-    }
-    if (const auto code = nvml.pci_info(device, &pci); code != kSuccess) {
-        return failed("PCI information", code);
-    }
-    auto cpus = cpus_of_driver(nvml, device);
-    if (cpus.empty()) {
-        cpus = cpus_of_kernel(sysfs, pci);
+        return failed(nvml, what + ": name", code);
     }
     // A board whose memory is the machine's does not know its amount.
     Memory memory{};
     const bool has_memory = nvml.memory(device, &memory) == kSuccess;
-    return Placed{.place = {pci.domain, pci.bus, pci.device},
-                  .device = device,
-                  .gpu = {.index = 0,
-                          .uuid = uuid.data(),
-                          .name = name.data(),
-                          .memory_bytes = has_memory ? memory.total : 0,
-                          .near_cpus = std::move(cpus)}};
+    return FoundGpu{.index = 0,
+                    .uuid = uuid.data(),
+                    .parent = "",
+                    .name = name.data(),
+                    .memory_bytes = has_memory ? memory.total : 0,
+                    .near_cpus = {}};
+}
+
+Result<Placed> describe(const Functions& nvml, const std::filesystem::path& sysfs, unsigned index) {
+    const auto what = "GPU " + std::to_string(index);
+    Device device = nullptr;
+    PciInfo pci{};
+    if (const auto code = nvml.device_by_index(index, &device); code != kSuccess) {
+        return failed(nvml, what + ": handle", code);
+    }
+    HVD_TRY(auto gpu, identify(nvml, device, what));
+    if (const auto code = nvml.pci_info(device, &pci); code != kSuccess) {
+        return failed(nvml, what + ": PCI information", code);
+    }
+    gpu.near_cpus = cpus_of_driver(nvml, device);
+    if (gpu.near_cpus.empty()) {
+        gpu.near_cpus = cpus_of_kernel(sysfs, pci);
+    }
+    return Placed{
+        .place = {pci.domain, pci.bus, pci.device}, .device = device, .gpu = std::move(gpu)};
+}
+
+/// A driver without MIG, and a GPU that cannot be divided, have no such mode.
+bool is_in_mig_mode(const Functions& nvml, Device device) {
+    unsigned current = 0;
+    unsigned pending = 0;  // after a reset of the GPU
+    return nvml.mig_mode != nullptr && nvml.most_mig_devices != nullptr &&
+           nvml.mig_device_by_index != nullptr &&
+           nvml.mig_mode(device, &current, &pending) == kSuccess && current == kMigIsOn;
+}
+
+/// The MIG devices of a GPU in MIG mode. Their numbers have gaps where one was removed.
+Result<std::vector<Placed>> divide(const Functions& nvml, const Placed& whole) {
+    const auto what = "GPU " + std::to_string(whole.gpu.index);
+    unsigned most = 0;
+    if (const auto code = nvml.most_mig_devices(whole.device, &most); code != kSuccess) {
+        return failed(nvml, what + ": number of MIG devices", code);
+    }
+    std::vector<Placed> parts;
+    for (unsigned index = 0; index < most; ++index) {
+        const auto what_part = what + ": MIG device " + std::to_string(index);
+        Device device = nullptr;
+        const auto code = nvml.mig_device_by_index(whole.device, index, &device);
+        if (code == kNotFound) {
+            continue;
+        }
+        if (code != kSuccess) {
+            return failed(nvml, what_part + ": handle", code);
+        }
+        HVD_TRY(auto part, identify(nvml, device, what_part));
+        part.index = whole.gpu.index;
+        part.parent = whole.gpu.uuid;
+        part.near_cpus = whole.gpu.near_cpus;
+        parts.push_back({.place = whole.place, .device = device, .gpu = std::move(part)});
+    }
+    return parts;
 }
 
 /// All GPUs, in the order of the bus.
 Result<std::vector<Placed>> place_all(const Functions& nvml, const std::filesystem::path& sysfs) {
     unsigned count = 0;
     if (const auto code = nvml.device_count(&count); code != kSuccess) {
-        return Error{Errc::unavailable, std::string("device count: ") + nvml.error_string(code)};
+        return failed(nvml, "device count", code);
     }
     std::vector<Placed> placed;
     for (unsigned index = 0; index < count; ++index) {
@@ -239,15 +209,42 @@ Result<std::vector<Placed>> place_all(const Functions& nvml, const std::filesyst
     return placed;
 }
 
-Result<Found> find_with(const Functions& nvml, const std::filesystem::path& sysfs) {
-    HVD_TRY(auto placed, place_all(nvml, sysfs));
-    Found found;
-    std::vector<Device> devices;
-    for (auto& entry : placed) {
-        found.gpus.push_back(std::move(entry.gpu));
-        devices.push_back(entry.device);
+struct Usable {
+    std::vector<Placed> placed;
+    std::vector<std::string> notes;
+};
+
+/// All devices that CUDA can use: for a GPU in MIG mode its MIG devices.
+Result<Usable> find_usable(const Functions& nvml, const std::filesystem::path& sysfs) {
+    HVD_TRY(auto gpus, place_all(nvml, sysfs));
+    Usable usable;
+    for (auto& gpu : gpus) {
+        if (!is_in_mig_mode(nvml, gpu.device)) {
+            usable.placed.push_back(std::move(gpu));
+            continue;
+        }
+        HVD_TRY(auto parts, divide(nvml, gpu));
+        if (parts.empty()) {
+            const auto index = std::to_string(gpu.gpu.index);
+            std::string note = "GPU " + index;
+            note += " (" + gpu.gpu.uuid + ") is in MIG mode and has no MIG device, so CUDA cannot ";
+            note += "use it; make some with `nvidia-smi mig`, or end the mode with ";
+            note += "`nvidia-smi -i " + index + " -mig 0`";
+            usable.notes.push_back(std::move(note));
+        }
+        std::ranges::move(parts, std::back_inserter(usable.placed));
     }
-    found.driver = describe_driver(nvml, devices);
+    return usable;
+}
+
+Result<Found> find_with(const Functions& nvml, const std::filesystem::path& sysfs) {
+    HVD_TRY(auto usable, find_usable(nvml, sysfs));
+    Found found{.driver = describe_driver(nvml, usable.placed),
+                .gpus = {},
+                .notes = std::move(usable.notes)};
+    for (auto& entry : usable.placed) {
+        found.gpus.push_back(std::move(entry.gpu));
+    }
     return found;
 }
 
@@ -266,9 +263,9 @@ std::vector<GpuUse::Process> processes_of(const Functions& nvml, Device device) 
 }
 
 Result<std::vector<GpuUse>> find_use_with(const Functions& nvml) {
-    HVD_TRY(auto placed, place_all(nvml, {}));
+    HVD_TRY(auto usable, find_usable(nvml, {}));
     std::vector<GpuUse> found;
-    for (auto& entry : placed) {
+    for (auto& entry : usable.placed) {
         Memory memory{};
         (void)nvml.memory(entry.device, &memory);
         found.push_back({.gpu = std::move(entry.gpu),
@@ -287,7 +284,7 @@ auto with_library(const std::string& library_name, const Ask& ask) -> decltype(a
         return Error{Errc::unavailable, why == nullptr ? library_name : why};
     }
     Functions nvml;
-    if (const auto missing = load_all(library.get(), nvml); !missing.empty()) {
+    if (const auto missing = load_functions(library.get(), nvml); !missing.empty()) {
         return Error{Errc::unavailable, library_name + ": it has no " + missing};
     }
     if (const auto code = nvml.init(); code != kSuccess) {

@@ -10,10 +10,12 @@
 
 namespace hvd::gpu_probe {
 
-/// One GPU, as the driver's management library describes it.
+/// One GPU, or one MIG device of a GPU in MIG mode, as the driver's management library describes
+/// it.
 struct FoundGpu {
-    int index = 0;  // in PCI bus order
+    int index = 0;  // of the GPU, in PCI bus order
     std::string uuid;
+    std::string parent;  // of a MIG device: the UUID of its GPU
     std::string name;
     std::uint64_t memory_bytes = 0;
     std::vector<int> near_cpus;  // empty when unknown
@@ -30,6 +32,7 @@ struct FoundDriver {
 struct Found {
     FoundDriver driver;
     std::vector<FoundGpu> gpus;
+    std::vector<std::string> notes;  // why a GPU is not among them
 };
 
 /// How much of a GPU's memory is in use, and by whom.

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <set>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -48,6 +49,23 @@ std::string describe(const ClockReading& clock) {
            ")";
 }
 
+/// "8 GPUs", "7 MIG devices of 1 GPU", "1 GPU and 7 MIG devices of 1 GPU".
+std::string count_gpus(const std::vector<Gpu>& gpus) {
+    std::set<int> divided;
+    for (const auto& gpu : gpus) {
+        if (is_mig(gpu)) {
+            divided.insert(gpu.index);
+        }
+    }
+    const auto devices = static_cast<std::size_t>(std::ranges::count_if(gpus, is_mig));
+    const auto whole = gpus.size() - devices;
+    if (devices == 0) {
+        return count(whole, "GPU");
+    }
+    return (whole == 0 ? "" : count(whole, "GPU") + " and ") + count(devices, "MIG device") +
+           " of " + count(divided.size(), "GPU");
+}
+
 /// "8 GPUs (driver 580.65.06, CUDA 13.0, NVLink)", as far as it is known.
 std::string describe_gpus(const HostFacts& facts) {
     const auto& driver = facts.gpu_driver;
@@ -61,7 +79,7 @@ std::string describe_gpus(const HostFacts& facts) {
     if (!driver.link.empty()) {
         parts.push_back(driver.link + " between them");
     }
-    const auto gpus = count(facts.gpus.size(), "GPU");
+    const auto gpus = count_gpus(facts.gpus);
     return parts.empty() ? gpus : gpus + " (" + join(parts, ", ") + ")";
 }
 
@@ -129,7 +147,10 @@ Json to_json(const HostHealth& host) {
     if (host.facts) {
         auto gpus = Json::array();
         for (const auto& gpu : host.facts->gpus) {
-            gpus.push_back({{"index", gpu.index}, {"uuid", gpu.uuid}, {"name", gpu.name}});
+            gpus.push_back({{"index", gpu.index},
+                            {"uuid", gpu.uuid},
+                            {"parent", text_or_null(gpu.parent)},
+                            {"name", gpu.name}});
         }
         json["facts"] = {
             {"hostname", host.facts->hostname}, {"machine", host.facts->machine},

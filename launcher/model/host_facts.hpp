@@ -15,9 +15,15 @@ struct Gpu {
     std::string name;
     std::uint64_t memory_bytes = 0;
     std::vector<int> cpus;  // near it; empty when unknown
+    std::string parent{};   // of a MIG device: the UUID of its GPU, whose `index` it has
 
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
+
+/// Whether it is a MIG device: a part of a GPU, which CUDA takes for a GPU.
+[[nodiscard]] inline bool is_mig(const Gpu& gpu) noexcept {
+    return gpu.uuid.starts_with("MIG-");
+}
 
 /// The driver of a host's GPUs. Each is empty where it is not known.
 struct GpuDriver {
@@ -34,10 +40,10 @@ struct HostFacts {
     std::string machine;    // uname -m
     std::vector<int> cpus;  // allowed to us (cpuset), ascending
     std::uint64_t memory_bytes = 0;
-    std::vector<Gpu> gpus;  // all that the driver shows, before any mask
+    std::vector<Gpu> gpus;  // all that the driver shows, before any mask; MIG devices for their GPU
     GpuDriver gpu_driver{};
     std::optional<std::string> gpu_mask;  // CUDA_VISIBLE_DEVICES as the agent found it
-    std::string gpu_note;                 // why `gpus` is empty, when that is worth a line
+    std::string gpu_note;                 // why `gpus` lacks some or all, when worth a line
     int free_port = 0;   // tested free a moment ago, outside the ephemeral range; for MASTER_PORT
     std::string mark{};  // an abstract socket of a random name, which agents of this machine reach
 

@@ -113,6 +113,7 @@ Result<Gpu> read_gpu(const Json& object, const std::string& where) {
     HVD_TRY_STATUS(fields.number("index", gpu.index, true));
     HVD_TRY_STATUS(fields.text("uuid", gpu.uuid, true));
     HVD_TRY_STATUS(fields.text("name", gpu.name));
+    HVD_TRY_STATUS(fields.text("parent", gpu.parent));
     HVD_TRY_STATUS(fields.number("memory_bytes", gpu.memory_bytes));
     HVD_TRY_STATUS(fields.cpus("cpus", gpu.cpus));
     HVD_TRY_STATUS(fields.refuse_others());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <utility>
 
 namespace hvd::launch {
@@ -12,42 +13,49 @@ namespace {
 
 constexpr std::string_view kMig = "MIG-";
 
-/// The GPUs that an entry of a mask names.
-struct Match {
-    std::optional<Gpu> gpu;
-    bool is_mig = false;
-};
-
-Match find_mig(std::span<const Gpu> all, std::string_view token) {
-    // The old form, MIG-GPU-<uuid>/..., names its GPU; of the new one only the driver knows it.
-    Gpu part{.index = 0, .uuid = std::string(token), .name = "MIG", .memory_bytes = 0, .cpus = {}};
-    const auto parent = token.substr(kMig.size(), token.find('/') - kMig.size());
-    if (parent.starts_with("GPU-")) {
-        const auto gpu = std::ranges::find(all, parent, &Gpu::uuid);
-        if (gpu == all.end()) {
-            return {};
-        }
-        part.index = gpu->index;
-        part.cpus = gpu->cpus;
-    }
-    return {.gpu = part, .is_mig = true};
+/// The UUID of the GPU that it is, or is a part of.
+const std::string& uuid_of_gpu(const Gpu& gpu) noexcept {
+    return gpu.parent.empty() ? gpu.uuid : gpu.parent;
 }
 
-Match find_gpu(std::span<const Gpu> all, std::string_view token) {
+std::optional<Gpu> find_mig(std::span<const Gpu> all, std::string_view token) {
+    if (const auto known = std::ranges::find(all, token, &Gpu::uuid); known != all.end()) {
+        return *known;
+    }
+    // The old form, MIG-GPU-<uuid>/..., names its GPU. The new one is trusted where the driver has
+    // not told its MIG devices.
+    Gpu part{.index = 0, .uuid = std::string(token), .name = "MIG", .memory_bytes = 0, .cpus = {}};
+    const auto parent = token.substr(kMig.size(), token.find('/') - kMig.size());
+    if (!parent.starts_with("GPU-")) {
+        return std::ranges::any_of(all, is_mig) ? std::nullopt : std::optional(part);
+    }
+    const auto gpu = std::ranges::find(all, parent, uuid_of_gpu);
+    if (gpu == all.end()) {
+        return std::nullopt;
+    }
+    part.index = gpu->index;
+    part.cpus = gpu->cpus;
+    part.parent = parent;
+    return part;
+}
+
+/// The GPU that an entry of a mask names.
+std::optional<Gpu> find_gpu(std::span<const Gpu> all, std::string_view token) {
     if (token.starts_with(kMig)) {
         return find_mig(all, token);
     }
     if (const auto index = parse_number<int>(token)) {
         const auto gpu = std::ranges::find(all, *index, &Gpu::index);
-        return {.gpu = gpu == all.end() ? std::nullopt : std::optional(*gpu)};
+        return gpu == all.end() ? std::nullopt : std::optional(*gpu);
     }
     if (!token.starts_with("GPU-")) {
         return {};
     }
-    const auto has_prefix = [&](const Gpu& gpu) { return gpu.uuid.starts_with(token); };
+    const auto has_prefix = [&](const Gpu& gpu) { return uuid_of_gpu(gpu).starts_with(token); };
     const auto gpu = std::ranges::find_if(all, has_prefix);
-    const bool is_unique = std::ranges::count_if(all, has_prefix) == 1;
-    return {.gpu = is_unique ? std::optional(*gpu) : std::nullopt};
+    const bool is_unique = std::ranges::all_of(
+        all, [&](const Gpu& other) { return !has_prefix(other) || other.index == gpu->index; });
+    return gpu != all.end() && is_unique ? std::optional(*gpu) : std::nullopt;
 }
 
 /// Values that people write when they want no GPU at all.
@@ -84,15 +92,59 @@ bool is_index(const VisibleGpu& visible) noexcept {
 }
 
 /// How CUDA_VISIBLE_DEVICES names the GPU: as the mask did, else by its index, or by its UUID where
-/// the user's CUDA_DEVICE_ORDER gives indices another meaning.
-std::string name_of(const VisibleGpu& visible, const Environment& present) {
+/// the user's CUDA_DEVICE_ORDER or MIG devices give indices another meaning.
+std::string name_of(const VisibleGpu& visible, bool has_mig, const Environment& present) {
+    if (is_mig(visible.gpu)) {
+        return visible.gpu.uuid;
+    }
     if (!visible.token.empty()) {
         return visible.token;
     }
     const auto order = find(present, kDeviceOrder);
-    const bool is_pci = !order || *order == kPciOrder;
+    const bool is_pci = !has_mig && (!order || *order == kPciOrder);
     return is_pci || visible.gpu.uuid.empty() ? std::to_string(visible.gpu.index)
                                               : visible.gpu.uuid;
+}
+
+/// Of MIG devices each rank can be given one, which it alone sees.
+Status check_mig(const BindingOptions& binding, const std::string& host, std::size_t gpus) {
+    if (binding.gpus_per_rank > 1) {
+        return Error{Errc::invalid_argument,
+                     host + ": --gpus-per-rank " + std::to_string(binding.gpus_per_rank) +
+                         ", but CUDA shows a process only one MIG device; use --gpus-per-rank 1, "
+                         "or GPUs that are not in MIG mode"};
+    }
+    if (binding.gpus == GpuBind::index && gpus > 1) {
+        return Error{Errc::invalid_argument,
+                     host + ": with --gpu-bind index a rank sees all of the " +
+                         std::to_string(gpus) +
+                         " GPUs and MIG devices, but CUDA shows a process only one MIG device; "
+                         "use --gpu-bind env, which gives each rank its own"};
+    }
+    return ok();
+}
+
+/// Whether two ranks have MIG devices of one GPU. Those of unknown GPUs may be of one.
+bool have_parts_of_one_gpu(const std::vector<GpuShare>& shares) {
+    std::set<std::string> parents;
+    for (const auto& share : shares) {
+        for (const auto& gpu : share.gpus) {
+            if (is_mig(gpu) && !parents.insert(gpu.parent).second) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/// Given to all ranks, also to those that have a GPU to themselves: all take the same way.
+void let_tensors_travel_through_host(std::vector<GpuShare>& shares, const Environment& present) {
+    if (present.contains(kGpuOperations)) {
+        return;
+    }
+    for (auto& share : shares) {
+        share.env.emplace(kGpuOperations, "host");
+    }
 }
 
 void set_where_it_differs(Environment& env,
@@ -111,6 +163,7 @@ VisibleGpus apply_gpu_mask(std::span<const Gpu> all, const std::optional<std::st
     if (!mask) {
         for (const auto& gpu : all) {
             visible.gpus.push_back({.gpu = gpu, .token = ""});
+            visible.has_mig = visible.has_mig || is_mig(gpu);
         }
         return visible;
     }
@@ -120,12 +173,10 @@ VisibleGpus apply_gpu_mask(std::span<const Gpu> all, const std::optional<std::st
     }
     for (const auto part : split(*mask, ',')) {
         const auto token = trim(part);
-        const auto match = find_gpu(all, token);
+        const auto gpu = find_gpu(all, token);
         const bool is_repeated =
-            match.gpu && std::ranges::any_of(visible.gpus, [&](const VisibleGpu& other) {
-                return match.is_mig ? other.token == token : other.gpu == *match.gpu;
-            });
-        if (!match.gpu || is_repeated) {
+            gpu && std::ranges::find(visible.gpus, *gpu, &VisibleGpu::gpu) != visible.gpus.end();
+        if (!gpu || is_repeated) {
             if (token != "-1") {
                 visible.warnings.push_back(
                     std::string(kVisibleDevices) + "=" + *mask + ": '" + std::string(token) +
@@ -134,8 +185,8 @@ VisibleGpus apply_gpu_mask(std::span<const Gpu> all, const std::optional<std::st
             }
             break;
         }
-        visible.has_mig = visible.has_mig || match.is_mig;
-        visible.gpus.push_back({.gpu = *match.gpu, .token = std::string(token)});
+        visible.has_mig = visible.has_mig || is_mig(*gpu);
+        visible.gpus.push_back({.gpu = *gpu, .token = std::string(token)});
     }
     return visible;
 }
@@ -164,11 +215,8 @@ Result<std::vector<GpuShare>> share_gpus(const BindingOptions& binding,
             set_where_it_differs(share.env, kVisibleDevices, *visible.mask, present);
         }
     }
-    if (binding.share_gpus && !present.contains(kGpuOperations)) {
-        // Of all ranks, also of those that have a GPU to themselves: all take the same way.
-        for (auto& share : shares) {
-            share.env.emplace(kGpuOperations, "host");
-        }
+    if (binding.share_gpus) {
+        let_tensors_travel_through_host(shares, present);
     }
     const auto each = static_cast<std::size_t>(binding.gpus_per_rank);
     const auto gpus = visible.gpus.size();
@@ -177,14 +225,11 @@ Result<std::vector<GpuShare>> share_gpus(const BindingOptions& binding,
     if (binding.gpus == GpuBind::none || ranks == 0 || is_cpu_job) {
         return shares;
     }
+    if (visible.has_mig) {
+        HVD_TRY_STATUS(check_mig(binding, host, gpus));
+    }
     if (gpus < each || (gpus < each * shares.size() && !binding.share_gpus)) {
         return too_few(binding, host, gpus, shares.size());
-    }
-    if (visible.has_mig && gpus > 1 && binding.gpus == GpuBind::index) {
-        return Error{Errc::invalid_argument,
-                     host + ": CUDA shows a process only the first of the " +
-                         count(gpus, "MIG device") + " in " + std::string(kVisibleDevices) +
-                         "; use --gpu-bind env, which gives each rank its own"};
     }
     for (std::size_t rank = 0; rank < shares.size(); ++rank) {
         auto& share = shares[rank];
@@ -193,7 +238,7 @@ Result<std::vector<GpuShare>> share_gpus(const BindingOptions& binding,
         for (std::size_t index = 0; index < each; ++index) {
             const auto& own = visible.gpus[(rank * each + index) % gpus];
             share.gpus.push_back(own.gpu);
-            names.push_back(name_of(own, present));
+            names.push_back(name_of(own, visible.has_mig, present));
             has_index = has_index || is_index(own);
         }
         if (binding.gpus == GpuBind::env) {
@@ -202,6 +247,9 @@ Result<std::vector<GpuShare>> share_gpus(const BindingOptions& binding,
         if (has_index && !present.contains(kDeviceOrder)) {
             share.env.emplace(kDeviceOrder, kPciOrder);
         }
+    }
+    if (have_parts_of_one_gpu(shares)) {
+        let_tensors_travel_through_host(shares, present);
     }
     return shares;
 }

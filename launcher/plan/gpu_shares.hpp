@@ -31,12 +31,13 @@ struct VisibleGpus {
     std::optional<std::string> mask{};
     std::vector<VisibleGpu> gpus{};  // in the order in which CUDA numbers them
     bool is_cpu_only = false;        // the mask is there and excludes every GPU on purpose
-    bool has_mig = false;            // a part of a GPU is among them
+    bool has_mig = false;            // a MIG device is among them
     std::vector<std::string> warnings{};
 };
 
 /// Reads a CUDA_VISIBLE_DEVICES as CUDA does: indices, UUIDs and their beginnings, MIG devices; the
-/// first entry that names nothing hides the ones after it. `all` is what the driver shows.
+/// first entry that names nothing hides the ones after it. The name of a GPU in MIG mode stands for
+/// its first MIG device. `all` is what the driver shows.
 [[nodiscard]] VisibleGpus apply_gpu_mask(std::span<const Gpu> all,
                                          const std::optional<std::string>& mask);
 
@@ -53,7 +54,10 @@ struct GpuShare {
 };
 
 /// Divides the visible GPUs among `ranks` ranks of `host`. `present` is what the ranks have already
-/// of kVisibleDevices and kDeviceOrder. Errors: too many ranks, with both numbers and the remedies.
+/// of kVisibleDevices, kDeviceOrder and kGpuOperations. A rank has one MIG device at most, named by
+/// its UUID, and sees no other: CUDA shows a process only one. Ranks that share a GPU, also by MIG
+/// devices, get kGpuOperations=host: NCCL has one rank for each GPU. Errors: too many ranks, with
+/// both numbers and the remedies; MIG devices that cannot be given so.
 [[nodiscard]] Result<std::vector<GpuShare>> share_gpus(const BindingOptions& binding,
                                                        const std::string& host,
                                                        const VisibleGpus& visible,

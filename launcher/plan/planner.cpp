@@ -44,6 +44,9 @@ public:
                 present_.emplace(name, *value);
             }
         }
+        if (const auto set = find(request.environment.set, kGpuOperations)) {
+            present_.emplace(kGpuOperations, *set);
+        }
         for (const auto& host : hosts) {
             sites_.push_back({.host = &host.host,
                               .starter = &host.starter,
@@ -77,6 +80,9 @@ public:
             HVD_TRY(auto host, plan_host(index, ranks_on[index]));
             host.slots = capacities[index].slots;
             planned_.plan.hosts.push_back(std::move(host));
+        }
+        if (is_gpu_shared_) {  // on some host: the ranks of all hosts take the same way
+            planned_.plan.job.ranks_env.emplace(kGpuOperations, "host");
         }
         if (is_all_here_) {
             planned_.plan.job.env = std::move(shared_);
@@ -140,6 +146,9 @@ private:
         HVD_TRY(auto gpus, share_gpus(request_.binding, site.facts->hostname, site.visible,
                                       local_size, present_));
         warn_about_gpus(site);
+        is_gpu_shared_ = is_gpu_shared_ || std::ranges::any_of(gpus, [](const GpuShare& share) {
+                             return share.env.contains(kGpuOperations);
+                         });
         HVD_TRY(auto cpus, plan_cpus(site, gpus));
         plan_ranks(host, std::move(gpus), std::move(cpus));
         return host;
@@ -199,9 +208,10 @@ private:
             return;
         }
         const auto& gpus = site.facts->gpus;
-        if (gpus.empty() && !site.facts->gpu_note.empty()) {
+        if (!site.facts->gpu_note.empty()) {
             planned_.warnings.push_back(site.host->name +
-                                        ": no rank gets a GPU: " + site.facts->gpu_note);
+                                        (gpus.empty() ? ": no rank gets a GPU: " : ": ") +
+                                        site.facts->gpu_note);
         }
         const auto order = find(present_, kDeviceOrder);
         const auto is_other = [&](const Gpu& gpu) { return gpu.name != gpus.front().name; };
@@ -260,6 +270,7 @@ private:
     Environment present_;    // what the ranks have of GPUs before the planner adds anything
     Environment only_here_;  // of `shared_`, what does not travel
     std::vector<Site> sites_;
+    bool is_gpu_shared_ = false;
     std::vector<coll::Topology> ranks_;
     std::size_t next_rank_ = 0;
     Planned planned_;

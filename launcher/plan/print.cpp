@@ -19,7 +19,7 @@ constexpr int kFormatVersion = 1;
 std::string list_gpus(const ProcessSpec& rank) {
     std::vector<std::string> indices;
     for (const auto& gpu : rank.gpus) {
-        indices.push_back(std::to_string(gpu.index));
+        indices.push_back(is_mig(gpu) ? gpu.uuid : std::to_string(gpu.index));
     }
     return indices.empty() ? "-" : join(indices, ",");
 }

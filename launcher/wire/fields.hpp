@@ -16,7 +16,7 @@ constexpr OutputStream last_of(OutputStream /*unused*/) {
 }
 
 void fields(auto& io, Is<Gpu> auto& gpu) {
-    io(gpu.index, gpu.uuid, gpu.name, gpu.memory_bytes, gpu.cpus);
+    io(gpu.index, gpu.uuid, gpu.name, gpu.memory_bytes, gpu.cpus, gpu.parent);
 }
 
 void fields(auto& io, Is<HostFacts> auto& facts) {

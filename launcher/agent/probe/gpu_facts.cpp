@@ -88,7 +88,7 @@ std::optional<std::filesystem::path> find_probe(const std::filesystem::path& pro
 }
 
 std::optional<GpuFindings> parse_probe(std::string_view text) {
-    constexpr std::size_t kGpuFields = 6;
+    constexpr std::size_t kGpuFields = 7;
     GpuFindings findings;
     for (const auto line : split(trim(text), '\n')) {
         if (line.empty()) {
@@ -109,16 +109,17 @@ std::optional<GpuFindings> parse_probe(std::string_view text) {
             return std::nullopt;
         }
         const auto index = parse_number<int>(fields[1]);
-        const auto memory = parse_number<std::uint64_t>(fields[3]);
-        const auto cpus = fields[4].empty() ? std::vector<int>{} : parse_ranges(fields[4]);
+        const auto memory = parse_number<std::uint64_t>(fields[4]);
+        const auto cpus = fields[5].empty() ? std::vector<int>{} : parse_ranges(fields[5]);
         if (!index || *index < 0 || !memory || !cpus) {
             return std::nullopt;
         }
         findings.gpus.push_back({.index = *index,
                                  .uuid = std::string(fields[2]),
-                                 .name = std::string(fields[5]),
+                                 .name = std::string(fields[6]),
                                  .memory_bytes = *memory,
-                                 .cpus = *cpus});
+                                 .cpus = *cpus,
+                                 .parent = std::string(fields[3])});
     }
     return findings;
 }
@@ -178,7 +179,8 @@ GpuFindings find_gpus(const Inheritance& given, int launcher) {
     const auto text = probe ? run_tool({probe->string()}, given, launcher, Deadline::in(kToolLimit))
                             : Error{Errc::unavailable, "it did not come with the agent"};
     auto findings = text ? parse_probe(*text) : std::nullopt;
-    if (findings && !findings->gpus.empty()) {
+    // A driver that answers without a GPU has its reason: all may be in MIG mode without a device.
+    if (findings && (!findings->gpus.empty() || findings->driver != GpuDriver{})) {
         return *std::move(findings);
     }
     GpuFindings result;

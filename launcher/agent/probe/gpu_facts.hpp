@@ -19,7 +19,7 @@ namespace hvd::launch::agent {
 struct GpuFindings {
     std::vector<Gpu> gpus;
     GpuDriver driver{};
-    std::string note;  // why there are none, when that is worth a line
+    std::string note;  // why some or all are missing, when that is worth a line
 
     friend bool operator==(const GpuFindings&, const GpuFindings&) = default;
 };
@@ -30,8 +30,8 @@ struct GpuFindings {
 [[nodiscard]] std::optional<std::filesystem::path> find_probe(const std::filesystem::path& program);
 
 /// Reads what hvd-gpu-probe prints: lines of fields with tabs between them,
-/// "driver VERSION CUDA-VERSION LINK", "gpu INDEX UUID MEMORY-BYTES NEAR-CPUS NAME" or "note TEXT".
-/// Nothing if it is malformed.
+/// "driver VERSION CUDA-VERSION LINK", "gpu INDEX UUID PARENT MEMORY-BYTES NEAR-CPUS NAME" or
+/// "note TEXT". Nothing if it is malformed.
 [[nodiscard]] std::optional<GpuFindings> parse_probe(std::string_view text);
 
 /// Reads the text of a /proc/driver/nvidia/gpus/*/information. Its index is the caller's to say.

@@ -66,6 +66,72 @@ def test_a_rank_sees_what_the_plan_gives_it(launcher, driver, flags):
     assert len(seen) == len(EXAMPLES[flags])
 
 
+MIG_UUIDS = [
+    "MIG-c7384736-a75d-5afc-978f-d2f1294409fd",
+    "MIG-a28ad590-3fda-56dd-84fc-0a0b96edc58d",
+]
+
+
+def test_a_rank_sees_its_own_mig_device_by_its_uuid(launcher, driver):
+    env = {**driver, "FAKE_NVML": "mig"}
+    command = ("-np", 4, "--gpu-bind", "env", "--bind-to", "none")
+
+    planned = launcher.run(*command, "--dry-run", "--output-format", "json", "true", env=env)
+    table = launcher.run(*command, "--dry-run", "true", env=env)
+    ran = launcher.run(*command, sys.executable, "-S", "-c", TELL, env=env)
+
+    assert (planned.code, table.code, ran.code) == (0, 0, 0), (planned.err, table.err, ran.err)
+    ranks = json.loads(planned.out)["ranks"]
+    devices = ["GPU-2", *MIG_UUIDS, "GPU-0"]
+    assert [rank["gpus"] for rank in ranks] == [
+        [{"index": index, "uuid": uuid}] for index, uuid in zip((0, 1, 1, 2), devices, strict=True)
+    ]
+    assert {rank["env"]["HOROVOD_GPU_OPERATIONS"] for rank in ranks} == {"host"}
+    assert all(uuid in table.stdout for uuid in MIG_UUIDS)
+    seen = sorted(json.loads(line.split(":", 1)[1]) for line in ran.lines)
+    assert [mask for _, mask, _ in seen] == devices
+
+
+def test_a_rank_with_a_mig_device_tells_who_uses_it(launcher, driver):
+    env = {**driver, "FAKE_NVML": "mig"}
+    command = (
+        "-np",
+        2,
+        "--gpu-bind",
+        "env",
+        "--env",
+        "CUDA_VISIBLE_DEVICES=" + ",".join(MIG_UUIDS),
+    )
+
+    job = launcher.run(*command, sys.executable, "-c", OUT_OF_MEMORY, env=env)
+
+    assert job.code == 1
+    line = f"| horovod: GPU 1 (NVIDIA A100-SXM4-40GB MIG 1g.5gb, {MIG_UUIDS[1]}): "
+    assert line in job.stderr, job.stderr
+
+
+@pytest.mark.parametrize(
+    "flags, sentence",
+    [
+        ("-np 2", "--gpu-bind index a rank sees all of the 4 GPUs and MIG devices"),
+        ("-np 1 --gpu-bind env --gpus-per-rank 2", "--gpus-per-rank 2, but CUDA shows a process"),
+        ("-np 5 --gpu-bind env", "5 ranks, but only 4 GPUs; start at most 4 there"),
+    ],
+)
+def test_more_than_one_mig_device_for_a_rank_is_refused(launcher, driver, flags, sentence):
+    job = launcher.run(*flags.split(), "true", env={**driver, "FAKE_NVML": "mig"})
+
+    assert job.code == 2
+    assert sentence in job.said[-1]
+
+
+def test_a_gpu_in_mig_mode_without_a_device_is_warned_about(launcher, driver):
+    job = launcher.run("-np", 2, "true", env={**driver, "FAKE_NVML": "mig-empty"})
+
+    assert job.code == 0
+    assert "GPU 1 (GPU-1) is in MIG mode and has no MIG device" in job.stderr
+
+
 @pytest.mark.parametrize(
     "flags, sentence",
     [
@@ -128,5 +194,5 @@ def test_the_kernel_tells_the_near_cpus_that_the_driver_does_not_know(
     )
 
     lines = [line.split("\t") for line in found.stdout.splitlines()]
-    near = [(line[2], line[4]) for line in lines if line[0] == "gpu"]
+    near = [(line[2], line[5]) for line in lines if line[0] == "gpu"]
     assert near == [("GPU-2", ""), ("GPU-1", "8-11,40"), ("GPU-0", "")]

@@ -40,6 +40,28 @@ TEST_CASE("GPUs are told in the order of the bus, with what lies near them") {
           launch::GpuDriver{.version = "580.65.06", .cuda = "13.0", .link = "PCIe"});
 }
 
+TEST_CASE("a GPU in MIG mode is told as its MIG devices") {
+    const AgentClient client(fake_nvml("mig"));
+    const AgentClient empty(fake_nvml("mig-empty"));
+
+    const auto& gpus = client.facts().gpus;
+    REQUIRE(gpus.size() == 4);
+    CHECK(gpus[0].uuid == "GPU-2");
+    CHECK(gpus[1] == launch::Gpu{.index = 1,
+                                 .uuid = "MIG-c7384736-a75d-5afc-978f-d2f1294409fd",
+                                 .name = "NVIDIA A100-SXM4-40GB MIG 3g.20gb",
+                                 .memory_bytes = std::uint64_t{20'224} << 20U,
+                                 .cpus = {64, 66, 67},
+                                 .parent = "GPU-1"});
+    CHECK(gpus[2].name == "NVIDIA A100-SXM4-40GB MIG 1g.5gb");
+    CHECK(gpus[3].index == 2);
+    CHECK(client.facts().gpu_driver.link == "host memory");
+    CHECK(client.facts().gpu_note.empty());
+    CHECK(empty.facts().gpus.size() == 2);
+    CHECK_THAT(empty.facts().gpu_note,
+               Catch::StartsWith("GPU 1 (GPU-1) is in MIG mode and has no MIG device"));
+}
+
 TEST_CASE("a mask is told as it was found, an empty one too") {
     auto environment = fake_nvml("gpus");
     environment.emplace_back("CUDA_VISIBLE_DEVICES=");

@@ -104,6 +104,24 @@ TEST_CASE("each host has a line, its failures below, each with the host") {
     CHECK_FALSE(diagnosis.is_well());
 }
 
+TEST_CASE("MIG devices are counted with their GPUs") {
+    Diagnosis diagnosis;
+    diagnosis.hosts = {well("a")};
+    auto& gpus = diagnosis.hosts[0].facts->gpus;
+    gpus.resize(3);
+    for (auto& gpu : gpus) {
+        gpu.uuid = "MIG-1";
+        gpu.parent = "GPU-0";
+    }
+
+    CHECK_THAT(print_text(diagnosis), Catch::Contains("2 CPUs, 3 MIG devices of 1 GPU, "));
+    gpus.resize(4);
+    CHECK_THAT(print_text(diagnosis), Catch::Contains("1 GPU and 3 MIG devices of 1 GPU, "));
+    const auto json = nlohmann::json::parse(print_json(diagnosis));
+    CHECK(json["hosts"][0]["facts"]["gpus"][0]["parent"] == "GPU-0");
+    CHECK(json["hosts"][0]["facts"]["gpus"][3]["parent"].is_null());
+}
+
 TEST_CASE("GPU drivers that differ between machines are a warning") {
     Diagnosis diagnosis;
     diagnosis.hosts = {well("a"), well("b"), well("c"), well("d"), {.host = "e"}};

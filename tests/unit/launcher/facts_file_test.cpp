@@ -17,7 +17,8 @@ TEST_CASE("facts are read with every field") {
     const auto hosts = parse_facts(R"([
         {"hostname": "node1", "machine": "x86_64", "cpus": "0-2,8", "memory_bytes": 16000000000,
          "gpus": [{"index": 0, "uuid": "GPU-a", "name": "H200", "memory_bytes": 150000000000,
-                   "cpus": [0, 1]}],
+                   "cpus": [0, 1]},
+                  {"index": 1, "uuid": "MIG-b", "parent": "GPU-b"}],
          "gpu_mask": "", "gpu_note": "none", "free_port": 21000},
         {"hostname": "node2", "cpus": [3], "gpu_mask": null, "gpus": []}])",
                                    "f.json");
@@ -31,7 +32,13 @@ TEST_CASE("facts are read with every field") {
                                     .uuid = "GPU-a",
                                     .name = "H200",
                                     .memory_bytes = 150'000'000'000,
-                                    .cpus = {0, 1}}},
+                                    .cpus = {0, 1}},
+                                   {.index = 1,
+                                    .uuid = "MIG-b",
+                                    .name = "",
+                                    .memory_bytes = 0,
+                                    .cpus = {},
+                                    .parent = "GPU-b"}},
                           .gpu_mask = "",
                           .gpu_note = "none",
                           .free_port = 21'000};

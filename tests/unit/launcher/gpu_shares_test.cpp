@@ -34,6 +34,26 @@ std::vector<Gpu> four_gpus() {
     return gpus;
 }
 
+/// GPU 0, two MIG devices of GPU 1, and one of GPU 2.
+std::vector<Gpu> divided_gpus() {
+    auto gpus = four_gpus();
+    for (const auto device : {1U, 2U, 3U}) {
+        auto& part = gpus[device];
+        part.index = device < 3 ? 1 : 2;
+        part.parent = device < 3 ? "GPU-b000" : "GPU-c000";
+        part.uuid = "MIG-" + std::to_string(device);
+    }
+    return gpus;
+}
+
+std::vector<std::string> masks(const std::vector<GpuShare>& shares) {
+    std::vector<std::string> found;
+    for (const auto& share : shares) {
+        found.push_back(share.env.at("CUDA_VISIBLE_DEVICES"));
+    }
+    return found;
+}
+
 std::vector<int> indices(const std::vector<Gpu>& gpus) {
     std::vector<int> found;
     std::ranges::transform(gpus, std::back_inserter(found), &Gpu::index);
@@ -240,14 +260,75 @@ TEST_CASE("of MIG devices each rank sees one, because CUDA shows a process only 
 
     REQUIRE_FALSE(by_index);
     CHECK(by_index.error().message ==
-          "h: CUDA shows a process only the first of the 2 MIG devices in CUDA_VISIBLE_DEVICES; "
-          "use --gpu-bind env, which gives each rank its own");
+          "h: with --gpu-bind index a rank sees all of the 2 GPUs and MIG devices, but CUDA shows "
+          "a process only one MIG device; use --gpu-bind env, which gives each rank its own");
     REQUIRE(by_env);
     CHECK((*by_env)[0].env == Environment{{"CUDA_VISIBLE_DEVICES", "MIG-1111"}});
     CHECK((*by_env)[0].gpus.at(0).uuid == "MIG-1111");
     CHECK((*by_env)[1].env == Environment{{"CUDA_VISIBLE_DEVICES", "MIG-GPU-b000/3/0"}});
     CHECK((*by_env)[1].gpus.at(0).index == 1);
     CHECK(visible("MIG-GPU-zzzz/1/0").empty());
+}
+
+TEST_CASE(
+    "MIG devices that the driver tells are given by their UUIDs, and whole GPUs beside them") {
+    const auto seen = apply_gpu_mask(divided_gpus(), {});
+
+    const auto shares = share_gpus(with(GpuBind::env), "h", seen, 4, {});
+
+    REQUIRE(shares);
+    CHECK(masks(*shares) == std::vector<std::string>{"GPU-a000", "MIG-1", "MIG-2", "MIG-3"});
+    CHECK(indices((*shares)[2].gpus) == std::vector{1});
+    CHECK(count_slots({}, {}, seen) == 4);
+}
+
+TEST_CASE("a rank has one MIG device at most") {
+    const auto pairs =
+        share_gpus(with(GpuBind::env, 2), "h", apply_gpu_mask(divided_gpus(), {}), 1, {});
+    const auto index = share_gpus({}, "h", apply_gpu_mask(divided_gpus(), {}), 1, {});
+    const auto only_one = share_gpus({}, "h", apply_gpu_mask(divided_gpus(), "MIG-2"), 1, {});
+
+    REQUIRE_FALSE(pairs);
+    CHECK(pairs.error().message ==
+          "h: --gpus-per-rank 2, but CUDA shows a process only one MIG device; use --gpus-per-rank "
+          "1, or GPUs that are not in MIG mode");
+    REQUIRE_FALSE(index);
+    CHECK(index.error().message.starts_with("h: with --gpu-bind index a rank sees all of the 4 "));
+    REQUIRE(only_one);
+    CHECK((*only_one)[0].gpus.at(0).uuid == "MIG-2");
+    CHECK((*only_one)[0].env.at("CUDA_VISIBLE_DEVICES") == "MIG-2");
+}
+
+TEST_CASE("a mask names MIG devices by their UUIDs, and a GPU in MIG mode for its first one") {
+    const auto uuids = [](const char* mask) {
+        std::vector<std::string> found;
+        for (const auto& visible : apply_gpu_mask(divided_gpus(), mask).gpus) {
+            found.push_back(visible.gpu.uuid);
+        }
+        return found;
+    };
+    using Uuids = std::vector<std::string>;
+
+    CHECK(uuids("MIG-3,MIG-1") == Uuids{"MIG-3", "MIG-1"});
+    CHECK(uuids("1,0") == Uuids{"MIG-1", "GPU-a000"});
+    CHECK(uuids("GPU-b") == Uuids{"MIG-1"});
+    CHECK(uuids("GPU-").empty());
+    CHECK(uuids("MIG-3,MIG-3") == Uuids{"MIG-3"});
+    CHECK(uuids("MIG-9,MIG-1").empty());  // the driver has told all that there are
+    CHECK(uuids("MIG-GPU-b000/1/0") == Uuids{"MIG-GPU-b000/1/0"});
+}
+
+TEST_CASE("ranks with MIG devices of one GPU send their tensors through the host") {
+    const auto operations = [](const char* mask, const Environment& present) {
+        const auto seen = apply_gpu_mask(divided_gpus(), mask);
+        const auto shares = share_gpus(with(GpuBind::env), "h", seen, 2, present);
+        return hvd::find(shares.value().front().env, "HOROVOD_GPU_OPERATIONS").value_or("");
+    };
+
+    CHECK(operations("MIG-1,MIG-2", {}) == "host");
+    CHECK(operations("MIG-1,MIG-3", {}).empty());  // of two GPUs
+    CHECK(operations("GPU-a000,MIG-1", {}).empty());
+    CHECK(operations("MIG-1,MIG-2", {{"HOROVOD_GPU_OPERATIONS", "nccl"}}).empty());
 }
 
 TEST_CASE("a host has a slot for as many of its GPUs as a rank owns, else for each CPU") {

@@ -212,6 +212,33 @@ TEST_CASE("CPUs of a rank lie near its GPU") {
     CHECK(all[1].cpus == std::vector{0, 1, 2, 3});
 }
 
+TEST_CASE("where ranks of one host share a GPU by MIG devices, all ranks take the same way") {
+    auto divided = facts("a", 4, 2);
+    for (auto& gpu : divided.gpus) {
+        gpu.parent = "GPU-0";
+        gpu.uuid = "MIG-" + std::to_string(gpu.index);
+        gpu.index = 0;
+    }
+    auto asked = request(3, {{"a", 2}, {"b", 1}});
+    asked.binding.gpus = GpuBind::env;
+
+    const auto all = ranks(asked, {divided, facts("b", 4, 1)});
+
+    CHECK(all[1].env.at("CUDA_VISIBLE_DEVICES") == "MIG-1");
+    CHECK(all[2].env.at("CUDA_VISIBLE_DEVICES") == "0");
+    CHECK(all[2].env.at("HOROVOD_GPU_OPERATIONS") == "host");
+    asked.environment.set = {{"HOROVOD_GPU_OPERATIONS", "nccl"}};
+    CHECK(ranks(asked, {divided, facts("b", 4, 1)})[0].env.at("HOROVOD_GPU_OPERATIONS") == "nccl");
+}
+
+TEST_CASE("the driver's note is a warning, also where other GPUs are there") {
+    auto host = facts("h", 2, 1);
+    host.gpu_note = "GPU 1 is in MIG mode and has no MIG device";
+
+    CHECK(warnings(request(1), {host}) ==
+          std::vector<std::string>{"h: GPU 1 is in MIG mode and has no MIG device"});
+}
+
 TEST_CASE("a host that gets no rank keeps its place in the plan") {
     const auto planned =
         plan_on(request(1, {{"a", 2}, {"b", 2}}), std::vector{facts("a", 2), facts("b", 2)});

@@ -54,7 +54,8 @@ HostPlan plan() {
 
 std::vector<FromAgent> all_from_agent() {
     Gpu gpu;
-    gpu.uuid = "GPU-1";
+    gpu.uuid = "MIG-1";
+    gpu.parent = "GPU-1";
     HostFacts facts{.hostname = "node7",
                     .machine = "x86_64",
                     .cpus = {0, 1},

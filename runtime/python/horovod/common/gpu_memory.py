@@ -39,24 +39,22 @@ def describe() -> list[str]:
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return []
-    gpus: dict[str, str] = {}
-    processes: dict[str, list[tuple[int, int]]] = {}
+    gpus: list[tuple[str, dict[int, int]]] = []  # MIG devices of a GPU have one number
     for kind, number, *fields in (line.split("\t") for line in printed.splitlines()):
         if kind == "use":
             used, total, uuid, name = fields
-            gpus[number] = f"{number} ({name}, {uuid}): {_size(used)} of {_size(total)} in use"
+            gpu = f"{number} ({name}, {uuid}): {_size(used)} of {_size(total)} in use"
+            gpus.append((gpu, {}))
         elif kind == "process":
-            processes.setdefault(number, []).append((int(fields[0]), int(fields[1])))
-    own = [gpu for gpu, users in processes.items() if os.getpid() in dict(users)]
-    return [
-        f"horovod: GPU {gpus[gpu]}{_users(processes.get(gpu, []))}" for gpu in own or list(gpus)
-    ]
+            gpus[-1][1][int(fields[0])] = int(fields[1])
+    own = [gpu for gpu in gpus if os.getpid() in gpu[1]]
+    return [f"horovod: GPU {gpu}{_users(users)}" for gpu, users in own or gpus]
 
 
-def _users(users: list[tuple[int, int]]) -> str:
+def _users(users: dict[int, int]) -> str:
     """The largest first. The driver does not tell the memory of a process in every system."""
     said = []
-    for pid, used in sorted(users, key=lambda user: -user[1]):
+    for pid, used in sorted(users.items(), key=lambda user: -user[1]):
         whose = "this rank" if pid == os.getpid() else _name(pid)
         said.append(f"pid {pid} ({whose})" + (f" {_size(used)}" if used else ""))
     return "".join(f", {words}" for words in said)
