@@ -2,7 +2,7 @@
 #include "launcher/doctor/check_build.hpp"
 
 #include "collectives/base/deadline.hpp"
-#include "collectives/base/file.hpp"
+#include "collectives/base/loader_cache.hpp"
 #include "collectives/base/text.hpp"
 #include "collectives/launch_contract/mpi_plugins.hpp"
 #include "launcher/doctor/python_packages.hpp"
@@ -43,21 +43,6 @@ BuildFacts::Item framework(const char* name, const char* module, const PythonPac
         return {name, false, python.error.empty() ? "not in " + python.interpreter : python.error};
     }
     return {name, true, package->second};
-}
-
-/// The path of `library` in the dynamic loader's cache, whose strings end with a NUL each.
-std::string find_in_loader_cache(std::string_view library) {
-    constexpr std::size_t kMaxCacheBytes = std::size_t{64} << 20;
-    const auto cache = read_file("/etc/ld.so.cache", kMaxCacheBytes);
-    if (!cache) {
-        return "";
-    }
-    const auto name = cache->find("/" + std::string(library) + std::string(1, '\0'));
-    if (name == std::string::npos) {
-        return "";
-    }
-    const auto start = cache->rfind('\0', name) + 1;
-    return cache->substr(start, cache->find('\0', start) - start);
 }
 
 /// "2.27.7" of 22707; before 2.9 a version had one digit less.

@@ -43,6 +43,10 @@ std::string name_of(const GpuDriver& driver) {
     return known(driver.version) + " (CUDA " + known(driver.cuda) + ")";
 }
 
+std::string name_of(const NcclFile& nccl) {
+    return nccl.file.empty() ? "no NCCL" : "NCCL " + nccl.version + " (" + nccl.file + ")";
+}
+
 std::string describe(const ClockReading& clock) {
     return "clock " + span(std::abs(clock.ahead_seconds)) +
            (clock.ahead_seconds < 0 ? " behind" : " ahead") + " (to " + span(clock.error_seconds) +
@@ -66,8 +70,9 @@ std::string count_gpus(const std::vector<Gpu>& gpus) {
            " of " + count(divided.size(), "GPU");
 }
 
-/// "8 GPUs (driver 580.65.06, CUDA 13.0, NVLink)", as far as it is known.
-std::string describe_gpus(const HostFacts& facts) {
+/// "8 GPUs (driver 580.65.06, CUDA 13.0, NCCL 2.27.3, NVLink)", as far as it is known.
+std::string describe_gpus(const HostHealth& host) {
+    const auto& facts = *host.facts;
     const auto& driver = facts.gpu_driver;
     std::vector<std::string> parts;
     if (!driver.version.empty()) {
@@ -75,6 +80,9 @@ std::string describe_gpus(const HostFacts& facts) {
     }
     if (!driver.cuda.empty()) {
         parts.push_back("CUDA " + driver.cuda);
+    }
+    if (!facts.gpus.empty() && host.nccl && !host.nccl->version.empty()) {
+        parts.push_back("NCCL " + host.nccl->version);
     }
     if (!driver.link.empty()) {
         parts.push_back(driver.link + " between them");
@@ -90,7 +98,7 @@ std::string describe(const HostHealth& host) {
     if (!host.facts) {
         return "";
     }
-    auto text = count(host.facts->cpus.size(), "CPU") + ", " + describe_gpus(*host.facts) + ", " +
+    auto text = count(host.facts->cpus.size(), "CPU") + ", " + describe_gpus(host) + ", " +
                 number("%.1f GiB", static_cast<double>(host.facts->memory_bytes) / kGiB) +
                 ", agent up in " + span(host.seconds_to_link);
     return host.clock ? text + ", " + describe(*host.clock) : text;
@@ -138,11 +146,15 @@ Json to_json(const HostHealth& host) {
               {"seconds_to_link", host.facts ? Json(host.seconds_to_link) : Json(nullptr)},
               {"clock", nullptr},
               {"facts", nullptr},
+              {"nccl", nullptr},
               {"problems", host.problems},
               {"warnings", host.warnings}};
     if (host.clock) {
         json["clock"] = {{"ahead_seconds", host.clock->ahead_seconds},
                          {"error_seconds", host.clock->error_seconds}};
+    }
+    if (host.nccl && !host.nccl->file.empty()) {
+        json["nccl"] = {{"version", text_or_null(host.nccl->version)}, {"file", host.nccl->file}};
     }
     if (host.facts) {
         auto gpus = Json::array();
@@ -191,6 +203,26 @@ void compare_gpu_drivers(std::vector<HostHealth>& hosts) {
                                     first->host + " " + name_of(other) +
                                     "; NCCL and CUDA programs have to run on the older one: "
                                     "install the same everywhere");
+        }
+    }
+}
+
+void compare_nccl(std::vector<HostHealth>& hosts) {
+    const HostHealth* first = nullptr;
+    for (auto& host : hosts) {
+        if (!host.facts || host.facts->gpus.empty() || !host.same_as.empty() || !host.nccl ||
+            (!host.nccl->file.empty() && host.nccl->version.empty())) {
+            continue;
+        }
+        if (first == nullptr) {
+            first = &host;
+            continue;
+        }
+        if (host.nccl->version != first->nccl->version) {
+            host.warnings.push_back("its ranks would load " + name_of(*host.nccl) +
+                                    ", and those of " + first->host + " " + name_of(*first->nccl) +
+                                    "; ranks with different ones stop at the first tensor on a "
+                                    "GPU: install the same everywhere");
         }
     }
 }

@@ -18,6 +18,7 @@ struct HostHealth {
     std::string host;
     std::optional<HostFacts> facts{};  // nothing: its agent did not report
     double seconds_to_link = 0;        // up to the facts
+    std::optional<NcclFile> nccl{};    // nothing: it was not asked
     std::optional<ClockReading> clock{};
     std::string same_as{};                // the host before that is the same machine
     std::vector<std::string> problems{};  // what keeps ranks from running, with its remedy
@@ -47,6 +48,9 @@ struct Diagnosis {
 
 /// Warns of hosts whose GPUs have another driver than those of the first host with GPUs.
 void compare_gpu_drivers(std::vector<HostHealth>& hosts);
+
+/// Warns of hosts with GPUs whose ranks would load another NCCL than those of the first such host.
+void compare_nccl(std::vector<HostHealth>& hosts);
 
 /// The transport's error about a host that it cannot reach, with a remedy.
 [[nodiscard]] std::string with_remedy(const std::string& host, const std::string& words);

@@ -142,6 +142,7 @@ void Examination::check(const LaunchPlan& plan, const std::vector<std::size_t>& 
         for (const auto& problem : answer->problems) {
             health.problems.push_back(problem.text);
         }
+        health.nccl = answer->nccl;
         health.clock = answer->clock;
         if (answer->clock) {
             if (auto warning = warn_of_clock(*answer->clock); !warning.empty()) {

@@ -60,6 +60,7 @@ LaunchPlan choose_plan(LaunchRequest request,
     }
     request.processes.reset();
     request.binding.may_oversubscribe = true;
+    request.binding.gpus = GpuBind::none;
     if (auto planned = plan_for(request, reached)) {
         return std::move(planned->plan);
     }
@@ -97,6 +98,7 @@ void ask_all(Examination& examination,
     }
     const bool is_all = asked.size() == hosts.size() && !diagnosis.plan_problem;
     examination.check(choose_plan(request, reached, is_all, diagnosis), asked);
+    compare_nccl(diagnosis.hosts);
     const auto still = examination.reached();
     std::vector<std::size_t> ends;
     std::ranges::set_intersection(linked, still, std::back_inserter(ends));

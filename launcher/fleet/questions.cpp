@@ -48,6 +48,7 @@ std::vector<std::optional<CheckedHost>> check_hosts(AgentFleet& fleet,
             }
             auto& answer = answers[host].emplace();
             answer.problems = std::move(checked->problems);
+            answer.nccl = std::move(checked->nccl);
             if (!fleet.is_on_this_machine(host)) {
                 answer.clock = read_clock(sent_ns, checked->wall_ns, wall_clock_ns());
             }

@@ -28,6 +28,7 @@ struct Machines {
 /// where it is another machine.
 struct CheckedHost {
     std::vector<wire::Problem> problems;
+    NcclFile nccl{};  // for an examination
     std::optional<ClockReading> clock{};
 };
 

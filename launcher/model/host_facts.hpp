@@ -34,6 +34,14 @@ struct GpuDriver {
     friend bool operator==(const GpuDriver&, const GpuDriver&) = default;
 };
 
+/// The NCCL that the Python of a host's ranks would load.
+struct NcclFile {
+    std::string version;  // "2.27.3"; empty where neither its name nor its package tells
+    std::string file;     // empty: none was found
+
+    friend bool operator==(const NcclFile&, const NcclFile&) = default;
+};
+
 /// The facts that an agent collects about its host.
 struct HostFacts {
     std::string hostname;

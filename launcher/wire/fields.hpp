@@ -107,7 +107,7 @@ void fields(auto& io, Is<Pong> auto& pong) {
 }
 
 void fields(auto& io, Is<Checked> auto& checked) {
-    io(checked.problems, checked.wall_ns);
+    io(checked.problems, checked.nccl.version, checked.nccl.file, checked.wall_ns);
 }
 
 void fields(auto& io, Is<Found> auto& found) {

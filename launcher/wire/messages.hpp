@@ -166,6 +166,7 @@ struct Problem {
 /// because of these problems.
 struct Checked {
     std::vector<Problem> problems;
+    NcclFile nccl{};           // for an examination
     std::int64_t wall_ns = 0;  // since 1970 (UTC), by the clock of the host
     friend bool operator==(const Checked&, const Checked&) = default;
 };

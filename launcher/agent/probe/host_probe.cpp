@@ -5,6 +5,7 @@
 #include "collectives/transport/tcp/port_holder.hpp"
 #include "launcher/agent/io/clock.hpp"
 #include "launcher/agent/probe/host_facts.hpp"
+#include "launcher/agent/probe/nccl_file.hpp"
 #include "launcher/agent/probe/preflight.hpp"
 
 #include <algorithm>
@@ -37,7 +38,9 @@ void HostProbe::on(const wire::Check& check) {
                                   .descriptors = descriptors_for(check.plan),
                                   .is_examination = check.is_examination});
     std::ranges::move(limits, std::back_inserter(problems));
-    control_.send(wire::Checked{.problems = std::move(problems), .wall_ns = wall_clock_ns()});
+    auto nccl = check.is_examination ? find_nccl(check.job, check.plan) : NcclFile{};
+    control_.send(wire::Checked{
+        .problems = std::move(problems), .nccl = std::move(nccl), .wall_ns = wall_clock_ns()});
 }
 
 std::vector<wire::Problem> HostProbe::check_start(const HostPlan& plan) {

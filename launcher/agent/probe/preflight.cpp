@@ -41,6 +41,12 @@ std::optional<wire::Problem> check_program(const std::string& name,
 
 }  // namespace
 
+Environment environment_of_ranks(const JobPlan& job, const HostPlan& plan) {
+    auto environment = plan.ranks.front().env;
+    environment.merge(with_own_environment(common_environment(job, plan), plan.inherits_env));
+    return environment;
+}
+
 std::vector<wire::Problem> find_problems(const JobPlan& job, const HostPlan& plan) {
     std::vector<wire::Problem> problems;
     const auto note = [&](std::optional<wire::Problem> problem) {
@@ -56,9 +62,7 @@ std::vector<wire::Problem> find_problems(const JobPlan& job, const HostPlan& pla
     const auto& argv = argv_of(job, rank);
     note(check_directory(cwd));
     if (problems.empty() && !argv.empty()) {
-        auto environment = rank.env;
-        environment.merge(with_own_environment(common_environment(job, plan), plan.inherits_env));
-        note(check_program(argv.front(), cwd, environment));
+        note(check_program(argv.front(), cwd, environment_of_ranks(job, plan)));
     }
     return problems;
 }

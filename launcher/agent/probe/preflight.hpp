@@ -10,6 +10,9 @@
 
 namespace hvd::launch::agent {
 
+/// The variables of the ranks of `plan`, which has at least one.
+[[nodiscard]] Environment environment_of_ranks(const JobPlan& job, const HostPlan& plan);
+
 /// The reasons why the ranks of `plan` could not run here: the working directory, the program. For
 /// limits see limits.hpp.
 [[nodiscard]] std::vector<wire::Problem> find_problems(const JobPlan& job, const HostPlan& plan);

@@ -196,3 +196,19 @@ def test_the_kernel_tells_the_near_cpus_that_the_driver_does_not_know(
     lines = [line.split("\t") for line in found.stdout.splitlines()]
     near = [(line[2], line[5]) for line in lines if line[0] == "gpu"]
     assert near == [("GPU-2", ""), ("GPU-1", "8-11,40"), ("GPU-0", "")]
+
+
+def test_the_doctor_names_the_nccl_of_the_ranks(launcher, driver, tmp_path):
+    (tmp_path / "libnccl.so.2.27.3").touch()
+    library = tmp_path / "libnccl.so.2"
+    library.symlink_to("libnccl.so.2.27.3")
+    env = {**driver, "FAKE_NVML": "mig", "HOROVOD_NCCL_LIBRARY": str(library)}
+
+    said = launcher.run("doctor", env=env)
+    found = launcher.run("doctor", "--json", env=env)
+
+    line = "2 GPUs and 2 MIG devices of 1 GPU (driver 580.65.06, CUDA 13.0, NCCL 2.27.3, "
+    assert line in said.lines[0]
+    (host,) = json.loads(found.out)["hosts"]
+    assert host["nccl"] == {"version": "2.27.3", "file": str(library)}
+    assert host["facts"]["gpus"][1]["parent"] == "GPU-1"

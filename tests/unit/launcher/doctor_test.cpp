@@ -13,10 +13,12 @@
 
 using hvd::launch::choose_pairs;
 using hvd::launch::compare_gpu_drivers;
+using hvd::launch::compare_nccl;
 using hvd::launch::Diagnosis;
 using hvd::launch::HostHealth;
 using hvd::launch::HostPair;
 using hvd::launch::LinkHealth;
+using hvd::launch::NcclFile;
 using hvd::launch::PairSchedule;
 using hvd::launch::with_remedy;
 
@@ -146,6 +148,39 @@ TEST_CASE("GPU drivers that differ between machines are a warning") {
     const auto json = nlohmann::json::parse(print_json(diagnosis));
     CHECK(json["hosts"][1]["facts"]["gpu_driver"]["link"] == "NVLink");
     CHECK(json["hosts"][0]["facts"]["gpu_driver"]["version"].is_null());
+}
+
+TEST_CASE("NCCLs that differ between hosts with GPUs are a warning") {
+    Diagnosis diagnosis;
+    diagnosis.hosts = {well("cpu"), well("a"), well("b"), well("c"), well("d"), well("e")};
+    const std::vector<NcclFile> files{{},
+                                      {.version = "2.27.3", .file = "/a/libnccl.so.2"},
+                                      {.version = "2.21.5", .file = "/b/libnccl.so.2"},
+                                      {},
+                                      {.version = "", .file = "/d/libnccl.so.2"},
+                                      {.version = "2.27.3", .file = "/e/libnccl.so.2"}};
+    for (std::size_t host = 0; host < files.size(); ++host) {
+        diagnosis.hosts[host].nccl = files[host];
+        diagnosis.hosts[host].facts->gpus.resize(host == 0 ? 0 : 1);
+    }
+
+    compare_nccl(diagnosis.hosts);
+
+    CHECK(diagnosis.hosts[2].warnings ==
+          std::vector<std::string>{
+              "its ranks would load NCCL 2.21.5 (/b/libnccl.so.2), and those of a NCCL 2.27.3 "
+              "(/a/libnccl.so.2); ranks with different ones stop at the first tensor on a GPU: "
+              "install the same everywhere"});
+    CHECK_THAT(diagnosis.hosts[3].warnings.at(0),
+               Catch::StartsWith("its ranks would load no NCCL, and those of a NCCL 2.27.3 "));
+    for (const std::size_t host : {0U, 1U, 4U, 5U}) {
+        CHECK(diagnosis.hosts[host].warnings.empty());
+    }
+    CHECK_THAT(print_text(diagnosis), Catch::Contains("a  2 CPUs, 1 GPU (NCCL 2.27.3), 3.0 GiB"));
+    const auto json = nlohmann::json::parse(print_json(diagnosis));
+    CHECK(json["hosts"][1]["nccl"]["version"] == "2.27.3");
+    CHECK(json["hosts"][4]["nccl"]["version"].is_null());
+    CHECK(json["hosts"][0]["nccl"].is_null());
 }
 
 TEST_CASE("a warning alone leaves a host well") {
