@@ -13,6 +13,7 @@ import torch
 sys.path.append(str(Path(__file__).resolve().parents[2] / "e2e/python/programs"))
 from cases import case, run
 
+import horovod.numpy
 import horovod.torch as hvd
 
 hvd.init()
@@ -134,6 +135,16 @@ def sync_batch_norm_normalises_all_batches() -> None:
     own = whole[4 * RANK : 4 * RANK + 4]
     torch.testing.assert_close(layer(own), reference(whole)[4 * RANK : 4 * RANK + 4])
     torch.testing.assert_close(layer.running_var, reference.running_var)
+
+
+@case
+def horovod_numpy_takes_tensors_and_gives_plain_arrays() -> None:
+    result = horovod.numpy.allreduce(mine(3, 1000), name="numpy", op=hvd.Sum)
+    check(torch.from_dlpack(result), SUM)
+    check(torch.as_tensor(horovod.numpy.allgather(mine(RANK + 1, 2)), device=DEVICE)[-1], SIZE)
+    tensor = mine(1 << 16)
+    assert horovod.numpy.allreduce_(tensor, op=hvd.Max) is tensor
+    check(tensor, SIZE)
 
 
 if __name__ == "__main__":

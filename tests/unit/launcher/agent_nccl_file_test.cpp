@@ -35,7 +35,7 @@ public:
         return program;
     }
 
-    /// What pip installs of NCCL.
+    /// The files of a wheel of NCCL.
     fs::path install(const std::string& site, const std::string& version) {
         fs::create_directories(path(site + "nvidia_nccl_cu12-" + version + ".dist-info"));
         return write(site + "nvidia/nccl/lib/libnccl.so.2", "");

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Horovod for NumPy and for arrays of any library in memory of the host, by DLPack or the buffer
-protocol, and of GPUs through CuPy: `import horovod.numpy as hvd`. Imports no framework."""
+"""Horovod for NumPy and for arrays of any library in memory of the host or of GPUs, by DLPack, the
+buffer protocol or `__cuda_array_interface__`: `import horovod.numpy as hvd`. Imports no framework
+and not CuPy."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _DLPACK_HOST = (1, 3)  # memory of the host, and pinned memory of the host
 
 def as_array(value: Any, name: str) -> Any:
     """The value's own memory, or a copy where it has none, as numbers and lists have not; an array
-    of CuPy where it is on a GPU. Raises where the library cannot take it."""
+    of CuPy or a DeviceArray where it is on a GPU. Raises where the library cannot take it."""
     if not isinstance(value, np.ndarray | np.generic) and gpu_arrays.is_on_gpu(value):
         array = gpu_arrays.as_gpu_array(value, name)
         if array.dtype.name not in DTYPES:
@@ -69,10 +69,12 @@ def as_target(value: Any, name: str) -> Any:
     """As `as_array`, for a result that replaces the value."""
     array = as_array(value, name)
     if gpu_arrays.is_array(array):
-        return array
-    is_own = hasattr(value, "__array_interface__") or hasattr(value, "__dlpack_device__")
-    is_own = is_own or isinstance(_view(value, name), memoryview)
-    if isinstance(value, np.generic) or not is_own or not array.flags.writeable:
+        can_replace = not gpu_arrays.is_read_only(array)
+    else:
+        is_own = hasattr(value, "__array_interface__") or hasattr(value, "__dlpack_device__")
+        is_own = is_own or isinstance(_view(value, name), memoryview)
+        can_replace = is_own and not isinstance(value, np.generic) and array.flags.writeable
+    if not can_replace:
         raise ValueError(
             f"{name}: the result cannot replace a {type(value).__name__} that is read-only or has "
             f"no memory of its own; use the operation without the underscore"
@@ -83,6 +85,6 @@ def as_target(value: Any, name: str) -> Any:
 def describe(array: Any) -> Memory:
     """The library's view of a row-major array; a GPU's is ready on the current stream."""
     if gpu_arrays.is_array(array):
-        place = (array.data.ptr, array.shape, DTYPES[array.dtype.name])
-        return (*place, gpu_arrays.CUDA, array.device.id, gpu_arrays.current_stream(array))
+        address, device, stream = gpu_arrays.place(array)
+        return address, array.shape, DTYPES[array.dtype.name], gpu_arrays.CUDA, device, stream
     return array.__array_interface__["data"][0], array.shape, DTYPES[array.dtype.name]

@@ -13,6 +13,7 @@ import numpy as np
 from cases import case, raises
 
 import horovod.numpy as hvd
+from horovod.numpy import cuda_driver
 from horovod.numpy.arrays import DTYPES
 
 hvd.init()
@@ -21,10 +22,10 @@ RANKS_SUM = SIZE * (SIZE + 1) // 2  # of rank + 1
 
 
 class OnDevice:
-    """What an array of a GPU looks like by DLPack."""
+    """An array of a GPU, by its own words."""
 
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 2, 0
+    def __init__(self) -> None:
+        self.__cuda_array_interface__ = {"shape": (1,), "typestr": "<f4", "data": (64, False)}
 
 
 class ByDlpack:
@@ -108,6 +109,7 @@ def what_is_not_supported_is_named() -> None:
     assert "complex64" in raises(ValueError, lambda: hvd.allreduce(np.zeros(2, np.complex64)))
     assert "byte order" in raises(ValueError, lambda: hvd.allreduce(np.zeros(2, ">f4")))
     assert "masked" in raises(TypeError, lambda: hvd.allreduce(np.ma.array([1, 2])))
+    cuda_driver._LIBRARY = "no-such-driver.so"
     assert "on a GPU" in raises(NotImplementedError, lambda: hvd.allreduce(OnDevice()))
     assert "empty" in raises(ValueError, lambda: hvd.grouped_allreduce([]))
     assert "Adasum" in raises(RuntimeError, lambda: hvd.reducescatter([1.0], op=hvd.Adasum))
