@@ -3,17 +3,26 @@
 # Measures on a machine with a GPU, one part at a time; each takes less than 90 s.
 #   HVD_WHEEL=dist/horovod-....whl scripts/gpu_report.sh PART FOLDER
 # HVD_TESTS is the folder of the build's test programs, of which the part abi needs abi_latency.
+# The part start wants a host without a GPU, an installed horovod of the build HVD_BUILD, and
+# HVD_WITHOUT_CUDA, a build with HVD_WITH_CUDA=OFF and HVD_WITH_NCCL=OFF.
 # Figures are kept in FOLDER/rows.json, and all of them so far are written to FOLDER/gpu.md, which is
 # committed as tests/bench/results/gpu.md. Needs no network. Exit code 77: no GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage="usage: [HVD_WHEEL=FILE] scripts/gpu_report.sh abi|abi2|latency|host|training|sharing|all FOLDER"
+usage="usage: [HVD_WHEEL=FILE] scripts/gpu_report.sh abi|abi2|latency|host|training|sharing|start|all FOLDER"
 part=${1:?$usage}
 folder=${2:?$usage}
 python=${HVD_PYTHON:-python3}
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
+
+if [[ $part == start ]]; then
+    other=${HVD_WITHOUT_CUDA:?names a build without CUDA}
+    "$python" tests/bench/gpu/start.py "${HVD_BUILD:-build/release}/lib/libhorovod.so" \
+        "$other/lib/libhorovod.so" | tee "$folder/start.log"
+    exec "$python" tests/bench/gpu/report.py start "$folder"
+fi
 
 # shellcheck source=tests/gpu/install.sh
 source tests/gpu/install.sh

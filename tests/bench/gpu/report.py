@@ -31,6 +31,7 @@ ROWS = (
     ("abi", "abi_many", "hvd_run_stream of 10,000 tensors of 1 KB, until the GPU is done", ""),
     ("abi", "bandwidth", "pack and unpack of 161 gradients, of the copy bandwidth", "85 %"),
     ("abi", "launches", "10,000 tensors of 1 KB packed, in launch latencies", "10"),
+    ("start", "start_ms", "import and init without a GPU, over a build without CUDA", "0 ms"),
 )
 HEAD = """# Figures of a machine with a GPU
 
