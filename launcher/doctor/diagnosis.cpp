@@ -47,6 +47,11 @@ std::string name_of(const NcclFile& nccl) {
     return nccl.file.empty() ? "no NCCL" : "NCCL " + nccl.version + " (" + nccl.file + ")";
 }
 
+/// Of two versions that are known: an agent without hvd-gpu-probe knows no version of CUDA.
+bool differ(const std::string& one, const std::string& other) {
+    return !one.empty() && !other.empty() && one != other;
+}
+
 std::string describe(const ClockReading& clock) {
     return "clock " + span(std::abs(clock.ahead_seconds)) +
            (clock.ahead_seconds < 0 ? " behind" : " ahead") + " (to " + span(clock.error_seconds) +
@@ -198,7 +203,7 @@ void compare_gpu_drivers(std::vector<HostHealth>& hosts) {
         }
         const auto& own = host.facts->gpu_driver;
         const auto& other = first->facts->gpu_driver;
-        if (own.version != other.version || own.cuda != other.cuda) {
+        if (differ(own.version, other.version) || differ(own.cuda, other.cuda)) {
             host.warnings.push_back("its GPU driver is " + name_of(own) + ", and that of " +
                                     first->host + " " + name_of(other) +
                                     "; NCCL and CUDA programs have to run on the older one: "

@@ -3,11 +3,10 @@
 
 #include "collectives/base/command_path.hpp"
 #include "collectives/base/env.hpp"
-#include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
+#include "launcher/agent/probe/driver_files.hpp"
 #include "launcher/agent/probe/tool.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
@@ -20,9 +19,6 @@ namespace hvd::launch::agent {
 namespace {
 
 constexpr auto kToolLimit = std::chrono::seconds(5);
-constexpr std::size_t kMaxText = std::size_t{64} << 10;
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr const char* kDriverFolder = "/proc/driver/nvidia/gpus";
 constexpr const char* kLibraryVariable = "HOROVOD_NVML_LIBRARY";
 
 /// Whether nobody else than we or root can have put it there.
@@ -32,43 +28,18 @@ bool is_ours(const std::filesystem::path& file) {
            (found.st_uid == ::geteuid() || found.st_uid == 0) && (found.st_mode & S_IWOTH) == 0;
 }
 
-std::vector<Gpu> read_driver_files() {
-    std::error_code error;
-    std::vector<std::filesystem::path> folders;  // named after the place on the PCI bus
-    for (const auto& entry : std::filesystem::directory_iterator(kDriverFolder, error)) {
-        folders.push_back(entry.path());
-    }
-    std::ranges::sort(folders);
-    std::vector<Gpu> gpus;
-    for (const auto& folder : folders) {
-        const auto text = read_file(folder / "information", kMaxText);
-        auto gpu = text ? parse_driver_information(*text) : std::nullopt;
-        if (!gpu) {
-            continue;
-        }
-        gpu->index = static_cast<int>(gpus.size());
-        const auto near = read_file(
-            "/sys/bus/pci/devices/" + folder.filename().string() + "/local_cpulist", kMaxText);
-        if (near) {
-            gpu->cpus = parse_ranges(trim(*near)).value_or(std::vector<int>{});
-        }
-        gpus.push_back(*std::move(gpu));
-    }
-    return gpus;
-}
-
-std::vector<Gpu> ask_nvidia_smi(const Inheritance& given, int launcher) {
+/// The output of nvidia-smi with these options, if it is there and ends in time.
+std::optional<std::string> ask_nvidia_smi(const std::vector<std::string>& options,
+                                          const Inheritance& given,
+                                          int launcher) {
     const auto program = find_command("nvidia-smi", read_env("PATH"), "/");
     if (!program.is_program()) {
-        return {};
+        return std::nullopt;
     }
-    const auto text =
-        run_tool({program.path, std::string(kNvidiaSmiQuery), std::string(kNvidiaSmiFormat)}, given,
-                 launcher, Deadline::in(kToolLimit));
-    if (!text) {
-        return {};
-    }
-    return parse_nvidia_smi(*text).value_or(std::vector<Gpu>{});
+    std::vector<std::string> argv{program.path};
+    argv.insert(argv.end(), options.begin(), options.end());
+    auto text = run_tool(std::move(argv), given, launcher, Deadline::in(kToolLimit));
+    return text ? std::optional(std::move(text).value()) : std::nullopt;
 }
 
 }  // namespace
@@ -124,50 +95,6 @@ std::optional<GpuFindings> parse_probe(std::string_view text) {
     return findings;
 }
 
-std::optional<Gpu> parse_driver_information(std::string_view text) {
-    Gpu gpu;
-    for (const auto line : split(text, '\n')) {
-        const auto colon = line.find(':');
-        if (colon == std::string_view::npos) {
-            continue;
-        }
-        const auto name = trim(line.substr(0, colon));
-        const auto value = trim(line.substr(colon + 1));
-        if (name == "GPU UUID") {
-            gpu.uuid = value;
-        } else if (name == "Model") {
-            gpu.name = value;
-        }
-    }
-    // The driver shows question marks for a device that nobody has opened since it was loaded.
-    if (gpu.uuid.empty() || gpu.uuid.find('?') != std::string::npos) {
-        return std::nullopt;
-    }
-    return gpu;
-}
-
-std::optional<std::vector<Gpu>> parse_nvidia_smi(std::string_view text) {
-    constexpr std::size_t kFields = 4;
-    std::vector<Gpu> gpus;
-    for (const auto line : split(trim(text), '\n')) {
-        const auto fields = split(line, ',');
-        if (fields.size() != kFields) {
-            return std::nullopt;
-        }
-        const auto index = parse_number<int>(trim(fields[0]));
-        const auto memory = parse_number<std::uint64_t>(trim(fields[2]));
-        if (!index || *index < 0) {
-            return std::nullopt;
-        }
-        gpus.push_back({.index = *index,
-                        .uuid = std::string(trim(fields[1])),
-                        .name = std::string(trim(fields[3])),
-                        .memory_bytes = memory.value_or(0) * kMiB,  // "[N/A]" on some boards
-                        .cpus = {}});
-    }
-    return gpus;
-}
-
 bool may_have_gpus() {
     return ::access("/proc/driver/nvidia", F_OK) == 0 || ::access("/dev/nvidiactl", F_OK) == 0 ||
            read_env(kLibraryVariable).has_value();
@@ -184,15 +111,16 @@ GpuFindings find_gpus(const Inheritance& given, int launcher) {
         return *std::move(findings);
     }
     GpuFindings result;
-    result.note = findings ? findings->note
-                  : text   ? "hvd-gpu-probe printed something else than GPUs"
-                           : "hvd-gpu-probe: " + text.error().message;
     // A library that was named is the one to ask; nothing else speaks for it.
     if (!read_env(kLibraryVariable)) {
-        result.gpus = read_driver_files();
-        if (result.gpus.empty()) {
-            result.gpus = ask_nvidia_smi(given, launcher);
-        }
+        result = find_without_probe("/", [&](const std::vector<std::string>& options) {
+            return ask_nvidia_smi(options, given, launcher);
+        });
+    }
+    if (result.gpus.empty()) {
+        result.note = findings ? findings->note
+                      : text   ? "hvd-gpu-probe printed something else than GPUs"
+                               : "hvd-gpu-probe: " + text.error().message;
     }
     return result;
 }

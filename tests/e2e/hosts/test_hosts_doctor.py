@@ -74,6 +74,26 @@ def test_a_missing_interpreter_and_a_tiny_shm_are_named_with_their_hosts(cluster
     hosts.wait_until_clean(1)
 
 
+def test_the_nccl_of_each_host_is_that_of_its_own_python(cluster):
+    hosts = cluster(3)
+    site = "/tmp/venv/lib/python3.11/site-packages"
+    for host, version in ((hosts.head, "2.27.3"), (hosts.hosts[1], "2.21.5")):
+        steps = (
+            f"mkdir -p /tmp/venv/bin {site}/nvidia/nccl/lib",
+            f"mkdir {site}/nvidia_nccl_cu12-{version}.dist-info",
+            f"touch /tmp/venv/pyvenv.cfg {site}/nvidia/nccl/lib/libnccl.so.2",
+            "cp /bin/true /tmp/venv/bin/python",
+        )
+        host.run("sh", "-c", " && ".join(steps))
+
+    job = hosts.run("doctor", "--json", "-H", "h1:1,h2:1,h3:1", "/tmp/venv/bin/python", "train.py")
+
+    found = [host["nccl"] and host["nccl"]["version"] for host in json.loads(job.out)["hosts"]]
+    assert found[:2] == ["2.27.3", "2.21.5"]
+    assert found[2] not in found[:2]
+    hosts.wait_until_clean(1)
+
+
 def test_a_blocked_port_between_two_hosts_fails_with_the_addresses(cluster):
     hosts = cluster(3)
     rules = """

@@ -62,38 +62,5 @@ TEST_CASE("anything else than the probe's lines is refused") {
     CHECK_FALSE(parse_probe(text));
 }
 
-TEST_CASE("the driver's file gives model and UUID") {
-    const auto gpu = parse_driver_information(
-        "Model: \t\t NVIDIA H200\nIRQ:   \t\t 154\n"
-        "GPU UUID: \t GPU-6bdd3c6b-ac04-4a4c-9d6a-0d0d8a5fa7ab\nVideo BIOS: \t 96.00.A3.00.01\n"
-        "Bus Type: \t PCIe\nBus Location: \t 0000:1b:00.0\nDevice Minor: \t 0\n");
-
-    REQUIRE(gpu);
-    CHECK(gpu->name == "NVIDIA H200");
-    CHECK(gpu->uuid == "GPU-6bdd3c6b-ac04-4a4c-9d6a-0d0d8a5fa7ab");
-}
-
-TEST_CASE("a device that nobody has opened has no UUID yet") {
-    CHECK_FALSE(
-        parse_driver_information("Model: \t\t Unknown\nGPU UUID: \t GPU-\?\?\?\?-\?\?\?\?\n"));
-    CHECK_FALSE(parse_driver_information(""));
-}
-
-TEST_CASE("nvidia-smi's table is read, memory in MiB") {
-    const auto gpus =
-        parse_nvidia_smi("0, GPU-a, 143771, NVIDIA H200\n1, GPU-b, [N/A], NVIDIA GB10\n");
-
-    REQUIRE(gpus);
-    CHECK(*gpus ==
-          std::vector<Gpu>{
-              {.index = 0,
-               .uuid = "GPU-a",
-               .name = "NVIDIA H200",
-               .memory_bytes = std::uint64_t{143'771} << 20U,
-               .cpus = {}},
-              {.index = 1, .uuid = "GPU-b", .name = "NVIDIA GB10", .memory_bytes = 0, .cpus = {}}});
-    CHECK_FALSE(parse_nvidia_smi("No devices were found\n"));
-}
-
 }  // namespace
 }  // namespace hvd::launch::agent

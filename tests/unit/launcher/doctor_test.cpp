@@ -126,13 +126,14 @@ TEST_CASE("MIG devices are counted with their GPUs") {
 
 TEST_CASE("GPU drivers that differ between machines are a warning") {
     Diagnosis diagnosis;
-    diagnosis.hosts = {well("a"), well("b"), well("c"), well("d"), {.host = "e"}};
-    for (const std::size_t host : {1U, 2U, 3U}) {
+    diagnosis.hosts = {well("a"), well("b"), well("c"), well("d"), {.host = "e"}, well("f")};
+    for (const std::size_t host : {1U, 2U, 3U, 5U}) {
         auto& facts = *diagnosis.hosts[host].facts;
         facts.gpus.resize(2);
         facts.gpu_driver = {.version = host == 2 ? "570.1" : "580.65", .cuda = "13.0", .link = ""};
     }
     diagnosis.hosts[1].facts->gpu_driver.link = "NVLink";
+    diagnosis.hosts[5].facts->gpu_driver.cuda = "";  // told by the driver's files
 
     compare_gpu_drivers(diagnosis.hosts);
 
@@ -142,6 +143,7 @@ TEST_CASE("GPU drivers that differ between machines are a warning") {
               "its GPU driver is 570.1 (CUDA 13.0), and that of b 580.65 (CUDA 13.0); NCCL and "
               "CUDA programs have to run on the older one: install the same everywhere"});
     CHECK(diagnosis.hosts[3].warnings.empty());
+    CHECK(diagnosis.hosts[5].warnings.empty());
     CHECK_THAT(print_text(diagnosis),
                Catch::Contains(
                    "b  2 CPUs, 2 GPUs (driver 580.65, CUDA 13.0, NVLink between them), 3.0 GiB"));
