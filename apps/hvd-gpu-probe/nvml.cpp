@@ -164,7 +164,8 @@ bool is_in_mig_mode(const Functions& nvml, Device device) {
            nvml.mig_mode(device, &current, &pending) == kSuccess && current == kMigIsOn;
 }
 
-/// The MIG devices of a GPU in MIG mode. Their numbers have gaps where one was removed.
+/// The MIG devices of a GPU in MIG mode. Their numbers have gaps where one was removed, or where a
+/// container has no access to one.
 Result<std::vector<Placed>> divide(const Functions& nvml, const Placed& whole) {
     const auto what = "GPU " + std::to_string(whole.gpu.index);
     unsigned most = 0;
@@ -176,7 +177,7 @@ Result<std::vector<Placed>> divide(const Functions& nvml, const Placed& whole) {
         const auto what_part = what + ": MIG device " + std::to_string(index);
         Device device = nullptr;
         const auto code = nvml.mig_device_by_index(whole.device, index, &device);
-        if (code == kNotFound) {
+        if (code == kNotFound || code == kNoPermission) {
             continue;
         }
         if (code != kSuccess) {

@@ -11,6 +11,7 @@ namespace hvd::gpu_probe {
 using Return = int;
 using Device = void*;
 constexpr Return kSuccess = 0;
+constexpr Return kNoPermission = 4;
 constexpr Return kNotFound = 6;
 constexpr unsigned kMigIsOn = 1;
 

@@ -52,7 +52,15 @@ def test_a_call_that_does_not_ask_gets_no_states(horovodrun: Path) -> None:
         assert not [event for event in job.events() if isinstance(event, RankState)]
 
 
-def test_gpus_are_those_on_which_the_rank_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_mig, shown", [(False, "1: 91 %, 3.0 GiB"), (True, "1: 3.0 GiB")])
+def test_gpus_are_those_on_which_the_rank_runs(
+    monkeypatch: pytest.MonkeyPatch, is_mig: bool, shown: str
+) -> None:
+    def rates(device: int) -> types.SimpleNamespace:
+        if is_mig:
+            raise RuntimeError("Not Supported")
+        return types.SimpleNamespace(gpu=90 + device)
+
     nvml = types.ModuleType("pynvml")
     own = types.SimpleNamespace(pid=os.getpid(), usedGpuMemory=3 << 30)
     other = types.SimpleNamespace(pid=1, usedGpuMemory=None)
@@ -61,14 +69,14 @@ def test_gpus_are_those_on_which_the_rank_runs(monkeypatch: pytest.MonkeyPatch) 
         "nvmlDeviceGetCount": lambda: 3,
         "nvmlDeviceGetHandleByIndex": lambda index: index,
         "nvmlDeviceGetComputeRunningProcesses": [[other], [other, own], []].__getitem__,
-        "nvmlDeviceGetUtilizationRates": lambda device: types.SimpleNamespace(gpu=90 + device),
+        "nvmlDeviceGetUtilizationRates": rates,
         "NVMLError": RuntimeError,
     }
     for name, function in functions.items():
         setattr(nvml, name, function)
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
 
-    assert second_state().gpus == "1: 91 %, 3.0 GiB"
+    assert second_state().gpus == shown
 
 
 def second_state() -> RankState:

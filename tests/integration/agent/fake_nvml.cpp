@@ -4,7 +4,8 @@
 // "gpus" shows three GPUs in another order than that of the bus, "fail" cannot be initialised,
 // "lost" has a GPU that fell off the bus, "far" knows no CPUs near a GPU, "hang" never returns.
 // "mig" and "mig-empty" answer as an A100 of NVIDIA's MIG user guide: GPU 1 is in MIG mode, and has
-// two MIG devices whose numbers have a gap, or none; GPU 2 cannot be divided.
+// two MIG devices whose numbers have a gap, and one of another container, or none; GPU 2 cannot be
+// divided.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -20,6 +21,7 @@ namespace {
 constexpr int kSuccess = 0;
 constexpr int kInvalidArgument = 2;
 constexpr int kNotSupported = 3;
+constexpr int kNoPermission = 4;
 constexpr int kNotFound = 6;
 constexpr int kDriverNotLoaded = 9;
 constexpr int kGpuIsLost = 15;
@@ -198,6 +200,9 @@ __attribute__((visibility("default"))) int nvmlDeviceGetMaxMigDeviceCount(void* 
 __attribute__((visibility("default"))) int nvmlDeviceGetMigDeviceHandleByIndex(void* device,
                                                                                unsigned index,
                                                                                void** part) {
+    if (number_of(device) == kDivided && index == kMostParts - 1) {
+        return kNoPermission;
+    }
     const auto* const found = std::ranges::find(kParts, index, &Part::number);
     if (number_of(device) != kDivided || found == kParts.end() || behaviour() == "mig-empty") {
         return kNotFound;

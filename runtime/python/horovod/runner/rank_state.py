@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,16 @@ class _Meter:
         return numbers, cpu, memory
 
 
+def _load_of(device: Any) -> str:
+    """As "97 %, ", or empty: NVML does not tell the load of a GPU in MIG mode."""
+    import pynvml as nvml
+
+    try:
+        return f"{nvml.nvmlDeviceGetUtilizationRates(device).gpu} %, "
+    except nvml.NVMLError:
+        return ""
+
+
 def _gpus_of(processes: set[int]) -> str:
     """As "0: 97 %, 12.3 GiB" for each GPU on which one of them runs, by NVML."""
     try:
@@ -112,8 +123,7 @@ def _gpus_of(processes: set[int]) -> str:
             running = nvml.nvmlDeviceGetComputeRunningProcesses(device)
             used = [one.usedGpuMemory or 0 for one in running if one.pid in processes]
             if used:
-                load = nvml.nvmlDeviceGetUtilizationRates(device).gpu
-                texts.append(f"{index}: {load} %, {sum(used) / 2**30:.1f} GiB")
+                texts.append(f"{index}: {_load_of(device)}{sum(used) / 2**30:.1f} GiB")
     except nvml.NVMLError:  # no driver, or one that does not tell this
         pass
     return "; ".join(texts)
