@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import sys
+from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_void_p
 from dataclasses import dataclass
 from typing import Any
@@ -108,21 +110,46 @@ def _name_of(dtype: _Type) -> str:
     return f"{kind}{dtype.bits}" + ("" if dtype.lanes == 1 else f" x {dtype.lanes}")
 
 
-_exported: dict[
-    int, Any
-] = {}  # by the address of a _Managed: it, its shape, and the memory's owner
+# By the address of a _Managed: it, its shape, and the memory's owner.
+_exported: dict[int, Any] = {}
 
 
+# At the end of the process an array of another library may go after this module, whose names are
+# None by then. So these two functions look up none of them, and are never freed.
 @_DELETER
-def _delete(managed: int) -> None:
-    _exported.pop(managed, None)
+def _delete(managed: int, forget: Callable[[int, Any], Any] = _exported.pop) -> None:
+    forget(managed, None)
 
 
 @_DESTRUCTOR
-def _destroy(capsule: int) -> None:
+def _destroy(
+    capsule: int,
+    is_finalizing: Callable[[], bool] = sys.is_finalizing,
+    is_valid: Callable[..., int] = _dying_is_valid,
+    pointer: Callable[..., int] = _dying_pointer,
+    forget: Callable[[int, Any], Any] = _exported.pop,
+    name: bytes = _NAME,
+) -> None:
     # A capsule that was taken over has another name.
-    if not sys.is_finalizing() and _dying_is_valid(capsule, _NAME):
-        _delete(_dying_pointer(capsule, _NAME))
+    if not is_finalizing() and is_valid(capsule, name):
+        forget(pointer(capsule, name), None)
+
+
+def _keep_forever(value: Any) -> None:
+    _api.Py_IncRef(ctypes.py_object(value))
+
+
+_keep_forever(_delete)
+_keep_forever(_destroy)
+
+
+@atexit.register
+def _forget_users() -> None:
+    """The arrays that still use exported memory have nobody to give it back to."""
+    for managed, shape, _ in list(_exported.values()):
+        managed.deleter = _DELETER()
+        _keep_forever(managed)
+        _keep_forever(shape)
 
 
 def make(memory: Memory) -> Any:

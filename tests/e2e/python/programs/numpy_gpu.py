@@ -241,6 +241,12 @@ def without_cupy_results_give_their_memory_back() -> None:
 
 
 @case
+def without_cupy_a_result_may_be_in_use_until_the_process_ends() -> None:
+    result = hvd.allreduce(ByInterface(7))
+    sys.in_use = (np.from_dlpack(OnHost(result)), result.__dlpack__())  # type: ignore[attr-defined]
+
+
+@case
 def cupy_makes_the_results_where_it_is_imported() -> None:
     sys.modules["cupy"] = cupy  # type: ignore[assignment]
     assert isinstance(hvd.allreduce(mine(2)), ndarray)
