@@ -32,6 +32,12 @@ def keep_for_current_stream(tensor: torch.Tensor) -> None:
     tensor.record_stream(torch.cuda.current_stream(tensor.device.index))
 
 
+def make_current_stream_wait(device: int, handle: int) -> None:
+    """Work that is put into the current stream afterwards finds what is in the other one now."""
+    other = torch.cuda.ExternalStream(handle, device=device)
+    torch.cuda.current_stream(device).wait_stream(other)
+
+
 class _Bytes:
     """Memory of the library as torch.as_tensor reads it."""
 

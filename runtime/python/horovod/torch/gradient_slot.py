@@ -13,7 +13,7 @@ from horovod.common.basics import reduce_op
 from horovod.common.library import Request
 from horovod.common.process_sets import ProcessSet, process_set_id
 from horovod.torch import gpu
-from horovod.torch.compression import Compressor
+from horovod.torch.compression import Compressor, NoneCompressor
 from horovod.torch.sparse import sparse_allreduce_async
 from horovod.torch.submission import DTYPES, check_supported
 
@@ -99,22 +99,40 @@ class GradientSlot:
             gradient = gradient.detach()
         self._version = gradient._version
         if gradient.layout != torch.strided:
+            self._follow_current_stream(gradient)
             if not self._reduction.sparse_as_dense:
                 self._start_sparse(gradient)
                 return False
             self._sparse_dim = gradient.sparse_dim()
             gradient = gradient.to_dense()
+        if self._reduction.compression is not NoneCompressor:
+            self._follow_current_stream(gradient)
         travelling, self._context = self._reduction.compression.compress(gradient)
         device = travelling.get_device()
         if travelling.dtype is not self._dtype or device != self.device:
             self._describe(travelling, device)
         if not self._has_layout(travelling):
+            self._follow_current_stream(travelling)
             travelling = self._in_layout(travelling)
         if device != gpu.HOST:
             self._tensor.stream = self._ready_on
         self._travelling = travelling
         self._tensor.data = travelling.data_ptr()
         return True
+
+    def _follow_current_stream(self, gradient: torch.Tensor) -> None:
+        """What is made of the gradient now is made on the current stream, and ready there. Backward
+        may have used another one for it."""
+        device = gradient.get_device()
+        if device == gpu.HOST:
+            return
+        stream = gpu.current_stream(device)
+        if stream != self._ready_on:
+            gpu.make_current_stream_wait(device, self._ready_on)
+            is_dense = gradient.layout == torch.strided
+            for part in [gradient] if is_dense else [gradient._indices(), gradient._values()]:
+                gpu.keep_for_current_stream(part)
+            self._ready_on = stream
 
     def _describe(self, travelling: torch.Tensor, device: int) -> None:
         """Writes what is the same in most steps into the request."""

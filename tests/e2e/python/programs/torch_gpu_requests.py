@@ -8,7 +8,6 @@ import contextlib
 import ctypes
 import os
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import cases
 import torch
@@ -82,6 +81,14 @@ def hvd_release_all(_: int, tickets: object, count: int) -> int:
     return operations.OK
 
 
+class Stream:
+    def __init__(self, handle: int, device: object = None) -> None:
+        self.cuda_stream = handle
+
+    def wait_stream(self, other: Stream) -> None:
+        calls.append(("stream_waits", self.cuda_stream, other.cuda_stream))
+
+
 @contextlib.contextmanager
 def on_another_stream() -> Iterator[None]:
     before, gpu.current_stream = gpu.current_stream, lambda index: STREAM + 1
@@ -101,7 +108,8 @@ def wire() -> None:
     library.hvd_release_all = hvd_release_all
     library.hvd_poll = answer("poll", [operations.OK])
     submission._DEVICES = ("cpu", "cuda")
-    torch.cuda.current_stream = lambda index: SimpleNamespace(cuda_stream=STREAM, index=index)
+    torch.cuda.current_stream = lambda index: Stream(gpu.current_stream(index))
+    torch.cuda.ExternalStream = Stream
     gpu.current_stream = lambda index: STREAM
 
 
@@ -178,6 +186,53 @@ def gradients_belong_to_another_stream_that_waits_for_them_too() -> None:
 
     assert calls[2] == ("wait_all_stream", [100, 101], STREAM + 1), calls
     assert len(kept) == 2, kept
+
+
+def submitted_on_another_stream(compression: type, gradient: torch.Tensor) -> torch.Tensor:
+    """The gradient is ready on STREAM; another one is current when the queue looks at it. Returns
+    the gradient afterwards."""
+    parameter = torch.nn.Parameter(on_gpu(2, 3))
+    parameter.grad = gradient
+    reduction = gradient_slot.Reduction(
+        hvd.Sum, 1.0, 1.0, compression, True, hvd.global_process_set
+    )
+    queue = gradient_queue.GradientQueue(1)
+    slot = queue.slots[id(parameter)] = gradient_slot.GradientSlot("p", parameter, reduction)
+    queue.submit(slot)
+    with on_another_stream():
+        queue.flush()
+        if slot._travelling is not gradient:
+            slot._travelling.mul_(2)  # in the place of the allreduce
+        queue.finish()
+    return parameter.grad
+
+
+@case
+def a_compressed_gradient_is_ready_on_the_stream_that_compressed_it() -> None:
+    gradient = on_gpu(2, 3)
+    result = submitted_on_another_stream(hvd.Compression.fp16, gradient)
+
+    assert calls[0] == ("stream_waits", STREAM + 1, STREAM), calls
+    assert calls[1][:2] == ("submit", "allreduce.p") and calls[1][3:] == (gpu.CUDA, 1, STREAM + 1)
+    assert calls[1][2] != gradient.data_ptr() and gradient.data_ptr() in kept
+    assert result is gradient and result.dtype is torch.float32 and bool((result == 2).all())
+
+
+@case
+def a_gradient_that_travels_as_it_is_stays_on_its_stream() -> None:
+    gradient = on_gpu(2, 3)
+    submitted_on_another_stream(hvd.Compression.none, gradient)
+
+    assert calls[0][2:] == (gradient.data_ptr(), gpu.CUDA, 1, STREAM), calls
+
+
+@case
+def a_gradient_that_is_copied_first_is_ready_on_the_stream_of_the_copy() -> None:
+    gradient = on_gpu(3, 2).t()
+    submitted_on_another_stream(hvd.Compression.none, gradient)
+
+    assert calls[0] == ("stream_waits", STREAM + 1, STREAM), calls
+    assert calls[1][3:] == (gpu.CUDA, 1, STREAM + 1) and calls[1][2] != gradient.data_ptr()
 
 
 @case
