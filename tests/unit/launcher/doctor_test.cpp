@@ -17,7 +17,6 @@ using hvd::launch::compare_nccl;
 using hvd::launch::Diagnosis;
 using hvd::launch::HostHealth;
 using hvd::launch::HostPair;
-using hvd::launch::LinkHealth;
 using hvd::launch::NcclFile;
 using hvd::launch::PairSchedule;
 using hvd::launch::with_remedy;
