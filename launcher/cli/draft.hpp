@@ -30,7 +30,6 @@ struct Draft {
     bool is_native = false;    // --gloo, whatever the config file says
     bool is_mpi = false;       // --mpi
     bool output_format_given = false;
-    bool gpus_per_rank_given = false;
     bool is_doctor = false;  // the first word was kDoctor
     bool is_check_build = false;
     bool json = false;

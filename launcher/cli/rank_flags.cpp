@@ -107,14 +107,16 @@ constexpr std::array kPlacementFlags{
          "its own; none: GPUs are left alone",
          set_gpu_bind,
          {.standard = "index", .places = in_job | in_doctor | in_task}),
-    flag("--gpus-per-rank N",
-         "how many GPUs each rank owns (default: 1; in Slurm its --gpus-per-task)",
-         [](Draft& draft, std::string_view value) -> Status {
-             HVD_TRY(draft.request.binding.gpus_per_rank, whole_number(value, 1, 1024));
-             draft.gpus_per_rank_given = true;
-             return ok();
-         },
-         {.places = in_job | in_doctor | in_task}),
+    flag(
+        "--gpus-per-rank N",
+        "how many GPUs each rank owns; a host without GPUs is refused then (default: 1 where there "
+        "are GPUs; in Slurm its --gpus-per-task)",
+        [](Draft& draft, std::string_view value) -> Status {
+            HVD_TRY(draft.request.binding.gpus_per_rank, whole_number(value, 1, 1024));
+            draft.request.binding.may_lack_gpus = false;
+            return ok();
+        },
+        {.places = in_job | in_doctor | in_task}),
     flag("--share-gpus",
          "let several ranks use one GPU",
          set_value<&LaunchRequest::binding, &BindingOptions::share_gpus, true>,

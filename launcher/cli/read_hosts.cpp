@@ -135,15 +135,14 @@ Status take_slurm_job(Draft& draft, const Allocation& allocation) {
             gpus.insert(each);
         }
     }
-    if (gpus.size() > 1 && !draft.gpus_per_rank_given) {
+    if (gpus.size() > 1 && draft.request.binding.may_lack_gpus) {
         return wrong("the components of " + allocation.name +
                      " have different numbers of GPUs for each task (" +
                      std::to_string(*gpus.begin()) + " and " + std::to_string(*gpus.rbegin()) +
                      "); say with --gpus-per-rank how many each rank gets");
     }
-    if (gpus.size() == 1 && !draft.gpus_per_rank_given) {
+    if (gpus.size() == 1 && draft.request.binding.may_lack_gpus) {
         draft.request.binding.gpus_per_rank = *gpus.begin();
-        draft.request.binding.may_lack_gpus = true;
     }
     draft.request.hosts.slurm_job = std::move(job);
     return ok();

@@ -52,7 +52,7 @@ inline constexpr std::size_t kMostRanksPerCpu = 64;
 struct BindingOptions {
     GpuBind gpus = GpuBind::index;
     int gpus_per_rank = 1;
-    bool may_lack_gpus = false;  // the number above is Slurm's: a host without GPUs is no error
+    bool may_lack_gpus = true;  // the user has not asked for that number: no GPU is no error
     bool share_gpus = false;
     BindTo cpus = BindTo::share;
     bool may_oversubscribe = true;

@@ -220,8 +220,7 @@ Result<std::vector<GpuShare>> share_gpus(const BindingOptions& binding,
     }
     const auto each = static_cast<std::size_t>(binding.gpus_per_rank);
     const auto gpus = visible.gpus.size();
-    const bool is_cpu_job =
-        gpus == 0 && (each == 1 || binding.may_lack_gpus || visible.is_cpu_only);
+    const bool is_cpu_job = gpus == 0 && (binding.may_lack_gpus || visible.is_cpu_only);
     if (binding.gpus == GpuBind::none || ranks == 0 || is_cpu_job) {
         return shares;
     }

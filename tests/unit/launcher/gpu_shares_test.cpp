@@ -86,7 +86,10 @@ hvd::Result<std::vector<GpuShare>> share(int ranks,
 }
 
 BindingOptions with(GpuBind gpus, int gpus_per_rank = 1, bool share_them = false) {
-    return {.gpus = gpus, .gpus_per_rank = gpus_per_rank, .share_gpus = share_them};
+    return {.gpus = gpus,
+            .gpus_per_rank = gpus_per_rank,
+            .may_lack_gpus = gpus_per_rank == 1,
+            .share_gpus = share_them};
 }
 
 }  // namespace
@@ -231,6 +234,11 @@ TEST_CASE("GPUs per rank on a host without any are refused") {
     REQUIRE_FALSE(shares);
     CHECK(shares.error().message ==
           "h: 1 rank with 2 GPUs each, but no GPU; leave --gpus-per-rank out to use CPUs");
+
+    const auto one_each = share_gpus({.may_lack_gpus = false}, "h", {}, 2, {});
+    REQUIRE_FALSE(one_each);
+    CHECK(one_each.error().message ==
+          "h: 2 ranks, but no GPU; leave --gpus-per-rank out to use CPUs");
 
     binding.may_lack_gpus = true;
     CHECK(share_gpus(binding, "h", {}, 1, {}));

@@ -89,6 +89,7 @@ TEST_CASE("every value of a request can be given by a flag") {
     CHECK(all.hosts.list == std::vector<Host>{{"localhost", 4}});
     CHECK(all.binding.gpus == GpuBind::env);
     CHECK(all.binding.gpus_per_rank == 2);
+    CHECK_FALSE(all.binding.may_lack_gpus);
     CHECK(all.binding.share_gpus);
     CHECK(all.binding.cpus == BindTo::none);
     CHECK_FALSE(all.binding.may_oversubscribe);
@@ -146,6 +147,7 @@ TEST_CASE("defaults are the documented ones") {
     CHECK(plain.dry_run.format == OutputFormat::text);
     CHECK(plain.binding.gpus == GpuBind::index);
     CHECK(plain.binding.gpus_per_rank == 1);
+    CHECK(plain.binding.may_lack_gpus);
     CHECK(plain.binding.cpus == BindTo::share);
     CHECK(plain.binding.may_oversubscribe);
     CHECK(plain.environment.tunables.empty());

@@ -74,6 +74,7 @@ std::string line_of(const HostPlan& host) {
 std::string plan_line(LaunchRequest request, const Policy& policy, int gpus) {
     request.binding.gpus = policy.visibility;
     request.binding.gpus_per_rank = policy.gpus_per_rank;
+    request.binding.may_lack_gpus = policy.gpus_per_rank == 1;
     request.binding.share_gpus = policy.share_gpus;
     std::vector<HostFacts> facts;
     for (const auto& host : request.hosts.list) {
