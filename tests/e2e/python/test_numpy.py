@@ -50,6 +50,8 @@ def test_arrays_of_a_gpu(run_ranks: RunRanks, gpu: dict[str, str], ranks: int) -
 def test_arrays_of_the_host_load_neither_cuda_nor_nccl(
     run_ranks: RunRanks, gpu: dict[str, str]
 ) -> None:
+    if not (Path(gpu["LD_LIBRARY_PATH"]) / "libnccl.so.2").is_file():
+        pytest.skip("the build tree has no stand-in for NCCL, whose headers were not found")
     job = run_ranks(2, "loads_no_cuda.py", env=gpu)
 
     assert job.exit_code == 0, str(job)
