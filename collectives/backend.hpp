@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -70,8 +71,11 @@ public:
     [[nodiscard]] virtual bool gathers(const Task& task) const noexcept = 0;
 
     /// The data that the other members need before the first task, of the same size on all; empty:
-    /// none. May throw Exception.
-    [[nodiscard]] virtual std::vector<std::byte> connection_info() { return {}; }
+    /// none. Nothing while it is being made: to be asked for again. Never blocks. May throw
+    /// Exception.
+    [[nodiscard]] virtual std::optional<std::vector<std::byte>> connection_info() {
+        return std::vector<std::byte>();
+    }
 
     /// Gives the data of all members, in the order of their places. May throw Exception.
     virtual void connect(std::span<const std::byte> /*infos*/) {}
@@ -122,11 +126,13 @@ public:
     /// How many Works of one communicator may be under way at a time.
     [[nodiscard]] virtual int max_in_flight() const noexcept { return 1; }
 
-    /// Makes the communicator of a set that this rank is a member of, which the backend outlives.
-    /// Never blocks and tells no peer: what it needs from the other members is made while its first
-    /// Work is polled, with a deadline that counts once all members have begun it. One set has one
-    /// communicator at a time. Throws Exception when a resource is missing.
-    [[nodiscard]] virtual std::unique_ptr<Communicator> open(const ProcessSet& set) = 0;
+    /// Makes the communicator of a set that this rank is a member of, for tasks whose memory is on
+    /// `device` here, which the backend outlives. Never blocks and tells no peer: what it needs
+    /// from the other members is made while its first Work is polled, with a deadline that counts
+    /// once all members have begun it. One set has one communicator at a time for each list of its
+    /// members' devices. Throws Exception when a resource is missing.
+    [[nodiscard]] virtual std::unique_ptr<Communicator> open(const ProcessSet& set,
+                                                             Device device) = 0;
 
     /// Gives memory back that is kept for the next collectives: there were none for some time.
     virtual void release_idle() noexcept {}

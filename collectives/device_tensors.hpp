@@ -57,26 +57,28 @@ public:
     DeviceTensors(const DeviceTensors&) = delete;
     DeviceTensors& operator=(const DeviceTensors&) = delete;
 
-    /// Loads what collectives on the device need; takes seconds the first time. A process has
-    /// collectives on one device: Errc::invalid_argument for a second one.
+    /// Loads what collectives on the device need; takes seconds the first time.
     virtual void attach(int device) = 0;
 
-    /// The device that is attached; -1: none.
-    [[nodiscard]] virtual int attached() const noexcept = 0;
+    /// The device that was attached first; -1: none.
+    [[nodiscard]] virtual int first_attached() const noexcept = 0;
+    [[nodiscard]] virtual bool is_attached(int device) const noexcept = 0;
 
     /// When the tensors of the place are ready: after what its stream holds now, or its event.
     [[nodiscard]] virtual SharedEvent ready(const DevicePlace& place) = 0;
 
-    /// Memory of the attached device, for what its collectives write from now on; 256-byte aligned.
+    /// Memory of an attached device, for what its collectives write from now on; 256-byte aligned.
     /// nullptr for 0 bytes.
-    [[nodiscard]] virtual DeviceBytes allocate(std::size_t bytes) = 0;
+    [[nodiscard]] virtual DeviceBytes allocate(int device, std::size_t bytes) = 0;
 
-    /// The same with a copy of `bytes` for what its collectives read from now on.
-    [[nodiscard]] virtual DeviceBytes upload(std::span<const std::byte> bytes) = 0;
+    /// The same with a copy of `bytes` for what its collectives read from now on. Thread: progress
+    /// lock.
+    [[nodiscard]] virtual DeviceBytes upload(int device, std::span<const std::byte> bytes) = 0;
 
-    /// Calls `action`, which may synchronise the device, while no collective is on it: waits for
-    /// those that are there, and holds others back until `action` has returned. Where that takes
-    /// more than a second `action` comes all the same. Never with the progress lock.
+    /// Calls `action`, which may synchronise devices, while no collective is on any of them: waits
+    /// for those that are there, and holds others back until `action` has returned. Where that
+    /// takes more than a second for a device `action` comes all the same. Never with the progress
+    /// lock.
     virtual void while_quiet(const std::function<void()>& action) = 0;
 
 protected:

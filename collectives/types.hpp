@@ -78,6 +78,10 @@ struct Device {
     friend bool operator==(const Device&, const Device&) = default;
 };
 
+/// The GPU of each member of a process set for one collective, by place. Members may have theirs by
+/// different numbers.
+using DeviceList = std::vector<std::int32_t>;
+
 /// One tensor, or a part of one, as contiguous memory.
 ///
 /// allreduce, broadcast: `in` and `out` hold `count` elements each and may be the same memory.

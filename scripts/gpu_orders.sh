@@ -8,5 +8,6 @@ cd "$(dirname "$0")/.."
 seconds=${1:-600}
 seed=${2:-$RANDOM}
 echo "gpu_orders: $seconds seconds, seed $seed"
-export HVD_TEST_SECONDS=$(((seconds + 3) / 4)) HVD_TEST_SEED=$seed # at 2, 3, 4 and 7 ranks
-exec build/release/tests/integration_abi "NCCL moves what each rank submits*"
+# At 2, 3, 4 and 7 ranks with one GPU each, and at 2, 3 and 4 with two.
+export HVD_TEST_SECONDS=$(((seconds + 6) / 7)) HVD_TEST_SEED=$seed
+exec build/release/tests/integration_abi "NCCL moves what each rank submits*,sums on two GPUs of each rank*"

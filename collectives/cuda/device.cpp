@@ -7,24 +7,40 @@ namespace {
 /// Of the innermost Device::Current of this thread.
 thread_local CUcontext current_context = nullptr;
 
+CUdevice find_device(const Driver& driver, int index) {
+    check(driver, driver.cuInit(0), "cuInit");
+    CUdevice device = 0;
+    check(driver, driver.cuDeviceGet(&device, index), "cuDeviceGet");
+    return device;
+}
+
 }  // namespace
 
-Device::Device(const Driver& driver, int index) : driver_(driver) {
-    check(driver_, driver_.cuInit(0), "cuInit");
-    check(driver_, driver_.cuDeviceGet(&handle_, index), "cuDeviceGet");
-    check(driver_, driver_.cuDevicePrimaryCtxRetain(&context_, handle_),
-          "cuDevicePrimaryCtxRetain");
+Device::Context::Context(const Driver& driver, CUdevice device) : driver_(driver), device_(device) {
+    check(driver_, driver_.cuDevicePrimaryCtxRetain(&value_, device_), "cuDevicePrimaryCtxRetain");
+}
+
+Device::Device(const Driver& driver, int index)
+    : driver_(driver), handle_(find_device(driver, index)), context_(driver, handle_) {
     const Current current(*this);
     check(driver_, driver_.cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
 }
 
+Device::~Device() {
+    try {
+        const Current current(*this);
+        (void)driver_.cuEventDestroy(event_);
+    } catch (const Exception&) {  // the driver has gone, and the event with it
+    }
+}
+
 Device::Current::Current(const Device& device)
-    : driver_(current_context == device.context_ ? nullptr : &device.driver_),
+    : driver_(current_context == device.context_.get() ? nullptr : &device.driver_),
       outer_(current_context) {
     if (driver_ != nullptr) {
-        check(*driver_, driver_->cuCtxPushCurrent(device.context_), "cuCtxPushCurrent");
+        check(*driver_, driver_->cuCtxPushCurrent(device.context_.get()), "cuCtxPushCurrent");
         (void)driver_->cuThreadExchangeStreamCaptureMode(&mode_);
-        current_context = device.context_;
+        current_context = device.context_.get();
     }
 }
 

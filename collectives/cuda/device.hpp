@@ -7,8 +7,8 @@
 
 namespace hvd::coll::cuda {
 
-/// The context of a GPU and our own streams on it. It is never closed: the process may end while
-/// the driver has gone already.
+/// The context of a GPU and our own streams on it. One that collectives have used lasts as long as
+/// the process, which may end while the driver has gone already.
 ///
 /// Thread: its owner's.
 class Device {
@@ -17,7 +17,7 @@ public:
     Device(const Driver& driver, int index);
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
-    ~Device() = default;
+    ~Device();
 
     /// Makes the device's context the calling thread's while it lives, unless another one that
     /// lives has. A graph that is captured elsewhere in the process stays valid meanwhile.
@@ -53,9 +53,25 @@ public:
     void refuse_capture(CUstream stream) const;
 
 private:
+    /// The primary context of a GPU, retained.
+    class Context {
+    public:
+        Context(const Driver& driver, CUdevice device);
+        Context(const Context&) = delete;
+        Context& operator=(const Context&) = delete;
+        ~Context() { (void)driver_.cuDevicePrimaryCtxRelease(device_); }
+
+        [[nodiscard]] CUcontext get() const noexcept { return value_; }
+
+    private:
+        const Driver& driver_;
+        CUdevice device_;
+        CUcontext value_ = nullptr;
+    };
+
     const Driver& driver_;
-    CUdevice handle_ = 0;
-    CUcontext context_ = nullptr;
+    CUdevice handle_;
+    Context context_;
     CUevent event_ = nullptr;  // recorded and waited for in one call, so one is enough
 };
 

@@ -14,11 +14,6 @@ namespace {
 constexpr std::chrono::seconds kQuietLimit{1};
 constexpr std::chrono::microseconds kPause{50};
 
-CUstream make_stream(const Device& device) {
-    const Device::Current current(device);
-    return device.make_stream();
-}
-
 GpuUuid find_uuid(const Driver& driver, const Device& device) {
     CUuuid found{};
     check(driver, driver.cuDeviceGetUuid(&found, device.handle()), "cuDeviceGetUuid");
@@ -49,7 +44,7 @@ public:
     void hold_back(void* stream) const override {
         const Device::Current current(gpu_.device_);
         auto* const other = static_cast<CUstream>(stream);
-        if (other != gpu_.stream_) {
+        if (other != gpu_.stream()) {
             gpu_.device_.refuse_capture(other);
         }
         gpu_.device_.wait_for_event(other, event_);
@@ -66,9 +61,9 @@ Gpu::Gpu(const Driver& driver, int index)
       index_(index),
       device_(driver, index),
       uuid_(find_uuid(driver, device_)),
-      stream_(make_stream(device_)),
-      memory_(driver, device_, stream_),
-      packer_(driver, device_, stream_) {}
+      stream_(make_stream(driver, device_)),
+      memory_(driver, device_, stream()),
+      packer_(driver, device_, stream()) {}
 
 SharedEvent Gpu::record(CUstream stream) {
     CUevent event = nullptr;
@@ -88,7 +83,7 @@ SharedEvent Gpu::record(CUstream stream) {
 }
 
 bool Gpu::is_idle() const {
-    const auto result = driver_.cuStreamQuery(stream_);
+    const auto result = driver_.cuStreamQuery(stream());
     if (result == CUDA_ERROR_NOT_READY) {
         return false;
     }

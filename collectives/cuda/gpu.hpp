@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GPU of this process as collectives use it: one stream in which all of them run, events,
-// memory, kernels.
+// A GPU as collectives use it: one stream in which all of them run, events, memory, kernels.
 #pragma once
 
 #include "collectives/cuda/device.hpp"
+#include "collectives/cuda/handle.hpp"
 #include "collectives/cuda/memory_pool.hpp"
 #include "collectives/cuda/packer.hpp"
 #include "collectives/cuda/quiet_turn.hpp"
@@ -27,8 +27,8 @@ using GpuUuid = std::array<std::byte, 16>;
 /// Device::Current.
 class Gpu {
 public:
-    /// Loads the kernels. Throws Exception. `driver` outlives the GPU, which is never destroyed
-    /// while the driver may have gone.
+    /// Loads the kernels. Throws Exception, and leaves nothing of it then. `driver` outlives the
+    /// GPU, which is never destroyed while the driver may have gone.
     Gpu(const Driver& driver, int index);
     Gpu(const Gpu&) = delete;
     Gpu& operator=(const Gpu&) = delete;
@@ -40,7 +40,7 @@ public:
     [[nodiscard]] const GpuUuid& uuid() const noexcept { return uuid_; }
 
     /// Of all collectives.
-    [[nodiscard]] CUstream stream() const noexcept { return stream_; }
+    [[nodiscard]] CUstream stream() const noexcept { return stream_.get(); }
 
     /// A point after what `stream` holds now. Needs Device::Current.
     [[nodiscard]] SharedEvent record(CUstream stream);
@@ -71,7 +71,7 @@ private:
     int index_;
     Device device_;
     GpuUuid uuid_{};
-    CUstream stream_ = nullptr;
+    Handle<CUstream> stream_;
     MemoryPool memory_;
     Packer packer_;
     std::mutex mutex_;

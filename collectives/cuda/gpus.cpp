@@ -3,49 +3,64 @@
 
 #include "collectives/cuda/factory.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace hvd::coll::cuda {
 
-/// Makes it the process's GPU, unless there is one.
-Gpu& Gpus::open(int device) {
+Gpu* Gpus::find(int device) const noexcept {
     const std::lock_guard lock(mutex_);
-    if (!owned_) {
-        owned_ = std::make_unique<Gpu>(open_once(driver_, library_), device);
-        gpu_.store(owned_.get(), std::memory_order_release);
-    }
-    return *owned_;
+    const auto found = gpus_.find(device);
+    return found == gpus_.end() ? nullptr : found->second.get();
 }
 
 void Gpus::attach(int device) {
-    auto* const known = gpu_.load(std::memory_order_acquire);
-    const auto& attached = known != nullptr ? *known : open(device);
-    if (attached.index() != device) {
-        throw Exception({Errc::invalid_argument,
-                         "the tensor is on GPU " + std::to_string(device) +
-                             ", those before it were on GPU " + std::to_string(attached.index()) +
-                             ": a rank has one GPU (torch.cuda.set_device(hvd.local_rank())); with "
-                             "HOROVOD_GPU_OPERATIONS=host it may have several"});
+    if (find(device) != nullptr) {
+        return;
     }
+    const std::lock_guard opens(opening_);
+    if (find(device) != nullptr) {
+        return;  // by another thread meanwhile
+    }
+    while_quiet([&] {
+        auto opened = std::make_unique<Gpu>(open_once(driver_, library_), device);
+        const std::lock_guard lock(mutex_);
+        gpus_.emplace(device, std::move(opened));
+        if (gpus_.size() == 1) {
+            first_.store(device, std::memory_order_release);
+        }
+    });
 }
 
-int Gpus::attached() const noexcept {
-    const auto* const gpu = gpu_.load(std::memory_order_acquire);
-    return gpu != nullptr ? gpu->index() : -1;
-}
-
-Gpu& Gpus::gpu() const {
-    auto* const gpu = gpu_.load(std::memory_order_acquire);
+Gpu& Gpus::gpu(int device) const {
+    auto* const gpu = find(device);
     if (gpu == nullptr) {
-        throw Exception({Errc::unsupported,
-                         "this rank has had no tensor on a GPU, and other ranks have one here: "
-                         "which GPU is its own is not known"});
+        throw Exception(
+            {Errc::internal, "GPU " + std::to_string(device) + " was not opened by this rank"});
     }
     return *gpu;
 }
 
+std::vector<Gpu*> Gpus::all() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<Gpu*> all;
+    all.reserve(gpus_.size());
+    for (const auto& [device, gpu] : gpus_) {
+        all.push_back(gpu.get());
+    }
+    return all;
+}
+
+bool Gpus::are_idle() const {
+    const auto gpus = all();
+    return std::ranges::all_of(gpus, [](const Gpu* gpu) {
+        const Device::Current current(gpu->device());
+        return gpu->is_idle();
+    });
+}
+
 SharedEvent Gpus::ready(const DevicePlace& place) {
-    auto& mine = gpu();
+    auto& mine = gpu(place.index);
     if (place.event != nullptr) {
         return mine.borrow(static_cast<CUevent>(place.event));
     }
@@ -55,12 +70,12 @@ SharedEvent Gpus::ready(const DevicePlace& place) {
     return mine.record(stream);
 }
 
-DeviceBytes Gpus::allocate(std::size_t bytes) {
-    return gpu().memory().allocate(bytes);
+DeviceBytes Gpus::allocate(int device, std::size_t bytes) {
+    return gpu(device).memory().allocate(bytes);
 }
 
-DeviceBytes Gpus::upload(std::span<const std::byte> bytes) {
-    auto& mine = gpu();
+DeviceBytes Gpus::upload(int device, std::span<const std::byte> bytes) {
+    auto& mine = gpu(device);
     auto memory = mine.memory().allocate(bytes.size());
     if (!bytes.empty()) {
         const Device::Current current(mine.device());
@@ -79,12 +94,11 @@ DeviceBytes Gpus::upload(std::span<const std::byte> bytes) {
 }
 
 void Gpus::while_quiet(const std::function<void()>& action) {
-    if (auto* const gpu = gpu_.load(std::memory_order_acquire)) {
-        const auto quiet = gpu->quieten();
-        action();
-    } else {
-        action();
+    std::vector<QuietTurn::Turn> quiet;
+    for (auto* const gpu : all()) {
+        quiet.push_back(gpu->quieten());
     }
+    action();
 }
 
 std::unique_ptr<DeviceTensors> make_device_tensors() {

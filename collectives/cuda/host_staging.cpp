@@ -31,11 +31,13 @@ void call_done(void* data) noexcept {
 
 }  // namespace
 
-HostStaging::Gpu::Gpu(const Driver& driver, int index) : device(driver, index) {
-    const Device::Current current(device);
-    for (auto& stream : streams) {
-        stream = device.make_stream();
-    }
+HostStaging::Gpu::Gpu(const Driver& driver, int index)
+    : device(driver, index),
+      to_host(make_stream(driver, device)),
+      to_device(make_stream(driver, device)) {}
+
+CUstream HostStaging::Gpu::stream(Direction direction) const noexcept {
+    return direction == Direction::to_host ? to_host.get() : to_device.get();
 }
 
 HostStaging::Gpu& HostStaging::gpu(int index) {
@@ -81,11 +83,9 @@ std::byte* HostStaging::on_device(int device, std::size_t bytes) {
     auto& mine = gpu(device);
     const Device::Current current(mine.device);
     CUdeviceptr made = 0;
-    const bool is_in_order = devices_ != nullptr && devices_->attached() == device;
+    const bool is_in_order = devices_ != nullptr && devices_->is_attached(device);
     if (is_in_order) {
-        check(*driver_,
-              driver_->cuMemAllocAsync(
-                  &made, bytes, mine.streams[static_cast<std::size_t>(Direction::to_device)]),
+        check(*driver_, driver_->cuMemAllocAsync(&made, bytes, mine.stream(Direction::to_device)),
               "cuMemAllocAsync");
     } else {
         check(*driver_, driver_->cuMemAlloc(&made, bytes), "cuMemAlloc");
@@ -152,8 +152,7 @@ void HostStaging::give_back(std::byte* memory, int device, Kind kind, std::size_
         if (kind == Kind::pinned) {
             keep_or_free(mine, memory, bytes);
         } else if (in_order_.erase(memory) != 0) {
-            (void)driver_->cuMemFreeAsync(
-                address(memory), mine.streams[static_cast<std::size_t>(Direction::to_device)]);
+            (void)driver_->cuMemFreeAsync(address(memory), mine.stream(Direction::to_device));
         } else {
             (void)driver_->cuMemFree(address(memory));
         }
@@ -165,7 +164,7 @@ void HostStaging::follow(const DevicePlace& place) {
     const std::lock_guard lock(mutex_);
     auto& mine = gpu(place.index);
     const Device::Current current(mine.device);
-    auto* const stream = mine.streams[static_cast<std::size_t>(Direction::to_host)];
+    auto* const stream = mine.stream(Direction::to_host);
     if (place.event != nullptr) {
         mine.device.wait_for_event(stream, static_cast<CUevent>(place.event));
     } else {
@@ -181,7 +180,7 @@ void HostStaging::copy(int device,
     const std::lock_guard lock(mutex_);
     auto& mine = gpu(device);
     const Device::Current current(mine.device);
-    auto* const stream = mine.streams[static_cast<std::size_t>(direction)];
+    auto* const stream = mine.stream(direction);
     for (const auto& each : copies) {
         if (each.bytes == 0) {
             continue;
@@ -207,8 +206,8 @@ void HostStaging::drain() noexcept {
     for (auto& [index, mine] : gpus_) {
         try {
             const Device::Current current(mine->device);
-            for (auto* const stream : mine->streams) {
-                (void)driver_->cuStreamSynchronize(stream);
+            for (const auto direction : {Direction::to_host, Direction::to_device}) {
+                (void)driver_->cuStreamSynchronize(mine->stream(direction));
             }
         } catch (const Exception&) {  // the driver has gone
         }

@@ -3,11 +3,10 @@
 // Tensors of GPUs through pinned memory.
 #pragma once
 
-#include "collectives/cuda/device.hpp"
+#include "collectives/cuda/handle.hpp"
 #include "collectives/device_tensors.hpp"
 #include "collectives/staging.hpp"
 
-#include <array>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -40,10 +39,14 @@ public:
 private:
     /// A GPU, a stream for each direction, and pinned memory that is free, by its size.
     struct Gpu {
+        /// Throws Exception, and leaves nothing of it then.
         Gpu(const Driver& driver, int index);
 
+        [[nodiscard]] CUstream stream(Direction direction) const noexcept;
+
         Device device;
-        std::array<CUstream, 2> streams{};  // by Direction
+        Handle<CUstream> to_host;
+        Handle<CUstream> to_device;
         std::multimap<std::size_t, std::byte*> free{};
         std::size_t free_bytes = 0;
     };

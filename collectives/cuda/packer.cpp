@@ -21,6 +21,24 @@ int attribute(const Driver& driver, CUdevice device, CUdevice_attribute which) {
     return value;
 }
 
+constexpr std::size_t kTableBytes = Packer::kMostEntries * sizeof(PackEntry);
+
+Handle<void*> allocate_on_host(const Driver& driver, const Device& device, std::size_t bytes) {
+    const Device::Current current(device);
+    void* made = nullptr;
+    check(driver, driver.cuMemHostAlloc(&made, bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
+    return {device, made, driver.cuMemFreeHost};
+}
+
+Handle<CUdeviceptr> allocate_on_device(const Driver& driver,
+                                       const Device& device,
+                                       std::size_t bytes) {
+    const Device::Current current(device);
+    CUdeviceptr made = 0;
+    check(driver, driver.cuMemAlloc(&made, bytes), "cuMemAlloc");
+    return {device, made, driver.cuMemFree};
+}
+
 CUmodule load_module(const Driver& driver, const Device& device) {
     const Device::Current current(device);
     const int capability =
@@ -53,21 +71,18 @@ Packer::Packer(const Driver& driver, const Device& device, CUstream stream)
       stream_(stream),
       processors_(static_cast<unsigned>(
           attribute(driver, device.handle(), CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))),
-      module_(load_module(driver, device)) {
+      module_(device, load_module(driver, device), driver.cuModuleUnload),
+      host_tables_(allocate_on_host(driver, device, kTables * kTableBytes)),
+      device_tables_(allocate_on_device(driver, device, kTables * kTableBytes)) {
     const Device::Current current(device);
     for (const char* const name : kKernelNames) {
-        check(driver, driver.cuModuleGetFunction(&kernels_[name], module_, name),
+        check(driver, driver.cuModuleGetFunction(&kernels_[name], module_.get(), name),
               "cuModuleGetFunction");
     }
-    constexpr auto kTableBytes = kMostEntries * sizeof(PackEntry);
-    void* on_host = nullptr;
-    CUdeviceptr on_device = 0;
-    check(driver, driver.cuMemHostAlloc(&on_host, kTables * kTableBytes, CU_MEMHOSTALLOC_PORTABLE),
-          "cuMemHostAlloc");
-    check(driver, driver.cuMemAlloc(&on_device, kTables * kTableBytes), "cuMemAlloc");
     for (std::size_t table = 0; table < kTables; ++table) {
-        tables_.at(table).on_host = static_cast<PackEntry*>(on_host) + table * kMostEntries;
-        tables_.at(table).on_device = on_device + table * kTableBytes;
+        tables_.at(table).on_host =
+            static_cast<PackEntry*>(host_tables_.get()) + table * kMostEntries;
+        tables_.at(table).on_device = device_tables_.get() + table * kTableBytes;
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "collectives/cuda/device.hpp"
+#include "collectives/cuda/handle.hpp"
 #include "collectives/cuda/pack_plan.hpp"
 
 #include <array>
@@ -52,7 +52,9 @@ private:
     const Device& device_;
     CUstream stream_;
     unsigned processors_;
-    CUmodule module_;  // of the kernels, for as long as the process lasts
+    Handle<CUmodule> module_;  // of the kernels
+    Handle<void*> host_tables_;
+    Handle<CUdeviceptr> device_tables_;
     std::map<std::string_view, CUfunction> kernels_;
     std::array<Table, kTables> tables_{};
     std::size_t next_ = 0;

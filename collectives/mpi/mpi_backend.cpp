@@ -81,7 +81,8 @@ public:
         : HostBackend({.name = "mpi", .score = kScore, .fusion_bytes = kFusionBytes}),
           state_(std::move(communicator), reactor, order) {}
 
-    [[nodiscard]] std::unique_ptr<coll::Communicator> open(const ProcessSet& set) override {
+    [[nodiscard]] std::unique_ptr<coll::Communicator> open(const ProcessSet& set,
+                                                           Device /*device*/) override {
         if (set.id == 0) {
             return std::make_unique<WorldCommunicator>(*this, state_, set);
         }

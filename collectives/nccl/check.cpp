@@ -13,7 +13,10 @@ Error error_of(const Library& library, ncclResult_t result, std::string_view wha
     if (last != nullptr && *last != '\0') {
         message += " (" + std::string(last) + ")";
     }
-    return {Errc::internal, message + "; NCCL_DEBUG=INFO says more"};
+    // Of these two the cause may be a peer that is gone.
+    const bool is_of_peer = result == ncclRemoteError || result == ncclSystemError;
+    return {is_of_peer ? Errc::unavailable : Errc::internal,
+            message + "; NCCL_DEBUG=INFO says more"};
 }
 
 void check(const Library& library, ncclResult_t result, std::string_view what) {

@@ -14,11 +14,10 @@ void Closing::step() noexcept {
         return;
     }
     try {
-        const cuda::Device::Current current(gpu_.device());
-        if (gpu_.is_idle()) {
+        if (gpus_.are_idle()) {
             std::erase_if(connections_, [](const auto& connection) { return connection->close(); });
         }
-    } catch (const Exception&) {  // the GPU has failed, as its collectives tell
+    } catch (const Exception&) {  // a GPU has failed, as its collectives tell
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/cuda/gpus.hpp"
 #include "collectives/nccl/connection.hpp"
 
 #include <memory>
@@ -8,21 +9,21 @@
 
 namespace hvd::coll::nccl {
 
-/// Connections of process sets that are gone. The end of a connection may synchronise the GPU, so
-/// that it waits until no collective runs there.
+/// Connections of process sets that are gone. The end of a connection may synchronise its GPU, and
+/// GPUs that see each other's memory, so that it waits until no collective runs on any.
 ///
 /// Thread: progress lock.
 class Closing {
 public:
-    explicit Closing(const cuda::Gpu& gpu) : gpu_(gpu) {}
+    explicit Closing(const cuda::Gpus& gpus) : gpus_(gpus) {}
 
     void add(std::unique_ptr<Connection> connection);
 
-    /// Ends those that can be ended now. Never blocks. To be called when the GPU may be idle.
+    /// Ends those that can be ended now. Never blocks. To be called when the GPUs may be idle.
     void step() noexcept;
 
 private:
-    const cuda::Gpu& gpu_;  // outlives this
+    const cuda::Gpus& gpus_;  // outlive this
     std::vector<std::unique_ptr<Connection>> connections_;
 };
 

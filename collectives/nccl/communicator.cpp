@@ -82,15 +82,15 @@ Work::Progress StreamWork::advance() {
 // ---- the communicator ---------------------------------------------------------------------------
 
 StreamCommunicator::StreamCommunicator(const Backend& backend,
-                                       const Library& library,
-                                       cuda::Gpu& gpu,
-                                       Closing& closing,
+                                       LoadedLibrary& library,
+                                       const Place& where,
                                        ProcessSet set,
                                        std::chrono::milliseconds connect_limit)
     : Communicator(backend.name()),
-      library_(library),
-      gpu_(gpu),
-      closing_(closing),
+      preparation_(library, where.gpu, set.place == 0),
+      gpus_(where.all),
+      gpu_(where.gpu),
+      closing_(where.closing),
       set_(std::move(set)),
       connect_limit_(connect_limit) {}
 
@@ -101,13 +101,9 @@ StreamCommunicator::~StreamCommunicator() {
     }
 }
 
-std::vector<std::byte> StreamCommunicator::connection_info() {
-    ConnectionInfo own{.nccl_version = library_.version, .gpu = gpu_.uuid()};
-    if (set_.place == 0) {
-        const cuda::Device::Current current(gpu_.device());
-        check(library_, library_.ncclGetUniqueId(&own.id), "ncclGetUniqueId");
-    }
-    return encode(own);
+std::optional<std::vector<std::byte>> StreamCommunicator::connection_info() {
+    const auto* const made = preparation_.poll();
+    return made == nullptr ? std::nullopt : std::optional(encode(made->info));
 }
 
 void StreamCommunicator::connect(std::span<const std::byte> infos) {
@@ -118,17 +114,17 @@ void StreamCommunicator::connect(std::span<const std::byte> infos) {
     id_ = *id;
 }
 
-/// A communicator may synchronise the device while it is made, so that it waits for the collectives
-/// before it. All members of those have them before this one too, and come to their end.
+/// A communicator may synchronise its GPU while it is made, and GPUs that see each other's memory,
+/// so that it waits for the collectives before it on all of them. All members of those have them
+/// before this one too, and come to their end.
 bool StreamCommunicator::is_connected() {
     if (!connection_) {
-        const cuda::Device::Current current(gpu_.device());
-        if (!gpu_.is_idle()) {
+        if (!gpus_.are_idle()) {
             return false;
         }
         closing_.step();
-        connection_ = std::make_unique<Connection>(library_, gpu_, id_.value(), set_.size(),
-                                                   set_.place, connect_limit_);
+        connection_ = std::make_unique<Connection>(*preparation_.poll()->library, gpu_, id_.value(),
+                                                   set_.size(), set_.place, connect_limit_);
     }
     return connection_->is_ready();
 }

@@ -6,6 +6,7 @@
 #include "collectives/nccl/closing.hpp"
 #include "collectives/nccl/connection.hpp"
 #include "collectives/nccl/launch.hpp"
+#include "collectives/nccl/preparation.hpp"
 
 #include <chrono>
 #include <memory>
@@ -16,14 +17,20 @@ namespace hvd::coll::nccl {
 
 class StreamWork;
 
-/// A process set's communicator for tensors on its members' GPUs.
+/// A process set's communicator for tensors on one list of its members' GPUs.
 class StreamCommunicator final : public Communicator {
 public:
-    /// The references outlive the communicator.
+    /// Where its collectives run.
+    struct Place {
+        const cuda::Gpus& all;  // of this process
+        cuda::Gpu& gpu;
+        Closing& closing;
+    };
+
+    /// The references outlive the communicator. Begins to load NCCL where it is not loaded yet.
     StreamCommunicator(const Backend& backend,
-                       const Library& library,
-                       cuda::Gpu& gpu,
-                       Closing& closing,
+                       LoadedLibrary& library,
+                       const Place& where,
                        ProcessSet set,
                        std::chrono::milliseconds connect_limit);
     StreamCommunicator(const StreamCommunicator&) = delete;
@@ -32,7 +39,7 @@ public:
 
     [[nodiscard]] bool gathers(const Task&) const noexcept override { return true; }
     [[nodiscard]] std::span<std::byte> workspace(std::size_t) override { return {}; }
-    [[nodiscard]] std::vector<std::byte> connection_info() override;
+    [[nodiscard]] std::optional<std::vector<std::byte>> connection_info() override;
     void connect(std::span<const std::byte> infos) override;
 
 private:
@@ -43,7 +50,8 @@ private:
     [[nodiscard]] bool is_connected();
     void look();
 
-    const Library& library_;
+    Preparation preparation_;
+    const cuda::Gpus& gpus_;
     cuda::Gpu& gpu_;
     Closing& closing_;
     ProcessSet set_;

@@ -3,7 +3,7 @@
 #include "collectives/nccl/closing.hpp"
 #include "collectives/nccl/communicator.hpp"
 #include "collectives/nccl/factory.hpp"
-#include "collectives/nccl/library.hpp"
+#include "collectives/nccl/preparation.hpp"
 #include "collectives/nccl/reduction.hpp"
 
 #include <utility>
@@ -18,15 +18,14 @@ constexpr std::size_t kFusionBytes = std::size_t{32} << 20U;
 class NcclBackend final : public Backend {
 public:
     NcclBackend(cuda::Gpus& gpus, Options options, Logger log)
-        : gpus_(gpus), options_(std::move(options)), log_(std::move(log)) {}
+        : gpus_(gpus),
+          options_(std::move(options)),
+          library_(options_.library, std::move(log)),
+          closing_(gpus) {}
 
     NcclBackend(const NcclBackend&) = delete;
     NcclBackend& operator=(const NcclBackend&) = delete;
-    ~NcclBackend() override {
-        if (library_) {
-            gpus_.gpu().memory().trim();
-        }
-    }
+    ~NcclBackend() override { trim(); }
 
     [[nodiscard]] std::string_view name() const noexcept override { return "nccl"; }
 
@@ -38,42 +37,31 @@ public:
     [[nodiscard]] std::size_t fusion_bytes() const noexcept override { return kFusionBytes; }
     [[nodiscard]] int max_in_flight() const noexcept override { return 64; }
 
-    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet& set) override {
-        auto& gpu = gpus_.gpu();
+    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet& set,
+                                                     Device device) override {
+        auto& gpu = gpus_.gpu(device.index);
         gpu.memory().set_limit(options_.kept_bytes);
-        if (!closing_) {
-            closing_.emplace(gpu);
-        }
-        return std::make_unique<StreamCommunicator>(*this, library(), gpu, *closing_, set,
-                                                    options_.connect_limit);
+        return std::make_unique<StreamCommunicator>(*this, library_,
+                                                    StreamCommunicator::Place{gpus_, gpu, closing_},
+                                                    set, options_.connect_limit);
     }
 
     void release_idle() noexcept override {
-        if (library_) {
-            closing_->step();
-            gpus_.gpu().memory().trim();
-        }
+        closing_.step();
+        trim();
     }
 
 private:
-    const Library& library() {
-        if (!library_) {
-            auto opened = open_library({.named = options_.library, .folders = folders_of_pip()});
-            if (!opened) {
-                throw Exception(std::move(opened).error());
-            }
-            library_ = std::move(opened).value();
-            log_.info("NCCL " + version_text(library_->version) + ", " + library_->path +
-                      ", for tensors on GPU " + std::to_string(gpus_.attached()));
+    void trim() noexcept {
+        for (auto* const gpu : gpus_.all()) {
+            gpu->memory().trim();
         }
-        return *library_;
     }
 
     cuda::Gpus& gpus_;
     Options options_;
-    Logger log_;
-    std::optional<Library> library_;  // once a communicator was made
-    std::optional<Closing> closing_;  // the same
+    LoadedLibrary library_;
+    Closing closing_;
 };
 
 }  // namespace

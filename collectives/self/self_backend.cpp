@@ -62,7 +62,7 @@ public:
 
     [[nodiscard]] bool is_like_local_result() const noexcept override { return true; }
 
-    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet&) override {
+    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet&, Device) override {
         return std::make_unique<SelfCommunicator>(*this);
     }
 

@@ -35,7 +35,8 @@ public:
 
     [[nodiscard]] bool is_like_local_result() const noexcept override { return true; }
 
-    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet& set) override {
+    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet& set,
+                                                     Device /*device*/) override {
         if (set.id == 0) {
             return std::make_unique<ShmCommunicator>(*this, shared_, world_);
         }

@@ -49,7 +49,8 @@ public:
         : HostBackend({.name = "tcp", .score = kScore, .fusion_bytes = kFusionBytes}),
           shared_(mesh) {}
 
-    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet& set) override {
+    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet& set,
+                                                     Device /*device*/) override {
         return std::make_unique<TcpCommunicator>(*this, shared_, set);
     }
 

@@ -56,7 +56,7 @@ std::optional<std::string> try_allocate(Operation& operation, std::size_t bytes)
         if (operation.on_device != nullptr) {
             auto& mine = *operation.on_device;
             mine.owned.reset();
-            mine.owned = mine.devices->allocate(bytes);
+            mine.owned = mine.devices->allocate(mine.place.index, bytes);
             operation.out = mine.owned.get();
         } else {
             operation.owned.reset();
@@ -127,8 +127,11 @@ Agreement& Agreements::add(const Decision& decision, const Operation& leader) {
                                   ? carried_bytes(leader.signature, decision.first_dims.front())
                                   : kNotCarried;
     agreement.signatures.clear();
-    for_each_member(
-        leader, [&](const Operation& member) { agreement.signatures.push_back(member.signature); });
+    agreement.devices.clear();
+    for_each_member(leader, [&](const Operation& member) {
+        agreement.signatures.push_back(member.signature);
+        agreement.devices.push_back(member.devices);
+    });
     leader.group->cache_id = decision.id;
     leader.group->is_cached.store(true, std::memory_order_relaxed);
     return agreement;

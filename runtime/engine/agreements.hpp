@@ -19,6 +19,7 @@ struct Agreement {
     std::size_t carried_bytes = 0;  // see carried.hpp; kNotCarried for a group
     std::vector<Signature> signatures;
     std::vector<std::vector<std::int64_t>> first_dims;
+    std::vector<const DeviceList*> devices;  // of each tensor; see Operation
 };
 
 /// The agreed operations, by cache id: a steady step needs no names.

@@ -31,6 +31,10 @@ Result<bool> CoordinatorDriver::step() {
             break;
         }
         HVD_TRY(auto announcement, decode_announcement(heard->message));
+        if (announcement.ends_world) {
+            end_world_of(heard->rank, {Errc::internal, std::move(announcement.failure)});
+            return true;
+        }
         has_heard = true;
         show(heard->rank, announcement);
         longest_wait_ = std::max(longest_wait_, announcement.waited);
@@ -92,6 +96,11 @@ void CoordinatorDriver::end_world(int culprit, const std::string& name, const Er
     decision.ends_world = true;
     append(std::move(decision), false);
     (void)channel_.flush();
+}
+
+void CoordinatorDriver::end_world_of(int rank, const Error& cause) {
+    end_world(rank, "the world",
+              {Errc::aborted, channel_.describe(rank) + " has failed: " + cause.message});
 }
 
 void CoordinatorDriver::append(Decision decision, bool more) {

@@ -47,6 +47,9 @@ public:
     /// tensor `name`.
     void end_world(int culprit, const std::string& name, const Error& error);
 
+    /// The same, where the rank itself has said that it cannot go on.
+    void end_world_of(int rank, const Error& cause);
+
     /// The waiting tensors, with the ranks that they wait for.
     [[nodiscard]] std::vector<Waiting> waiting() const { return coordinator_.waiting(); }
     [[nodiscard]] bool has_waiting() const noexcept { return has_waiting_; }

@@ -40,13 +40,19 @@ Status DeviceOperations::attach_joins(std::span<Operation* const> operations) co
             continue;
         }
         const auto staged = std::exchange(operation->staged, nullptr);
-        if (staged == nullptr || devices_ == nullptr) {
+        if (devices_ == nullptr) {
             continue;
         }
         try {
-            devices_->attach(staged->place.index);
+            if (staged != nullptr) {
+                devices_->attach(staged->place.index);
+            }
         } catch (const Exception& exception) {
             return Error(exception.error()).context("join");
+        }
+        const int index = staged != nullptr ? staged->place.index : devices_->first_attached();
+        if (index >= 0) {
+            operation->signature.device = {.kind = coll::Device::Kind::cuda, .index = index};
         }
     }
     return ok();
@@ -64,7 +70,8 @@ Status DeviceOperations::prepare(std::span<Operation* const> operations) const {
             operation->on_device = std::make_unique<OnDevice>(
                 OnDevice{.devices = devices_, .place = operation->staged->place});
             operation->staged.reset();
-            operation->signature.device = coll::Device::Kind::cuda;
+            operation->signature.device = {.kind = coll::Device::Kind::cuda,
+                                           .index = operation->on_device->place.index};
         }
         if (operation->on_device == nullptr) {
             continue;
@@ -72,8 +79,8 @@ Status DeviceOperations::prepare(std::span<Operation* const> operations) const {
         auto& mine = *operation->on_device;
         try {
             devices_->attach(mine.place.index);
-            if (last == nullptr || mine.place.stream != last_place.stream ||
-                mine.place.event != last_place.event) {
+            if (last == nullptr || mine.place.index != last_place.index ||
+                mine.place.stream != last_place.stream || mine.place.event != last_place.event) {
                 last = devices_->ready(mine.place);
                 last_place = mine.place;
             }

@@ -23,8 +23,7 @@ public:
     explicit DeviceOperations(coll::DeviceTensors* devices) noexcept : devices_(devices) {}
 
     /// Of operations that are about to be submitted: those that the device's backend can run stay
-    /// there, the others are left as they are. Errors: those of the device, and invalid_argument
-    /// for a second device.
+    /// there, the others are left as they are. Errors: those of the device.
     [[nodiscard]] Status prepare(std::span<Operation* const> operations) const;
 
 private:

@@ -125,9 +125,16 @@ public:
         coordinator_->end_world(culprit, name, error);
     }
 
-    /// Why the world ends, if a rank has been waited for too long.
-    [[nodiscard]] const std::optional<Channel::PeerFailure>& stalled() const noexcept {
-        return stalled_;
+    /// Tells all ranks, this one included, that it cannot go on.
+    void announce_failure(const Error& cause);
+
+    /// Once the world is broken here: reads the log for nothing but what ends it everywhere. True
+    /// if something moved.
+    [[nodiscard]] Result<bool> look_for_end();
+
+    /// Why the world ends: a rank has been waited for too long, or has failed.
+    [[nodiscard]] const std::optional<Channel::PeerFailure>& verdict() const noexcept {
+        return verdict_;
     }
 
     /// Fails all that is not agreed.
@@ -172,7 +179,7 @@ private:
     std::optional<ChannelEvent> unread_;  // an entry that comes after what was ready before
 
     std::optional<int> left_rank_;
-    std::optional<Channel::PeerFailure> stalled_;
+    std::optional<Channel::PeerFailure> verdict_;
 };
 
 }  // namespace hvd::rt

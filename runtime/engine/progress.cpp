@@ -18,6 +18,13 @@ namespace {
 /// Of the time that rank 0 has for leaving: the part in which it coordinates sets of other ranks.
 constexpr double kPartForOthers = 0.8;
 
+/// Of the same time: the part in which the message about this rank's failure may reach the others.
+constexpr double kPartForCause = 0.2;
+
+Error out_of_memory() {
+    return {Errc::internal, "out of memory"};
+}
+
 }  // namespace
 
 Progress::Progress(Setup setup,
@@ -61,11 +68,27 @@ void Progress::guard(Action action) {
     try {
         action();
     } catch (const Exception& exception) {
+        tell_peers(exception.error());
         break_here(exception.error());
     } catch (const std::bad_alloc&) {
-        break_here({Errc::internal, "out of memory"});
+        tell_peers(out_of_memory());
+        break_here(out_of_memory());
     } catch (const std::exception& exception) {
+        tell_peers({Errc::internal, exception.what()});
         break_here({Errc::internal, exception.what()});
+    }
+}
+
+/// Tells the cause of a failure of this rank alone, so that the others' errors say more than that
+/// the rank has left. Errors of other codes have their cause elsewhere, or occur on all ranks.
+void Progress::tell_peers(const Error& cause) noexcept {
+    if (broken_ || is_leaving_ || cause.code != Errc::internal) {
+        return;
+    }
+    try {
+        negotiator_.announce_failure(cause);
+        has_told_ = true;
+    } catch (const std::exception&) {  // the channel has failed too: the others find that out
     }
 }
 
@@ -82,6 +105,7 @@ bool Progress::step(Urgency urgency) {
         has_moved = executor_.step() || has_moved;
         if (executor_.broken() && !broken_) {
             (void)look_for_failures();  // which rank has died says more than which connection ended
+            tell_peers(*executor_.broken());
             break_with(*executor_.broken());
             is_cut_off_ = true;  // of the collective that has failed, which others may be in
         }
@@ -167,8 +191,8 @@ bool Progress::may_gather(Urgency urgency) {
 }
 
 Result<bool> Progress::negotiate() {
-    if (broken_) {
-        return channel_->flush();  // other ranks may yet need what was decided
+    if (broken_) {  // other ranks may yet need what was decided
+        return has_told_ ? negotiator_.look_for_end() : channel_->flush();
     }
     bool has_moved = false;
     while (!broken_) {
@@ -241,7 +265,7 @@ bool Progress::look_for_failures() {
     if (broken_) {
         return false;
     }
-    for (const auto* stalled : {&negotiator_.stalled(), &stalls_.verdict()}) {
+    for (const auto* stalled : {&negotiator_.verdict(), &stalls_.verdict()}) {
         if (*stalled) {
             lose(**stalled);
             return true;
@@ -391,6 +415,10 @@ void Progress::leave(Deadline deadline) {
             channel_->announce_leave();
             run_until([&] { return broken_ || negotiator_.left_rank() || has_lost_peer(); },
                       negotiator_.coordinates() ? deadline.part(kPartForOthers) : deadline);
+        }
+        if (has_told_) {  // peers read the cause before they read that this rank has left
+            run_until([&] { return negotiator_.verdict() || channel_->peer_failure(); },
+                      deadline.part(kPartForCause));
         }
         has_proposed = negotiator_.is_proposing();
         negotiator_.fail_open(

@@ -117,6 +117,7 @@ private:
             is_cut_off_ = true;
         }
     }
+    void tell_peers(const Error& cause) noexcept;
     void break_with(const Error& cause);
     template <class Action>
     void guard(Action action);
@@ -147,6 +148,7 @@ private:
     bool is_cut_off_ = false;             // broken with a part of a collective to do
     std::optional<int> left_by_;          // broken because this peer has shut down
     bool is_leaving_ = false;
+    bool has_told_ = false;  // the peers, why this rank cannot go on
 };
 
 }  // namespace hvd::rt

@@ -24,23 +24,25 @@ int divisor_of(const Decision& decision, const Signature& signature, const coll:
     return signature.over_contributing ? set.size() - static_cast<int>(decision.joined.size()) : 0;
 }
 
-/// Takes over how the group runs, as decided. Errors: internal where it does not fit.
-Status take_terms(Operation& leader, const Decision& decision, const coll::ProcessSet& set) {
-    const auto size = static_cast<std::size_t>(set.size());
-    std::size_t index = 0;
-    for (Operation* member = &leader; member != nullptr; member = member->next, ++index) {
-        std::size_t expected = 0;
-        if (has_open_size(member->signature)) {
-            expected = member->signature.op == coll::Op::alltoall ? size * size : size;
-        }
-        if (index >= decision.first_dims.size() || decision.first_dims[index].size() != expected) {
-            return Error{Errc::internal,
-                         "a decision about '" + leader.name->text + "' does not fit its tensors"};
-        }
-        member->first_dims = decision.first_dims[index];
-        member->divisor = divisor_of(decision, member->signature, set);
+Error misfit(const std::string& name) {
+    return {Errc::internal, "a decision about '" + name + "' does not fit its tensors"};
+}
+
+/// The devices that were decided for the tensor at `index` of a group. Errors: internal where they
+/// do not fit.
+Result<const DeviceList*> devices_of(const Decision& decision,
+                                     std::size_t index,
+                                     const coll::ProcessSet& set,
+                                     DeviceLists& lists) {
+    const auto& member = decision.members[index];
+    if (member.signature.device.is_host()) {
+        return static_cast<const DeviceList*>(nullptr);
     }
-    return ok();
+    if (index >= decision.devices.size() ||
+        decision.devices[index].size() != static_cast<std::size_t>(set.size())) {
+        return misfit(member.name);
+    }
+    return lists.find(decision.devices[index]);
 }
 
 }  // namespace
@@ -64,8 +66,10 @@ std::string prepare_as_agreed(Operation& leader,
                               const coll::ProcessSet& set) {
     std::size_t index = 0;
     for_each_member(leader, [&](Operation& member) {
-        member.first_dims = agreement.first_dims[index++];
+        member.first_dims = agreement.first_dims[index];
+        member.devices = agreement.devices[index];
         member.divisor = 0;
+        ++index;
     });
     return allocate_outputs(leader, set);
 }
@@ -173,7 +177,7 @@ Status SetNegotiation::on_collective(const Decision& decision) {
     withdraw(leader);
     leader.last_rank = decision.rank;
     context_.totals.by_name += member_count(leader);
-    HVD_TRY_STATUS(take_terms(leader, decision, set()));
+    HVD_TRY_STATUS(take_terms(leader, decision));
     if (decision.id != kNoId) {
         (void)context_.agreements.add(decision, leader);
     }
@@ -193,6 +197,30 @@ Status SetNegotiation::on_collective(const Decision& decision) {
     return ok();
 }
 
+/// Takes over how the group runs, as decided. Errors: internal where it does not fit.
+Status SetNegotiation::take_terms(Operation& leader, const Decision& decision) {
+    const auto size = static_cast<std::size_t>(set().size());
+    std::size_t index = 0;
+    for (Operation* member = &leader; member != nullptr; member = member->next, ++index) {
+        std::size_t expected = 0;
+        if (has_open_size(member->signature)) {
+            expected = member->signature.op == coll::Op::alltoall ? size * size : size;
+        }
+        if (index >= decision.members.size() || index >= decision.first_dims.size() ||
+            decision.first_dims[index].size() != expected) {
+            return misfit(leader.name->text);
+        }
+        HVD_TRY(member->devices, devices_of(decision, index, set(), context_.device_lists));
+        if (member->devices != nullptr && member->devices->at(static_cast<std::size_t>(
+                                              set().place)) != member->signature.device.index) {
+            return misfit(leader.name->text);
+        }
+        member->first_dims = decision.first_dims[index];
+        member->divisor = divisor_of(decision, member->signature, set());
+    }
+    return ok();
+}
+
 /// How a rank that has joined takes part in what the others do.
 Result<Operation*> SetNegotiation::make_neutral(const Decision& decision) {
     const int rank = set().rank_at(set().place);
@@ -202,8 +230,12 @@ Result<Operation*> SetNegotiation::make_neutral(const Decision& decision) {
     }
     Operation* leader = nullptr;
     Operation* last = nullptr;
-    for (const auto& member : decision.members) {
+    for (std::size_t index = 0; index < decision.members.size(); ++index) {
+        const auto& member = decision.members[index];
+        HVD_TRY(const auto* const devices,
+                devices_of(decision, index, set(), context_.device_lists));
         Operation& operation = context_.tickets.create_neutral(member.signature, entry_);
+        operation.devices = devices;
         fill_neutral(member.signature.reduce, member.signature.type,
                      {operation.owned.get(), byte_count(member.signature)});
         context_.tickets.move_neutral(operation);

@@ -22,6 +22,7 @@ struct NegotiationContext {
     Channel& channel;
     TicketTable& tickets;
     Agreements agreements;
+    DeviceLists device_lists{};
     std::size_t open = 0;  // groups of all sets that are published, and not agreed
 
     struct Totals {
@@ -102,6 +103,7 @@ private:
     void announce(Operation& leader, std::string failure);
     void withdraw(Operation& leader);
     [[nodiscard]] Operation* find_announced(const std::string& name) const;
+    [[nodiscard]] Status take_terms(Operation& leader, const Decision& decision);
     [[nodiscard]] Result<Operation*> make_neutral(const Decision& decision);
 
     ProcessSetEntry& entry_;

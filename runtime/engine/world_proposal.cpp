@@ -12,7 +12,7 @@ namespace hvd::rt {
 namespace {
 
 bool is_on_host(const Operation& leader) noexcept {
-    return leader.signature.device == coll::Device::Kind::host;
+    return leader.signature.device.is_host();
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ FusionItem item_of(const Operation& operation) {
             .kind = {.op = signature.op,
                      .reduce = signature.reduce,
                      .type = signature.type,
-                     .device = signature.device,
+                     .devices = operation.devices,
                      .prescale = signature.prescale,
                      .postscale = signature.postscale,
                      .root = signature.root,

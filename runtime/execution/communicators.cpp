@@ -2,8 +2,8 @@
 #include "runtime/execution/communicators.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
-#include <utility>
 
 namespace hvd::rt {
 namespace {
@@ -22,7 +22,7 @@ Error no_backend(const Backends& backends, const coll::Task& task) {
 }  // namespace
 
 Communicators::Communicators(const Backends& backends, const coll::ProcessSet& set)
-    : backends_(backends), set_(set), entries_(backends.all.size()) {}
+    : backends_(backends), set_(set), communicators_(backends.all.size()) {}
 
 Result<Communicators::Choice> Communicators::choose(const coll::Task& task) {
     auto* const backend = backends_.pick(task, set_);
@@ -30,43 +30,17 @@ Result<Communicators::Choice> Communicators::choose(const coll::Task& task) {
         return no_backend(backends_, task);
     }
     const auto at = std::ranges::find(backends_.all, backend, &std::unique_ptr<coll::Backend>::get);
-    const auto index = static_cast<std::size_t>(at - backends_.all.begin());
-    auto& communicator = entries_[index].communicator;
+    auto& communicator = communicators_[static_cast<std::size_t>(at - backends_.all.begin())];
     if (!communicator) {
-        communicator = backend->open(set_);
+        communicator = backend->open(set_, task.device);
     }
-    return Choice{backend, communicator.get(), index};
-}
-
-Result<std::optional<Connection>> Communicators::connect(const Choice& choice) {
-    if (std::exchange(entries_[choice.index].has_connected, true)) {
-        return std::optional<Connection>();
-    }
-    const auto own = choice.communicator->connection_info();
-    if (own.empty()) {
-        return std::optional<Connection>();
-    }
-    const auto members = static_cast<std::size_t>(set_.size());
-    coll::Task task{.op = coll::Op::allgather, .type = coll::DataType::u8};
-    HVD_TRY(const auto host, choose(task));
-    Connection connection;
-    connection.communicator = choice.communicator;
-    connection.bytes = members * own.size();
-    connection.infos.resize(connection.bytes + own.size());
-    auto* const mine = connection.infos.data() + connection.bytes;
-    std::ranges::copy(own, mine);
-    task.segments.push_back({.in = mine,
-                             .out = connection.infos.data(),
-                             .count = own.size(),
-                             .counts = std::vector<std::size_t>(members, own.size())});
-    HVD_TRY(connection.work, host.communicator->start(task));
-    return std::optional(std::move(connection));
+    return Choice{backend, communicator.get()};
 }
 
 void Communicators::abort(const Error& cause) {
-    for (const auto& entry : entries_) {
-        if (entry.communicator) {
-            entry.communicator->abort(cause);
+    for (const auto& communicator : communicators_) {
+        if (communicator) {
+            communicator->abort(cause);
         }
     }
 }

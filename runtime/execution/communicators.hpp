@@ -4,9 +4,7 @@
 #include "collectives/backend.hpp"
 #include "collectives/base/result.hpp"
 
-#include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,20 +25,7 @@ struct Backends {
     }
 };
 
-/// The exchange of what the members of a communicator need to know of each other before its first
-/// task.
-struct Connection {
-    coll::Communicator* communicator = nullptr;
-    std::vector<std::byte> infos;  // of all members by place, and once more the own one
-    std::size_t bytes = 0;         // of all
-    std::unique_ptr<coll::Work> work;
-
-    /// Once the work is done.
-    void finish() { communicator->connect(std::span(infos).first(bytes)); }
-};
-
-/// The communicators of one process set, by backend; each is made when the first task goes that
-/// way.
+/// The communicators of one lane, by backend; each is made when the first task goes that way.
 ///
 /// Thread: progress lock.
 class Communicators {
@@ -51,27 +36,17 @@ public:
     struct Choice {
         coll::Backend* backend;
         coll::Communicator* communicator;
-        std::size_t index;
     };
 
     /// The way of the task.
     [[nodiscard]] Result<Choice> choose(const coll::Task& task);
 
-    /// Begins the exchange, an allgather of this set through the host's memory. Nothing where there
-    /// is no need, or no more.
-    [[nodiscard]] Result<std::optional<Connection>> connect(const Choice& choice);
-
     void abort(const Error& cause);
 
 private:
-    struct Entry {
-        std::unique_ptr<coll::Communicator> communicator;
-        bool has_connected = false;
-    };
-
     const Backends& backends_;
     const coll::ProcessSet& set_;
-    std::vector<Entry> entries_;  // as in `backends_`
+    std::vector<std::unique_ptr<coll::Communicator>> communicators_;  // as in `backends_`
 };
 
 }  // namespace hvd::rt

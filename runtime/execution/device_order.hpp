@@ -7,8 +7,9 @@ namespace hvd::rt {
 
 struct Lane;
 
-/// The order in which batches go to devices: that of the log, across process sets, one after the
-/// other. Otherwise NCCL's communicators could wait for each other for ever.
+/// The order in which batches go to the devices of this process: that of the log, across process
+/// sets and devices, one after the other. Otherwise NCCL's communicators could wait for each other
+/// for ever.
 ///
 /// Thread: progress lock.
 class DeviceOrder {
@@ -23,9 +24,6 @@ public:
 
     void begin() noexcept { has_begun_ = true; }
 
-    /// The first batch starts later after all.
-    void take_back() noexcept { has_begun_ = false; }
-
     /// The first batch is in the device's stream, or never will be.
     void end();
 
@@ -34,7 +32,7 @@ public:
 
     void clear() noexcept;
 
-    /// Whether all batches are in their device's stream.
+    /// Whether all batches are in their devices' streams.
     [[nodiscard]] bool empty() const noexcept { return lanes_.empty(); }
 
 private:

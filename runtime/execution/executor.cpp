@@ -3,6 +3,7 @@
 
 #include "collectives/reduce/local_result.hpp"
 #include "runtime/execution/batches.hpp"
+#include "runtime/execution/connecting.hpp"
 #include "runtime/execution/task_builder.hpp"
 
 #include <algorithm>
@@ -17,9 +18,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kStartLook{100};
 constexpr std::chrono::milliseconds kStreamLook{1};
 
-bool is_on_device(const Batch& batch) {
-    return batch.front()->signature.device != coll::Device::Kind::host;
-}
+// The exchange of members before they connect.
+const coll::Task kExchange{.op = coll::Op::allgather, .type = coll::DataType::u8};
 
 }  // namespace
 
@@ -30,8 +30,8 @@ Executor::Executor(Setup setup, TicketTable& tickets)
       idle_release_(setup_.backends, setup_.idle_limit) {}
 
 bool Executor::has_room(int process_set) const noexcept {
-    const auto* const lane = lanes_.find(process_set);
-    return lane == nullptr || lane->has_room();
+    const auto* const set = lanes_.find(process_set);
+    return set == nullptr || set->has_room();
 }
 
 std::size_t Executor::usual_fusion_bytes(coll::Device::Kind device) const {
@@ -48,27 +48,19 @@ std::size_t Executor::usual_fusion_bytes(coll::Device::Kind device) const {
 
 void Executor::enqueue(std::span<Operation* const> leaders,
                        std::optional<std::size_t> fusion_bytes) {
-    Lane& lane = lanes_.of(*leaders.front()->set);
-    lanes_.activate(lane);
+    auto& all = lanes_.of(*leaders.front()->set);
     show(Moment::agreed, leaders);
-    lane.count_waits(leaders);
+    all.count_waits(leaders);
     // The common case, and the one where a few hundred nanoseconds count.
     if (leaders.size() == 1 && leaders.front()->next == nullptr) {
         leaders.front()->unfinished = 1;
-        queue(lane, {leaders.front()});
+        lanes_.add(all, {leaders.front()}, device_order_);
         return;
     }
-    const auto usual = usual_fusion_bytes(leaders.front()->signature.device);
+    const auto usual = usual_fusion_bytes(leaders.front()->signature.device.kind);
     for (auto& batch : fuse(leaders, fusion_bytes.value_or(usual))) {
-        queue(lane, std::move(batch));
+        lanes_.add(all, std::move(batch), device_order_);
     }
-}
-
-void Executor::queue(Lane& lane, Batch batch) {
-    if (is_on_device(batch)) {
-        device_order_.add(lane);
-    }
-    lane.queue.push_back(std::move(batch));
 }
 
 bool Executor::is_like_local_result(const coll::ProcessSet& set) const {
@@ -83,17 +75,17 @@ void Executor::run(Operation& operation, std::span<const std::byte* const> input
         enqueue({&only, 1}, {});
         return;
     }
-    Lane& lane = lanes_.of(*operation.set);
-    const auto& set = lane.set->set;
+    auto& all = lanes_.of(*operation.set);
+    const auto& set = all.set->set;
     show(Moment::agreed, {&only, 1});
     if (operation.is_timed) {
-        lane.count_waits({&only, 1});
+        all.count_waits({&only, 1});
     }
     build_task({&only, 1}, set, task_);
     const auto bytes = coll::input_bytes(task_);
     totals_.collectives += 1;
     totals_.bytes += bytes;
-    auto& metrics = lane.metrics.of(task_.op);
+    auto& metrics = all.metrics.of(task_.op);
     const bool is_timed = metrics.collectives % kTimedOneIn == 0;
     metrics.count(1, bytes);
     const auto started = is_timed ? Clock::now() : Clock::time_point{};
@@ -143,10 +135,10 @@ bool Executor::step(Lane& lane) {
 }
 
 bool Executor::may_start(const Lane& lane) const {
-    if (lane.queue.empty() || !lane.has_slot()) {
+    if (lane.queue.empty() || !lane.has_slot() || (!lane.is_connected && !broken_)) {
         return false;
     }
-    return !is_on_device(lane.queue.front()) || device_order_.is_turn_of(lane);
+    return !lane.is_on_device() || device_order_.is_turn_of(lane);
 }
 
 /// Polls the collectives in flight, and completes those that have ended or are in a device's
@@ -166,8 +158,7 @@ bool Executor::poll(Lane& lane) {
             auto failed = std::move(running);
             lane.running.erase(lane.running.begin() + static_cast<std::ptrdiff_t>(index));
             failed.work.reset();
-            if (!failed.is_enqueued && !failed.operations.empty() &&
-                is_on_device(failed.operations)) {
+            if (!failed.is_enqueued && lane.is_on_device()) {
                 device_order_.end();
             }
             on_failure(lane, failed.is_enqueued ? Batch() : failed.operations, progress.error());
@@ -185,7 +176,7 @@ bool Executor::poll(Lane& lane) {
         if (*progress != coll::Work::Progress::pending && running.workspace.empty() &&
             !running.is_enqueued) {
             running.is_enqueued = true;
-            if (is_on_device(running.operations)) {
+            if (lane.is_on_device()) {
                 device_order_.end();
             }
             const auto event = running.work->event();
@@ -205,9 +196,11 @@ void Executor::finish_first(Lane& lane) {
     running.work.reset();
     if (running.is_enqueued) {
         idle_release_.on_work_ended();
+    } else if (lane.is_on_device()) {
+        device_order_.end();
     }
-    if (running.connection) {
-        running.connection->finish();
+    if (running.connects != nullptr) {
+        running.connects->is_connected = true;
         return;
     }
     const bool is_timed = running.started != Clock::time_point{};
@@ -217,7 +210,7 @@ void Executor::finish_first(Lane& lane) {
         unpack(running.workspace, running.operations);
     }
     if (is_timed) {
-        auto& metrics = lane.metrics.of(running.op);
+        auto& metrics = lane.siblings->metrics.of(running.op);
         metrics.wire += ended - running.started;
         metrics.copy += running.workspace.empty() ? Clock::duration(0) : Clock::now() - ended;
     }
@@ -230,20 +223,16 @@ void Executor::finish_first(Lane& lane) {
 
 void Executor::start_next(Lane& lane) {
     // The batch stays in the queue, where `abort` finds it, until it has started.
-    const bool on_device = is_on_device(lane.queue.front());
-    if (on_device) {
+    if (lane.is_on_device()) {
         device_order_.begin();
     }
-    auto started = start(lane, lane.queue.front());
-    if (started && started->connection) {
-        device_order_.take_back();
-        lane.running.push_back(std::move(started).value());
-        return;
-    }
-    auto batch = std::move(lane.queue.front());
+    auto& first = lane.queue.front();
+    auto started = first.connects != nullptr ? start_connecting(lane, *first.connects)
+                                             : start(lane, first.operations);
+    auto batch = std::move(first.operations);
     lane.queue.pop_front();
     if (!started) {
-        if (on_device) {
+        if (lane.is_on_device()) {
             device_order_.end();
         }
         on_failure(lane, batch, started.error());
@@ -253,25 +242,34 @@ void Executor::start_next(Lane& lane) {
     lane.running.push_back(std::move(started).value());
 }
 
+/// Through `host`, the lane of the same set.
+Result<RunningBatch> Executor::start_connecting(Lane& host, Lane& lane) {
+    if (broken_) {
+        return *broken_;
+    }
+    const auto& batch = lane.queue.front().operations;
+    build_task(batch, lane.set(), task_);
+    HVD_TRY(const auto way, lane.communicators.choose(task_));
+    HVD_TRY(const auto host_way, host.communicators.choose(kExchange));
+    show(Moment::connecting, batch, way.backend->name());
+    RunningBatch running;
+    running.connects = &lane;
+    running.work = std::make_unique<Connecting>(*way.communicator, *host_way.communicator,
+                                                static_cast<std::size_t>(lane.set().size()));
+    return running;
+}
+
 Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
     if (broken_) {
         return *broken_;
     }
-    build_task(batch, lane.set->set, task_);
+    build_task(batch, lane.set(), task_);
     HVD_TRY(const auto way, lane.communicators.choose(task_));
-    HVD_TRY(auto connection, lane.communicators.connect(way));
     RunningBatch running;
-    if (connection) {
-        show(Moment::connecting, batch, way.backend->name());
-        running.work = std::move(connection->work);
-        running.connection = std::move(connection);
-        return running;
-    }
-    lane.backend = way.backend->name();
     const auto bytes = coll::input_bytes(task_);
     totals_.collectives += 1;
     totals_.bytes += bytes;
-    auto& metrics = lane.metrics.of(task_.op);
+    auto& metrics = lane.siblings->metrics.of(task_.op);
     const bool is_timed =
         batch.size() > 1 || bytes >= kAlwaysTimedBytes || metrics.collectives % kTimedOneIn == 0;
     metrics.count(batch.size(), bytes);
@@ -287,21 +285,21 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
             return Error{Errc::internal, "a backend has no workspace for a fused message"};
         }
         show(Moment::packing, batch);
-        pack(task_, lane.set->set.place, running.workspace);
+        pack(task_, lane.set().place, running.workspace);
         if (is_timed) {
             const auto packed = Clock::now();
             metrics.copy += packed - std::exchange(running.started, packed);
         }
     }
-    show(Moment::started, batch, lane.backend);
+    show(Moment::started, batch, way.backend->name());
     HVD_TRY(running.work, way.communicator->start(task_));
     return running;
 }
 
 Metrics Executor::metrics() const {
     Metrics metrics;
-    for (const auto& [id, lane] : lanes_.open()) {
-        lane->metrics.list(lane->set->set, metrics);
+    for (const auto& [id, all] : lanes_.open()) {
+        all->metrics.list(all->set->set, metrics);
     }
     return metrics;
 }
@@ -343,22 +341,20 @@ void Executor::list_in_flight(std::vector<Waiting>& list) const {
 // ---- ends ---------------------------------------------------------------------------------------
 
 void Executor::end(int process_set, const Error& cause) {
-    if (auto* const lane = lanes_.find(process_set)) {
-        lane->end = cause;
+    if (auto* const all = lanes_.find(process_set)) {
+        all->end = cause;
     }
 }
 
 bool Executor::is_ending() const noexcept {
     return std::ranges::any_of(lanes_.active(),
-                               [](const Lane* lane) { return lane->end.has_value(); });
+                               [](const Lane* lane) { return lane->siblings->end.has_value(); });
 }
 
 void Executor::abort_ending() {
-    for (Lane* lane : lanes_.active()) {
-        if (lane->end) {
-            lane->abort(*lane->end);
-            device_order_.remove(*lane);
-            lane->fail_all(tickets_, *lane->end);
+    for (const Lane* lane : lanes_.active()) {
+        if (lane->siblings->end) {
+            lane->siblings->abort(tickets_, device_order_);
         }
     }
     lanes_.retire_idle();
@@ -374,15 +370,13 @@ void Executor::abort(const Error& cause) {
 
 /// `batch` has failed to start or to end.
 void Executor::on_failure(Lane& lane, const Batch& batch, const Error& error) {
-    if (!lane.end) {
+    if (!lane.siblings->end) {
         broken_ = broken_.value_or(error);
         fail_batch(tickets_, batch, *broken_);
         return;
     }
-    lane.abort(*lane.end);
-    device_order_.remove(lane);
-    fail_batch(tickets_, batch, *lane.end);
-    lane.fail_all(tickets_, *lane.end);
+    lane.siblings->abort(tickets_, device_order_);
+    fail_batch(tickets_, batch, *lane.siblings->end);
 }
 
 void Executor::show(Moment moment,

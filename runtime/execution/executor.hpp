@@ -22,8 +22,8 @@
 
 namespace hvd::rt {
 
-/// Collectives of several process sets in flight at a time, those of one set in order. Every rank
-/// is given the batches of a set in the same order and therefore runs the same collectives.
+/// Collectives of several lanes in flight at a time, those of one lane in order. Every rank is
+/// given the batches of a set in the same order and therefore runs the same collectives.
 ///
 /// Thread: progress lock.
 class Executor {
@@ -58,7 +58,7 @@ public:
     /// Does what can be done now. True if something moved.
     [[nodiscard]] bool step();
 
-    /// Whether a task of the set would start at once.
+    /// Whether a task of the set would start at once, on whichever devices.
     [[nodiscard]] bool has_room(int process_set) const noexcept;
 
     /// Whether anything waits to start or is in flight.
@@ -111,7 +111,7 @@ private:
     [[nodiscard]] bool poll(Lane& lane);
     void finish_first(Lane& lane);
     void start_next(Lane& lane);
-    void queue(Lane& lane, Batch batch);
+    [[nodiscard]] Result<RunningBatch> start_connecting(Lane& host, Lane& lane);
     [[nodiscard]] Result<RunningBatch> start(Lane& lane, const Batch& batch);
     void on_failure(Lane& lane, const Batch& batch, const Error& error);
     void show(Moment moment,

@@ -8,10 +8,15 @@
 
 namespace hvd::rt {
 
-Lane::Lane(ProcessSetEntry& entry, const Backends& backends)
-    : set(&entry), communicators(backends, entry.set) {}
+bool SetLanes::is_idle() const noexcept {
+    return std::ranges::all_of(lanes, [](const auto& lane) { return lane->is_idle(); });
+}
 
-void Lane::count_waits(std::span<Operation* const> leaders) {
+bool SetLanes::has_room() const noexcept {
+    return std::ranges::all_of(lanes, [](const auto& lane) { return lane->has_room(); });
+}
+
+void SetLanes::count_waits(std::span<Operation* const> leaders) {
     std::optional<std::chrono::steady_clock::time_point> now;
     for (const Operation* leader : leaders) {
         if (leader->is_timed && !leader->is_neutral) {
@@ -21,6 +26,22 @@ void Lane::count_waits(std::span<Operation* const> leaders) {
         }
     }
 }
+
+void SetLanes::abort(TicketTable& tickets, DeviceOrder& order) {
+    for (const auto& lane : lanes) {
+        lane->abort(*end);
+        order.remove(*lane);
+    }
+    for (const auto& lane : lanes) {
+        lane->fail_all(tickets, *end);
+    }
+}
+
+Lane::Lane(SetLanes& all, const DeviceList* list, const Backends& backends)
+    : siblings(&all),
+      devices(list),
+      communicators(backends, all.set->set),
+      is_connected(list == nullptr) {}
 
 void Lane::note_time(std::chrono::steady_clock::time_point now) {
     for (auto& each : running) {
@@ -34,13 +55,13 @@ void Lane::list_in_flight(std::vector<Waiting>& list) const {
     for (const auto& each : running) {
         auto missing = each.work->missing();
         std::ranges::transform(missing, missing.begin(),
-                               [&](int place) { return set->set.rank_at(place); });
+                               [&](int place) { return set().rank_at(place); });
         for (const Operation* operation : each.operations) {
             if (operation->name != nullptr) {
                 list.push_back({.stage = Waiting::Stage::flight,
-                                .process_set = set->set.id,
+                                .process_set = set().id,
                                 .name = operation->name->text,
-                                .waiting = {set->set.rank_at(set->set.place)},
+                                .waiting = {set().rank_at(set().place)},
                                 .missing = missing,
                                 .since = each.since});
             }
@@ -61,8 +82,8 @@ void Lane::fail_all(TicketTable& tickets, const Error& cause) {
             fail_batch(tickets, each.operations, cause);
         }
     }
-    for (const auto& batch : std::exchange(queue, {})) {
-        fail_batch(tickets, batch, cause);
+    for (const auto& waiting : std::exchange(queue, {})) {
+        fail_batch(tickets, waiting.operations, cause);
     }
 }
 

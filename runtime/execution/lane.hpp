@@ -4,6 +4,7 @@
 #include "collectives/backend.hpp"
 #include "collectives/base/result.hpp"
 #include "runtime/execution/communicators.hpp"
+#include "runtime/execution/device_order.hpp"
 #include "runtime/execution/metrics.hpp"
 #include "runtime/negotiation/stall.hpp"
 #include "runtime/tensor/operation.hpp"
@@ -21,8 +22,16 @@
 
 namespace hvd::rt {
 
-/// Operations of one process set that travel as one collective.
+/// Operations of one lane that travel as one collective.
 using Batch = std::vector<Operation*>;
+
+struct Lane;
+
+/// An entry of a lane's queue: a batch, or the exchange that connects another lane of the set.
+struct Queued {
+    Batch operations{};
+    Lane* connects = nullptr;  // then there are no operations
+};
 
 /// A collective in flight.
 struct RunningBatch {
@@ -33,23 +42,47 @@ struct RunningBatch {
     std::chrono::steady_clock::time_point since{};    // when the engine first slept meanwhile
     std::chrono::steady_clock::time_point started{};  // where it is timed
     int limit = 1;                                    // of its backend: so many may be in flight
-    bool is_enqueued = false;                // on a device's stream; its operations have completed
-    bool has_ended = false;                  // behind such ones
-    std::optional<Connection> connection{};  // then there are no operations
+    bool is_enqueued = false;  // on a device's stream; its operations have completed
+    bool has_ended = false;    // behind such ones
+    Lane* connects = nullptr;  // see Queued
 };
 
-/// The collectives of one process set, in order: those that wait to start, and those in flight.
-struct Lane {
-    /// Both outlive the lane.
-    Lane(ProcessSetEntry& entry, const Backends& backends);
-
+/// The lanes of one process set.
+struct SetLanes {
     ProcessSetEntry* set;
+    SetMetrics metrics{};
+    std::optional<Error> end{};  // a member has left: why what fails from now on fails
+    std::vector<std::unique_ptr<Lane>> lanes{};  // that of the hosts' memory is the first
+
+    [[nodiscard]] bool is_idle() const noexcept;
+
+    /// Whether a task of any lane would start at once.
+    [[nodiscard]] bool has_room() const noexcept;
+
+    /// Adds how long the tensor groups have waited for the other ranks, where that was measured.
+    void count_waits(std::span<Operation* const> leaders);
+
+    /// Fails what is in them, once there is an `end`.
+    void abort(TicketTable& tickets, DeviceOrder& order);
+};
+
+/// The collectives of one process set on one list of its members' devices, in order: those that
+/// wait to start, and those in flight.
+struct Lane {
+    /// The references outlive the lane.
+    Lane(SetLanes& all, const DeviceList* list, const Backends& backends);
+
+    SetLanes* siblings;
+    const DeviceList* devices;    // nullptr: the hosts' memory
     Communicators communicators;  // before `running`, whose works use them
-    std::deque<Batch> queue;
+    std::deque<Queued> queue;
     std::deque<RunningBatch> running;
-    std::string_view backend;  // that the last task went to
-    SetMetrics metrics;
-    std::optional<Error> end;  // a member has left: why what fails from now on fails
+    bool is_connected;           // the members' communicators know of each other
+    bool is_connecting = false;  // that is queued, or done
+
+    [[nodiscard]] const coll::ProcessSet& set() const noexcept { return siblings->set->set; }
+
+    [[nodiscard]] bool is_on_device() const noexcept { return devices != nullptr; }
 
     [[nodiscard]] bool is_idle() const noexcept { return queue.empty() && running.empty(); }
 
@@ -74,9 +107,6 @@ struct Lane {
 
     /// Whether a task would start at once.
     [[nodiscard]] bool has_room() const noexcept { return queue.empty() && has_slot(); }
-
-    /// Adds how long the tensor groups have waited for the other ranks, where that was measured.
-    void count_waits(std::span<Operation* const> leaders);
 
     /// Sets the begin of what is in flight and has none yet.
     void note_time(std::chrono::steady_clock::time_point now);

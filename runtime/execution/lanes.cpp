@@ -1,34 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/execution/lanes.hpp"
 
-#include <algorithm>
-#include <cstddef>
 #include <utility>
 
 namespace hvd::rt {
 
 Lanes::~Lanes() {
-    for_each([](Lane& lane) { ProcessSetTable::release(*lane.set); });
+    for_each_set([](SetLanes& each) { ProcessSetTable::release(*each.set); });
 }
 
-Lane& Lanes::of(ProcessSetEntry& set) {
-    auto& lane = open_[set.set.id];
-    if (!lane) {
-        lane = std::make_unique<Lane>(set, backends_);
+SetLanes& Lanes::of(ProcessSetEntry& set) {
+    auto& all = open_[set.set.id];
+    if (!all) {
+        all = std::make_unique<SetLanes>(SetLanes{.set = &set});
+        all->lanes.push_back(std::make_unique<Lane>(*all, nullptr, backends_));
         ProcessSetTable::keep(set);
     }
-    return *lane;
+    return *all;
 }
 
-Lane* Lanes::find(int process_set) const noexcept {
-    const auto found = open_.find(process_set);
-    return found == open_.end() ? nullptr : found->second.get();
+Lane& Lanes::lane_of(SetLanes& all, const DeviceList* devices) {
+    for (const auto& lane : all.lanes) {  // a set has few lists
+        if (lane->devices == devices) {
+            return *lane;
+        }
+    }
+    return *all.lanes.emplace_back(std::make_unique<Lane>(all, devices, backends_));
 }
 
-void Lanes::activate(Lane& lane) {
+/// A lane's members connect before its first batch. The exchange goes through the hosts' memory, so
+/// that it has its place in the order of that lane, the same on all members.
+void Lanes::add(SetLanes& all, Batch batch, DeviceOrder& order) {
+    Lane& lane = lane_of(all, batch.front()->devices);
+    if (lane.is_on_device()) {
+        order.add(lane);
+    }
+    add(lane, {.operations = std::move(batch)});
+    if (!lane.is_connected && !std::exchange(lane.is_connecting, true)) {
+        add(*all.lanes.front(), {.connects = &lane});
+    }
+}
+
+void Lanes::add(Lane& lane, Queued queued) {
     if (lane.is_idle()) {
         active_.push_back(&lane);
     }
+    lane.queue.push_back(std::move(queued));
+}
+
+SetLanes* Lanes::find(int process_set) const noexcept {
+    const auto found = open_.find(process_set);
+    return found == open_.end() ? nullptr : found->second.get();
 }
 
 void Lanes::close(int process_set) {
@@ -36,29 +58,24 @@ void Lanes::close(int process_set) {
     if (found == open_.end()) {
         return;
     }
-    auto lane = std::move(found->second);
+    auto all = std::move(found->second);
     open_.erase(found);
-    if (lane->is_idle()) {
-        ProcessSetTable::release(*lane->set);
+    if (all->is_idle()) {
+        ProcessSetTable::release(*all->set);
     } else {
-        closing_.push_back(std::move(lane));
+        closing_.push_back(std::move(all));
     }
 }
 
 void Lanes::retire_idle() {
-    for (std::size_t index = 0; index < active_.size();) {
-        Lane& lane = *active_[index];
-        if (!lane.is_idle()) {
-            ++index;
-            continue;
+    std::erase_if(active_, [](const Lane* lane) { return lane->is_idle(); });
+    std::erase_if(closing_, [](const auto& all) {
+        if (all->is_idle()) {
+            ProcessSetTable::release(*all->set);
+            return true;
         }
-        active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
-        const auto closing = std::ranges::find(closing_, &lane, &std::unique_ptr<Lane>::get);
-        if (closing != closing_.end()) {
-            ProcessSetTable::release(*lane.set);
-            closing_.erase(closing);
-        }
-    }
+        return false;
+    });
 }
 
 }  // namespace hvd::rt

@@ -9,8 +9,8 @@
 
 namespace hvd::rt {
 
-/// The lanes of all process sets, and which of them have something to do. A lane keeps its set in
-/// the ProcessSetTable.
+/// The lanes of all process sets, and which of them have something to do. A set that has lanes is
+/// kept in the ProcessSetTable.
 ///
 /// Thread: progress lock.
 class Lanes {
@@ -20,24 +20,24 @@ public:
     Lanes(const Lanes&) = delete;
     Lanes& operator=(const Lanes&) = delete;
 
-    /// Made when it is asked for first.
-    [[nodiscard]] Lane& of(ProcessSetEntry& set);
+    /// Made when they are asked for first.
+    [[nodiscard]] SetLanes& of(ProcessSetEntry& set);
 
     /// Null where none was made.
-    [[nodiscard]] Lane* find(int process_set) const noexcept;
+    [[nodiscard]] SetLanes* find(int process_set) const noexcept;
 
-    /// Before something is added to an idle lane.
-    void activate(Lane& lane);
+    /// Adds a batch of the set to the lane of its devices, and to `order` where it is on devices.
+    void add(SetLanes& all, Batch batch, DeviceOrder& order);
 
     /// Those that are not idle.
     [[nodiscard]] const std::vector<Lane*>& active() const noexcept { return active_; }
 
     /// Of the sets that have not been closed.
-    [[nodiscard]] const std::map<int, std::unique_ptr<Lane>>& open() const noexcept {
+    [[nodiscard]] const std::map<int, std::unique_ptr<SetLanes>>& open() const noexcept {
         return open_;
     }
 
-    /// Nothing more of the set comes: its lane is freed once it is idle.
+    /// Nothing more of the set comes: its lanes are freed once they are idle.
     void close(int process_set);
 
     /// Takes those out of `active` that are idle now.
@@ -45,18 +45,29 @@ public:
 
     template <class Action>
     void for_each(const Action& action) {
-        for (const auto& [id, lane] : open_) {
-            action(*lane);
-        }
-        for (const auto& lane : closing_) {
-            action(*lane);
-        }
+        for_each_set([&](SetLanes& set) {
+            for (const auto& lane : set.lanes) {
+                action(*lane);
+            }
+        });
     }
 
 private:
+    [[nodiscard]] Lane& lane_of(SetLanes& all, const DeviceList* devices);
+    void add(Lane& lane, Queued queued);
+    template <class Action>
+    void for_each_set(const Action& action) {
+        for (const auto& [id, set] : open_) {
+            action(*set);
+        }
+        for (const auto& set : closing_) {
+            action(*set);
+        }
+    }
+
     const Backends& backends_;
-    std::map<int, std::unique_ptr<Lane>> open_;   // by process set
-    std::vector<std::unique_ptr<Lane>> closing_;  // of sets that were closed; not idle
+    std::map<int, std::unique_ptr<SetLanes>> open_;   // by process set
+    std::vector<std::unique_ptr<SetLanes>> closing_;  // of sets that were closed; not idle
     std::vector<Lane*> active_;
 };
 

@@ -50,7 +50,11 @@ void build_task(std::span<Operation* const> operations,
     task.op = first.op;
     task.reduce = first.reduce;
     task.type = first.type;
-    task.device = {.kind = first.device, .index = 0};
+    task.device = {};
+    if (const auto* const devices = operations.front()->devices) {
+        task.device = {.kind = coll::Device::Kind::cuda,
+                       .index = devices->at(static_cast<std::size_t>(set.place))};
+    }
     task.prescale = first.prescale;
     task.postscale = first.postscale;
     task.root = first.op == coll::Op::broadcast ? place_of(first.root, set) : 0;

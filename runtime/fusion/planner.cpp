@@ -16,7 +16,7 @@ struct OpenGroup {
     [[nodiscard]] bool takes(const FusionItem& item, std::size_t limit_bytes) const noexcept {
         // Subtract, do not add: the sum of two sizes may wrap, the difference cannot.
         return bytes <= limit_bytes && item.bytes <= limit_bytes - bytes &&
-               (kind.device == coll::Device::Kind::host || members.size() < coll::kMostOnDevice);
+               (kind.devices == nullptr || members.size() < coll::kMostOnDevice);
     }
 };
 

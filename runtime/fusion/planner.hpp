@@ -15,7 +15,7 @@ struct FusionKind {
     coll::Op op = coll::Op::allreduce;
     coll::ReduceOp reduce = coll::ReduceOp::sum;
     coll::DataType type = coll::DataType::f32;
-    coll::Device::Kind device = coll::Device::Kind::host;
+    const coll::DeviceList* devices = nullptr;  // of all members; nullptr: the hosts' memory
     double prescale = 1;
     double postscale = 1;
     int root = 0;     // a rank of the world
@@ -33,7 +33,7 @@ struct FusionItem {
 /// Indices into the planner's input, in input order, that travel as one collective.
 using FusionGroup = std::vector<std::size_t>;
 
-/// Packs tensors of one kind into groups of at most `limit_bytes`; on a device also of at most
+/// Packs tensors of one kind into groups of at most `limit_bytes`; on devices also of at most
 /// coll::kMostOnDevice tensors.
 ///
 /// Every rank calls this with the same input and must get the same output, so it looks at nothing

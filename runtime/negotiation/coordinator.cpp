@@ -1,33 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/negotiation/coordinator.hpp"
 
+#include "runtime/negotiation/terms.hpp"
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 namespace hvd::rt {
 namespace {
-
-/// The first dimensions that the ranks have announced, by member; see Decision.
-std::vector<std::vector<std::int64_t>> first_dims_of(const AnnouncedGroup& group) {
-    const auto& members = group.announcements.front().members;
-    std::vector<std::vector<std::int64_t>> dims(members.size());
-    for (std::size_t index = 0; index < members.size(); ++index) {
-        if (!has_open_size(members[index].signature)) {
-            continue;
-        }
-        for (const auto& announcement : group.announcements) {
-            const auto& signature = announcement.members[index].signature;
-            if (signature.op == coll::Op::allgather) {
-                dims[index].push_back(signature.shape.front());
-            } else {
-                dims[index].insert(dims[index].end(), signature.splits.begin(),
-                                   signature.splits.end());
-            }
-        }
-    }
-    return dims;
-}
 
 bool is_member(const ReadinessTable& table, int rank) {
     return std::ranges::binary_search(table.ranks(), rank);
@@ -85,7 +66,7 @@ Result<std::vector<LogEntry>> Coordinator::announce(int rank,
                                                     Waiting::TimePoint now) {
     std::vector<LogEntry> entries;
     if (announcement.members.front().signature.kind == Kind::join) {
-        announce_join(rank, entries);
+        announce_join(rank, announcement.members.front().signature.device, entries);
         return entries;
     }
     const int set_id = announcement.process_set;
@@ -142,7 +123,7 @@ void Coordinator::on_ready(std::span<const CacheId> ids) {
 }
 
 void Coordinator::on_left(int rank) {
-    joined_.clear();  // the join of the world has failed
+    forget_joins();  // the join of the world has failed
     for (auto each = sets_.begin(); each != sets_.end();) {
         if (is_member(each->second.table, rank)) {
             retire_all(each->second);
@@ -171,11 +152,15 @@ bool Coordinator::has_waiting() const {
 
 // ---- join ---------------------------------------------------------------------------------------
 
-void Coordinator::announce_join(int rank, std::vector<LogEntry>& entries) {
+/// `device`: on which the rank takes part in what others do.
+void Coordinator::announce_join(int rank, coll::Device device, std::vector<LogEntry>& entries) {
     if (!sets_.contains(0)) {
         return;  // the world has ended: the rank reads of it
     }
     joined_.push_back(rank);
+    if (!device.is_host()) {
+        joined_gpus_.insert_or_assign(rank, device.index);
+    }
     for (auto& [id, state] : sets_) {
         if (is_member(state.table, rank)) {
             retire_all(state);
@@ -188,10 +173,15 @@ void Coordinator::announce_join(int rank, std::vector<LogEntry>& entries) {
     decision.ends_join = have_all;
     append(std::move(decision), entries);
     if (have_all) {
-        joined_.clear();
+        forget_joins();
     } else {
         decide_waiting(rank, entries);
     }
+}
+
+void Coordinator::forget_joins() {
+    joined_.clear();
+    joined_gpus_.clear();
 }
 
 /// Decides the tensors that have waited for `rank` alone, which has joined.
@@ -239,9 +229,13 @@ void Coordinator::decide(int set_id,
         }
     }
     decision.first_dims = first_dims_of(group);
+    decision.devices = devices_of(group, table.ranks(), joined_gpus_);
     decision.members = std::move(group.announcements.front().members);
     if (!decision.joined.empty()) {
         decision.error = refusal_while_joined(decision);
+    }
+    if (!decision.error) {
+        decision.error = refusal_without_gpu(decision, table.ranks());
     }
     if (!decision.error) {
         if (kind_of(decision) == Kind::collective) {

@@ -73,7 +73,8 @@ private:
         std::map<std::uint64_t, std::string> by_age;  // those that keep theirs, oldest first
     };
 
-    void announce_join(int rank, std::vector<LogEntry>& entries);
+    void announce_join(int rank, coll::Device device, std::vector<LogEntry>& entries);
+    void forget_joins();
     void decide_waiting(int rank, std::vector<LogEntry>& entries);
     void decide(int set_id, int last, AnnouncedGroup group, std::vector<LogEntry>& entries);
     void decide_collective(int set_id, Decision& decision, std::vector<LogEntry>& entries);
@@ -89,7 +90,8 @@ private:
     IdPool pool_;
     std::map<int, SetState> sets_;  // by id
     SetIds set_ids_;
-    std::vector<int> joined_;  // in the order in which they have
+    std::vector<int> joined_;                  // in the order in which they have
+    std::map<int, std::int32_t> joined_gpus_;  // of those that have one, by rank
     std::unordered_map<CacheId, Transient> transient_;
     std::unordered_set<CacheId> awaiting_;  // memory of some rank, and have not been ready
 };

@@ -61,9 +61,7 @@ constexpr auto kAspects = std::to_array<Aspect>({
      [](const Signature& s) { return rt::describe(std::span(s.shape).subspan(1)); }, has_open_rows},
     {"the memory layout (strides)", describe_layout, has_tensor},
     {"the device",
-     [](const Signature& s) {
-         return std::string(s.device == coll::Device::Kind::host ? "host" : "cuda");
-     },
+     [](const Signature& s) { return std::string(s.device.is_host() ? "host" : "cuda"); },
      has_tensor},
     {"the reduce operation", [](const Signature& s) { return std::string(to_string(s.reduce)); },
      is_reduction},

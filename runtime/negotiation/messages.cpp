@@ -36,7 +36,8 @@ void write_member(ByteWriter& writer, const Member& member) {
     writer.number(signature.op);
     writer.number(signature.reduce);
     writer.number(signature.type);
-    writer.number(signature.device);
+    writer.number(signature.device.kind);
+    writer.number(signature.device.index);
     write_flag(writer, signature.over_contributing);
     writer.number(signature.prescale);
     writer.number(signature.postscale);
@@ -54,7 +55,9 @@ Member read_member(ByteReader& reader, bool& valid) {
     signature.op = read_enum(reader, coll::Op::reducescatter, valid);
     signature.reduce = read_enum(reader, coll::ReduceOp::adasum, valid);
     signature.type = read_enum(reader, coll::DataType::f64, valid);
-    signature.device = read_enum(reader, coll::Device::Kind::cuda, valid);
+    signature.device.kind = read_enum(reader, coll::Device::Kind::cuda, valid);
+    signature.device.index = reader.number<std::int32_t>();
+    valid = valid && signature.device.index >= 0;
     signature.over_contributing = reader.boolean();
     signature.prescale = reader.number<double>();
     signature.postscale = reader.number<double>();
@@ -95,6 +98,7 @@ std::vector<std::byte> encode(const Announcement& announcement) {
     writer.text(announcement.failure);
     writer.number(static_cast<std::int64_t>(announcement.waited.count()));
     write_flag(writer, announcement.asks_for_names);
+    write_flag(writer, announcement.ends_world);
     return writer.take();
 }
 
@@ -107,6 +111,7 @@ Result<Announcement> decode_announcement(std::span<const std::byte> bytes) {
     announcement.failure = reader.text();
     announcement.waited = std::chrono::milliseconds(reader.number<std::int64_t>());
     announcement.asks_for_names = reader.boolean();
+    announcement.ends_world = reader.boolean();
     HVD_TRY_STATUS(reader.finish("announcement"));
     if (!valid || announcement.members.empty()) {
         return Error{Errc::internal, "announcement: a value out of its range"};
@@ -122,6 +127,9 @@ std::vector<std::byte> encode(const Decision& decision) {
     write_flag(writer, decision.awaits_memory);
     write_flag(writer, decision.is_transient);
     writer.list(decision.first_dims, [&](const auto& dims) { write_numbers(writer, dims); });
+    writer.list(decision.devices, [&](const DeviceList& devices) {
+        writer.list(devices, [&](std::int32_t device) { writer.number(device); });
+    });
     writer.list(decision.announcers,
                 [&](int rank) { writer.number(static_cast<std::int32_t>(rank)); });
     write_flag(writer, decision.error.has_value());
@@ -152,6 +160,8 @@ Result<Decision> decode_decision(std::span<const std::byte> bytes) {
     decision.is_transient = reader.boolean();
     decision.first_dims =
         reader.list<std::vector<std::int64_t>>([&] { return read_numbers(reader); });
+    decision.devices = reader.list<DeviceList>(
+        [&] { return reader.list<std::int32_t>([&] { return reader.number<std::int32_t>(); }); });
     decision.announcers = read_ranks(reader);
     if (reader.boolean()) {
         const auto code =

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "collectives/base/result.hpp"
+#include "runtime/tensor/device_lists.hpp"
 #include "runtime/tensor/operation.hpp"
 
 #include <chrono>
@@ -35,6 +36,7 @@ struct Announcement {
     /// Nothing is announced: the rank has waited with the group's ready bit for long. The id of the
     /// group ends, so that each rank that waits with it says so by name.
     bool asks_for_names = false;
+    bool ends_world = false;  // the rank cannot go on, for the reason in `failure`
 
     friend bool operator==(const Announcement&, const Announcement&) = default;
 };
@@ -51,13 +53,18 @@ struct Decision {
     /// how many rows place i sends to place j, at i * size + j.
     std::vector<std::vector<std::int64_t>> first_dims;
 
+    /// Of each member tensor on GPUs: the GPU of each member of the set, by place. Empty for one on
+    /// hosts, and altogether where all are.
+    std::vector<DeviceList> devices{};
+
     /// Of an error: the rank that has announced each of `members`. Empty: every rank has.
     std::vector<int> announcers{};
     std::optional<Error> error;                   // the ranks disagree, or one cannot
     std::optional<std::uint64_t> fusion_bytes{};  // the coordinator's: all must fuse alike
     std::vector<int> joined;                      // ranks of the set that contribute nothing
     int rank = -1;            // the last to announce this; Kind::join: the rank that has joined
-    bool ends_world = false;  // with an error: `rank`, if any, has been waited for too long
+    bool ends_world = false;  // with an error: `rank`, if any, has been waited for too long, or
+                              // has failed
     bool ends_join = false;   // Kind::join: all have, and `rank` was the last
     int set_id = -1;  // Kind::add_process_set: of the new set, or of the equal one that exists
 

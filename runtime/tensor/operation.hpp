@@ -6,6 +6,7 @@
 #include "collectives/base/error.hpp"
 #include "collectives/device_tensors.hpp"
 #include "collectives/staging.hpp"
+#include "runtime/tensor/device_lists.hpp"
 #include "runtime/tensor/process_set_table.hpp"
 #include "runtime/tensor/signature.hpp"
 
@@ -111,6 +112,7 @@ struct Operation {
     int last_rank = -1;                             // for which it has waited; -1: not known
     std::vector<std::int64_t> first_dims;           // see Decision
     int divisor = 0;                                // of an average; 0: the size of the set
+    const DeviceList* devices = nullptr;            // of all members, as agreed; nullptr: hosts
     Error error;                                    // valid if one of the next two
     bool failed = false;
     bool callback_failed = false;  // written before `done`, on whichever thread called it

@@ -136,6 +136,7 @@ Result<std::vector<Operation*>> TicketTable::create(std::span<Request> requests)
         operation.out_rows = request.out_rows;
         operation.staged = stage(request);
         operation.on_device = nullptr;
+        operation.devices = nullptr;
         operation.state.store(kIdle, std::memory_order_relaxed);
         operation.leader = nullptr;
         operation.next = nullptr;
@@ -181,6 +182,7 @@ Operation& TicketTable::create_neutral(const Signature& signature, ProcessSetEnt
     const std::lock_guard lock(mutex_);
     Operation& operation = pool_.take();
     operation.is_neutral = true;
+    operation.devices = nullptr;
     operation.leader = &operation;
     operation.next = nullptr;
     operation.set = &set;
@@ -197,7 +199,7 @@ Operation& TicketTable::create_neutral(const Signature& signature, ProcessSetEnt
 }
 
 void TicketTable::move_neutral(Operation& operation) const {
-    if (operation.signature.device == coll::Device::Kind::host) {
+    if (operation.devices == nullptr) {
         return;
     }
     if (devices_ == nullptr) {
@@ -205,7 +207,9 @@ void TicketTable::move_neutral(Operation& operation) const {
                          "other ranks have tensors on GPUs, which this build does not take"});
     }
     auto device = std::make_unique<OnDevice>();
-    device->owned = devices_->upload({operation.owned.get(), byte_count(operation.signature)});
+    const int index = operation.devices->at(static_cast<std::size_t>(operation.set->set.place));
+    device->owned =
+        devices_->upload(index, {operation.owned.get(), byte_count(operation.signature)});
     operation.in = device->owned.get();
     operation.out = device->owned.get();
     operation.on_device = std::move(device);

@@ -130,8 +130,8 @@ public:
     /// std::bad_alloc. Thread: progress lock.
     [[nodiscard]] Operation& create_neutral(const Signature& signature, ProcessSetEntry& set);
 
-    /// Moves its tensor, which has been filled, to the device where the others have theirs; leaves
-    /// it on the host where they do. Throws Exception. Thread: progress lock.
+    /// Moves its tensor, which has been filled, to its device among the agreed ones; leaves it on
+    /// the host where there are none. Throws Exception. Thread: progress lock.
     void move_neutral(Operation& operation) const;
 
 private:

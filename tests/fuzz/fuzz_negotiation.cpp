@@ -57,9 +57,13 @@ void disagree(const Announcement& announcement) {
     check(coordinator.announce(0, announcement));
     check(coordinator.announce(1, other));
     check(coordinator.announce(2, single));
-    check(coordinator.announce(2, {.process_set = 0,
-                                   .members = {{.name = "join", .signature = {.kind = Kind::join}}},
-                                   .failure = {}}));
+    check(coordinator.announce(
+        2, {.process_set = 0,
+            .members = {{.name = "join",
+                         .signature = {.kind = Kind::join,
+                                       .device = {.kind = hvd::coll::Device::Kind::cuda,
+                                                  .index = 1}}}},
+            .failure = {}}));
     check(coordinator.announce(1, single));
     check(coordinator.announce(0, other));
     (void)coordinator.waiting();

@@ -46,9 +46,10 @@ typedef enum hvd_op {
      * first dimension: with r rows and n ranks, the first r % n ranks get r / n + 1, the others r /
      * n. */
     HVD_REDUCESCATTER = 5,
-    /* No tensors, or an `in` without data and dimensions whose device is this rank's GPU: a rank
-     * that has had no tensor on a GPU before needs it where the others have theirs on GPUs. This
-     * rank has no more input: until all ranks of the world have joined, it takes part in the
+    /* No tensors, or an `in` without data and dimensions whose device is the GPU on which this rank
+     * takes part in what others do on GPUs; without it the first one on which it has had a tensor.
+     * Where there is none, operations of others on GPUs fail with HVD_MISMATCH. This rank has no
+     * more input: until all ranks of the world have joined, it takes part in the
      * allreduces of others with the reduction's neutral element. Ends when all ranks have joined;
      * hvd_result gives a 0-d int32 tensor, the rank that joined last. */
     HVD_JOIN = 6
@@ -173,13 +174,14 @@ typedef struct hvd_tensor {
  * the library allocate it, 64-byte aligned (hvd_result). allgather, alltoall: `out` is NULL; the
  * result's first dimension is the sum of what the ranks send here. reducescatter: as allreduce, but
  * `out` has this rank's share of the rows. Shapes, strides and splits are copied; the memory behind
- * `data` is not. A tensor has at most 255 dimensions. A tensor on a GPU is one on all ranks, each
- * of which has a GPU of its own; its ticket ends when the operation is in the GPU's order, and
- * hvd_wait and hvd_poll look at the GPU as well. With HOROVOD_GPU_OPERATIONS=host, and for
- * HVD_ADASUM, it travels through pinned memory of the host instead, ranks may share a GPU, and on
- * other ranks the tensor may be on the host. `stream` and `event` are read by the call that
- * submits, or starts a plan. The struct_size of an array's first request is that of all. A call
- * takes at most 4194304. */
+ * `data` is not. A tensor has at most 255 dimensions. A tensor on a GPU is one on all ranks, whose
+ * GPUs may have different numbers, but each rank has its own; a rank may have tensors on several
+ * GPUs, also in one call, each tensor with both `in` and `out` on one. Its ticket ends when the
+ * operation is in the GPU's order, and hvd_wait and hvd_poll look at the GPU as well. With
+ * HOROVOD_GPU_OPERATIONS=host, and for HVD_ADASUM, it travels through pinned memory of the host
+ * instead, ranks may share a GPU, and on other ranks the tensor may be on the host. `stream` and
+ * `event` are read by the call that submits, or starts a plan. The struct_size of an array's first
+ * request is that of all. A call takes at most 4194304. */
 typedef struct hvd_request {
     size_t struct_size;
     const char* name; /* the same on every rank; not while an operation of that name is pending */

@@ -102,7 +102,7 @@ void run_rank(const Candidate& candidate,
     auto parts = candidate.create(group, store);
     auto& reactor = parts.reactor();
     reactor.watch(group.wakeup_descriptor(), EPOLLIN, [&](std::uint32_t) { group.drain(); });
-    const auto world = parts.backend->open(world_on_one_host(group.rank(), group.size()));
+    const auto world = parts.backend->open(world_on_one_host(group.rank(), group.size()), {});
     ContractRank self{*parts.backend, *world, group, reactor, group.rank(), group.size()};
     run(self);
 }

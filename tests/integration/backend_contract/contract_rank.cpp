@@ -38,7 +38,7 @@ SetRank::SetRank(const ContractRank& self,
                  int id,
                  const std::vector<int>& ranks,
                  std::uint32_t incarnation)
-    : communicator_(self.backend.open(set_of(self, id, ranks, incarnation))),
+    : communicator_(self.backend.open(set_of(self, id, ranks, incarnation), {})),
       rank_{self.backend,
             *communicator_,
             self.group,

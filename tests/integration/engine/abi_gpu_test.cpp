@@ -93,6 +93,27 @@ TEST_CASE("NCCL moves tensors of GPUs, each rank on its own") {
     CHECK(launch(name, ranks, "nccl") == "");
 }
 
+TEST_CASE("a rank has tensors on two GPUs, and the ranks of a sum may differ about which") {
+    const std::string name =
+        GENERATE("device_two_each", "device_different_numbers", "device_second_gpu_fails",
+                 "device_second_same_gpu", "device_join_on_second");
+    const int ranks = GENERATE(2, 3, 4);
+    CAPTURE(name, ranks);
+
+    CHECK(launch(name, ranks, "nccl") == "");
+}
+
+TEST_CASE("through the host a rank has tensors on two GPUs as well") {
+    CHECK(launch("device_two_each", 2, "host") == "");
+}
+
+TEST_CASE("sums on two GPUs of each rank come in any order, on either") {
+    const int ranks = GENERATE(2, 3, 4);
+    CAPTURE(ranks);
+
+    CHECK(launch("device_orders_on_two", ranks, "nccl") == "");
+}
+
 TEST_CASE("a rank says which NCCL it uses, from which file") {
     const auto ends = start("device_plan", 1, "nccl");
 
@@ -134,6 +155,17 @@ TEST_CASE("after an error of NCCL there can be another world") {
     CAPTURE(ranks);
 
     CHECK(launch("device_init_again", ranks, "nccl") == "");
+}
+
+TEST_CASE("the peers of a rank whose GPU has failed get the cause") {
+    const int ranks = GENERATE(2, 3, 4, 7);
+    CAPTURE(ranks);
+
+    CHECK(launch("device_failure_told", ranks, "nccl") == "");
+}
+
+TEST_CASE("what takes long before a communicator is made keeps no other process set waiting") {
+    CHECK(launch("device_slow_id", 2, "nccl") == "");
 }
 
 TEST_CASE("a world keeps no memory of a GPU, and little where memory is short") {

@@ -94,6 +94,54 @@ void device_operations() {
     world.barrier("end");
 }
 
+/// A rank has two GPUs: operations on both in turn, under one name, in the world and in a set; then
+/// Adasum, which goes through the host, on the second one.
+void device_two_each() {
+    auto world = hvd::init({.limit = {}, .process_sets = {}, .dynamic_process_sets = true});
+    Ranks even;
+    for (int rank = 0; rank < world.size(); rank += 2) {
+        even.push_back(rank);
+    }
+    auto set = ProcessSet{};
+    if (even.size() != static_cast<std::size_t>(world.size())) {
+        set = world.add_process_set(even);
+    }
+    const Framework first(world.rank());
+    const Framework second(world.rank(), second_gpu_of(world.rank()));
+    for (int step = 0; step < 3; ++step) {
+        for (const auto* const framework : {&first, &second}) {
+            Operations(world, *framework, {}).check();
+            if (world.rank() % 2 == 0) {
+                Operations(world, *framework, set).check();
+            }
+        }
+    }
+    const auto memory = second.make(1);
+    const std::vector<float> mine{3};
+    second.write(memory, mine);
+    const Rows value(memory, 1, second);
+    auto adasum = request_of(HVD_ALLREDUCE, value, &value);
+    adasum.reduce_op = HVD_ADASUM;
+    require(run(world.context(), second, adasum).front() == 3, "Adasum of equal vectors");
+    second.free(memory);
+    Framework::check();
+    world.barrier("end");
+}
+
+/// The number of a GPU is its rank's own affair: for one name some ranks use their first one and
+/// some their second one, and then the other way round.
+void device_different_numbers() {
+    auto world = hvd::init();
+    const Framework first(world.rank());
+    const Framework second(world.rank(), second_gpu_of(world.rank()));
+    for (int step = 0; step < 4; ++step) {
+        const bool is_first = (world.rank() + step / 2) % 2 == 0;
+        Operations(world, is_first ? first : second, {}).check();
+    }
+    Framework::check();
+    world.barrier("end");
+}
+
 /// Sets that hvd_init makes and one that is made later. They overlap, and so do their communicators
 /// on a GPU.
 void device_sets() {
@@ -169,6 +217,8 @@ void device_not_loaded() {
 std::map<std::string, void (*)()> device_set_cases() {
     return {{"device_operations", device_operations},
             {"device_sets", device_sets},
+            {"device_two_each", device_two_each},
+            {"device_different_numbers", device_different_numbers},
             {"device_not_loaded", device_not_loaded}};
 }
 

@@ -82,40 +82,57 @@ unsigned number_of(const char* variable, unsigned fallback) {
 }
 
 /// Sums in the world and in a process set, which each rank submits and awaits in
-/// another order.
+/// another order, each on any of its GPUs.
 class Disorder {
 public:
-    explicit Disorder(unsigned seed)
+    Disorder(unsigned seed, int gpus)
         : world_(hvd::init({.limit = {}, .process_sets = {}, .dynamic_process_sets = true})),
-          framework_(world_.rank()),
           common_(seed),
           own_(seed + static_cast<unsigned>(world_.rank()) + 1) {
+        frameworks_.push_back(std::make_unique<Framework>(world_.rank()));
+        if (gpus == 2) {
+            frameworks_.push_back(
+                std::make_unique<Framework>(world_.rank(), second_gpu_of(world_.rank())));
+        }
         add_set();
     }
 
     void round(std::size_t count) {
         const auto sums = choose(count);
-        const auto memory = framework_.make(kFloats * sums.size());
         std::vector<float> values;
         for (const auto& sum : sums) {
             values.insert(values.end(), kFloats, sum.value + static_cast<float>(world_.rank()));
         }
-        framework_.write(memory, values);
+        std::vector<CUdeviceptr> memory;
+        for (const auto& framework : frameworks_) {
+            memory.push_back(framework->make(values.size()));
+            framework->write(memory.back(), values);
+        }
+        const auto chosen = choose_gpus(sums);
 
-        const auto tickets = submit(sums, memory);
+        const auto tickets = submit(sums, chosen, memory);
         if (std::ranges::all_of(sums, [](const Sum& sum) { return sum.set == 0; })) {
             world_.remove_process_set(set_);
             add_set();
         }
         for (const auto ticket : shuffled(tickets)) {
-            require(hvd_wait_stream(world_.context(), ticket, framework_.stream(), -1) == HVD_OK,
+            for (const auto& framework : frameworks_) {  // any of them may read it
+                require(
+                    hvd_wait_stream(world_.context(), ticket, framework->stream(), -1) == HVD_OK,
                     "waiting");
+            }
             require(hvd_release(world_.context(), ticket) == HVD_OK, "releasing");
         }
 
-        // NOLINTNEXTLINE(performance-no-int-to-ptr)
-        const auto results = framework_.read(reinterpret_cast<const void*>(memory), values.size());
+        std::vector<std::vector<float>> on_gpus;
+        for (std::size_t gpu = 0; gpu < memory.size(); ++gpu) {
+            // NOLINTNEXTLINE(performance-no-int-to-ptr)
+            const auto* const from = reinterpret_cast<const void*>(memory[gpu]);
+            on_gpus.push_back(frameworks_[gpu]->read(from, values.size()));
+            frameworks_[gpu]->free(memory[gpu]);
+        }
         for (std::size_t index = 0; index < sums.size(); ++index) {
+            const auto& results = on_gpus[chosen[index]];
             const auto members = static_cast<float>(world_.size() - sums[index].set);
             const auto wanted = is_member(sums[index].set)
                                     ? members * sums[index].value + members * (members - 1) / 2
@@ -124,7 +141,6 @@ public:
                 results[kFloats * index] == wanted && results[kFloats * (index + 1) - 1] == wanted,
                 "sum " + std::to_string(index) + " of " + std::to_string(sums.size()));
         }
-        framework_.free(memory);
         Framework::check();
     }
 
@@ -162,6 +178,15 @@ private:
         return sums;
     }
 
+    /// Which GPU of this rank each sum is on: the other ranks choose others.
+    std::vector<std::size_t> choose_gpus(const std::vector<Sum>& sums) {
+        std::vector<std::size_t> gpus(sums.size());
+        for (auto& gpu : gpus) {
+            gpu = own_() % frameworks_.size();
+        }
+        return gpus;
+    }
+
     template <class T>
     std::vector<T> shuffled(std::vector<T> values) {
         std::ranges::shuffle(values, own_);
@@ -169,7 +194,9 @@ private:
     }
 
     /// Some calls submit one sum, others many.
-    std::vector<hvd_ticket> submit(const std::vector<Sum>& sums, CUdeviceptr memory) {
+    std::vector<hvd_ticket> submit(const std::vector<Sum>& sums,
+                                   const std::vector<std::size_t>& gpus,
+                                   const std::vector<CUdeviceptr>& memory) {
         std::vector<std::size_t> order(sums.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
         std::erase_if(order, [&](std::size_t index) { return !is_member(sums[index].set); });
@@ -179,8 +206,9 @@ private:
         names.reserve(order.size());
         for (const auto index : shuffled(order)) {
             names.push_back("sum " + std::to_string(index));
-            rows.push_back(std::make_unique<Rows>(memory + index * kFloats * sizeof(float), kFloats,
-                                                  framework_));
+            rows.push_back(
+                std::make_unique<Rows>(memory[gpus[index]] + index * kFloats * sizeof(float),
+                                       kFloats, *frameworks_[gpus[index]]));
             requests.push_back(request_of(HVD_ALLREDUCE, *rows.back(), rows.back().get()));
             requests.back().name = names.back().c_str();
             requests.back().process_set = sums[index].set == 0 ? 0 : set_.id;
@@ -198,8 +226,8 @@ private:
     }
 
     World world_;
-    Framework framework_;
-    std::minstd_rand common_;  // the same numbers on every rank
+    std::vector<std::unique_ptr<Framework>> frameworks_;  // one for each GPU of this rank
+    std::minstd_rand common_;                             // the same numbers on every rank
     std::minstd_rand own_;
     ProcessSet set_{};
 };
@@ -210,15 +238,23 @@ constexpr std::size_t kManySums = 1'000;  // the others take minutes there
 constexpr std::size_t kManySums = 10'000;
 #endif
 
-/// Many sums at once, then a few at a time for HVD_TEST_SECONDS, in orders by HVD_TEST_SEED.
-void device_orders() {
-    Disorder disorder(number_of("HVD_TEST_SEED", 1));
-    disorder.round(kManySums);
-    const auto end =
-        std::chrono::steady_clock::now() + std::chrono::seconds(number_of("HVD_TEST_SECONDS", 5));
+/// As many sums at once, then a few at a time for HVD_TEST_SECONDS, in orders by HVD_TEST_SEED.
+void run_disorder(int gpus, std::size_t first, unsigned seconds) {
+    Disorder disorder(number_of("HVD_TEST_SEED", 1), gpus);
+    disorder.round(first);
+    const auto end = std::chrono::steady_clock::now() +
+                     std::chrono::seconds(number_of("HVD_TEST_SECONDS", seconds));
     while (!disorder.has_passed(end)) {
         disorder.round_of_some();
     }
+}
+
+void device_orders() {
+    run_disorder(1, kManySums, 5);
+}
+
+void device_orders_on_two() {
+    run_disorder(2, 100, 2);
 }
 
 /// A device that fails is this rank's error, in words.
@@ -258,7 +294,8 @@ std::map<std::string, void (*)()> device_cases() {
     return {{"device_plan", device_plan},
             {"device_death", device_death},
             {"device_failures", device_failures},
-            {"device_orders", device_orders}};
+            {"device_orders", device_orders},
+            {"device_orders_on_two", device_orders_on_two}};
 }
 
 }  // namespace hvd::test

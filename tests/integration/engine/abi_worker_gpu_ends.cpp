@@ -10,6 +10,8 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -68,6 +70,21 @@ hvd_request join_of(const hvd_tensor* place) {
     return request;
 }
 
+hvd_tensor place_of(const Framework& framework) {
+    hvd_tensor place{};
+    place.struct_size = sizeof place;
+    place.device_type = HVD_CUDA;
+    place.device_index = framework.index();
+    return place;
+}
+
+void join(hvd_context* context, const hvd_tensor* place) {
+    const auto request = join_of(place);
+    hvd_ticket ticket = 0;
+    require(hvd_run(context, &request, 1, &ticket, kLimitMs) == HVD_OK, "joining");
+    require(hvd_release(context, ticket) == HVD_OK, "releasing");
+}
+
 /// Rank 0 submits no tensor and names its GPU in its join.
 void device_join() {
     auto world = hvd::init();
@@ -78,32 +95,88 @@ void device_join() {
         require(run(context, framework, one.sum()).front() == static_cast<float>(world.size() - 1),
                 "the sum of those that have not joined");
     }
-    hvd_tensor place{};
-    place.struct_size = sizeof place;
-    place.device_type = HVD_CUDA;
-    place.device_index = framework.index();
-    const auto join = join_of(&place);
-    hvd_ticket ticket = 0;
-    require(hvd_run(context, &join, 1, &ticket, kLimitMs) == HVD_OK, "joining");
-    require(hvd_release(context, ticket) == HVD_OK, "releasing");
+    auto place = place_of(framework);
+    join(context, &place);
     place.data = &place;
-    require_failure(context, join, HVD_INVALID_ARGUMENT, {"no data and no dimensions"});
+    require_failure(context, join_of(&place), HVD_INVALID_ARGUMENT, {"no data and no dimensions"});
     Framework::check();
     world.barrier("end");
 }
 
-/// Rank 0 joins without a GPU, so that the others' operation cannot be done. Nobody waits for it.
+/// Rank 0 joins without a GPU, so that the others' operation cannot be done. That fails alone.
 void device_join_without_gpu() {
     auto world = hvd::init();
     auto* const context = world.context();
     const Framework framework(world.rank());
-    if (world.rank() == 0) {
-        require_failure(context, join_of(nullptr), HVD_UNSUPPORTED, {"which GPU is its own"});
-    } else {
+    if (world.rank() != 0) {
         const Value one(framework, 1);
-        require_failure(context, one.sum(), HVD_ABORTED, {"rank 0"});
+        require_failure(context, one.sum(), HVD_MISMATCH,
+                        {"'x'", "rank 0 has joined without one", "hvd.join(device)"});
     }
-    require(hvd_shutdown(context) == HVD_OK, "leaving");
+    join(context, nullptr);
+    world.barrier("end");
+}
+
+/// After sums on both GPUs of each rank, rank 0 takes part on its second one in what the others do
+/// on either.
+void device_join_on_second() {
+    auto world = hvd::init();
+    auto* const context = world.context();
+    const Framework first(world.rank());
+    const Framework second(world.rank(), second_gpu_of(world.rank()));
+    for (const auto* const framework : {&first, &second}) {
+        const Value one(*framework, 1);
+        require(run(context, *framework, one.sum()).front() == static_cast<float>(world.size()),
+                "a sum of all");
+    }
+    for (const auto* const framework : {&second, &first}) {
+        if (world.rank() != 0) {
+            const Value one(*framework, 1);
+            require(
+                run(context, *framework, one.sum()).front() == static_cast<float>(world.size() - 1),
+                "the sum of those that have not joined");
+        }
+    }
+    const auto place = place_of(second);
+    join(context, &place);
+    Framework::check();
+    world.barrier("end");
+}
+
+/// The last rank's second GPU cannot be opened at first: an error of that rank, which can go on.
+void device_second_gpu_fails() {
+    auto world = hvd::init();
+    auto* const context = world.context();
+    const Framework first(world.rank());
+    const Framework second(world.rank(), second_gpu_of(world.rank()));
+    const Value on_first(first, 1);
+    require(run(context, first, on_first.sum()).front() == static_cast<float>(world.size()), "sum");
+    const Value on_second(second, 1);
+    if (world.rank() == world.size() - 1) {
+        Framework::control().fail("cuStreamCreateWithPriority", 0, CUDA_ERROR_OUT_OF_MEMORY);
+        require_failure(context, on_second.sum(), HVD_INTERNAL,
+                        {"'x'", "cuStreamCreateWithPriority"});
+    }
+    const auto size = static_cast<float>(world.size());
+    require(run(context, first, on_first.sum()).front() == size * size, "the sum of sums");
+    require(run(context, second, on_second.sum()).front() == static_cast<float>(world.size()),
+            "a sum on the second GPU");
+    Framework::check();
+    world.barrier("end");
+}
+
+/// The ranks have different GPUs first, and then all use the second one of rank 0.
+void device_second_same_gpu() {
+    auto world = hvd::init();
+    const Framework first(world.rank());
+    const Framework second(world.rank(), second_gpu_of(0));
+    const Value on_first(first, 1);
+    require(run(world.context(), first, on_first.sum()).front() == static_cast<float>(world.size()),
+            "sum");
+    const Value on_second(second, 1);
+    require_failure(
+        world.context(), on_second.sum(), HVD_INVALID_ARGUMENT,
+        {"ranks 0 and 1 both have tensors on", "torch.cuda.set_device(hvd.local_rank())"});
 }
 
 void device_same_gpu() {
@@ -178,6 +251,66 @@ void device_init_again() {
         require(hvd_shutdown(context) == HVD_OK, "leaving");
         nccl_control().set_async_error(ncclSuccess);
     }
+}
+
+/// A call fails on the GPU of the last rank, inside the engine, and that rank leaves at once: the
+/// others get the cause all the same.
+void require_cause(const std::string& function, const std::function<void()>& fail) {
+    auto world = hvd::init();
+    auto* const context = world.context();
+    const Framework framework(world.rank());
+    const Value one(framework, 1);
+    require(run(context, framework, one.sum()).front() == static_cast<float>(world.size()), "sum");
+    world.barrier("all have it");
+    const int failing = world.size() - 1;
+    if (world.rank() == failing) {
+        fail();
+        require_failure(context, one.sum(), HVD_INTERNAL, {function});
+    } else {
+        require_failure(context, one.sum(), HVD_ABORTED,
+                        {"rank " + std::to_string(failing), "has failed: " + function, "'x'"});
+    }
+    require(hvd_shutdown(context) == HVD_OK, "leaving");
+}
+
+void device_failure_told() {
+    for (int round = 0; round < 10; ++round) {
+        require_cause("cuStreamWaitEvent", [] {
+            Framework::control().fail("cuStreamWaitEvent", 0, CUDA_ERROR_LAUNCH_FAILED);
+        });
+        require_cause("ncclAllReduce",
+                      [] { nccl_control().fail("ncclAllReduce", 0, ncclUnhandledCudaError); });
+    }
+}
+
+/// Rank 0 takes long for the unique id of a communicator. Meanwhile it runs operations of another
+/// process set.
+void device_slow_id() {
+    constexpr std::chrono::milliseconds kDelay{1000};
+    auto world = hvd::init({.limit = {}, .process_sets = {}, .dynamic_process_sets = true});
+    auto* const context = world.context();
+    const auto alone = world.add_process_set(std::vector<std::int32_t>{0});
+    const Framework framework(world.rank());
+    const Value one(framework, 1);
+    nccl_control().delay("ncclGetUniqueId", kDelay);
+    const auto sum = one.sum();
+    hvd_ticket ticket = 0;
+    require(hvd_submit(context, &sum, 1, &ticket) == HVD_OK, "submitting");
+    if (world.rank() == 0) {
+        while (nccl_control().calls("ncclGetUniqueId") == 0) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        const auto began = std::chrono::steady_clock::now();
+        std::vector<float> data{1};
+        for (int step = 0; step < 10; ++step) {
+            world.allreduce("of the host", std::span(data), {.op = ReduceOp::sum}, alone);
+        }
+        require(std::chrono::steady_clock::now() - began < kDelay / 2, "others go on meanwhile");
+    }
+    require(hvd_wait(context, ticket, kLimitMs) == HVD_OK, "the sum");
+    require(hvd_release(context, ticket) == HVD_OK, "releasing");
+    Framework::check();
+    world.barrier("end");
 }
 
 /// The memory of a world on the GPU is given back at its end. What it keeps for later is given back
@@ -299,10 +432,15 @@ void device_capture() {
 std::map<std::string, void (*)()> gpu_end_cases() {
     return {{"device_join", device_join},
             {"device_join_without_gpu", device_join_without_gpu},
+            {"device_join_on_second", device_join_on_second},
+            {"device_second_gpu_fails", device_second_gpu_fails},
+            {"device_second_same_gpu", device_second_same_gpu},
             {"device_same_gpu", device_same_gpu},
             {"device_other_nccl", device_other_nccl},
             {"device_death_inside", device_death_inside},
             {"device_init_again", device_init_again},
+            {"device_failure_told", device_failure_told},
+            {"device_slow_id", device_slow_id},
             {"device_memory", device_memory},
             {"device_adasum_beside_sums", device_adasum_beside_sums},
             {"device_capture", device_capture}};

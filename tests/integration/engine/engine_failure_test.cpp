@@ -203,6 +203,38 @@ TEST_CASE("a rank that shuts down with something pending fails it for the others
     CHECK(failures(ends) == "");
 }
 
+TEST_CASE(
+    "what has failed on one rank is told to all others, also where that rank leaves at once") {
+    constexpr int kSize = 3;
+    const int failing = GENERATE(0, 1, 2);
+    CAPTURE(failing);
+    const auto socket = unique_socket_name();
+
+    const auto ends = run_ranks(kSize, [&](int rank) {
+        auto self = join_world(rank, kSize, socket, {.failing_rank = failing});
+        std::vector<float> data(10, 1.0F);
+        auto broken = allreduce("broken", data);
+        broken.signature.type = hvd::coll::DataType::u16;
+        const auto error = self->failure_of({std::move(broken)});
+        if (rank == failing) {
+            require(error.code == Errc::internal, error.message);
+            self->engine->stop(Deadline::in(std::chrono::seconds(5)));
+        } else {
+            require(error.code == Errc::aborted &&
+                        error.message.find("rank " + std::to_string(failing)) == 0,
+                    error.message);
+            // A later operation fails alike.
+            require(self->failure_of({allreduce("later", data)}).message.find("the fan") !=
+                        std::string::npos,
+                    "the cause");
+        }
+        require(error.message.find("the fan has stopped") != std::string::npos, error.message);
+        return 0;
+    });
+
+    CHECK(failures(ends) == "");
+}
+
 TEST_CASE("an engine whose peer dies while tensors gather goes to sleep") {
     constexpr int kSize = 2;
     const auto socket = unique_socket_name();

@@ -3,6 +3,7 @@
 
 #include "collectives/selector/selector.hpp"
 #include "runtime/control/shm_channel.hpp"
+#include "tests/integration/engine/broken_backend.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -83,6 +84,9 @@ void start_engine(EngineRank& self,
                                            .local_group = self.group.get(),
                                            .local_segment = 1,
                                            .mesh = self.mesh.get()});
+    if (traits.failing_rank) {
+        backends.push_back(std::make_unique<BrokenBackend>(topology.rank == *traits.failing_rank));
+    }
     self.engine = std::make_unique<rt::Engine>(
         rt::Engine::Setup{
             .progress = {

@@ -23,6 +23,7 @@ struct EngineTraits {
     std::chrono::microseconds cycle_time{0};
     bool force_hand_over = false;
     rt::StallLimits stalls{};
+    std::optional<int> failing_rank{};  // collectives of 16-bit integers fail there: BrokenBackend
 };
 
 /// One rank with its engine, without environment and C ABI.

@@ -25,8 +25,13 @@ inline int gpu_of(int rank) {
     return operations != nullptr && std::string(operations) == "host" ? 0 : rank;
 }
 
+/// The second GPU of a rank, of four at most; nobody else's first or second one.
+inline int second_gpu_of(int rank) {
+    return gpu_of(rank) + 4;
+}
+
 /// A framework with a stream on a GPU. What it writes is in its stream, so that it is not there yet
-/// when a request is submitted.
+/// when a request is submitted. The GPU of the one that was made last is the thread's current one.
 class Framework {
 public:
     explicit Framework(int rank) : Framework(rank, gpu_of(rank)) {}
@@ -42,19 +47,23 @@ public:
     }
 
     [[nodiscard]] CUdeviceptr make(std::size_t floats) const {
+        const coll::cuda::Device::Current current(device_);
         CUdeviceptr made = 0;
         require(driver_.cuMemAlloc(&made, floats * sizeof(float)) == CUDA_SUCCESS, "cuMemAlloc");
         return made;
     }
     void free(CUdeviceptr memory) const {
+        const coll::cuda::Device::Current current(device_);
         require(driver_.cuMemFree(memory) == CUDA_SUCCESS, "cuMemFree");
     }
     void write(CUdeviceptr to, const std::vector<float>& values) const {
+        const coll::cuda::Device::Current current(device_);
         require(driver_.cuMemcpyHtoDAsync(to, values.data(), values.size() * sizeof(float),
                                           stream_) == CUDA_SUCCESS,
                 "cuMemcpyHtoDAsync");
     }
     [[nodiscard]] std::vector<float> read(const void* from, std::size_t floats) const {
+        const coll::cuda::Device::Current current(device_);
         std::vector<float> values(floats);
         require(driver_.cuMemcpyDtoHAsync(values.data(), reinterpret_cast<CUdeviceptr>(from),
                                           floats * sizeof(float), stream_) == CUDA_SUCCESS &&

@@ -15,6 +15,7 @@
 
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace hvd::test {
@@ -50,20 +51,20 @@ std::size_t results_of(const Task& task, const Segment& segment, int place) {
 class OnGpu {
 public:
     OnGpu(coll::cuda::Gpus& gpus, const Task& task, int place) : gpus_(gpus), task_(task) {
-        task_.device = {.kind = coll::Device::Kind::cuda, .index = gpus.attached()};
+        task_.device = {.kind = coll::Device::Kind::cuda, .index = gpus.first_attached()};
         const auto element = coll::size_of(task.type);
         for (auto& segment : task_.segments) {
             const auto* const in = segment.in;
             auto* const out = segment.out;
             const std::size_t in_bytes = segment.count * element;
             const std::size_t out_bytes = results_of(task, segment, place) * element;
-            blocks_.push_back(gpus.upload({in, in_bytes}));
+            blocks_.push_back(gpus.upload(task_.device.index, {in, in_bytes}));
             auto* const block = blocks_.back().get();
             segment.in = block;
             if (out >= in && out < in + in_bytes) {
                 segment.out = block + (out - in);
             } else {
-                blocks_.push_back(gpus.allocate(out_bytes));
+                blocks_.push_back(gpus.allocate(task_.device.index, out_bytes));
                 segment.out = blocks_.back().get();
             }
             results_.push_back({.from = segment.out, .to = out, .bytes = out_bytes});
@@ -73,7 +74,7 @@ public:
     [[nodiscard]] const Task& task() const noexcept { return task_; }
 
     void copy_results() const {
-        auto& gpu = gpus_.gpu();
+        auto& gpu = gpus_.gpu(task_.device.index);
         const coll::cuda::Device::Current current(gpu.device());
         for (const auto& result : results_) {
             if (result.bytes != 0) {
@@ -165,12 +166,19 @@ public:
     }
 
     /// The members exchange here what the executor of the engine lets them exchange.
-    [[nodiscard]] std::unique_ptr<coll::Communicator> open(const coll::ProcessSet& set) override {
-        auto inner = inner_.open(set);
+    [[nodiscard]] std::unique_ptr<coll::Communicator> open(const coll::ProcessSet& set,
+                                                           coll::Device /*device*/) override {
+        auto inner =
+            inner_.open(set, {.kind = coll::Device::Kind::cuda, .index = gpus_.first_attached()});
         const auto key = [&](int place) {
             return std::to_string(set.id) + " " + std::to_string(place);
         };
-        expect(store_.put(key(set.place), inner->connection_info()).has_value(), "put");
+        auto own = inner->connection_info();
+        for (const auto limit = Deadline::in(20s); !own && !limit.has_passed();) {
+            std::this_thread::yield();
+            own = inner->connection_info();
+        }
+        expect(own.has_value() && store_.put(key(set.place), *own).has_value(), "put");
         std::vector<std::byte> infos;
         for (int place = 0; place < set.size(); ++place) {
             const auto info = value_of(store_.get(key(place), Deadline::in(20s)));
@@ -200,7 +208,7 @@ void run_rank(ContractCase run, coll::LocalGroup& group, coll::Store& store) {
     const auto nccl = coll::nccl::create(&gpus, {.library = folder + "libnccl.so.2"},
                                          Logger("test", LogLevel::warn));
     CopyingBackend backend(gpus, *nccl, store);
-    const auto world = backend.open(world_on_one_host(group.rank(), group.size()));
+    const auto world = backend.open(world_on_one_host(group.rank(), group.size()), {});
     coll::Reactor reactor;
     ContractRank self{backend, *world, group, reactor, group.rank(), group.size()};
     run(self);
@@ -235,7 +243,7 @@ void run_on_processes(ContractCase run, void (*check)(const std::vector<RankEnd>
 }
 
 void run_on_threads(ContractCase /*run*/) {
-    FAIL("a process has one GPU: leave the cases for threads out");
+    FAIL("these ranks are processes: leave the cases for threads out");
 }
 
 }  // namespace hvd::test

@@ -40,7 +40,7 @@ void run_on_processes(ContractCase run, void (* /*check*/)(const std::vector<Ran
     coll::Reactor reactor;
     reactor.watch(group->wakeup_descriptor(), EPOLLIN, [&](std::uint32_t) { group->drain(); });
     const auto backend = coll::mpi::create(std::move(communicator), reactor);
-    const auto world = backend->open(world_on_one_host(group->rank(), group->size()));
+    const auto world = backend->open(world_on_one_host(group->rank(), group->size()), {});
     ContractRank self{*backend, *world, *group, reactor, group->rank(), group->size()};
     ignore_termination();
     run(self);

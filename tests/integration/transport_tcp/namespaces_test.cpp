@@ -247,7 +247,7 @@ TEST_CASE("between hosts the cable is found, whatever else there is") {
         std::vector<float> data(100'000, static_cast<float>(rank + 1));
         auto* const bytes = reinterpret_cast<std::byte*>(data.data());
         const auto backend = tcp::create(**mesh);
-        const auto communicator = backend->open(world_of({.rank = rank, .size = 2}));
+        const auto communicator = backend->open(world_of({.rank = rank, .size = 2}), {});
         const auto work = communicator->start(
             {.op = Op::allreduce, .segments = {{.in = bytes, .out = bytes, .count = data.size()}}});
         require(work.has_value(), "start");

@@ -205,7 +205,8 @@ SimBackend::SimBackend(int rank, Fabric& fabric, coll::Reactor& reactor)
                   [this](std::uint32_t) { wakeup_->drain(); });
 }
 
-std::unique_ptr<coll::Communicator> SimBackend::open(const coll::ProcessSet& set) {
+std::unique_ptr<coll::Communicator> SimBackend::open(const coll::ProcessSet& set,
+                                                     coll::Device /*device*/) {
     return std::make_unique<SimCommunicator>(rank_, fabric_, set, wakeup_);
 }
 

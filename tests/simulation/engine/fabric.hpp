@@ -89,7 +89,8 @@ public:
     [[nodiscard]] int max_in_flight() const noexcept override {
         return fabric_.traits().max_in_flight;
     }
-    [[nodiscard]] std::unique_ptr<coll::Communicator> open(const coll::ProcessSet& set) override;
+    [[nodiscard]] std::unique_ptr<coll::Communicator> open(const coll::ProcessSet& set,
+                                                           coll::Device device) override;
 
 private:
     int rank_;

@@ -17,7 +17,9 @@ public:
         return score_;
     }
     [[nodiscard]] std::size_t fusion_bytes() const noexcept override { return 1; }
-    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet&) override { return nullptr; }
+    [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet&, Device) override {
+        return nullptr;
+    }
 
 private:
     int score_;

@@ -30,6 +30,14 @@ inline rt::Announcement of(coll::Op op, const std::string& name, std::int64_t ro
     return announcement;
 }
 
+/// On a GPU of the rank that announces it.
+inline rt::Announcement on_gpu(int index, const std::string& name = "a") {
+    auto announcement = tensor(name);
+    announcement.members.front().signature.device = {.kind = coll::Device::Kind::cuda,
+                                                     .index = index};
+    return announcement;
+}
+
 inline rt::Announcement group(const std::vector<std::string>& names, int process_set = 0) {
     auto announcement = tensor(names.front(), 4, process_set);
     announcement.members.clear();
@@ -43,6 +51,14 @@ inline rt::Announcement join() {
     return {.process_set = 0,
             .members = {{.name = "join", .signature = {.kind = rt::Kind::join}}},
             .failure = {}};
+}
+
+/// Of a rank that takes part on a GPU in what the others do.
+inline rt::Announcement join_on(int index) {
+    auto announcement = join();
+    announcement.members.front().signature.device = {.kind = coll::Device::Kind::cuda,
+                                                     .index = index};
+    return announcement;
 }
 
 inline rt::Announcement addition(std::vector<std::int64_t> ranks) {

@@ -53,6 +53,22 @@ public:
         return *made.front();
     }
 
+    /// The same, on the devices of a list.
+    rt::Operation& enqueue_on(const rt::DeviceList& list,
+                              const std::string& name,
+                              int process_set = 0) {
+        values.emplace_back(1.0F);
+        auto made = make({float_request(name, {&values.back(), 1}, process_set)});
+        put_on(list, *made.front());
+        executor->enqueue(made, std::nullopt);
+        return *made.front();
+    }
+
+    void put_on(const rt::DeviceList& list, rt::Operation& operation) {
+        operation.devices = lists.find(list);
+        operation.signature.device = {.kind = coll::Device::Kind::cuda, .index = list.front()};
+    }
+
     void step() { (void)executor->step(); }
 
     [[nodiscard]] static bool is_done(const rt::Operation& operation) {
@@ -63,6 +79,7 @@ public:
     rt::TicketTable tickets;
     std::deque<rt::ProcessSetEntry> sets;
     std::deque<float> values;
+    rt::DeviceLists lists;
     std::optional<rt::Executor> executor;
 };
 

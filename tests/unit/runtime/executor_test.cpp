@@ -47,13 +47,13 @@ public:
 
 }  // namespace
 
-TEST_CASE("an observer is shown that the first collective of a set waits for its communicator") {
-    ExecutorFixture rank({.info_bytes = 8, .polls_until_done = 1});
+TEST_CASE("an observer is shown that the first collective of a lane waits for its communicator") {
+    ExecutorFixture rank({.device = std::nullopt, .info_bytes = 8, .polls_until_done = 1});
     Seen seen;
     rank.tickets.set_observer(&seen);
 
     for (const auto* name : {"first", "second"}) {
-        (void)rank.enqueue(name);
+        (void)rank.enqueue_on({0, 1}, name);
         while (rank.executor->is_busy()) {
             rank.step();
         }

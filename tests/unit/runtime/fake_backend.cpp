@@ -80,8 +80,9 @@ public:
     ~FakeCommunicator() override { backend_.closed.push_back(set_); }
 
     bool gathers(const coll::Task& /*task*/) const noexcept override { return backend_.gathers; }
-    std::vector<std::byte> connection_info() override {
-        return std::vector<std::byte>(backend_.info_bytes);
+    std::optional<std::vector<std::byte>> connection_info() override {
+        return backend_.has_info ? std::optional(std::vector<std::byte>(backend_.info_bytes))
+                                 : std::nullopt;
     }
     std::span<std::byte> workspace(std::size_t bytes) override {
         return bytes <= workspace_.size() ? std::span(workspace_) : std::span<std::byte>();
@@ -112,15 +113,17 @@ public:
 
     std::string_view name() const noexcept override { return "fake"; }
     int score(const coll::Task& task, const coll::ProcessSet& /*set*/) const noexcept override {
-        return task.device.kind == state_.device ? 1 : 0;
+        return task.device.kind == state_.device.value_or(task.device.kind) ? 1 : 0;
     }
     std::size_t fusion_bytes() const noexcept override { return state_.fusion_bytes; }
     int max_in_flight() const noexcept override { return state_.max_in_flight; }
-    std::unique_ptr<coll::Communicator> open(const coll::ProcessSet& set) override {
+    std::unique_ptr<coll::Communicator> open(const coll::ProcessSet& set,
+                                             coll::Device device) override {
         if (state_.open_error) {
             throw Exception(*state_.open_error);
         }
         state_.opened.push_back(set.id);
+        state_.opened_on.push_back(device);
         return std::make_unique<FakeCommunicator>(state_, set.id);
     }
     void release_idle() noexcept override { ++state_.idle; }

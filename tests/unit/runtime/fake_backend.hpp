@@ -40,12 +40,14 @@ struct FakeCollective {
 
 /// A test's settings and observations.
 struct FakeBackendState {
-    coll::Device::Kind device = coll::Device::Kind::host;  // which tasks it takes
+    /// Which tasks it takes; nothing: all.
+    std::optional<coll::Device::Kind> device = coll::Device::Kind::host;
     int max_in_flight = 1;
     bool gathers = true;
     std::size_t workspace_bytes = std::size_t{1} << 20;
     std::size_t fusion_bytes = 1024;
     std::size_t info_bytes = 0;  // that members need of each other before the first collective
+    bool has_info = true;        // else it is being made
     std::optional<Error> start_error{};
     std::optional<Error> open_error{};
     /// Polls after which a collective is done; 0: the test says when.
@@ -56,7 +58,8 @@ struct FakeBackendState {
     bool is_stream = false;  // collectives are enqueued at once, and run one after another
 
     std::deque<FakeCollective> started{};
-    std::vector<int> opened{};          // sets
+    std::vector<int> opened{};  // sets
+    std::vector<coll::Device> opened_on{};
     std::vector<int> closed{};          // sets
     std::vector<std::string> aborts{};  // causes, once for each communicator
     int idle = 0;                       // how often its memory was to be given back

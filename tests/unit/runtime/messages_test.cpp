@@ -23,7 +23,7 @@ Announcement full_announcement() {
                               .op = Op::reducescatter,
                               .reduce = hvd::coll::ReduceOp::adasum,
                               .type = hvd::coll::DataType::bf16,
-                              .device = hvd::coll::Device::Kind::cuda,
+                              .device = {.kind = hvd::coll::Device::Kind::cuda, .index = 3},
                               .over_contributing = true,
                               .shape = {2, 0, 7},
                               .strides = {1, 2, 2},
@@ -34,7 +34,9 @@ Announcement full_announcement() {
     return {.process_set = 12,
             .members = {{.name = "layer1/kernel:0", .signature = signature},
                         {.name = "b\nc", .signature = {}}},
-            .failure = "there is no memory"};
+            .failure = "there is no memory",
+            .asks_for_names = true,
+            .ends_world = true};
 }
 
 Decision full_decision() {
@@ -44,6 +46,7 @@ Decision full_decision() {
             .awaits_memory = true,
             .is_transient = true,
             .first_dims = {{1, 2, 3}, {}},
+            .devices = {{3, 0, 1}, {}},
             .announcers = {0, 2},
             .error = hvd::Error{hvd::Errc::mismatch, "no"},
             .fusion_bytes = 1 << 20,
@@ -107,7 +110,8 @@ TEST_CASE("a message with a value out of range or without members is refused") {
     CHECK(spoilt([](Signature& s) { s.op = static_cast<Op>(6); }));
     CHECK(spoilt([](Signature& s) { s.reduce = static_cast<hvd::coll::ReduceOp>(6); }));
     CHECK(spoilt([](Signature& s) { s.type = static_cast<hvd::coll::DataType>(13); }));
-    CHECK(spoilt([](Signature& s) { s.device = static_cast<hvd::coll::Device::Kind>(2); }));
+    CHECK(spoilt([](Signature& s) { s.device.kind = static_cast<hvd::coll::Device::Kind>(2); }));
+    CHECK(spoilt([](Signature& s) { s.device.index = -1; }));
     CHECK(spoilt([](Signature& s) { s.shape = {2, -1}; }));
     CHECK(spoilt([](Signature& s) { s.splits = {-1}; }));
     CHECK_FALSE(decode_announcement(encode(Announcement{})));

@@ -281,10 +281,12 @@ TEST_CASE("a gathered result for which there is no memory is announced instead o
 
 TEST_CASE("decisions that cannot be are errors of the channel, not crashes") {
     NegotiatorFixture rank;
-    (void)rank.submit("a");
-    const auto good = NegotiatorFixture::decision(rank.channel.announced.front());
-    auto bad = good;
-    const auto fault = GENERATE(values<std::string>({"set", "name", "sizes", "bytes"}));
+    auto request = rank.request("a");
+    request.signature.device = {.kind = hvd::coll::Device::Kind::cuda, .index = 1};
+    (void)rank.submit(std::move(request));
+    auto bad = NegotiatorFixture::decision(rank.channel.announced.front());
+    bad.devices = {{0, 1, 0}};  // the second is this rank's
+    const auto fault = GENERATE(values<std::string>({"set", "name", "sizes", "bytes", "devices"}));
     CAPTURE(fault);
     if (fault == "set") {
         bad.process_set = 9;
@@ -292,6 +294,9 @@ TEST_CASE("decisions that cannot be are errors of the channel, not crashes") {
         bad.members.front().name = "b";
     } else if (fault == "sizes") {
         bad.first_dims = {{1, 2, 3}};
+    } else if (fault == "devices") {
+        bad.devices =
+            GENERATE(values<std::vector<hvd::rt::DeviceList>>({{}, {{}}, {{0, 1}}, {{1, 0, 1}}}));
     }
     auto decided = NegotiatorFixture::decided(bad);
     if (fault == "bytes") {
@@ -305,6 +310,32 @@ TEST_CASE("decisions that cannot be are errors of the channel, not crashes") {
     REQUIRE_FALSE(stepped);
     CHECK(stepped.error().code == Errc::internal);
     CHECK(ready.empty());
+}
+
+TEST_CASE("an operation has the devices of all members, also each time that its id is ready") {
+    NegotiatorFixture rank;
+    const auto submit = [&]() -> hvd::rt::Operation& {
+        auto request = rank.request("a");
+        request.signature.device = {.kind = hvd::coll::Device::Kind::cuda, .index = 1};
+        return rank.submit(std::move(request));
+    };
+    auto& first = submit();
+    auto decision = NegotiatorFixture::decision(rank.channel.announced.front(), 4);
+    decision.devices = {{0, 1, 0}};
+    CHECK(rank.read(NegotiatorFixture::decided(decision)) == Operations{&first});
+    REQUIRE(first.devices != nullptr);
+    CHECK(*first.devices == hvd::rt::DeviceList{0, 1, 0});
+    rank.tickets.complete(first);
+
+    auto& second = submit();
+    CHECK(rank.read(event::Ready{.ids = {4}, .of_world = true}) == Operations{&second});
+
+    CHECK(second.devices == first.devices);
+    rank.tickets.complete(second);
+    auto elsewhere = rank.request("a");
+    elsewhere.signature.device = {.kind = hvd::coll::Device::Kind::cuda, .index = 0};
+    (void)rank.submit(std::move(elsewhere));
+    CHECK(rank.channel.announced.size() == 2);  // by name: the id is of another list
 }
 
 TEST_CASE("nothing in the log is executed after this rank has left") {

@@ -185,7 +185,7 @@ TEST_CASE("every aspect that matters to an operation is compared") {
          "what an average divides by: all ranks on rank 0, the ranks that contribute on rank 1"},
         {Op::allreduce, [](Signature& s) { s.strides = {2}; },
          "the memory layout (strides): row-major on rank 0, [2] on rank 1"},
-        {Op::allreduce, [](Signature& s) { s.device = hvd::coll::Device::Kind::cuda; },
+        {Op::allreduce, [](Signature& s) { s.device.kind = hvd::coll::Device::Kind::cuda; },
          "the device: host on rank 0, cuda on rank 1"},
         {Op::broadcast, [](Signature& s) { s.root = 1; },
          "the root rank: 0 on rank 0, 1 on rank 1"},

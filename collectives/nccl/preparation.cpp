@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/nccl/preparation.hpp"
+
+#include "collectives/nccl/check.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace hvd::coll::nccl {
+
+const Library& LoadedLibrary::load() {
+    const std::lock_guard lock(mutex_);
+    if (!library_) {
+        auto opened = open_library({.named = named_, .folders = folders_of_pip()});
+        if (!opened) {
+            throw Exception(std::move(opened).error());
+        }
+        library_ = std::move(opened).value();
+        log_.info("NCCL " + version_text(library_->version) + ", " + library_->path +
+                  ", for tensors on GPUs");
+    }
+    return *library_;
+}
+
+Preparation::Preparation(LoadedLibrary& library, const cuda::Gpu& gpu, bool is_first)
+    : coming_(std::async(std::launch::async, [&library, &gpu, is_first] {
+          const auto& loaded = library.load();
+          ConnectionInfo info{.nccl_version = loaded.version, .gpu = gpu.uuid()};
+          if (is_first) {
+              const cuda::Device::Current current(gpu.device());
+              check(loaded, loaded.ncclGetUniqueId(&info.id), "ncclGetUniqueId");
+          }
+          return Made{&loaded, info};
+      })) {}
+
+const Preparation::Made* Preparation::poll() {
+    if (!made_ && coming_.valid() &&
+        coming_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+        made_ = coming_.get();
+    }
+    return made_ ? &*made_ : nullptr;
+}
+
+}  // namespace hvd::coll::nccl

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collectives/base/log.hpp"
+#include "collectives/cuda/gpu.hpp"
+#include "collectives/nccl/connection_info.hpp"
+#include "collectives/nccl/library.hpp"
+
+#include <future>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace hvd::coll::nccl {
+
+/// The NCCL of a world, loaded by the first that needs it.
+///
+/// Thread: any.
+class LoadedLibrary {
+public:
+    /// `named`: HOROVOD_NCCL_LIBRARY; empty: the one that is found.
+    LoadedLibrary(std::string named, Logger log) : named_(std::move(named)), log_(std::move(log)) {}
+
+    /// May take hundreds of milliseconds. The result lasts as long as this object. Throws
+    /// Exception.
+    [[nodiscard]] const Library& load();
+
+private:
+    std::string named_;
+    Logger log_;
+    std::mutex mutex_;
+    std::optional<Library> library_;  // guarded by mutex_; unchanged once it is there
+};
+
+/// What a rank needs of NCCL before the members of a process set connect: the library and, at place
+/// 0, a unique id. Both take long, so they are made on a thread of their own and not by the holder
+/// of the progress lock.
+///
+/// Thread: progress lock. The destructor waits for that thread.
+class Preparation {
+public:
+    struct Made {
+        const Library* library;
+        ConnectionInfo info;
+    };
+
+    /// The references outlive this.
+    Preparation(LoadedLibrary& library, const cuda::Gpu& gpu, bool is_first);
+
+    /// nullptr while it is being made. Never blocks. Throws the Exception that the thread has met.
+    [[nodiscard]] const Made* poll();
+
+private:
+    std::optional<Made> made_;
+    std::future<Made> coming_;
+};
+
+}  // namespace hvd::coll::nccl
