@@ -352,38 +352,6 @@ void Negotiator::list_waiting(std::vector<Waiting>& list) const {
     proposal_.list_waiting(list);
 }
 
-// ---- failures -----------------------------------------------------------------------------------
-
-void Negotiator::announce_failure(const Error& cause) {
-    if (coordinator_) {
-        coordinator_->end_world_of(departures_.own_rank(), cause);
-        return;
-    }
-    channel_.announce(encode(Announcement{.process_set = 0,
-                                          .members = {{.name = "the world", .signature = {}}},
-                                          .failure = cause.message,
-                                          .ends_world = true}));
-    (void)channel_.flush();
-}
-
-Result<bool> Negotiator::look_for_end() {
-    bool has_moved = channel_.flush();
-    while (!verdict_) {
-        HVD_TRY(const auto event, channel_.poll());
-        if (!event) {
-            break;
-        }
-        has_moved = true;
-        if (const auto* decided = std::get_if<event::Decided>(&*event)) {
-            HVD_TRY(const auto decision, decode_decision(decided->message));
-            if (decision.error && decision.ends_world) {
-                verdict_ = {.peer = decision.rank, .error = *decision.error, .in_flight = true};
-            }
-        }
-    }
-    return has_moved;
-}
-
 // ---- ends ---------------------------------------------------------------------------------------
 
 void Negotiator::fail_open(const DescribeFailure& describe) {

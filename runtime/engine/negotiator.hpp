@@ -125,12 +125,10 @@ public:
         coordinator_->end_world(culprit, name, error);
     }
 
-    /// Tells all ranks, this one included, that it cannot go on.
-    void announce_failure(const Error& cause);
-
-    /// Once the world is broken here: reads the log for nothing but what ends it everywhere. True
-    /// if something moved.
-    [[nodiscard]] Result<bool> look_for_end();
+    /// The same, by a failure of rank 0 itself.
+    void end_world_here(const Error& cause) {
+        coordinator_->end_world_of(departures_.own_rank(), cause);
+    }
 
     /// Why the world ends: a rank has been waited for too long, or has failed.
     [[nodiscard]] const std::optional<Channel::PeerFailure>& verdict() const noexcept {

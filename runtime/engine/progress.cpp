@@ -21,10 +21,6 @@ constexpr double kPartForOthers = 0.8;
 /// Of the same time: the part in which the message about this rank's failure may reach the others.
 constexpr double kPartForCause = 0.2;
 
-Error out_of_memory() {
-    return {Errc::internal, "out of memory"};
-}
-
 }  // namespace
 
 Progress::Progress(Setup setup,
@@ -48,6 +44,7 @@ Progress::Progress(Setup setup,
            .on_set_ended = [this](int id, int rank) { executor_.end(id, departure_of(rank)); },
            .on_missed = [this](int rank) { report_departure(rank); },
            .carries_payloads = executor_.is_like_local_result(sets.world().set)}),
+      own_failure_(*channel_, negotiator_),
       loss_(std::move(setup.on_peer_lost)),
       ended_sets_(*channel_, executor_),
       stalls_({.limits = stall_limits(config_),
@@ -68,28 +65,28 @@ void Progress::guard(Action action) {
     try {
         action();
     } catch (const Exception& exception) {
-        tell_peers(exception.error());
-        break_here(exception.error());
+        tell_and_break(exception.error());
     } catch (const std::bad_alloc&) {
-        tell_peers(out_of_memory());
-        break_here(out_of_memory());
+        tell_and_break({Errc::internal, "out of memory"});
     } catch (const std::exception& exception) {
-        tell_peers({Errc::internal, exception.what()});
-        break_here({Errc::internal, exception.what()});
+        tell_and_break({Errc::internal, exception.what()});
     }
 }
 
-/// Tells the cause of a failure of this rank alone, so that the others' errors say more than that
-/// the rank has left. Errors of other codes have their cause elsewhere, or occur on all ranks.
-void Progress::tell_peers(const Error& cause) noexcept {
-    if (broken_ || is_leaving_ || cause.code != Errc::internal) {
-        return;
+/// By a failure of this rank: the others must not count on its part of what was agreed.
+void Progress::break_here(const Error& cause) {
+    if (!broken_) {
+        break_with(cause);
+        is_cut_off_ = true;
     }
-    try {
-        negotiator_.announce_failure(cause);
-        has_told_ = true;
-    } catch (const std::exception&) {  // the channel has failed too: the others find that out
+}
+
+/// The same, by a failure that only this rank knows of.
+void Progress::tell_and_break(const Error& cause) {
+    if (!broken_ && !is_leaving_) {
+        own_failure_.tell(cause);
     }
+    break_here(cause);
 }
 
 bool Progress::step(Urgency urgency) {
@@ -105,8 +102,7 @@ bool Progress::step(Urgency urgency) {
         has_moved = executor_.step() || has_moved;
         if (executor_.broken() && !broken_) {
             (void)look_for_failures();  // which rank has died says more than which connection ended
-            tell_peers(*executor_.broken());
-            break_with(*executor_.broken());
+            tell_and_break(*executor_.broken());
             is_cut_off_ = true;  // of the collective that has failed, which others may be in
         }
         has_moved = abort_ended_sets() || has_moved || look_for_failures();
@@ -192,7 +188,7 @@ bool Progress::may_gather(Urgency urgency) {
 
 Result<bool> Progress::negotiate() {
     if (broken_) {  // other ranks may yet need what was decided
-        return has_told_ ? negotiator_.look_for_end() : channel_->flush();
+        return own_failure_.is_on_its_way() ? own_failure_.look() : channel_->flush();
     }
     bool has_moved = false;
     while (!broken_) {
@@ -416,8 +412,9 @@ void Progress::leave(Deadline deadline) {
             run_until([&] { return broken_ || negotiator_.left_rank() || has_lost_peer(); },
                       negotiator_.coordinates() ? deadline.part(kPartForOthers) : deadline);
         }
-        if (has_told_) {  // peers read the cause before they read that this rank has left
-            run_until([&] { return negotiator_.verdict() || channel_->peer_failure(); },
+        if (own_failure_
+                .is_on_its_way()) {  // peers read it before they read that this rank has left
+            run_until([&] { return !own_failure_.is_on_its_way() || channel_->peer_failure(); },
                       deadline.part(kPartForCause));
         }
         has_proposed = negotiator_.is_proposing();

@@ -10,6 +10,7 @@
 #include "runtime/engine/ended_sets.hpp"
 #include "runtime/engine/inbox.hpp"
 #include "runtime/engine/negotiator.hpp"
+#include "runtime/engine/own_failure.hpp"
 #include "runtime/engine/peer_loss.hpp"
 #include "runtime/engine/stall_watch.hpp"
 #include "runtime/execution/executor.hpp"
@@ -110,14 +111,8 @@ private:
     [[nodiscard]] Error departure_of(int rank) const;
     void report_departure(int rank);
     void lose(const Channel::PeerFailure& failure);
-    /// By a failure of this rank: the others must not count on its part of what was agreed.
-    void break_here(const Error& cause) {
-        if (!broken_) {
-            break_with(cause);
-            is_cut_off_ = true;
-        }
-    }
-    void tell_peers(const Error& cause) noexcept;
+    void break_here(const Error& cause);
+    void tell_and_break(const Error& cause);
     void break_with(const Error& cause);
     template <class Action>
     void guard(Action action);
@@ -135,6 +130,7 @@ private:
     std::unique_ptr<Channel> channel_;
     Executor executor_;
     Negotiator negotiator_;
+    OwnFailure own_failure_;
     PeerLoss loss_;
     EndedSets ended_sets_;
     StallWatch stalls_;
@@ -148,7 +144,6 @@ private:
     bool is_cut_off_ = false;             // broken with a part of a collective to do
     std::optional<int> left_by_;          // broken because this peer has shut down
     bool is_leaving_ = false;
-    bool has_told_ = false;  // the peers, why this rank cannot go on
 };
 
 }  // namespace hvd::rt

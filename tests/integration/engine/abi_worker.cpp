@@ -377,6 +377,7 @@ int be_rank(const std::string& name) {
         cases.merge(hvd::test::device_set_cases());
 #endif
 #ifdef HVD_HAVE_NCCL
+        cases.merge(hvd::test::gpu_choice_cases());
         cases.merge(hvd::test::gpu_end_cases());
 #endif
         cases.insert(kCases.begin(), kCases.end());

@@ -28,6 +28,9 @@ void require(bool condition, const std::string& message);
 /// Tensors of a GPU in process sets.
 [[nodiscard]] std::map<std::string, void (*)()> device_set_cases();
 
+/// Joins, and second GPUs of ranks; with NCCL alone.
+[[nodiscard]] std::map<std::string, void (*)()> gpu_choice_cases();
+
 /// Worlds with tensors of GPUs that fail; with NCCL alone.
 [[nodiscard]] std::map<std::string, void (*)()> gpu_end_cases();
 

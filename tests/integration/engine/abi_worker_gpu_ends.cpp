@@ -5,6 +5,7 @@
 #include "runtime/include/hvd/hvd.hpp"
 #include "tests/integration/engine/abi_worker.hpp"
 #include "tests/integration/engine/gpu_framework.hpp"
+#include "tests/integration/engine/gpu_values.hpp"
 #include "tests/support/gpu/nccl_control.hpp"
 
 #include <array>
@@ -20,164 +21,6 @@
 
 namespace hvd::test {
 namespace {
-
-constexpr std::int64_t kLimitMs = 20'000;  // of a wait that must end by itself
-
-/// One float on the GPU.
-class Value {
-public:
-    Value(const Framework& framework, float value)
-        : framework_(framework), mine_{value}, memory_(framework.make(1)) {
-        framework.write(memory_, mine_);
-    }
-    Value(const Value&) = delete;
-    Value& operator=(const Value&) = delete;
-    ~Value() { framework_.free(memory_); }
-
-    [[nodiscard]] hvd_request sum() const { return request_of(HVD_ALLREDUCE, rows_, &rows_); }
-
-private:
-    const Framework& framework_;
-    std::vector<float> mine_;
-    CUdeviceptr memory_;
-    Rows rows_{memory_, 1, framework_};
-};
-
-/// Runs the request, and wants it to fail with a message that has `words`.
-void require_failure(hvd_context* context,
-                     const hvd_request& request,
-                     hvd_status expected,
-                     const std::vector<std::string>& words) {
-    hvd_ticket ticket = 0;
-    const auto status = hvd_run(context, &request, 1, &ticket, kLimitMs);
-    const std::string message = hvd_last_error();
-    require(status == expected, "status " + std::to_string(status));
-    for (const auto& word : words) {
-        require(message.find(word) != std::string::npos, "'" + word + "' in '" + message + "'");
-    }
-    // A request that is refused gets no ticket.
-    require(ticket == 0 || hvd_release(context, ticket) == HVD_OK, "releasing");
-}
-
-hvd_request join_of(const hvd_tensor* place) {
-    hvd_request request{};
-    request.struct_size = sizeof request;
-    request.name = "join";
-    request.in = place;
-    request.prescale = 1;
-    request.postscale = 1;
-    request.op = HVD_JOIN;
-    return request;
-}
-
-hvd_tensor place_of(const Framework& framework) {
-    hvd_tensor place{};
-    place.struct_size = sizeof place;
-    place.device_type = HVD_CUDA;
-    place.device_index = framework.index();
-    return place;
-}
-
-void join(hvd_context* context, const hvd_tensor* place) {
-    const auto request = join_of(place);
-    hvd_ticket ticket = 0;
-    require(hvd_run(context, &request, 1, &ticket, kLimitMs) == HVD_OK, "joining");
-    require(hvd_release(context, ticket) == HVD_OK, "releasing");
-}
-
-/// Rank 0 submits no tensor and names its GPU in its join.
-void device_join() {
-    auto world = hvd::init();
-    auto* const context = world.context();
-    const Framework framework(world.rank());
-    if (world.rank() != 0) {
-        const Value one(framework, 1);
-        require(run(context, framework, one.sum()).front() == static_cast<float>(world.size() - 1),
-                "the sum of those that have not joined");
-    }
-    auto place = place_of(framework);
-    join(context, &place);
-    place.data = &place;
-    require_failure(context, join_of(&place), HVD_INVALID_ARGUMENT, {"no data and no dimensions"});
-    Framework::check();
-    world.barrier("end");
-}
-
-/// Rank 0 joins without a GPU, so that the others' operation cannot be done. That fails alone.
-void device_join_without_gpu() {
-    auto world = hvd::init();
-    auto* const context = world.context();
-    const Framework framework(world.rank());
-    if (world.rank() != 0) {
-        const Value one(framework, 1);
-        require_failure(context, one.sum(), HVD_MISMATCH,
-                        {"'x'", "rank 0 has joined without one", "hvd.join(device)"});
-    }
-    join(context, nullptr);
-    world.barrier("end");
-}
-
-/// After sums on both GPUs of each rank, rank 0 takes part on its second one in what the others do
-/// on either.
-void device_join_on_second() {
-    auto world = hvd::init();
-    auto* const context = world.context();
-    const Framework first(world.rank());
-    const Framework second(world.rank(), second_gpu_of(world.rank()));
-    for (const auto* const framework : {&first, &second}) {
-        const Value one(*framework, 1);
-        require(run(context, *framework, one.sum()).front() == static_cast<float>(world.size()),
-                "a sum of all");
-    }
-    for (const auto* const framework : {&second, &first}) {
-        if (world.rank() != 0) {
-            const Value one(*framework, 1);
-            require(
-                run(context, *framework, one.sum()).front() == static_cast<float>(world.size() - 1),
-                "the sum of those that have not joined");
-        }
-    }
-    const auto place = place_of(second);
-    join(context, &place);
-    Framework::check();
-    world.barrier("end");
-}
-
-/// The last rank's second GPU cannot be opened at first: an error of that rank, which can go on.
-void device_second_gpu_fails() {
-    auto world = hvd::init();
-    auto* const context = world.context();
-    const Framework first(world.rank());
-    const Framework second(world.rank(), second_gpu_of(world.rank()));
-    const Value on_first(first, 1);
-    require(run(context, first, on_first.sum()).front() == static_cast<float>(world.size()), "sum");
-    const Value on_second(second, 1);
-    if (world.rank() == world.size() - 1) {
-        Framework::control().fail("cuStreamCreateWithPriority", 0, CUDA_ERROR_OUT_OF_MEMORY);
-        require_failure(context, on_second.sum(), HVD_INTERNAL,
-                        {"'x'", "cuStreamCreateWithPriority"});
-    }
-    const auto size = static_cast<float>(world.size());
-    require(run(context, first, on_first.sum()).front() == size * size, "the sum of sums");
-    require(run(context, second, on_second.sum()).front() == static_cast<float>(world.size()),
-            "a sum on the second GPU");
-    Framework::check();
-    world.barrier("end");
-}
-
-/// The ranks have different GPUs first, and then all use the second one of rank 0.
-void device_second_same_gpu() {
-    auto world = hvd::init();
-    const Framework first(world.rank());
-    const Framework second(world.rank(), second_gpu_of(0));
-    const Value on_first(first, 1);
-    require(run(world.context(), first, on_first.sum()).front() == static_cast<float>(world.size()),
-            "sum");
-    const Value on_second(second, 1);
-    require_failure(
-        world.context(), on_second.sum(), HVD_INVALID_ARGUMENT,
-        {"ranks 0 and 1 both have tensors on", "torch.cuda.set_device(hvd.local_rank())"});
-}
 
 void device_same_gpu() {
     auto world = hvd::init();
@@ -430,12 +273,7 @@ void device_capture() {
 }  // namespace
 
 std::map<std::string, void (*)()> gpu_end_cases() {
-    return {{"device_join", device_join},
-            {"device_join_without_gpu", device_join_without_gpu},
-            {"device_join_on_second", device_join_on_second},
-            {"device_second_gpu_fails", device_second_gpu_fails},
-            {"device_second_same_gpu", device_second_same_gpu},
-            {"device_same_gpu", device_same_gpu},
+    return {{"device_same_gpu", device_same_gpu},
             {"device_other_nccl", device_other_nccl},
             {"device_death_inside", device_death_inside},
             {"device_init_again", device_init_again},

@@ -10,7 +10,6 @@
 
 #include <string>
 
-using hvd::coll::DevicePlace;
 using hvd::coll::cuda::Gpus;
 using hvd::coll::cuda::HostStaging;
 using hvd::test::gpu::Control;

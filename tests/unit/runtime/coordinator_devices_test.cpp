@@ -12,7 +12,6 @@
 
 using hvd::Errc;
 using hvd::rt::Coordinator;
-using hvd::rt::Decision;
 using hvd::rt::DeviceList;
 using hvd::rt::Invalidation;
 using hvd::test::add_set;

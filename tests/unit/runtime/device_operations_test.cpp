@@ -76,9 +76,9 @@ TEST_CASE("tensors of one call on the default streams of two devices have an eve
     hvd::rt::TicketTable tickets;
     std::vector<float> data(3);
     std::vector<Request> requests;
-    requests.push_back(on(0, "a", {&data[0], 1}));
-    requests.push_back(on(1, "b", {&data[1], 1}));
-    requests.push_back(on(1, "c", {&data[2], 1}));
+    requests.push_back(on(0, "a", {data.data(), 1}));
+    requests.push_back(on(1, "b", {data.data() + 1, 1}));
+    requests.push_back(on(1, "c", {data.data() + 2, 1}));
     const auto operations = *tickets.create(requests);
 
     REQUIRE(DeviceOperations(&devices).prepare(operations));
@@ -94,20 +94,18 @@ TEST_CASE("a join names the GPU that it is given, else the first that the rank h
     NotingDevices devices;
     hvd::rt::TicketTable tickets;
     const DeviceOperations preparing(&devices);
-    const auto device_of = [&](std::vector<Request> requests) {
-        const auto operations = *tickets.create(requests);
+    const auto device_of = [&](Request request) {
+        const auto operations = *tickets.create({&request, 1});
         REQUIRE(preparing.prepare(operations));
         return operations.front()->signature.device;
     };
 
-    CHECK(device_of({join_of()}).is_host());
+    CHECK(device_of(join_of()).is_host());
     devices.attached = {3, 1};
-    CHECK(device_of({join_of()}) == Device{.kind = Device::Kind::cuda, .index = 3});
+    CHECK(device_of(join_of()) == Device{.kind = Device::Kind::cuda, .index = 3});
     auto named = join_of();
     named.device = DevicePlace{.index = 2};
-    std::vector<Request> requests;
-    requests.push_back(std::move(named));
-    CHECK(device_of(std::move(requests)) == Device{.kind = Device::Kind::cuda, .index = 2});
+    CHECK(device_of(std::move(named)) == Device{.kind = Device::Kind::cuda, .index = 2});
 }
 
 TEST_CASE(

@@ -15,7 +15,6 @@ using hvd::Errc;
 using hvd::coll::DataType;
 using hvd::coll::Device;
 using hvd::rt::DeviceList;
-using hvd::rt::Operation;
 using hvd::test::ExecutorFixture;
 using hvd::test::FakeBackendState;
 using hvd::test::float_request;
@@ -114,8 +113,8 @@ TEST_CASE("tensors fuse only where all members have theirs on the same devices")
 TEST_CASE("a group whose tensors are on several devices ends with the last of them") {
     ExecutorFixture rank(devices_and_hosts());
     std::vector<float> data(2, 1);
-    const auto operations = rank.make(
-        {float_request("a", {&data[0], 1}, 0, 7), float_request("b", {&data[1], 1}, 0, 7)});
+    const auto operations = rank.make({float_request("a", {data.data(), 1}, 0, 7),
+                                       float_request("b", {data.data() + 1, 1}, 0, 7)});
     rank.put_on(kSame, *operations[0]);
     rank.put_on(kOther, *operations[1]);
     rank.executor->enqueue({operations.data(), 1}, std::nullopt);
