@@ -412,8 +412,8 @@ void Progress::leave(Deadline deadline) {
             run_until([&] { return broken_ || negotiator_.left_rank() || has_lost_peer(); },
                       negotiator_.coordinates() ? deadline.part(kPartForOthers) : deadline);
         }
-        if (own_failure_
-                .is_on_its_way()) {  // peers read it before they read that this rank has left
+        // Peers read the cause before they read that this rank has left.
+        if (own_failure_.is_on_its_way()) {
             run_until([&] { return !own_failure_.is_on_its_way() || channel_->peer_failure(); },
                       deadline.part(kPartForCause));
         }
