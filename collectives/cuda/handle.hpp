@@ -22,7 +22,7 @@ public:
         try {
             const Device::Current current(*device_);
             (void)end_(value_);
-        } catch (const Exception&) {  // the driver has gone, and what it had with it
+        } catch (const Exception&) {  // the driver has gone, with all of its resources
         }
     }
 

@@ -32,9 +32,9 @@ private:
     std::optional<Library> library_;  // guarded by mutex_; unchanged once it is there
 };
 
-/// What a rank needs of NCCL before the members of a process set connect: the library and, at place
-/// 0, a unique id. Both take long, so they are made on a thread of their own and not by the holder
-/// of the progress lock.
+/// A rank's part of NCCL before the members of a process set connect: the library and, at place 0,
+/// a unique id. Both take long, so they are made on a separate thread and not by the holder of the
+/// progress lock.
 ///
 /// Thread: progress lock. The destructor waits for that thread.
 class Preparation {

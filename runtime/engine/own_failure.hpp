@@ -17,7 +17,7 @@ public:
     OwnFailure(Channel& channel, Negotiator& negotiator) noexcept
         : channel_(channel), negotiator_(negotiator) {}
 
-    /// Once, before the world is broken here. Only internal errors are told: those of other codes
+    /// Once, before the world is broken here. Sends internal errors only: errors of other codes
     /// have their cause elsewhere, or occur on all ranks.
     void tell(const Error& cause) noexcept;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a decision takes from the announcements of ranks that agree.
+// The parts of a decision that come from the announcements of all ranks.
 #pragma once
 
 #include "runtime/negotiation/readiness.hpp"

@@ -10,8 +10,8 @@
 
 namespace hvd::test {
 
-/// Takes every task on 16-bit integers. On one rank none can start, by a failure of its own; on the
-/// others they wait for that rank.
+/// Takes every task on 16-bit integers. On one rank each start fails; on the others the tasks wait
+/// for that rank.
 class BrokenBackend final : public coll::Backend {
 public:
     explicit BrokenBackend(bool fails) : fails_(fails) {}
