@@ -14,7 +14,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 using hvd::coll::Device;
@@ -94,8 +93,9 @@ TEST_CASE("a join names the GPU that it is given, else the first that the rank h
     NotingDevices devices;
     hvd::rt::TicketTable tickets;
     const DeviceOperations preparing(&devices);
-    const auto device_of = [&](Request request) {
-        const auto operations = *tickets.create({&request, 1});
+    const auto device_of = [&](const Request& request) {
+        auto copy = request;
+        const auto operations = *tickets.create({&copy, 1});
         REQUIRE(preparing.prepare(operations));
         return operations.front()->signature.device;
     };
@@ -105,7 +105,7 @@ TEST_CASE("a join names the GPU that it is given, else the first that the rank h
     CHECK(device_of(join_of()) == Device{.kind = Device::Kind::cuda, .index = 3});
     auto named = join_of();
     named.device = DevicePlace{.index = 2};
-    CHECK(device_of(std::move(named)) == Device{.kind = Device::Kind::cuda, .index = 2});
+    CHECK(device_of(named) == Device{.kind = Device::Kind::cuda, .index = 2});
 }
 
 TEST_CASE(
