@@ -6,7 +6,7 @@
 namespace hvd::coll::nccl {
 
 std::unique_ptr<Backend> create(DeviceTensors* /*devices*/,
-                                Options /*options*/,
+                                Options /*options*/,  // NOLINT(performance-unnecessary-value-param)
                                 const Logger& /*log*/) {
     return nullptr;
 }

@@ -92,7 +92,7 @@ bool LinkMeasurement::is_under_way(std::uint32_t pair) const {
 }
 
 void LinkMeasurement::on_message(std::size_t host, wire::FromAgent message) {
-    std::visit([&](auto& event) { on(host, event); }, message);
+    std::visit([this, host](auto& event) { this->on(host, event); }, message);
 }
 
 void LinkMeasurement::on(std::size_t host, wire::LinkOpen& link) {

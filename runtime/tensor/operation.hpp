@@ -83,7 +83,7 @@ struct OnDevice {
     coll::DeviceBytes owned{};  // the output, where the library allocated it
 };
 
-/// Told how the operation has ended: nullptr is success. An error is a failure of its own.
+/// Gets the error of the operation, or nullptr. Its own error is that of the callback.
 using Callback = std::function<Status(const Error*)>;
 
 /// The operation of a ticket. It belongs to its caller until it is submitted, then to the holder of

@@ -32,7 +32,7 @@ public:
     /// Calls it once all that was sent is on its way; now, where nothing waits.
     void when_sent(std::function<void()> sent);
 
-    /// Ends the input after what has been sent.
+    /// Ends the input behind all bytes that were sent.
     void close() noexcept { is_closing_ = true; }
 
     /// Another line is to run: what the last one has said, and that it has ended, is forgotten.

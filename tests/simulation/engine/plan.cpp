@@ -2,6 +2,7 @@
 #include "tests/simulation/engine/plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -116,9 +117,8 @@ Item Drawer::draw_item(int set, std::vector<std::string> names, bool may_fail) {
     if (item.names.size() > 1) {
         item.op = coll::Op::allreduce;
     }
-    constexpr coll::ReduceOp kOps[] = {coll::ReduceOp::sum,     coll::ReduceOp::average,
-                                       coll::ReduceOp::max,     coll::ReduceOp::min,
-                                       coll::ReduceOp::product, coll::ReduceOp::sum};
+    constexpr std::array kOps{coll::ReduceOp::sum, coll::ReduceOp::average, coll::ReduceOp::max,
+                              coll::ReduceOp::min, coll::ReduceOp::product, coll::ReduceOp::sum};
     item.reduce = kOps[of_name.below(6)];
     item.type = item.reduce == coll::ReduceOp::average || of_name.one_in(3) ? coll::DataType::f64
                                                                             : coll::DataType::i64;
@@ -252,11 +252,11 @@ Traits draw_traits(std::uint64_t seed) {
     Traits traits;
     traits.ranks = random.one_in(2) ? random.between(2, 3) : random.between(2, 8);
     traits.is_tcp = random.one_in(3);
-    constexpr unsigned kSwitch[] = {1, 2, 4, 16, 64};
+    constexpr std::array kSwitch{1U, 2U, 4U, 16U, 64U};
     traits.habits.switch_one_in = kSwitch[random.below(5)];
     traits.habits.freeze_one_in = random.one_in(2) ? 0 : 200;
     traits.habits.drain_one_in = random.one_in(3) ? 0 : random.one_in(2) ? 2 : 8;
-    constexpr unsigned kDelay[] = {0, 5, 100, 2000};
+    constexpr std::array kDelay{0U, 5U, 100U, 2000U};
     traits.delays = {.wakeup_us = kDelay[random.below(4)],
                      .wire_us = kDelay[random.below(4)],
                      .socket_bytes = random.one_in(3) ? 64U : 65536U};
@@ -313,7 +313,7 @@ std::string describe(const Plan& plan) {
     std::string text;
     for (std::size_t index = 0; index < plan.phases.size(); ++index) {
         const auto& phase = plan.phases[index];
-        constexpr const char* kKinds[] = {"work", "burst", "outside", "add", "remove", "join"};
+        constexpr std::array kKinds{"work", "burst", "outside", "add", "remove", "join"};
         text += "  phase " + std::to_string(index) + ": " +
                 kKinds[static_cast<std::size_t>(phase.kind)];
         if (phase.set >= 0) {
