@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,6 +54,22 @@ def test_tensors_travel_by_mpi_where_that_is_asked_for(launcher: str) -> None:
 
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.count("world of 3: True True True") == 3, result.stdout
+
+
+def test_survivors_of_a_world_by_mpi_are_told_that_it_cannot_go_on(run_ranks: RunRanks) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    if shutil.which("mpirun.openmpi") is None:
+        pytest.skip("mpirun.openmpi is not installed")
+    job = run_ranks(
+        *(3, "torch_survivors.py", "1:7"),
+        flags=("--mpi", "--on-failure", "wait"),
+        env={"HOROVOD_CPU_OPERATIONS": "mpi"},
+    )
+
+    assert job.exit_code == 7, str(job)
+    for rank in (0, 2):
+        words = "HOROVOD_CPU_OPERATIONS=mpi: MPI does not go on without ranks that have ended"
+        assert re.search(rf"\[{rank}\]<stderr>:.*{words}", job.stderr), str(job)
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
