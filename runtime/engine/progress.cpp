@@ -2,9 +2,7 @@
 #include "runtime/engine/progress.hpp"
 
 #include "runtime/engine/spinner.hpp"
-#include "runtime/engine/staged_copies.hpp"
 
-#include <algorithm>
 #include <exception>
 #include <new>
 #include <string>
@@ -30,6 +28,7 @@ Progress::Progress(Setup setup,
     : config_(std::move(setup.config)),
       tickets_(tickets),
       inbox_(inbox),
+      intake_(inbox, tickets, config_.cycle_time),
       reactor_(std::move(setup.reactor)),
       channel_(std::move(setup.channel)),
       executor_(std::move(setup.executor), tickets),
@@ -111,28 +110,10 @@ bool Progress::step(Urgency urgency) {
     return has_moved;
 }
 
-/// Of operations on devices' tensors two kinds come that are not to be agreed on: those whose
-/// result is back, and those whose input did not come.
-void Progress::take_inbox() {
-    inbox_.take(taken_);
-    std::erase_if(taken_, [this](Operation* operation) {
-        if (operation->staged != nullptr && operation->staged->is_returning) {
-            tickets_.complete(*operation);
-            return true;
-        }
-        const auto* const failure = StagedCopies::failure_of(*operation);
-        if (failure != nullptr) {
-            fail(*operation, Error(*failure));  // a copy: the operation may be given back
-        }
-        return failure != nullptr;
-    });
-}
-
 void Progress::put(std::span<Operation* const> leaders) {
     bool is_taken = false;
     guard([&] {
-        take_inbox();  // submitted before, perhaps by this thread: a join, say
-        taken_.insert(taken_.end(), leaders.begin(), leaders.end());
+        intake_.put(leaders);
         is_taken = true;
     });
     if (!is_taken) {
@@ -151,39 +132,25 @@ void Progress::dispatch() {
 }
 
 bool Progress::take(Urgency urgency) {
-    take_inbox();
-    if (taken_.empty()) {
+    intake_.take();
+    if (intake_.empty()) {
         return false;
     }
     if (broken_) {
         loss_.miss();
-        fail(std::exchange(taken_, {}));
-    } else if (may_gather(urgency)) {
-        return false;
-    } else {
-        if (auto* const observer = tickets_.observer()) {
-            observer->on_cycle();
-        }
-        negotiator_.submit(taken_, urgency);
+        fail(intake_.release());
+        return true;
     }
-    taken_.clear();
-    gather_until_.reset();
+    if (urgency == Urgency::background &&
+        intake_.may_gather(negotiator_.fusion_bytes().value_or(executor_.usual_fusion_bytes()))) {
+        return false;
+    }
+    if (auto* const observer = tickets_.observer()) {
+        observer->on_cycle();
+    }
+    negotiator_.submit(intake_.leaders(), urgency);
+    intake_.clear();
     return true;
-}
-
-bool Progress::may_gather(Urgency urgency) {
-    if (config_.cycle_time.count() == 0 || urgency == Urgency::awaited) {
-        return false;
-    }
-    std::size_t bytes = 0;
-    for (const Operation* leader : taken_) {
-        for_each_member(*leader,
-                        [&](const Operation& member) { bytes += byte_count(member.signature); });
-    }
-    const auto now = Deadline::Clock::now();
-    gather_until_ = gather_until_.value_or(now + config_.cycle_time);
-    const auto most = negotiator_.fusion_bytes().value_or(executor_.usual_fusion_bytes());
-    return bytes < most && now < *gather_until_;
 }
 
 Result<bool> Progress::negotiate() {
@@ -243,7 +210,7 @@ void Progress::awake() {
 }
 
 Deadline Progress::next_look() const {
-    Deadline first(gather_until_);
+    Deadline first = intake_.gathers_until();
     if (const auto look = executor_.next_look(); look.is_before(first)) {
         first = look;
     }
@@ -330,7 +297,7 @@ bool Progress::abort_ended_sets() {
 }
 
 void Progress::lose(const Channel::PeerFailure& failure) {
-    const bool is_missed = negotiator_.has_open() || executor_.is_busy() || !taken_.empty();
+    const bool is_missed = negotiator_.has_open() || executor_.is_busy() || !intake_.empty();
     loss_.lose(failure);
     if (is_missed) {
         loss_.miss();
@@ -344,14 +311,13 @@ void Progress::break_with(const Error& cause) {
     }
     broken_ = cause;
     is_broken_.store(true, std::memory_order_release);
-    gather_until_.reset();
     departure_limit_.reset();
     ended_sets_.rest();
     stalls_.rest();
     is_cut_off_ = executor_.is_busy();
     negotiator_.fail_open([this](const Operation& leader) { return describe(leader); });
     executor_.abort(cause);
-    fail(std::exchange(taken_, {}));
+    fail(intake_.release());
 }
 
 /// Why the operation fails, now that the world is broken.
@@ -364,16 +330,8 @@ Error Progress::describe(const Operation& leader) const {
 
 void Progress::fail(std::span<Operation* const> leaders) {
     for (Operation* leader : leaders) {
-        fail(*leader, describe(*leader));
+        fail_group(tickets_, *leader, describe(*leader));
     }
-}
-
-void Progress::fail(Operation& leader, const Error& cause) {
-    for_each_member(leader, [&](Operation& member) {
-        member.failed = true;
-        member.error = cause;
-        tickets_.complete(member);
-    });
 }
 
 template <class Done>
@@ -396,14 +354,13 @@ void Progress::run_until(const Done& done, Deadline deadline) {
     }
 }
 
-/// Whether a peer is gone and the log, read to its end, has no entry by which it left.
-bool Progress::has_lost_peer() {
-    return channel_->peer_failure() && !step(Urgency::background) && channel_->peer_failure();
-}
-
 void Progress::leave(Deadline deadline) {
     is_leaving_ = true;
     bool has_proposed = false;
+    // And the log, read to its end, has no entry by which the peer left.
+    const auto has_lost_peer = [&] {
+        return channel_->peer_failure() && !step(Urgency::background) && channel_->peer_failure();
+    };
     guard([&] {
         if (!broken_) {
             // The entries of the log before this rank's own are executed, by all ranks alike.
@@ -435,8 +392,8 @@ void Progress::leave(Deadline deadline) {
 }
 
 void Progress::fail_rest() {
-    take_inbox();
-    fail(std::exchange(taken_, {}));
+    intake_.take();
+    fail(intake_.release());
     tickets_.wake_any();
 }
 

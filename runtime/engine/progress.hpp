@@ -9,6 +9,7 @@
 #include "runtime/engine/config.hpp"
 #include "runtime/engine/ended_sets.hpp"
 #include "runtime/engine/inbox.hpp"
+#include "runtime/engine/intake.hpp"
 #include "runtime/engine/negotiator.hpp"
 #include "runtime/engine/own_failure.hpp"
 #include "runtime/engine/peer_loss.hpp"
@@ -100,13 +101,11 @@ public:
 
 private:
     [[nodiscard]] bool take(Urgency urgency);
-    [[nodiscard]] bool may_gather(Urgency urgency);
     [[nodiscard]] Result<bool> negotiate();
     void execute_ready();
     [[nodiscard]] bool look_for_stalls(bool expects);
     [[nodiscard]] bool look_for_failures();
     [[nodiscard]] bool end_after_departure(const std::optional<Channel::PeerFailure>& failure);
-    [[nodiscard]] bool has_lost_peer();
     [[nodiscard]] bool abort_ended_sets();
     [[nodiscard]] Error departure_of(int rank) const;
     void report_departure(int rank);
@@ -120,12 +119,11 @@ private:
     void run_until(const Done& done, Deadline deadline);
     [[nodiscard]] Error describe(const Operation& leader) const;
     void fail(std::span<Operation* const> leaders);
-    void fail(Operation& leader, const Error& cause);
-    void take_inbox();
 
     EngineConfig config_;
     TicketTable& tickets_;
     Inbox<Operation*>& inbox_;
+    Intake intake_;
     std::unique_ptr<coll::Reactor> reactor_;
     std::unique_ptr<Channel> channel_;
     Executor executor_;
@@ -135,9 +133,7 @@ private:
     EndedSets ended_sets_;
     StallWatch stalls_;
 
-    std::vector<Operation*> taken_;  // leaders on their way to the negotiator
-    std::vector<Operation*> ready_;  // scratch
-    std::optional<Deadline::Clock::time_point> gather_until_;     // what is taken waits for company
+    std::vector<Operation*> ready_;                               // scratch
     std::optional<Deadline::Clock::time_point> departure_limit_;  // for what runs
     std::optional<Error> broken_;         // does not change once it has a value
     std::atomic<bool> is_broken_{false};  // Thread: any; broken_ may be read by all then

@@ -39,7 +39,7 @@ simulate(runtime/engine/engine.cpp
   "(void)pthread_setname_np(pthread_self(), \"hvd-engine\")@SEMICOLON@" "(void)0@SEMICOLON@")
 simulate(runtime/tensor/operation_pool.hpp
   "kMaxChunks = 16384" "kMaxChunks = 64")
-simulate(runtime/tensor/ticket_table.cpp
+simulate(runtime/tensor/futex.cpp
   "#include <sys/syscall.h>" "${SYSTEM}"
   "(void)syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, expected," "sim::futex_wait(word, expected,"
   "deadline.is_never() ? nullptr : &until, nullptr, FUTEX_BITSET_MATCH_ANY)" "deadline.is_never() ? nullptr : &until)"
