@@ -3,11 +3,11 @@
 
 #include "collectives/base/file.hpp"
 #include "collectives/base/text.hpp"
+#include "launcher/agent/probe/folder.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
-#include <system_error>
 #include <utility>
 
 namespace hvd::launch::agent {
@@ -18,17 +18,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxText = std::size_t{64} << 10;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr const char* kDriver = "proc/driver/nvidia";
-
-/// In the order of their names.
-std::vector<fs::path> list_folder(const fs::path& folder) {
-    std::error_code error;
-    std::vector<fs::path> entries;
-    for (const auto& entry : fs::directory_iterator(folder, error)) {
-        entries.push_back(entry.path());
-    }
-    std::ranges::sort(entries);
-    return entries;
-}
 
 std::vector<Gpu> read_gpus(const fs::path& root) {
     std::vector<Gpu> gpus;

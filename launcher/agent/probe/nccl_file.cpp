@@ -5,6 +5,7 @@
 #include "collectives/base/file.hpp"
 #include "collectives/base/loader_cache.hpp"
 #include "collectives/base/text.hpp"
+#include "launcher/agent/probe/folder.hpp"
 #include "launcher/agent/probe/preflight.hpp"
 
 #include <algorithm>
@@ -31,14 +32,10 @@ bool is_file(const fs::path& path) {
 
 /// The folders directly in `parent` whose names begin so, in the order of their names.
 std::vector<fs::path> list_folders(const fs::path& parent, std::string_view beginning) {
-    std::error_code error;
-    std::vector<fs::path> folders;
-    for (const auto& entry : fs::directory_iterator(parent, error)) {
-        if (entry.path().filename().native().starts_with(beginning)) {
-            folders.push_back(entry.path());
-        }
-    }
-    std::ranges::sort(folders);
+    auto folders = list_folder(parent);
+    std::erase_if(folders, [beginning](const fs::path& folder) {
+        return !folder.filename().native().starts_with(beginning);
+    });
     return folders;
 }
 
