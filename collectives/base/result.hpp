@@ -4,6 +4,7 @@
 #include "collectives/base/error.hpp"
 
 #include <cassert>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -47,7 +48,37 @@ private:
     std::variant<T, Error> state_;
 };
 
-/// Success carries nothing.
+/// Success carries nothing, and costs a caller the look at one flag.
+template <>
+class [[nodiscard]] Result<std::monostate> {
+public:
+    using value_type = std::monostate;
+
+    // NOLINTBEGIN(google-explicit-constructor): as above
+    Result(std::monostate /*success*/) noexcept {}
+    Result(Error error) : error_(std::move(error)) {}
+    // NOLINTEND(google-explicit-constructor)
+
+    [[nodiscard]] bool has_value() const noexcept { return !error_.has_value(); }
+    explicit operator bool() const noexcept { return has_value(); }
+    [[nodiscard]] std::monostate value() const noexcept {
+        assert(!error_ && "Result read from the wrong side");
+        return {};
+    }
+
+    [[nodiscard]] const Error& error() const& {
+        assert(error_ && "Result read from the wrong side");
+        return *error_;
+    }
+    [[nodiscard]] Error error() && {
+        assert(error_ && "Result read from the wrong side");
+        return *std::move(error_);
+    }
+
+private:
+    std::optional<Error> error_;
+};
+
 using Status = Result<std::monostate>;
 
 [[nodiscard]] inline Status ok() {

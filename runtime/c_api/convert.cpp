@@ -276,9 +276,10 @@ Status write_result(const Operation& operation, hvd_tensor* tensor) {
     const auto& signature = operation.signature;
     hvd_tensor result{};
     result.data = operation.out;
-    result.shape = operation.result_shape.data();
+    const auto& shape = shape_of_result(operation);
+    result.shape = shape.data();
     result.strides = signature.strides.empty() ? nullptr : signature.strides.data();
-    result.ndim = static_cast<std::int32_t>(operation.result_shape.size());
+    result.ndim = static_cast<std::int32_t>(shape.size());
     result.dtype = static_cast<std::int32_t>(signature.type);
     result.device_type = HVD_HOST;
     if (operation.staged != nullptr) {

@@ -11,14 +11,14 @@
 namespace hvd::rt {
 namespace {
 
-/// Sets the result's shape, and how many rows come from each member.
+/// Sets the shape of a result that has not the input's, and how many rows come from each member.
 void shape_result(Operation& operation, const coll::ProcessSet& set) {
     const auto& signature = operation.signature;
     const auto& dims = operation.first_dims;
-    operation.result_shape = signature.shape;
-    if (!has_tensor(signature)) {
+    if (keeps_shape(signature)) {
         return;
     }
+    operation.result_shape = signature.shape;
     if (signature.op == coll::Op::allgather) {
         operation.result_shape.front() = std::accumulate(dims.begin(), dims.end(), std::int64_t{0});
     } else if (signature.op == coll::Op::alltoall) {
@@ -30,7 +30,7 @@ void shape_result(Operation& operation, const coll::ProcessSet& set) {
         }
         operation.result_shape.front() = std::accumulate(
             operation.received_splits.begin(), operation.received_splits.end(), std::int64_t{0});
-    } else if (signature.op == coll::Op::reducescatter) {
+    } else {
         operation.result_shape.front() =
             share_of_rows(signature.shape.front(), set.place, set.size());
     }
@@ -84,15 +84,16 @@ std::string allocate_outputs(Operation& leader, const coll::ProcessSet& set) {
             shape_result(*member, set);
             continue;
         }
-        const Shape last_shape = std::move(member->result_shape);
+        const Shape last_shape = shape_of_result(*member);
         shape_result(*member, set);
-        if (has_output(*member) && member->result_shape == last_shape) {
+        const auto& shape = shape_of_result(*member);
+        if (has_output(*member) && shape == last_shape) {
             continue;  // a plan has run before, and its last result may go
         }
-        const auto bytes = bytes_of(member->result_shape, coll::size_of(member->signature.type));
+        const auto bytes = bytes_of(shape, coll::size_of(member->signature.type));
         if (const auto why = bytes ? try_allocate(*member, *bytes) : std::string()) {
-            return "there is no memory for a result of shape " + describe(member->result_shape) +
-                   " and type " + std::string(to_string(member->signature.type)) + *why;
+            return "there is no memory for a result of shape " + describe(shape) + " and type " +
+                   std::string(to_string(member->signature.type)) + *why;
         }
     }
     return {};
@@ -103,9 +104,13 @@ bool Agreements::has(const Operation& leader) const {
     if (id == kNoId) {
         return false;
     }
+    const auto& agreement = table_[id];
+    if (is_ready(leader, agreement)) {
+        return true;
+    }
     std::size_t index = 0;
     for (const Operation* member = &leader; member != nullptr; member = member->next) {
-        if (!(member->signature == table_[id].signatures[index])) {
+        if (!(member->signature == agreement.tensors[index].signature)) {
             return false;
         }
         ++index;
@@ -122,15 +127,16 @@ Agreement& Agreements::add(const Decision& decision, const Operation& leader) {
     agreement.group = leader.group;
     agreement.waiting = nullptr;
     agreement.is_transient = decision.is_transient;
-    agreement.first_dims = decision.first_dims;
+    agreement.number = tickets_.next_agreement();
     agreement.carried_bytes = leader.next == nullptr
                                   ? carried_bytes(leader.signature, decision.first_dims.front())
                                   : kNotCarried;
-    agreement.signatures.clear();
-    agreement.devices.clear();
+    agreement.tensors.clear();
+    std::size_t index = 0;
     for_each_member(leader, [&](const Operation& member) {
-        agreement.signatures.push_back(member.signature);
-        agreement.devices.push_back(member.devices);
+        agreement.tensors.push_back({.signature = member.signature,
+                                     .first_dims = decision.first_dims[index++],
+                                     .devices = member.devices});
     });
     leader.group->cache_id = decision.id;
     leader.group->is_cached.store(true, std::memory_order_relaxed);

@@ -9,6 +9,13 @@
 
 namespace hvd::rt {
 
+/// A tensor of a group, as it was agreed.
+struct AgreedTensor {
+    Signature signature;
+    std::vector<std::int64_t> first_dims;  // see Decision
+    const DeviceList* devices = nullptr;   // see Operation
+};
+
 /// A tensor group that the ranks of its set call by a cache id.
 struct Agreement {
     ProcessSetEntry* set = nullptr;  // nullptr: the id is not in use
@@ -17,10 +24,14 @@ struct Agreement {
     bool is_transient = false;      // ends with the first time that it is ready
     bool has_asked = false;         // for names, since `waiting` has begun to wait
     std::size_t carried_bytes = 0;  // see carried.hpp; kNotCarried for a group
-    std::vector<Signature> signatures;
-    std::vector<std::vector<std::int64_t>> first_dims;
-    std::vector<const DeviceList*> devices;  // of each tensor; see Operation
+    std::uint64_t number = 0;       // no other agreement of the process has it
+    std::vector<AgreedTensor> tensors;
 };
+
+/// Whether the group, a plan's, has run by this agreement before: nothing of it has changed.
+[[nodiscard]] inline bool is_ready(const Operation& leader, const Agreement& agreement) noexcept {
+    return leader.agreement == agreement.number;
+}
 
 /// The agreed operations, by cache id: a steady step needs no names.
 ///

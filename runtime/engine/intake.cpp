@@ -4,6 +4,7 @@
 #include "runtime/engine/set_negotiation.hpp"
 #include "runtime/engine/staged_copies.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace hvd::rt {
@@ -11,8 +12,9 @@ namespace hvd::rt {
 /// Of operations on devices' tensors two kinds come that are not to be agreed on: those whose
 /// result is back, and those whose input did not come.
 void Intake::take() {
+    const auto known = leaders_.size();
     inbox_.take(leaders_);
-    std::erase_if(leaders_, [this](Operation* operation) {
+    const auto is_not_for_agreement = [this](Operation* operation) {
         if (operation->staged != nullptr && operation->staged->is_returning) {
             tickets_.complete(*operation);
             return true;
@@ -22,7 +24,9 @@ void Intake::take() {
             fail_group(tickets_, *operation, Error(*failure));  // a copy: it may be given back
         }
         return failure != nullptr;
-    });
+    };
+    const auto first_new = leaders_.begin() + static_cast<std::ptrdiff_t>(known);
+    leaders_.erase(std::remove_if(first_new, leaders_.end(), is_not_for_agreement), leaders_.end());
 }
 
 void Intake::put(std::span<Operation* const> leaders) {

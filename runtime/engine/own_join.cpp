@@ -24,7 +24,6 @@ void OwnJoin::complete(int last_rank) {
     join.owned = allocate_aligned(sizeof last);
     std::memcpy(join.owned.get(), &last, sizeof last);
     join.out = join.owned.get();
-    join.result_shape.clear();
     tickets_.complete(join);
 }
 

@@ -64,14 +64,22 @@ void fail_group(TicketTable& tickets, Operation& leader, const Error& cause) {
 std::string prepare_as_agreed(Operation& leader,
                               const Agreement& agreement,
                               const coll::ProcessSet& set) {
+    if (is_ready(leader, agreement)) {
+        return {};
+    }
     std::size_t index = 0;
     for_each_member(leader, [&](Operation& member) {
-        member.first_dims = agreement.first_dims[index];
-        member.devices = agreement.devices[index];
+        const auto& agreed = agreement.tensors[index];
+        if (!agreed.first_dims.empty()) {
+            member.first_dims = agreed.first_dims;
+        }
+        member.devices = agreed.devices;
         member.divisor = 0;
         ++index;
     });
-    return allocate_outputs(leader, set);
+    auto failure = allocate_outputs(leader, set);
+    leader.agreement = failure.empty() ? agreement.number : 0;
+    return failure;
 }
 
 // ---- what this rank publishes -------------------------------------------------------------------
@@ -200,6 +208,7 @@ Status SetNegotiation::on_collective(const Decision& decision) {
 /// Takes over how the group runs, as decided. Errors: internal where it does not fit.
 Status SetNegotiation::take_terms(Operation& leader, const Decision& decision) {
     const auto size = static_cast<std::size_t>(set().size());
+    leader.agreement = 0;
     std::size_t index = 0;
     for (Operation* member = &leader; member != nullptr; member = member->next, ++index) {
         std::size_t expected = 0;
@@ -239,7 +248,6 @@ Result<Operation*> SetNegotiation::make_neutral(const Decision& decision) {
         fill_neutral(member.signature.reduce, member.signature.type,
                      {operation.owned.get(), byte_count(member.signature)});
         context_.tickets.move_neutral(operation);
-        operation.result_shape = member.signature.shape;
         operation.divisor = divisor_of(decision, member.signature, set());
         if (leader == nullptr) {
             leader = &operation;

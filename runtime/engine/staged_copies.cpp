@@ -122,7 +122,7 @@ bool StagedCopies::carry(Operation& operation) {
 void StagedCopies::copy_result(Operation& operation) {
     auto& staged = *operation.staged;
     const auto bytes =
-        element_count(operation.result_shape) * coll::size_of(operation.signature.type);
+        element_count(shape_of_result(operation)) * coll::size_of(operation.signature.type);
     if (operation.allocates) {
         staged.owned = staging_->allocate(staged.place.index, Staging::Kind::device, bytes);
         staged.out = staged.owned.get();

@@ -24,25 +24,18 @@ FusionItem item_of(const Operation& operation) {
 }  // namespace
 
 std::vector<Batch> fuse(std::span<Operation* const> leaders, std::size_t bytes) {
-    std::vector<Operation*> members;
-    std::vector<FusionItem> items;
-    members.reserve(leaders.size());
-    items.reserve(leaders.size());
+    FusionPlanner planner(bytes);
+    std::vector<Batch> batches;
     for (Operation* leader : leaders) {
         leader->unfinished = 0;
         for_each_member(*leader, [&](Operation& member) {
             ++leader->unfinished;
-            members.push_back(&member);
-            items.push_back(item_of(member));
+            const auto group = planner.place(item_of(member));
+            if (group == batches.size()) {
+                batches.emplace_back();
+            }
+            batches[group].push_back(&member);
         });
-    }
-    std::vector<Batch> batches;
-    for (const auto& indices : plan_fusion(items, bytes)) {
-        auto& batch = batches.emplace_back();
-        batch.reserve(indices.size());
-        for (const auto index : indices) {
-            batch.push_back(members[index]);
-        }
     }
     return batches;
 }

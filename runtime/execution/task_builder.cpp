@@ -22,6 +22,9 @@ void set_counts(const Operation& operation, const coll::ProcessSet& set, coll::S
     segment.counts.clear();
     segment.send_counts.clear();
     const auto& signature = operation.signature;
+    if (signature.op == coll::Op::allreduce) {
+        return;
+    }
     const auto row = row_elements(signature.shape);
     if (signature.op == coll::Op::allgather) {
         set_elements(operation.first_dims, row, segment.counts);

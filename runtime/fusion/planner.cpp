@@ -2,67 +2,47 @@
 #include "runtime/fusion/planner.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace hvd::rt {
-namespace {
 
-struct OpenGroup {
-    FusionKind kind;
-    std::size_t bytes;
-    FusionGroup members;
-
-    /// An item of its kind.
-    [[nodiscard]] bool takes(const FusionItem& item, std::size_t limit_bytes) const noexcept {
-        // Subtract, do not add: the sum of two sizes may wrap, the difference cannot.
-        return bytes <= limit_bytes && item.bytes <= limit_bytes - bytes &&
-               (kind.devices == nullptr || members.size() < coll::kMostOnDevice);
+/// Looking back over the open groups, not only the last one, lets an f16 tensor between two f32
+/// tensors join its own kind. A group that cannot take what comes is full for good: there is one
+/// open group for each kind in use, whatever the number of tensors.
+std::size_t FusionPlanner::place(const FusionItem& item) {
+    if (travels_alone(item)) {
+        return add_group(item);
     }
-};
+    const auto same_kind = std::ranges::find_if(
+        open_, [&](std::size_t group) { return groups_[group].kind == item.kind; });
+    if (same_kind == open_.end()) {
+        return open_.emplace_back(add_group(item));
+    }
+    auto& group = groups_[*same_kind];
+    if (!takes(group, item)) {
+        return *same_kind = add_group(item);
+    }
+    group.bytes += item.bytes;
+    ++group.tensors;
+    return *same_kind;
+}
+
+std::size_t FusionPlanner::add_group(const FusionItem& item) {
+    groups_.push_back({.kind = item.kind, .bytes = item.bytes, .tensors = 1});
+    return groups_.size() - 1;
+}
+
+bool FusionPlanner::takes(const Group& group, const FusionItem& item) const noexcept {
+    // Subtract, do not add: the sum of two sizes may wrap, the difference cannot.
+    return group.bytes <= limit_bytes_ && item.bytes <= limit_bytes_ - group.bytes &&
+           (group.kind.devices == nullptr || group.tensors < coll::kMostOnDevice);
+}
 
 /// Whether a tensor is not fused with others: it is too large, or fusion gains nothing since the
 /// results of fused tensors would not be contiguous, or since there is nothing to move.
-bool travels_alone(const FusionItem& item, std::size_t limit_bytes) noexcept {
+bool FusionPlanner::travels_alone(const FusionItem& item) const noexcept {
     const bool is_fusible =
         item.kind.op == coll::Op::allreduce || item.kind.op == coll::Op::broadcast;
-    return limit_bytes == 0 || item.bytes > limit_bytes || !is_fusible;
-}
-
-}  // namespace
-
-std::vector<FusionGroup> plan_fusion(std::span<const FusionItem> items, std::size_t limit_bytes) {
-    // Looking back over the open groups, not only the last one, lets an f16 tensor between two f32
-    // tensors join its own kind. A group that cannot take what comes is full for good: `open` holds
-    // one group for each kind in use, whatever the number of tensors.
-    std::vector<OpenGroup> groups;
-    std::vector<std::size_t> open;
-    for (std::size_t index = 0; index < items.size(); ++index) {
-        const auto& item = items[index];
-        if (travels_alone(item, limit_bytes)) {
-            groups.push_back({item.kind, item.bytes, {index}});
-            continue;
-        }
-        const auto same_kind = std::ranges::find_if(
-            open, [&](std::size_t group) { return groups[group].kind == item.kind; });
-        if (same_kind != open.end() && groups[*same_kind].takes(item, limit_bytes)) {
-            groups[*same_kind].bytes += item.bytes;
-            groups[*same_kind].members.push_back(index);
-            continue;
-        }
-        if (same_kind == open.end()) {
-            open.push_back(groups.size());
-        } else {
-            *same_kind = groups.size();
-        }
-        groups.push_back({item.kind, item.bytes, {index}});
-    }
-
-    std::vector<FusionGroup> planned;
-    planned.reserve(groups.size());
-    for (auto& group : groups) {
-        planned.push_back(std::move(group.members));
-    }
-    return planned;
+    return limit_bytes_ == 0 || item.bytes > limit_bytes_ || !is_fusible;
 }
 
 }  // namespace hvd::rt

@@ -30,16 +30,34 @@ struct FusionItem {
     FusionKind kind;
 };
 
-/// Indices into the planner's input, in input order, that travel as one collective.
-using FusionGroup = std::vector<std::size_t>;
-
 /// Packs tensors of one kind into groups of at most `limit_bytes`; on devices also of at most
-/// coll::kMostOnDevice tensors.
+/// coll::kMostOnDevice tensors. Each group travels as one collective.
 ///
-/// Every rank calls this with the same input and must get the same output, so it looks at nothing
-/// else: no clock, no environment, no hash order. An item larger than the limit travels alone, and
-/// so does every item where the limit is 0.
-[[nodiscard]] std::vector<FusionGroup> plan_fusion(std::span<const FusionItem> items,
-                                                   std::size_t limit_bytes);
+/// Every rank gives its planner the same tensors in the same order and must get the same groups, so
+/// it looks at nothing else: no clock, no environment, no hash order. An item larger than the limit
+/// travels alone, and so does every item where the limit is 0.
+class FusionPlanner {
+public:
+    explicit FusionPlanner(std::size_t limit_bytes) noexcept : limit_bytes_(limit_bytes) {}
+
+    /// The group of the next tensor. Groups are numbered from 0 in the order of their first
+    /// tensors.
+    [[nodiscard]] std::size_t place(const FusionItem& item);
+
+private:
+    struct Group {
+        FusionKind kind;
+        std::size_t bytes = 0;
+        std::size_t tensors = 0;
+    };
+
+    std::size_t add_group(const FusionItem& item);
+    [[nodiscard]] bool takes(const Group& group, const FusionItem& item) const noexcept;
+    [[nodiscard]] bool travels_alone(const FusionItem& item) const noexcept;
+
+    std::size_t limit_bytes_;
+    std::vector<Group> groups_;
+    std::vector<std::size_t> open_;  // the last group of each kind
+};
 
 }  // namespace hvd::rt

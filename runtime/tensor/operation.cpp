@@ -27,6 +27,10 @@ OwnedBytes allocate_aligned(std::size_t bytes) {
         static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment})));
 }
 
+const Shape& shape_of_result(const Operation& operation) noexcept {
+    return keeps_shape(operation.signature) ? operation.signature.shape : operation.result_shape;
+}
+
 Error not_finished(const Error& cause, const Operation& operation) {
     if (operation.name == nullptr) {
         return cause;  // of a rank that has joined

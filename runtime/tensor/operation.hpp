@@ -110,6 +110,8 @@ struct Operation {
     std::chrono::steady_clock::time_point since{};  // of the leader: when it began to wait
     bool is_timed = false;                          // of the leader: `since` is exact
     int last_rank = -1;                             // for which it has waited; -1: not known
+    std::uint64_t agreement = 0;                    // of the leader: the number of the one that
+                                                    // it is ready for
     std::vector<std::int64_t> first_dims;           // see Decision
     int divisor = 0;                                // of an average; 0: the size of the set
     const DeviceList* devices = nullptr;            // of all members, as agreed; nullptr: hosts
@@ -117,7 +119,7 @@ struct Operation {
     bool failed = false;
     bool callback_failed = false;  // written before `done`, on whichever thread called it
     OwnedBytes owned;              // the output, where the library allocated it
-    Shape result_shape;
+    Shape result_shape;            // where the signature has another: see shape_of_result
     std::vector<std::int64_t> received_splits;  // of an alltoall
     coll::SharedEvent event;                    // of the device, which completes with the result
 
@@ -127,6 +129,9 @@ struct Operation {
     Callback callback;                            // written once, before the state says so
     std::uint32_t index = 0;
 };
+
+/// The shape of the result of an operation that ranks have agreed on.
+[[nodiscard]] const Shape& shape_of_result(const Operation& operation) noexcept;
 
 /// Calls `function` with each member of a tensor group, from its leader on.
 template <class Function>

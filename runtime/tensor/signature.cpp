@@ -125,6 +125,11 @@ bool has_open_size(const Signature& signature) noexcept {
            (signature.op == coll::Op::allgather || signature.op == coll::Op::alltoall);
 }
 
+bool keeps_shape(const Signature& signature) noexcept {
+    return !has_open_size(signature) &&
+           (signature.kind != Kind::collective || signature.op != coll::Op::reducescatter);
+}
+
 std::size_t byte_count(const Signature& signature) noexcept {
     return has_tensor(signature) ? element_count(signature.shape) * coll::size_of(signature.type)
                                  : 0;

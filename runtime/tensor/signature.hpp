@@ -50,6 +50,9 @@ struct Signature {
 /// Whether the result's size depends on the tensors of other ranks.
 [[nodiscard]] bool has_open_size(const Signature& signature) noexcept;
 
+/// Whether the result has the shape of this rank's tensor.
+[[nodiscard]] bool keeps_shape(const Signature& signature) noexcept;
+
 /// Bytes of one rank's tensor.
 [[nodiscard]] std::size_t byte_count(const Signature& signature) noexcept;
 

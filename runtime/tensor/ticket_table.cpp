@@ -112,6 +112,7 @@ Result<std::vector<Operation*>> TicketTable::create(std::span<Request> requests)
         operation.staged = stage(request);
         operation.on_device = nullptr;
         operation.devices = nullptr;
+        operation.agreement = 0;
         operation.state.store(kIdle, std::memory_order_relaxed);
         operation.leader = nullptr;
         operation.next = nullptr;

@@ -125,6 +125,10 @@ public:
     /// Ranks no longer have a cache id for the name. Thread: progress lock.
     void uncache(Name& name);
 
+    /// A number for what ranks have agreed on about operations of this table, never the same twice,
+    /// and never 0. Thread: progress lock.
+    [[nodiscard]] std::uint64_t next_agreement() noexcept { return ++agreements_; }
+
     /// An operation by which a rank that has joined takes part in `signature` of `set`: its input
     /// is neutral, its result is thrown away, and completing it gives it back. Throws
     /// std::bad_alloc. Thread: progress lock.
@@ -151,7 +155,8 @@ private:
     ResultCarrier* carrier_ = nullptr;
     coll::DeviceTensors* devices_ = nullptr;
     std::atomic<std::uint64_t> completed_{0};
-    std::uint64_t announced_ = 0;  // completed_ at the last wake_any. Thread: progress lock
+    std::uint64_t agreements_ = 0;  // Thread: progress lock
+    std::uint64_t announced_ = 0;   // completed_ at the last wake_any. Thread: progress lock
     std::atomic<std::uint32_t> batches_{0};
     std::atomic<std::uint32_t> any_sleepers_{0};
 };

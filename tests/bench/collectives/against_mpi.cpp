@@ -134,7 +134,7 @@ void compare_sizes(hvd::World& world, const Comparison& comparison, std::size_t 
     }
 }
 
-/// Many small tensors in one call, by name; MPI takes them one by one.
+/// Many small tensors in one call, by name and as a plan; MPI takes them one by one.
 void compare_batch(hvd::World& world, const Comparison& comparison, int tensors, int bytes) {
     const auto count = static_cast<std::size_t>(bytes) / sizeof(float);
     std::vector<std::vector<float>> data(static_cast<std::size_t>(tensors),
@@ -145,7 +145,13 @@ void compare_batch(hvd::World& world, const Comparison& comparison, int tensors,
             "batch." + std::to_string(bytes) + "." + std::to_string(requests.size()),
             std::span(tensor), kSum));
     }
-    const auto name = "batch_of_" + std::to_string(tensors);
+    const auto one_by_one = [&] {
+        for (auto& tensor : data) {
+            MPI_Allreduce(MPI_IN_PLACE, tensor.data(), static_cast<int>(count), MPI_FLOAT, MPI_SUM,
+                          MPI_COMM_WORLD);
+        }
+    };
+    const auto size = static_cast<std::size_t>(bytes);
     Request::with_raw(requests, [&](std::span<const hvd_request> raw) {
         std::vector<hvd_ticket> tickets(raw.size());
         const auto ours = [&] {
@@ -154,13 +160,11 @@ void compare_batch(hvd::World& world, const Comparison& comparison, int tensors,
             }
             (void)hvd_release_all(world.context(), tickets.data(), tickets.size());
         };
-        comparison.run(name, static_cast<std::size_t>(bytes), ours, [&] {
-            for (auto& tensor : data) {
-                MPI_Allreduce(MPI_IN_PLACE, tensor.data(), static_cast<int>(count), MPI_FLOAT,
-                              MPI_SUM, MPI_COMM_WORLD);
-            }
-        });
+        comparison.run("batch_of_" + std::to_string(tensors), size, ours, one_by_one);
     });
+    auto plan = world.plan(requests);
+    comparison.run(
+        "plan_of_" + std::to_string(tensors), size, [&] { plan.run(); }, one_by_one);
 }
 
 }  // namespace

@@ -3,13 +3,13 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <vector>
 
 using hvd::coll::DataType;
 using hvd::coll::Op;
-using hvd::rt::FusionGroup;
 using hvd::rt::FusionItem;
-using hvd::rt::plan_fusion;
+using hvd::rt::FusionPlanner;
 
 namespace {
 
@@ -17,7 +17,19 @@ FusionItem item(std::size_t bytes, DataType type = DataType::f32, Op op = Op::al
     return {.bytes = bytes, .kind = {.op = op, .type = type}};
 }
 
-using Groups = std::vector<FusionGroup>;
+using Groups = std::vector<std::vector<std::size_t>>;
+
+/// The indices of the items of each group.
+Groups plan_fusion(const std::vector<FusionItem>& items, std::size_t limit_bytes) {
+    FusionPlanner planner(limit_bytes);
+    Groups groups;
+    for (std::size_t index = 0; index < items.size(); ++index) {
+        const auto group = planner.place(items[index]);
+        groups.resize(std::max(groups.size(), group + 1));
+        groups[group].push_back(index);
+    }
+    return groups;
+}
 
 }  // namespace
 

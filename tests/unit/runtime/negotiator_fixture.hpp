@@ -164,6 +164,14 @@ public:
         return submit(std::move(change));
     }
 
+    /// A plan's operation, which has ended, once more.
+    void submit_again(rt::Operation& operation) {
+        rt::Operation* const only = &operation;
+        REQUIRE(rt::TicketTable::claim({&only, 1}));
+        operation.set = *sets.acquire(operation.process_set);
+        negotiator->submit({&only, 1}, Urgency::background);
+    }
+
     /// The next entry of the log, after one step of the negotiator.
     std::vector<rt::Operation*> read(rt::ChannelEvent event) {
         channel.log.push_back(std::move(event));

@@ -88,7 +88,7 @@ TEST_CASE("what a rank submits after its join waits until all have joined") {
     std::int32_t last = -1;
     std::memcpy(&last, join.out, sizeof last);
     CHECK(last == 2);
-    CHECK(join.result_shape.empty());
+    CHECK(shape_of_result(join).empty());
     CHECK(rank.channel.announced.size() == 2);  // by name: the id was taken back
     auto decision = NegotiatorFixture::decision(rank.channel.announced.back());
     CHECK(rank.read(NegotiatorFixture::decided(decision)) == Operations{&later});

@@ -8,7 +8,6 @@
 
 using hvd::Errc;
 using hvd::Error;
-using hvd::coll::Op;
 using hvd::rt::Decision;
 using hvd::test::FakeChannel;
 using hvd::test::has_failed;
@@ -193,90 +192,6 @@ TEST_CASE("an id that is taken back makes what waits for it announce itself agai
     auto again = NegotiatorFixture::decision(rank.channel.announced.front(), 2);
     CHECK(rank.read(NegotiatorFixture::decided(again)) == Operations{&operation});
     (void)rank.read(event::Invalidated{77});  // of a set that this rank is not in
-}
-
-TEST_CASE("a result of open size is allocated when all sizes are known, then set ready") {
-    NegotiatorFixture rank;
-    const bool is_transient = GENERATE(false, true);
-    CAPTURE(is_transient);
-    auto gather = rank.request("a");
-    gather.signature.op = Op::allgather;
-    gather.has_out = false;
-    auto& operation = rank.submit(gather);
-    auto decision = NegotiatorFixture::decision(rank.channel.announced.front(), 4);
-    decision.awaits_memory = true;
-    decision.is_transient = is_transient;
-    decision.first_dims = {{2, 1, 3}};
-    decision.rank = 2;
-
-    CHECK(rank.read(NegotiatorFixture::decided(decision)).empty());
-    CHECK(rank.channel.ready == std::vector<Ids>{{4}});
-    CHECK(operation.out != nullptr);
-    CHECK(operation.result_shape == hvd::rt::Shape{6});
-    CHECK(rank.read(event::Ready{.ids = {4}, .of_world = true, .last_rank = 0}) ==
-          Operations{&operation});
-    CHECK(operation.last_rank == 2);  // rank 0 was only the last to have the memory
-    rank.tickets.complete(operation);
-
-    // One that is transient has ended with that.
-    (void)rank.submit(gather);
-    CHECK(rank.channel.announced.size() == (is_transient ? 2 : 1));
-    CHECK(rank.channel.ready.size() == (is_transient ? 1 : 2));
-}
-
-TEST_CASE("received splits of an alltoall are one column of what each sends to each") {
-    NegotiatorFixture rank;
-    auto exchange = rank.request("a");
-    exchange.signature.op = Op::alltoall;
-    exchange.signature.shape = {3, 2};
-    exchange.has_out = false;
-    auto& operation = rank.submit(exchange);
-    CHECK(rank.channel.announced.front().members.front().signature.splits ==
-          std::vector<std::int64_t>{1, 1, 1});
-    auto decision = NegotiatorFixture::decision(rank.channel.announced.front(), 4);
-    decision.awaits_memory = true;
-    decision.first_dims = {{0, 5, 0, 1, 1, 1, 0, 7, 0}};
-
-    (void)rank.read(NegotiatorFixture::decided(decision));
-
-    CHECK(operation.received_splits == std::vector<std::int64_t>{5, 1, 7});
-    CHECK(operation.result_shape == hvd::rt::Shape{13, 2});
-}
-
-TEST_CASE("a result for which there is no memory is announced as a failure") {
-    NegotiatorFixture rank;
-    auto huge = rank.request("huge");
-    huge.has_out = false;
-    auto operations = rank.make({huge});
-    operations.front()->signature.shape = {std::int64_t{1} << 61, 4};  // no machine has that
-
-    rank.negotiator->submit(operations, NegotiatorFixture::Urgency::background);
-
-    REQUIRE(rank.channel.announced.size() == 1);
-    CHECK(rank.channel.announced.front().failure.starts_with("there is no memory for a result"));
-}
-
-TEST_CASE("a gathered result for which there is no memory is announced instead of set ready") {
-    NegotiatorFixture rank;
-    auto gather = rank.request("a");
-    gather.signature.op = Op::allgather;
-    gather.has_out = false;
-    auto& operation = rank.submit(gather);
-    auto decision = NegotiatorFixture::decision(rank.channel.announced.front(), 4);
-    decision.awaits_memory = true;
-    decision.first_dims = {{std::int64_t{1} << 61, 1, std::int64_t{1} << 61}};
-
-    CHECK(rank.read(NegotiatorFixture::decided(decision)).empty());
-    CHECK(rank.channel.ready.empty());
-    REQUIRE(rank.channel.announced.size() == 2);
-    CHECK(rank.channel.announced[1].failure != "");
-
-    auto refused = NegotiatorFixture::decision(rank.channel.announced[1]);
-    refused.error = Error{Errc::unavailable, "no memory"};
-    (void)rank.read(event::Invalidated{4});
-    (void)rank.read(NegotiatorFixture::decided(refused));
-    CHECK(has_failed(operation));
-    CHECK_FALSE(rank.negotiator->has_open());
 }
 
 TEST_CASE("decisions that cannot be are errors of the channel, not crashes") {
