@@ -3,8 +3,8 @@
 
 #include "collectives/backend.hpp"
 #include "collectives/mpi/communicator.hpp"
-#include "collectives/mpi/order.hpp"
 #include "collectives/reactor.hpp"
+#include "collectives/sum_order.hpp"
 
 #include <memory>
 
@@ -14,6 +14,6 @@ namespace hvd::coll::mpi {
 /// rank sleeps in. All ranks give the same order.
 [[nodiscard]] std::unique_ptr<Backend> create(Communicator communicator,
                                               Reactor& reactor,
-                                              Order order = Order::by_rank);
+                                              SumOrder order = SumOrder::by_rank);
 
 }  // namespace hvd::coll::mpi

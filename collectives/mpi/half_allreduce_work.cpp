@@ -63,7 +63,7 @@ bool is_for_mpi_to_add(const State& state, const Task& task) noexcept {
     // has more steps, each of which waits for MPI to be polled.
     constexpr int kFewestRanks = 16;
     constexpr std::size_t kMostBytes = std::size_t{16} << 10;
-    return state.order == Order::any && HalfSums::can(task) &&
+    return state.order == SumOrder::any && HalfSums::can(task) &&
            state.communicator.size() >= kFewestRanks && input_bytes(task) <= kMostBytes;
 }
 

@@ -77,7 +77,7 @@ private:
 
 class MpiBackend final : public HostBackend {
 public:
-    MpiBackend(Communicator communicator, Reactor& reactor, Order order)
+    MpiBackend(Communicator communicator, Reactor& reactor, SumOrder order)
         : HostBackend({.name = "mpi", .score = kScore, .fusion_bytes = kFusionBytes}),
           state_(std::move(communicator), reactor, order) {}
 
@@ -132,7 +132,7 @@ Result<Work::Progress> SteppedWork::poll() {
     return Progress::done;
 }
 
-std::unique_ptr<Backend> create(Communicator communicator, Reactor& reactor, Order order) {
+std::unique_ptr<Backend> create(Communicator communicator, Reactor& reactor, SumOrder order) {
     return std::make_unique<MpiBackend>(std::move(communicator), reactor, order);
 }
 

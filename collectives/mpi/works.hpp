@@ -7,7 +7,7 @@
 #include "collectives/algorithms/scratch.hpp"
 #include "collectives/backend.hpp"
 #include "collectives/mpi/communicator.hpp"
-#include "collectives/mpi/order.hpp"
+#include "collectives/sum_order.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -37,7 +37,7 @@ inline constexpr std::chrono::microseconds kPollInterval{50};
 
 /// State that the tasks of one backend share.
 struct State {
-    State(Communicator the_communicator, Reactor& reactor, Order the_order)
+    State(Communicator the_communicator, Reactor& reactor, SumOrder the_order)
         : communicator(std::move(the_communicator)),
           alarm(reactor, kPollInterval),
           order(the_order) {}
@@ -47,7 +47,7 @@ struct State {
 
     Communicator communicator;
     Alarm alarm;
-    const Order order;
+    const SumOrder order;
     StagingBuffer first;
     StagingBuffer second;
     ScratchPool scratch;         // of what goes from rank to rank: MPI never touches it

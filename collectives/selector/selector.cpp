@@ -23,7 +23,7 @@ std::vector<std::unique_ptr<Backend>> create_backends(BackendParts parts) {
             mpi::create(std::move(*parts.communicator), *parts.reactor, parts.order));
     } else if (topology.size > 1) {
         if (parts.mesh != nullptr) {
-            backends.push_back(tcp::create(*parts.mesh));
+            backends.push_back(tcp::create(*parts.mesh, parts.order));
         }
         if (topology.local_size > 1 && parts.local_group != nullptr) {
             auto local =

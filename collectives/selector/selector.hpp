@@ -6,9 +6,9 @@
 
 #include "collectives/backend.hpp"
 #include "collectives/mpi/communicator.hpp"
-#include "collectives/mpi/order.hpp"
 #include "collectives/nccl/factory.hpp"
 #include "collectives/reactor.hpp"
+#include "collectives/sum_order.hpp"
 #include "collectives/topology.hpp"
 #include "collectives/transport/shm/local_group.hpp"
 #include "collectives/transport/tcp/mesh.hpp"
@@ -31,7 +31,7 @@ struct BackendParts {
     net::Mesh* mesh = nullptr;          // the ranks of all hosts, where there is one; outlives them
     std::optional<mpi::Communicator> communicator{};  // of all ranks, where MPI was asked for: it
                                                       // then does everything
-    mpi::Order order = mpi::Order::by_rank;           // what it may do with f16 and bf16
+    SumOrder order = SumOrder::by_rank;               // of ranks on several hosts
     Reactor* reactor = nullptr;        // what the engine sleeps in, for MPI; outlives them
     DeviceTensors* devices = nullptr;  // of tensors that stay there, if any do; outlives them
     nccl::Options nccl{};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collectives/backend.hpp"
+#include "collectives/sum_order.hpp"
 #include "collectives/transport/tcp/mesh.hpp"
 
 #include <memory>
@@ -10,6 +11,6 @@ namespace hvd::coll::tcp {
 
 /// Collectives of ranks on any hosts. `mesh` outlives it; its data links are the backend's alone.
 /// A waiting rank sleeps in `mesh.reactor()`, or in a reactor that watches it.
-[[nodiscard]] std::unique_ptr<Backend> create(net::Mesh& mesh);
+[[nodiscard]] std::unique_ptr<Backend> create(net::Mesh& mesh, SumOrder order = SumOrder::by_rank);
 
 }  // namespace hvd::coll::tcp

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/algorithms/hierarchical_allreduce.hpp"
+#include "collectives/algorithms/host_grid.hpp"
 #include "collectives/algorithms/schedules.hpp"
 #include "collectives/host_backend.hpp"
 #include "collectives/tcp/factory.hpp"
@@ -12,8 +14,9 @@ constexpr std::size_t kFusionBytes = std::size_t{8} << 20;
 
 /// State that the communicators of one backend share.
 struct Shared {
-    explicit Shared(net::Mesh& mesh) : multiplexer(mesh) {}
+    Shared(net::Mesh& mesh, SumOrder sums) : order(sums), multiplexer(mesh) {}
 
+    SumOrder order;
     Multiplexer multiplexer;
     ScratchPool scratch;
 };
@@ -24,10 +27,15 @@ public:
         : HostCommunicator(backend),
           shared_(shared),
           endpoint_(shared.multiplexer, set),
+          grid_(shared.order == SumOrder::any ? HostGrid::of(set) : std::nullopt),
           is_world_(set.id == 0) {}
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
+        if (grid_ && HierarchicalAllreduceSchedule::suits(task)) {
+            return std::make_unique<ScheduledWork<TcpEndpoint, HierarchicalAllreduceSchedule>>(
+                endpoint_, shared_.scratch, task, *grid_);
+        }
         return start_schedule(endpoint_, shared_.scratch, task);
     }
 
@@ -40,14 +48,15 @@ private:
 
     Shared& shared_;
     TcpEndpoint endpoint_;
+    std::optional<HostGrid> grid_;
     bool is_world_;
 };
 
 class TcpBackend final : public HostBackend {
 public:
-    explicit TcpBackend(net::Mesh& mesh)
+    TcpBackend(net::Mesh& mesh, SumOrder order)
         : HostBackend({.name = "tcp", .score = kScore, .fusion_bytes = kFusionBytes}),
-          shared_(mesh) {}
+          shared_(mesh, order) {}
 
     [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet& set,
                                                      Device /*device*/) override {
@@ -64,8 +73,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Backend> create(net::Mesh& mesh) {
-    return std::make_unique<TcpBackend>(mesh);
+std::unique_ptr<Backend> create(net::Mesh& mesh, SumOrder order) {
+    return std::make_unique<TcpBackend>(mesh, order);
 }
 
 }  // namespace hvd::coll::tcp

@@ -174,16 +174,16 @@ Result<std::optional<int>> agree_on_generation(MpiWorld& mpi,
     return least == kOfAnother ? std::nullopt : std::optional<int>(most);
 }
 
-Result<coll::mpi::Order> agree_on_order(coll::mpi::Communicator& all,
-                                        const coll::Topology& topology,
-                                        const EngineConfig& config,
-                                        Deadline deadline) {
+Result<coll::SumOrder> agree_on_order(coll::mpi::Communicator& all,
+                                      const coll::Topology& topology,
+                                      const EngineConfig& config,
+                                      Deadline deadline) {
     if (topology.local_size == topology.size) {
-        return coll::mpi::Order::by_rank;
+        return coll::SumOrder::by_rank;
     }
     HVD_TRY(const auto said,
             gather(all, config.is_deterministic ? 1 : 0, "who wants sums in rank order", deadline));
-    return std::ranges::max(said) == 1 ? coll::mpi::Order::by_rank : coll::mpi::Order::any;
+    return std::ranges::max(said) == 1 ? coll::SumOrder::by_rank : coll::SumOrder::any;
 }
 
 Result<WorldPlace> place_by_communicator(MpiWorld& mpi,

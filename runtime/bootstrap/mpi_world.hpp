@@ -8,8 +8,8 @@
 #include "collectives/base/env.hpp"
 #include "collectives/base/result.hpp"
 #include "collectives/launch_contract/external_launch.hpp"
-#include "collectives/mpi/order.hpp"
 #include "collectives/mpi/session.hpp"
+#include "collectives/sum_order.hpp"
 #include "collectives/topology.hpp"
 #include "runtime/bootstrap/world_place.hpp"
 #include "runtime/engine/config.hpp"
@@ -43,10 +43,10 @@ struct MpiWorld {
 
 /// Whether MPI may choose the order of sums: where there are several hosts, and no rank wants
 /// HOROVOD_DETERMINISTIC. Blocks until all ranks call it. Errors: timed_out, internal.
-[[nodiscard]] Result<coll::mpi::Order> agree_on_order(coll::mpi::Communicator& all,
-                                                      const coll::Topology& topology,
-                                                      const EngineConfig& config,
-                                                      Deadline deadline);
+[[nodiscard]] Result<coll::SumOrder> agree_on_order(coll::mpi::Communicator& all,
+                                                    const coll::Topology& topology,
+                                                    const EngineConfig& config,
+                                                    Deadline deadline);
 
 /// The world of a communicator of the user's (the address of an MPI_Comm), whose ranks all call it.
 [[nodiscard]] Result<MpiWorld> join_communicator(const void* communicator,

@@ -18,8 +18,9 @@ namespace {
 // All ranks have connected by then, so that nothing but a fault takes longer.
 constexpr std::chrono::seconds kGroupLimit{10};
 
-constexpr std::byte kShares{1};  // this rank has the memory of its host's group
-constexpr std::byte kSharesNothing{0};
+// Flags by which each rank describes itself to all others.
+constexpr std::byte kShares{1};      // it has the memory of its host's group
+constexpr std::byte kSumsByRank{2};  // it wants sums in rank order
 
 std::size_t index_of(int rank) noexcept {
     return static_cast<std::size_t>(rank);
@@ -64,12 +65,14 @@ Deadline earlier(Deadline a, Deadline b) {
     return b.is_never() || (!a.is_never() && *a.end() < *b.end()) ? a : b;
 }
 
-/// The memory that the ranks of this host share beside the mesh. All ranks of the world call it.
+/// The memory that the ranks of this host share beside the mesh, and the order of sums. All ranks
+/// of the world call it.
 Status add_group(Transports& made,
                  const WorldPlace& place,
-                 bool is_wanted,
+                 const EngineConfig& config,
                  const Logger& log,
                  Deadline deadline) {
+    const bool is_wanted = config.cpu_operations == CpuOperations::automatic;
     const auto& leaders = made.mesh->host_leaders();
     const int rank = place.topology.rank;
     const auto local = ranks_of_host(leaders, leaders[index_of(rank)]);
@@ -82,12 +85,18 @@ Status add_group(Transports& made,
             failure = formed.error().message;
         }
     }
-    HVD_TRY(const auto verdicts,
-            gather_bytes(*made.mesh, made.group ? kShares : kSharesNothing, deadline));
+    const auto own = (made.group ? kShares : std::byte{}) |
+                     (config.is_deterministic ? kSumsByRank : std::byte{});
+    HVD_TRY(const auto verdicts, gather_bytes(*made.mesh, own, deadline));
+    const auto says = [&](std::size_t each, std::byte what) {
+        return (verdicts[each] & what) != std::byte{};
+    };
+    made.order = coll::SumOrder::any;
     std::vector<bool> is_shared(verdicts.size(), true);  // by leader
     for (std::size_t each = 0; each < verdicts.size(); ++each) {
         is_shared[index_of(leaders[each])] =
-            is_shared[index_of(leaders[each])] && verdicts[each] == kShares;
+            is_shared[index_of(leaders[each])] && says(each, kShares);
+        made.order = says(each, kSumsByRank) ? coll::SumOrder::by_rank : made.order;
     }
     for (std::size_t each = 0; each < verdicts.size(); ++each) {
         made.hosts[each] =
@@ -136,8 +145,7 @@ Result<Transports> connect_transports(WorldPlace& place,
                                                  .link_limit = config.start_timeout,
                                                  .lease = config.lease},
                                                 deadline));
-    const bool is_wanted = config.cpu_operations == CpuOperations::automatic;
-    HVD_TRY_STATUS(add_group(made, place, is_wanted, log, deadline));
+    HVD_TRY_STATUS(add_group(made, place, config, log, deadline));
     return made;
 }
 

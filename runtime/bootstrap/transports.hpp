@@ -4,6 +4,7 @@
 #include "collectives/base/deadline.hpp"
 #include "collectives/base/log.hpp"
 #include "collectives/base/result.hpp"
+#include "collectives/sum_order.hpp"
 #include "collectives/transport/shm/local_group.hpp"
 #include "collectives/transport/tcp/mesh.hpp"
 #include "runtime/bootstrap/world_place.hpp"
@@ -25,6 +26,7 @@ struct Transports {
         group;                              // of the ranks of this host, in the order of the world
     std::unique_ptr<coll::net::Mesh> mesh;  // of all ranks, where they are on several hosts
     std::vector<int> hosts;                 // by rank: equal numbers share memory
+    coll::SumOrder order = coll::SumOrder::by_rank;
 };
 
 /// Connects this rank with the others. A world of one host has the group alone; one of several

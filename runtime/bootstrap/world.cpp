@@ -161,7 +161,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     world->topology_.is_homogeneous = is_homogeneous(world->mesh_.get());
     HVD_TRY(auto communicator,
             world->use_mpi(std::move(search.mpi), place, options.environment, config, deadline));
-    auto order = coll::mpi::Order::by_rank;
+    auto order = transports->order;
     if (communicator) {
         HVD_TRY(order, agree_on_order(*communicator, place.topology, config, deadline));
     }

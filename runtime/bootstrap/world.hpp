@@ -9,10 +9,10 @@
 #include "collectives/base/result.hpp"
 #include "collectives/device_tensors.hpp"
 #include "collectives/mpi/communicator.hpp"
-#include "collectives/mpi/order.hpp"
 #include "collectives/mpi/session.hpp"
 #include "collectives/rendezvous/agent_store.hpp"
 #include "collectives/staging.hpp"
+#include "collectives/sum_order.hpp"
 #include "collectives/topology.hpp"
 #include "collectives/transport/shm/local_group.hpp"
 #include "collectives/transport/tcp/mesh.hpp"
@@ -89,7 +89,7 @@ private:
     /// The parts of the MPI backend.
     struct MpiParts {
         std::optional<coll::mpi::Communicator> communicator{};
-        coll::mpi::Order order = coll::mpi::Order::by_rank;
+        coll::SumOrder order = coll::SumOrder::by_rank;
     };
 
     [[nodiscard]] std::unique_ptr<Channel> make_channel(const std::string& host);

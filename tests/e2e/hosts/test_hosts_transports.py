@@ -21,6 +21,26 @@ mapped = "memfd:horovod" in open("/proc/self/maps").read()
 print("shares" if mapped else "connects", flush=True)
 """
 
+# In rank order each 1 is lost beside 2^24; the two of the second host together are not.
+ORDER = """
+import array, ctypes
+from horovod.common import operations
+from horovod.common.basics import HorovodBasics
+from horovod.common.library import library
+
+basics = HorovodBasics()
+basics.init()
+values = array.array("f", [2.0**24 if basics.rank() == 0 else 1.0]) * 100_000
+memory = (ctypes.c_char * (4 * len(values))).from_buffer(values)
+tensor = operations.make_tensor(
+    ctypes.addressof(memory), (len(values),), library.enum("HVD_FLOAT32")
+)
+request = operations.make_request("sum", operations.ALLREDUCE, tensor, tensor)
+request.reduce_op = library.enum("HVD_SUM")
+operations.run(request, memory)
+print(*(int(value - 2**24) for value in set(values)), flush=True)
+"""
+
 # The cut comes once both are ready, and before they exchange anything else.
 CUT = """
 import time
@@ -63,6 +83,20 @@ def test_ranks_of_a_host_share_memory_beside_the_connections(cluster, operations
 
     assert job.code == 0, job
     assert words(job) == [word] * 4
+
+
+def test_sums_of_several_hosts_are_in_rank_order_where_that_is_asked_for(cluster):
+    hosts = cluster(2)
+    hosts.head.path("/root/order.py").write_text(ORDER)
+    one_rank_asks = 'test $HOROVOD_RANK != 3 || export HOROVOD_DETERMINISTIC=1; "$@"'
+    line = ("-np", 4, "-H", "h1:2,h2:2")
+    program = (sys.executable, "/root/order.py")
+
+    by_hosts = hosts.run(*line, *program, env=environment())
+    in_rank_order = hosts.run(*line, "sh", "-c", one_rank_asks, "sh", *program, env=environment())
+
+    assert (by_hosts.code, words(by_hosts)) == (0, ["2"] * 4), by_hosts
+    assert (in_rank_order.code, words(in_rank_order)) == (0, ["0"] * 4), in_rank_order
 
 
 def test_a_host_whose_ranks_cannot_share_memory_uses_connections(cluster):

@@ -28,6 +28,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kCaseBytes = 4096;
+constexpr int kSizeOfHosts = 6;  // ranks on 2 hosts, or on 3
 
 /// The parts of one rank's backend.
 struct Parts {
@@ -44,6 +45,7 @@ struct Candidate {
     std::size_t (*segment_bytes)(int size);
     Parts (*create)(coll::LocalGroup& group, coll::Store& store);
     int largest_size;
+    int hosts = 1;  // the ranks take turns on them
 };
 
 [[noreturn]] void throw_error(const Error& error) {
@@ -65,7 +67,7 @@ Parts over_tcp(coll::LocalGroup& group, coll::Store& store) {
     if (!mesh) {
         throw_error(mesh.error());
     }
-    auto backend = coll::tcp::create(**mesh);
+    auto backend = coll::tcp::create(**mesh, coll::SumOrder::any);
     return {nullptr, std::move(mesh).value(), std::move(backend)};
 }
 
@@ -82,12 +84,25 @@ constexpr std::array kCandidates{
               .segment_bytes = [](int) -> std::size_t { return 0; },
               .create = &over_tcp,
               .largest_size = 64},
+    Candidate{.name = "tcp between 2 hosts",
+              .segment_bytes = [](int) -> std::size_t { return 0; },
+              .create = &over_tcp,
+              .largest_size = 64,
+              .hosts = 2},
+    Candidate{.name = "tcp between 3 hosts",
+              .segment_bytes = [](int) -> std::size_t { return 0; },
+              .create = &over_tcp,
+              .largest_size = 64,
+              .hosts = 3},
 };
 
 /// HVD_TEST_BACKEND=tcp leaves the others out.
 [[nodiscard]] bool is_wanted(const Candidate& candidate, int size) {
     static const auto only = read_env("HVD_TEST_BACKEND");
-    return size <= std::min(candidate.largest_size, HVD_MOST_RANKS) &&
+    // Several hosts are another case where each has as many ranks, and more than one.
+    const bool fits = candidate.hosts == 1 ? size != kSizeOfHosts
+                                           : size > candidate.hosts && size % candidate.hosts == 0;
+    return fits && size <= std::min(candidate.largest_size, HVD_MOST_RANKS) &&
            (!only || *only == candidate.name);
 }
 
@@ -102,8 +117,13 @@ void run_rank(const Candidate& candidate,
     auto parts = candidate.create(group, store);
     auto& reactor = parts.reactor();
     reactor.watch(group.wakeup_descriptor(), EPOLLIN, [&](std::uint32_t) { group.drain(); });
-    const auto world = parts.backend->open(world_on_one_host(group.rank(), group.size()), {});
+    auto ranks = world_on_one_host(group.rank(), group.size());
+    for (std::size_t rank = 0; rank < ranks.hosts.size(); ++rank) {
+        ranks.hosts[rank] = static_cast<int>(rank) % candidate.hosts;
+    }
+    const auto world = parts.backend->open(ranks, {});
     ContractRank self{*parts.backend, *world, group, reactor, group.rank(), group.size()};
+    self.sums = candidate.hosts == 1 ? coll::SumOrder::by_rank : coll::SumOrder::any;
     run(self);
 }
 
@@ -114,7 +134,7 @@ void check_all_well(const std::vector<RankEnd>& ends) {
 }
 
 void run_on_processes(ContractCase run, void (*check)(const std::vector<RankEnd>& ends)) {
-    const int size = GENERATE(1, 2, 3, 4, 7);
+    const int size = GENERATE(1, 2, 3, 4, kSizeOfHosts, 7);
     for (const auto& candidate : kCandidates) {
         if (!is_wanted(candidate, size)) {
             continue;

@@ -6,6 +6,7 @@
 
 #include "collectives/backend.hpp"
 #include "collectives/reactor.hpp"
+#include "collectives/sum_order.hpp"
 #include "collectives/transport/shm/local_group.hpp"
 #include "tests/support/proc_group.hpp"
 
@@ -28,6 +29,7 @@ struct ContractRank {
     coll::Reactor& reactor;  // wakes the backend, and the group's ranks
     int rank;                // in a set: the place
     int size;
+    coll::SumOrder sums = coll::SumOrder::by_rank;
 
     /// Memory of the case's own that all ranks share, zero at first. At least 64 numbers.
     [[nodiscard]] std::atomic<std::uint64_t>& shared(std::size_t index) const;

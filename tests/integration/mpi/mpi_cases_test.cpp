@@ -89,7 +89,7 @@ TEST_CASE("mpi halves: MPI adds up in its own order and rounds once") {
     coll::Reactor reactor;
     auto other = value_of(all.subset(everybody, 3, Deadline::in(kStartLimit)));
     const MpiWorld in_order(std::move(other), reactor);
-    const MpiWorld by_mpi(std::move(all), reactor, coll::mpi::Order::any);
+    const MpiWorld by_mpi(std::move(all), reactor, coll::SumOrder::any);
 
     const auto count =
         GENERATE(std::size_t{1}, std::size_t{5}, std::size_t{3000}, std::size_t{8192});

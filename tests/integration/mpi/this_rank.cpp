@@ -42,7 +42,7 @@ std::unique_ptr<coll::LocalGroup> meet_all_ranks(int rank, int size) {
                                            Deadline::in(20s)));
 }
 
-MpiWorld::MpiWorld(coll::mpi::Communicator of_mpi, coll::Reactor& reactor, coll::mpi::Order order) {
+MpiWorld::MpiWorld(coll::mpi::Communicator of_mpi, coll::Reactor& reactor, coll::SumOrder order) {
     const auto set = world_on_one_host(of_mpi.rank(), of_mpi.size());
     backend_ = coll::mpi::create(std::move(of_mpi), reactor, order);
     world_ = backend_->open(set, {});

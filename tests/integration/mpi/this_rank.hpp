@@ -42,7 +42,7 @@ public:
     /// `reactor` outlives it.
     MpiWorld(coll::mpi::Communicator of_mpi,
              coll::Reactor& reactor,
-             coll::mpi::Order order = coll::mpi::Order::by_rank);
+             coll::SumOrder order = coll::SumOrder::by_rank);
 
     [[nodiscard]] coll::Communicator& operator*() const noexcept { return *world_; }
 
