@@ -67,7 +67,7 @@ public:
     void abort(const Error& cause);
 
     /// Whether it reads and writes the task's segments itself. If not, the engine packs them into
-    /// `workspace` and passes that as one segment. Never changes a result.
+    /// `workspace` as they travel, and passes that as one segment. Never changes a result.
     [[nodiscard]] virtual bool gathers(const Task& task) const noexcept = 0;
 
     /// The data that the other members need before the first task, of the same size on all; empty:

@@ -34,10 +34,13 @@ private:
     Traits traits_;
 };
 
-/// Their communicators read and write a task's segments themselves.
+/// Their communicators read and write a task's segments themselves, unless values change on the
+/// way.
 class HostCommunicator : public Communicator {
 public:
-    [[nodiscard]] bool gathers(const Task&) const noexcept final { return true; }
+    [[nodiscard]] bool gathers(const Task& task) const noexcept final {
+        return task.wire == Wire::own;
+    }
     [[nodiscard]] std::span<std::byte> workspace(std::size_t bytes) final {
         workspace_.resize(bytes);
         return workspace_;

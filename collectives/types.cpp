@@ -51,7 +51,7 @@ std::size_t input_bytes(const Task& task) noexcept {
     for (const auto& segment : task.segments) {
         elements += segment.count;
     }
-    return elements * size_of(task.type);
+    return elements * size_of(wire_type(task.type, task.wire));
 }
 
 }  // namespace hvd::coll

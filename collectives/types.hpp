@@ -41,6 +41,19 @@ enum class DataType : std::uint8_t {
 
 inline constexpr int kDataTypes = 13;
 
+/// How the values of a reduction travel: as they are in memory, or as numbers of 16 bits.
+enum class Wire : std::uint8_t { own, f16, bf16 };
+
+/// The type that travels.
+[[nodiscard]] constexpr DataType wire_type(DataType type, Wire wire) noexcept {
+    switch (wire) {
+        case Wire::own: return type;
+        case Wire::f16: return DataType::f16;
+        case Wire::bf16: return DataType::bf16;
+    }
+    return type;
+}
+
 /// Bytes of one element.
 [[nodiscard]] constexpr std::size_t size_of(DataType type) noexcept {
     switch (type) {
@@ -113,6 +126,9 @@ struct Task {
     Op op = Op::allreduce;
     ReduceOp reduce = ReduceOp::sum;
     DataType type = DataType::f32;
+    /// Of sums and averages of f32 and f64. Inputs are rounded once they have been scaled; sums are
+    /// divided and scaled once they are of `type` again.
+    Wire wire = Wire::own;
     Device device{};
     double prescale = 1;   // applied to every input as it is read
     double postscale = 1;  // applied once, to the reduced value; average divides here too
@@ -123,7 +139,7 @@ struct Task {
     std::vector<const DeviceEvent*> ready{};
 };
 
-/// Bytes that one rank puts in.
+/// Bytes that one rank puts in, as they travel.
 [[nodiscard]] std::size_t input_bytes(const Task& task) noexcept;
 
 }  // namespace hvd::coll

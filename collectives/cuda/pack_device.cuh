@@ -103,10 +103,14 @@ HVD_DEVICE T saturate(double value) {
     return static_cast<T>(value);
 }
 
-/// One value: divided, multiplied, converted, as collectives/reduce does it.
+/// One value: divided, multiplied, converted, as collectives/reduce does it. Floating point is
+/// calculated with in the wider type of both.
 template <class From, class To>
 struct Convert {
-    using Value = decltype(widen(From{}));
+    using Own = decltype(widen(From{}));
+    using Other = decltype(widen(To{}));
+    using Value = std::
+        conditional_t<std::is_floating_point_v<Own> && (sizeof(Other) > sizeof(Own)), Other, Own>;
     // Widened integers that are scaled stay within the narrow type, as if it had been scaled alone.
     using Narrow = std::conditional_t<(sizeof(From) < sizeof(To)), From, To>;
 

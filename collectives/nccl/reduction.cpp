@@ -23,7 +23,10 @@ DataType widened(DataType type) noexcept {
     }
 }
 
-DataType wire_type(const Task& task) noexcept {
+DataType travelling_type(const Task& task) noexcept {
+    if (task.wire != Wire::own) {
+        return wire_type(task.type, task.wire);
+    }
     if (task.type == i16 || task.type == u16) {
         return widened(task.type);
     }
@@ -51,7 +54,7 @@ bool can_reduce(DataType type, ReduceOp op) noexcept {
 }
 
 Reduction plan_reduction(const Task& task, int size) noexcept {
-    const auto wire = wire_type(task);
+    const auto wire = travelling_type(task);
     const bool has_factors = task.type != boolean;
     Reduction reduction{
         .op = plain_op(task.reduce, task.type == boolean),
@@ -64,7 +67,7 @@ Reduction plan_reduction(const Task& task, int size) noexcept {
         if (size == 1 && divisor == 1) {
             return reduction;
         }
-        if (is_float(task.type) && divisor == size) {
+        if (is_float(task.type) && task.wire == Wire::own && divisor == size) {
             reduction.op = ncclAvg;
         } else {
             reduction.unpack.divisor = divisor;

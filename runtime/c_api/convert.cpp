@@ -161,6 +161,16 @@ Result<std::vector<std::int64_t>> read_splits(const hvd_request& raw, coll::Op o
     return std::vector<std::int64_t>(raw.splits, raw.splits + raw.split_count);
 }
 
+Result<coll::Wire> read_wire(std::int32_t dtype) {
+    switch (dtype) {
+        case HVD_FLOAT16: return coll::Wire::f16;
+        case HVD_BFLOAT16: return coll::Wire::bf16;
+        default:
+            return invalid("wire_dtype " + std::to_string(dtype) +
+                           " is neither HVD_FLOAT16 nor HVD_BFLOAT16, nor 0 for the tensor's own");
+    }
+}
+
 Status read_request(const hvd_request& raw, int world_size, Request& request) {
     HVD_TRY_STATUS(read_operation(raw, request.signature));
     auto& signature = request.signature;
@@ -170,8 +180,8 @@ Status read_request(const hvd_request& raw, int world_size, Request& request) {
     }
     signature.over_contributing = raw.average_over == HVD_OVER_CONTRIBUTING;
     request.process_set = raw.process_set;
-    if (raw.reserved != 0) {
-        return Error{Errc::unsupported, "hvd_request.reserved is not 0"};
+    if (raw.wire_dtype != 0) {
+        HVD_TRY(signature.wire, read_wire(raw.wire_dtype));
     }
     if (signature.kind == Kind::join || signature.op == coll::Op::barrier) {
         request.has_out = true;  // nothing to allocate

@@ -27,6 +27,9 @@ std::size_t most_rows_sent(std::span<const std::int64_t> sent, std::size_t ranks
 
 std::size_t carried_bytes(const Signature& signature,
                           std::span<const std::int64_t> first_dims) noexcept {
+    if (signature.wire != coll::Wire::own) {
+        return kNotCarried;
+    }
     switch (signature.op) {
         case coll::Op::allreduce:
             return signature.reduce == coll::ReduceOp::adasum ? kNotCarried : byte_count(signature);

@@ -18,7 +18,7 @@ namespace hvd::rt {
 inline constexpr std::size_t kNotCarried = std::numeric_limits<std::size_t>::max();
 
 /// Bytes of the largest input of any rank to the operation, the same number on all ranks;
-/// kNotCarried for Adasum. `first_dims` as in Decision.
+/// kNotCarried for Adasum, and for values that change on the way. `first_dims` as in Decision.
 [[nodiscard]] std::size_t carried_bytes(const Signature& signature,
                                         std::span<const std::int64_t> first_dims) noexcept;
 

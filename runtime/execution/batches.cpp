@@ -10,10 +10,11 @@ namespace {
 
 FusionItem item_of(const Operation& operation) {
     const auto& signature = operation.signature;
-    return {.bytes = byte_count(signature),
+    return {.bytes = wire_byte_count(signature),
             .kind = {.op = signature.op,
                      .reduce = signature.reduce,
                      .type = signature.type,
+                     .wire = signature.wire,
                      .devices = operation.devices,
                      .prescale = signature.prescale,
                      .postscale = signature.postscale,

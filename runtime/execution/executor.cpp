@@ -21,6 +21,11 @@ constexpr std::chrono::milliseconds kStreamLook{1};
 // The exchange of members before they connect.
 const coll::Task kExchange{.op = coll::Op::allgather, .type = coll::DataType::u8};
 
+/// Whether its values change their places or their type on the way.
+bool is_packed(const coll::Task& task) {
+    return task.segments.size() > 1 || task.wire != coll::Wire::own;
+}
+
 }  // namespace
 
 Executor::Executor(Setup setup, TicketTable& tickets)
@@ -207,7 +212,7 @@ void Executor::finish_first(Lane& lane) {
     const auto ended = is_timed ? Clock::now() : Clock::time_point{};
     if (!running.workspace.empty()) {
         show(Moment::unpacking, running.operations);
-        unpack(running.workspace, running.operations);
+        unpack(running.workspace, running.operations, lane.set());
     }
     if (is_timed) {
         auto& metrics = lane.siblings->metrics.of(running.op);
@@ -279,7 +284,7 @@ Result<RunningBatch> Executor::start(Lane& lane, const Batch& batch) {
         ++metrics.timed;
         running.started = Clock::now();
     }
-    if (task_.segments.size() > 1 && !way.communicator->gathers(task_)) {
+    if (is_packed(task_) && !way.communicator->gathers(task_)) {
         running.workspace = way.communicator->workspace(bytes);
         if (running.workspace.size() < bytes) {
             return Error{Errc::internal, "a backend has no workspace for a fused message"};

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/execution/task_builder.hpp"
 
+#include "collectives/reduce/narrowing.hpp"
+
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -44,6 +47,31 @@ int place_of(int rank, const coll::ProcessSet& set) {
     return static_cast<int>(std::ranges::find(set.ranks, rank) - set.ranks.begin());
 }
 
+/// Elements of the members before `place`.
+std::size_t elements_before(std::span<const std::size_t> counts, int place) {
+    const auto before = counts.first(static_cast<std::size_t>(place));
+    return std::accumulate(before.begin(), before.end(), std::size_t{0});
+}
+
+/// Writes the result of a reduction whose values were rounded on the way.
+void unpack_narrow(const std::byte* from, const Operation& operation, const coll::ProcessSet& set) {
+    const auto& signature = operation.signature;
+    std::size_t before = 0;
+    std::size_t count = element_count(signature.shape);
+    if (signature.op == coll::Op::reducescatter) {
+        const auto rows = signature.shape.front();
+        const auto row = row_elements(signature.shape);
+        before = static_cast<std::size_t>(rows_before(rows, set.place, set.size())) * row;
+        count = static_cast<std::size_t>(share_of_rows(rows, set.place, set.size())) * row;
+    }
+    const auto element_bytes = coll::size_of(wire_type(signature.type, signature.wire));
+    const bool is_average = signature.reduce == coll::ReduceOp::average;
+    const int ranks = operation.divisor != 0 ? operation.divisor : set.size();
+    coll::Narrowing(signature.type, signature.wire)
+        .widen(from + before * element_bytes, count, is_average ? ranks : 1, signature.postscale,
+               operation.out);
+}
+
 }  // namespace
 
 void build_task(std::span<Operation* const> operations,
@@ -53,6 +81,7 @@ void build_task(std::span<Operation* const> operations,
     task.op = first.op;
     task.reduce = first.reduce;
     task.type = first.type;
+    task.wire = first.wire;
     task.device = {};
     if (const auto* const devices = operations.front()->devices) {
         task.device = {.kind = coll::Device::Kind::cuda,
@@ -78,25 +107,44 @@ void build_task(std::span<Operation* const> operations,
 }
 
 void pack(coll::Task& task, int place, std::span<std::byte> memory) {
+    const auto type = wire_type(task.type, task.wire);
     std::byte* to = memory.data();
-    std::size_t count = 0;
-    for (const auto& segment : task.segments) {
-        const auto bytes = segment.count * coll::size_of(task.type);
-        if (bytes != 0 && (task.op != coll::Op::broadcast || task.root == place)) {
+    coll::Segment whole{.in = to, .out = to};
+    for (auto& segment : task.segments) {
+        const auto bytes = segment.count * coll::size_of(type);
+        if (task.wire != coll::Wire::own) {
+            coll::Narrowing(task.type, task.wire)
+                .narrow(segment.in, segment.count, task.prescale, to);
+        } else if (bytes != 0 && (task.op != coll::Op::broadcast || task.root == place)) {
             std::memcpy(to, segment.in, bytes);
         }
         to += bytes;
-        count += segment.count;
+        whole.count += segment.count;
+    }
+    if (task.op == coll::Op::reducescatter) {  // of one segment: nothing else travels with it
+        whole.counts = std::move(task.segments.front().counts);
+        whole.out += elements_before(whole.counts, place) * coll::size_of(type);
     }
     task.segments.clear();
-    task.segments.push_back({.in = memory.data(), .out = memory.data(), .count = count});
+    task.segments.push_back(std::move(whole));
+    if (task.wire != coll::Wire::own) {  // the rest is done to the sum once it is wide again
+        task.type = type;
+        task.wire = coll::Wire::own;
+        task.reduce = coll::ReduceOp::sum;
+        task.prescale = task.postscale = 1;
+    }
 }
 
-void unpack(std::span<const std::byte> memory, std::span<Operation* const> operations) {
+void unpack(std::span<const std::byte> memory,
+            std::span<Operation* const> operations,
+            const coll::ProcessSet& set) {
     const std::byte* from = memory.data();
     for (const Operation* operation : operations) {
-        const auto bytes = byte_count(operation->signature);
-        if (bytes != 0) {
+        const auto& signature = operation->signature;
+        const auto bytes = wire_byte_count(signature);
+        if (signature.wire != coll::Wire::own) {
+            unpack_narrow(from, *operation, set);
+        } else if (bytes != 0) {
             std::memcpy(operation->out, from, bytes);
         }
         from += bytes;

@@ -17,10 +17,13 @@ void build_task(std::span<Operation* const> operations,
                 const coll::ProcessSet& set,
                 coll::Task& task);
 
-/// Copies what the member at `place` puts in into `memory`, and makes that the task's one segment.
+/// Copies what the member at `place` puts in into `memory`, as it travels, and makes that the
+/// task's one segment.
 void pack(coll::Task& task, int place, std::span<std::byte> memory);
 
-/// Copies the results from `memory` to where the operations want them.
-void unpack(std::span<const std::byte> memory, std::span<Operation* const> operations);
+/// Copies the results from `memory` to where the operations of `set` want them.
+void unpack(std::span<const std::byte> memory,
+            std::span<Operation* const> operations,
+            const coll::ProcessSet& set);
 
 }  // namespace hvd::rt

@@ -15,6 +15,7 @@ struct FusionKind {
     coll::Op op = coll::Op::allreduce;
     coll::ReduceOp reduce = coll::ReduceOp::sum;
     coll::DataType type = coll::DataType::f32;
+    coll::Wire wire = coll::Wire::own;
     const coll::DeviceList* devices = nullptr;  // of all members; nullptr: the hosts' memory
     double prescale = 1;
     double postscale = 1;
@@ -26,7 +27,7 @@ struct FusionKind {
 
 /// A tensor that every rank has agreed to send, as the planner sees it.
 struct FusionItem {
-    std::size_t bytes = 0;
+    std::size_t bytes = 0;  // that travel
     FusionKind kind;
 };
 

@@ -54,6 +54,9 @@ bool is_reduction(const Signature& signature) {
 constexpr auto kAspects = std::to_array<Aspect>({
     {"the operation", describe_operation, always},
     {"the dtype", [](const Signature& s) { return std::string(to_string(s.type)); }, has_tensor},
+    {"the dtype that travels (wire_dtype)",
+     [](const Signature& s) { return std::string(to_string(wire_type(s.type, s.wire))); },
+     is_reduction},
     {"the shape", [](const Signature& s) { return rt::describe(s.shape); }, has_whole_shape},
     {"the number of dimensions", [](const Signature& s) { return std::to_string(s.shape.size()); },
      has_open_rows},

@@ -36,6 +36,7 @@ void write_member(ByteWriter& writer, const Member& member) {
     writer.number(signature.op);
     writer.number(signature.reduce);
     writer.number(signature.type);
+    writer.number(signature.wire);
     writer.number(signature.device.kind);
     writer.number(signature.device.index);
     write_flag(writer, signature.over_contributing);
@@ -55,6 +56,7 @@ Member read_member(ByteReader& reader, bool& valid) {
     signature.op = read_enum(reader, coll::Op::reducescatter, valid);
     signature.reduce = read_enum(reader, coll::ReduceOp::adasum, valid);
     signature.type = read_enum(reader, coll::DataType::f64, valid);
+    signature.wire = read_enum(reader, coll::Wire::bf16, valid);
     signature.device.kind = read_enum(reader, coll::Device::Kind::cuda, valid);
     signature.device.index = reader.number<std::int32_t>();
     valid = valid && signature.device.index >= 0;

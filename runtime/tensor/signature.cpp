@@ -59,6 +59,33 @@ Status check_reduction(const Signature& signature) {
                               std::string(to_string(signature.type)));
 }
 
+/// A tensor that has the type already travels as it is. Errors: invalid_argument.
+Status complete_wire(Signature& signature) {
+    using coll::DataType;
+    const auto wire = wire_type(signature.type, signature.wire);
+    const auto refusal = [&](std::string_view why) {
+        return invalid("wire_dtype " + std::string(to_string(wire)) + ": " + std::string(why) +
+                       "; leave it 0, the tensor's own dtype");
+    };
+    if (signature.kind != Kind::collective ||
+        (signature.op != coll::Op::allreduce && signature.op != coll::Op::reducescatter)) {
+        return refusal("only allreduce and reducescatter round values on the way, not " +
+                       describe_operation(signature));
+    }
+    if (signature.reduce != coll::ReduceOp::sum && signature.reduce != coll::ReduceOp::average) {
+        return refusal("only sum and average round values on the way, not " +
+                       std::string(to_string(signature.reduce)));
+    }
+    if (signature.type == wire) {
+        signature.wire = coll::Wire::own;
+        return ok();
+    }
+    return signature.type == DataType::f32 || signature.type == DataType::f64
+               ? ok()
+               : refusal("only float32 and float64 are rounded on the way, not " +
+                         std::string(to_string(signature.type)));
+}
+
 std::string describe_set(const coll::ProcessSet& set) {
     return set.id == 0 ? "a world of " + std::to_string(set.size())
                        : "process set " + std::to_string(set.id);
@@ -135,6 +162,12 @@ std::size_t byte_count(const Signature& signature) noexcept {
                                  : 0;
 }
 
+std::size_t wire_byte_count(const Signature& signature) noexcept {
+    return has_tensor(signature) ? element_count(signature.shape) *
+                                       coll::size_of(wire_type(signature.type, signature.wire))
+                                 : 0;
+}
+
 std::int64_t share_of_rows(std::int64_t rows, int place, int size) noexcept {
     return rows / size + (place < rows % size ? 1 : 0);
 }
@@ -180,6 +213,9 @@ Status complete_signature(Signature& signature, const coll::ProcessSet& set) {
     }
     if (!std::isfinite(signature.prescale) || !std::isfinite(signature.postscale)) {
         return invalid("prescale and postscale must be finite");
+    }
+    if (signature.wire != coll::Wire::own) {
+        HVD_TRY_STATUS(complete_wire(signature));
     }
     if (signature.kind != Kind::collective) {
         return ok();

@@ -25,6 +25,7 @@ struct Signature {
     coll::Op op = coll::Op::allreduce;
     coll::ReduceOp reduce = coll::ReduceOp::sum;
     coll::DataType type = coll::DataType::f32;
+    coll::Wire wire = coll::Wire::own;
     coll::Device device{};           // its index is this rank's own affair
     bool over_contributing = false;  // an average divides by the ranks that have not joined
     Shape shape{};
@@ -55,6 +56,9 @@ struct Signature {
 
 /// Bytes of one rank's tensor.
 [[nodiscard]] std::size_t byte_count(const Signature& signature) noexcept;
+
+/// How many of them travel: fewer where values are rounded on the way.
+[[nodiscard]] std::size_t wire_byte_count(const Signature& signature) noexcept;
 
 /// How many rows of a reducescatter's result the member at `place` of `size` gets: the first ones
 /// get one more where the rows do not divide evenly.

@@ -140,7 +140,8 @@ hvd_request Structs::request() {
     request.root = static_cast<std::int32_t>(input_.below(16) / 15);
     request.process_set = static_cast<std::int32_t>(input_.below(16) / 15);
     request.average_over = static_cast<std::int32_t>(input_.below(16) / 13);
-    request.reserved = static_cast<std::int32_t>(input_.below(32) / 31);
+    const auto wire = static_cast<std::int32_t>(input_.below(16));  // mostly the tensor's own
+    request.wire_dtype = wire < 3 ? HVD_INT64 + wire : 0;           // one is none, two are halves
     if (input_.one_in(4)) {
         // More splits than ranks are refused unread.
         request.splits = numbers(std::vector<std::int64_t>{input_.pick(kExtents)});

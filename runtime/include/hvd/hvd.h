@@ -200,7 +200,12 @@ typedef struct hvd_request {
     const int64_t* splits;
     size_t split_count;   /* 0 without splits, else the number of ranks of the set */
     int32_t average_over; /* hvd_average_over */
-    int32_t reserved;
+    /* The type that travels. 0: the tensor's own. HVD_FLOAT16 and HVD_BFLOAT16, for HVD_SUM and
+     * HVD_AVERAGE of float32 and float64 in allreduce and reducescatter: inputs are multiplied by
+     * `prescale` in their own type and then rounded; the sum, which is of that type, is divided and
+     * multiplied by `postscale` in the tensor's type. The result is rounded in a world of one, too,
+     * and is infinite where a float16 is too small for the sum. The same on every rank. */
+    int32_t wire_dtype;
 } hvd_request;
 
 /* What this rank has done since hvd_init. Only ever rises. */

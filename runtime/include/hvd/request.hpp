@@ -31,6 +31,13 @@ enum class AverageOver : std::int32_t {
     contributing = HVD_OVER_CONTRIBUTING,
 };
 
+/// The type of the numbers that travel, of a sum or an average of float or double. See hvd_request.
+enum class Wire : std::int32_t {
+    own = 0,  // the tensor's own
+    float16 = HVD_FLOAT16,
+    bfloat16 = HVD_BFLOAT16,
+};
+
 /// The ranks that run an operation: the world, or what World::add_process_set gives.
 struct ProcessSet {
     std::int32_t id = 0;
@@ -91,6 +98,7 @@ struct Reduction {
     double prescale = 1;   // of every input
     double postscale = 1;  // of the result
     AverageOver average_over = AverageOver::all;
+    Wire wire = Wire::own;
 };
 
 /// One operation for World::submit or a Plan: values that must stay valid until it has ended.
@@ -203,6 +211,7 @@ public:
             request.splits = from.splits_.empty() ? nullptr : from.splits_.data();
             request.split_count = from.splits_.size();
             request.average_over = from.average_over_;
+            request.wire_dtype = from.wire_;
         }
         return use(std::span<const hvd_request>(raw));
     }
@@ -223,6 +232,7 @@ private:
         prescale_ = reduction.prescale;
         postscale_ = reduction.postscale;
         average_over_ = static_cast<std::int32_t>(reduction.average_over);
+        wire_ = static_cast<std::int32_t>(reduction.wire);
     }
 
     std::string name_;
@@ -233,6 +243,7 @@ private:
     std::int32_t reduce_op_ = HVD_SUM;
     std::int32_t root_ = 0;
     std::int32_t average_over_ = HVD_OVER_ALL;
+    std::int32_t wire_ = 0;
     ProcessSet set_;
     std::optional<Gpu> gpu_;
     std::vector<std::int64_t> splits_;

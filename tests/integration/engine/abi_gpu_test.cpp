@@ -62,6 +62,13 @@ TEST_CASE("a call of the driver that fails is an error with its name, and harms 
     }
 }
 
+TEST_CASE("values of tensors on a GPU that travel through the host are rounded there") {
+    const int ranks = GENERATE(1, 2, 3);
+    CAPTURE(ranks);
+
+    CHECK(launch("device_rounding", ranks, "host") == "");
+}
+
 #ifndef HVD_HAVE_NCCL
 TEST_CASE("in a build without NCCL tensors of GPUs travel through the host, as nobody asked") {
     const std::string name = GENERATE("device_operations", "device_sets", "device_plan",
@@ -91,6 +98,13 @@ TEST_CASE("NCCL moves tensors of GPUs, each rank on its own") {
     CAPTURE(name, ranks);
 
     CHECK(launch(name, ranks, "nccl") == "");
+}
+
+TEST_CASE("values of tensors on GPUs are rounded where they are packed for NCCL") {
+    const int ranks = GENERATE(1, 2, 4);
+    CAPTURE(ranks);
+
+    CHECK(launch("device_rounding", ranks, "nccl") == "");
 }
 
 TEST_CASE("a rank has tensors on two GPUs, and the ranks of a sum may differ about which") {

@@ -108,6 +108,13 @@ TEST_CASE("more memory than there can be is no memory") {
     CHECK(launch("too_much_memory", 1) == "");
 }
 
+TEST_CASE("values are rounded on the way, at 1, 2 and 4 ranks") {
+    const int ranks = GENERATE(1, 2, 4);
+    CAPTURE(ranks);
+
+    CHECK(launch("rounding", ranks) == "");
+}
+
 TEST_CASE("process sets are made by init and later, and work among their members") {
     const int ranks = GENERATE(3, 4);
     CAPTURE(ranks);

@@ -371,10 +371,12 @@ int be_rank(const std::string& name) {
         cases.merge(hvd::test::set_cases());
         cases.merge(hvd::test::round_cases());
         cases.merge(hvd::test::stream_cases());
+        cases.merge(hvd::test::wire_cases());
 #ifdef HVD_HAVE_CUDA
         cases.merge(hvd::test::device_cases());
         cases.merge(hvd::test::device_error_cases());
         cases.merge(hvd::test::device_set_cases());
+        cases.merge(hvd::test::device_wire_cases());
 #endif
 #ifdef HVD_HAVE_NCCL
         cases.merge(hvd::test::gpu_choice_cases());

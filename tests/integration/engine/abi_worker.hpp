@@ -28,6 +28,10 @@ void require(bool condition, const std::string& message);
 /// Tensors of a GPU in process sets.
 [[nodiscard]] std::map<std::string, void (*)()> device_set_cases();
 
+/// Values that are rounded on the way; on GPUs.
+[[nodiscard]] std::map<std::string, void (*)()> wire_cases();
+[[nodiscard]] std::map<std::string, void (*)()> device_wire_cases();
+
 /// Joins, and second GPUs of ranks; with NCCL alone.
 [[nodiscard]] std::map<std::string, void (*)()> gpu_choice_cases();
 

@@ -54,18 +54,23 @@ void run_uneven_loop(EngineRank& self) {
         std::vector<float> sum(20, 6);
         std::vector<float> over_all(20, 6);
         std::vector<float> over_some(20, 6);
+        std::vector<float> rounded(20, 6 + 0x1p-12F);
         std::vector<float> least(20, 5);
         std::vector<float> product(20, 2);
         auto some = allreduce("over some", over_some, ReduceOp::average);
         some.signature.over_contributing = true;
-        self.run({allreduce("sum", sum), allreduce("over all", over_all, ReduceOp::average), some,
-                  allreduce("least", least, ReduceOp::min),
+        auto half = allreduce("rounded", rounded, ReduceOp::average);
+        half.signature.over_contributing = true;
+        half.signature.wire = hvd::coll::Wire::f16;
+        self.run({half, allreduce("sum", sum), allreduce("over all", over_all, ReduceOp::average),
+                  some, allreduce("least", least, ReduceOp::min),
                   allreduce("product", product, ReduceOp::product)});
         const int count = contributors(step, size);
         require_equal(sum.front(), static_cast<float>(6 * count), "the sum");
         require_equal(over_all.back(), static_cast<float>(6 * count) / static_cast<float>(size),
                       "the average");
         require_equal(over_some.front(), 6, "the average over those that contribute");
+        require_equal(rounded.back(), 6, "the same of what is rounded on the way");
         require_equal(least.front(), 5, "the least");
         require_equal(product.front(), static_cast<float>(1 << count), "the product");
     }

@@ -46,6 +46,9 @@ TEST_CASE("ranks that disagree are told the tensor, both values and the ranks on
          "rank 1"},
         {"reduce", [](Request& r) { r.signature.reduce = ReduceOp::max; },
          "tensor 'grad': ranks disagree on the reduce operation: sum on ranks 0,2, max on rank 1"},
+        {"wire", [](Request& r) { r.signature.wire = hvd::coll::Wire::f16; },
+         "tensor 'grad': ranks disagree on the dtype that travels (wire_dtype): float32 on ranks "
+         "0,2, float16 on rank 1"},
         {"scale", [](Request& r) { r.signature.postscale = 0.5; },
          "tensor 'grad': ranks disagree on the postscale factor: 1 on ranks 0,2, 0.5 on rank 1"},
     }));

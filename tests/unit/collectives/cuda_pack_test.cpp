@@ -88,7 +88,7 @@ Int128 as_integer(DataType type, const std::byte* at) {
 void plain(const PackChange& change, const std::byte* from, std::byte* to) {
     if (is_float(change.from)) {
         auto value = as_float(change.from, from);
-        if (change.from == DataType::f64) {
+        if (change.from == DataType::f64 || change.to == DataType::f64) {
             auto wide = static_cast<double>(value);
             wide = change.divisor == 1 ? wide : wide / static_cast<double>(change.divisor);
             value = change.factor == 1 ? wide : wide * change.factor;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 using hvd::Errc;
@@ -105,6 +106,33 @@ TEST_CASE("a tensor has at most 255 dimensions") {
         REQUIRE(!read);
         CHECK(read.error().code == Errc::invalid_argument);
     }
+}
+
+TEST_CASE("the type that travels is a half, or 0 for the tensor's own") {
+    const float value = 1;
+    hvd_tensor tensor{};
+    tensor.struct_size = sizeof tensor;
+    tensor.data = const_cast<float*>(&value);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+    tensor.dtype = HVD_FLOAT32;
+    auto request = barrier("a");
+    request.op = HVD_ALLREDUCE;
+    request.reduce_op = HVD_SUM;
+    request.in = &tensor;
+    const auto wire_of = [&](std::int32_t dtype) {
+        request.wire_dtype = dtype;
+        return read_requests(&request, 1, 2)->front().signature.wire;
+    };
+
+    CHECK(wire_of(0) == hvd::coll::Wire::own);
+    CHECK(wire_of(HVD_FLOAT16) == hvd::coll::Wire::f16);
+    CHECK(wire_of(HVD_BFLOAT16) == hvd::coll::Wire::bf16);
+    request.wire_dtype = GENERATE(-1, 8, 11, 13, INT_MIN, INT_MAX);
+    const auto refused = read_requests(&request, 1, 2);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == Errc::invalid_argument);
+    CHECK(refused.error().message ==
+          "tensor 'a': wire_dtype " + std::to_string(request.wire_dtype) +
+              " is neither HVD_FLOAT16 nor HVD_BFLOAT16, nor 0 for the tensor's own");
 }
 
 TEST_CASE("more splits than there are ranks are refused unread, and of alltoall alone") {

@@ -56,6 +56,12 @@ TEST_CASE("a proposal carries the input of what each rank can finish by itself")
     }
 }
 
+TEST_CASE("values that are rounded on the way are not carried: others would read them unrounded") {
+    CHECK(carried_bytes({.wire = hvd::coll::Wire::f16, .shape = {1}}, {}) == kNotCarried);
+    CHECK(carried_bytes({.op = Op::reducescatter, .wire = hvd::coll::Wire::bf16, .shape = {3}},
+                        {}) == kNotCarried);
+}
+
 TEST_CASE("of what a rank gives, the part for itself need not travel") {
     std::array<std::byte, 256> memory{};
     Operation operation;

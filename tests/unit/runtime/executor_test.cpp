@@ -223,6 +223,67 @@ TEST_CASE("a single tensor is never packed") {
     CHECK(rank.backend.started.front().task.segments.front().in == operation.in);
 }
 
+TEST_CASE(
+    "values that are rounded on the way are packed as halves, and divided once they are wide") {
+    ExecutorFixture rank({.gathers = false});
+    std::vector<float> first{1, 3 + 0x1p-12F};
+    std::vector<float> second{0.75F};
+    std::vector requests{float_request("a", first), float_request("b", second)};
+    const auto count = GENERATE(std::size_t{1}, std::size_t{2});
+    requests.resize(count);
+    for (auto& request : requests) {
+        request.signature.reduce = hvd::coll::ReduceOp::average;
+        request.signature.wire = hvd::coll::Wire::f16;
+        request.signature.prescale = 2;
+        request.signature.postscale = 1.5;
+    }
+
+    rank.executor->enqueue(rank.make(requests), std::nullopt);
+    rank.step();
+    REQUIRE(rank.backend.started.size() == 1);
+    auto& collective = rank.backend.started.front();
+    const auto& task = collective.task;
+    CHECK(task.type == DataType::f16);
+    CHECK(task.wire == hvd::coll::Wire::own);
+    CHECK(task.reduce == hvd::coll::ReduceOp::sum);
+    CHECK(task.prescale == 1);
+    CHECK(task.postscale == 1);
+    REQUIRE(task.segments.size() == 1);
+    CHECK(task.segments.front().count == count + 1);
+    const auto* const packed = reinterpret_cast<const std::uint16_t*>(task.segments.front().in);
+    CHECK(packed[0] == 0x4000);
+    CHECK(packed[1] == 0x4600);  // twice 3, without what a half cannot hold
+    collective.state = State::done;
+    rank.step();
+
+    CHECK(first == std::vector<float>{15, 45});
+    CHECK(second.front() == (count == 2 ? 11.25F : 0.75F));
+    CHECK(rank.executor->totals().bytes.value() == 2 * (count + 1));
+}
+
+TEST_CASE("of a reducescatter whose values are rounded on the way a rank gets its part") {
+    const int place = GENERATE(0, 1);
+    ExecutorFixture rank({.gathers = false});
+    rank.sets[1].set = {.id = 1, .ranks = {2, 5}, .place = place, .hosts = {0, 0}};
+    std::vector<float> rows{1, 2, 3};
+    std::vector<float> part(place == 0 ? 2 : 1);
+    auto request = float_request("a", rows, 1);
+    request.signature.op = Op::reducescatter;
+    request.signature.wire = hvd::coll::Wire::f16;
+    request.out = reinterpret_cast<std::byte*>(part.data());
+
+    rank.executor->enqueue(rank.make({request}), std::nullopt);
+    rank.step();
+    auto& collective = rank.backend.started.front();
+    const auto& segment = collective.task.segments.front();
+    CHECK(segment.counts == std::vector<std::size_t>{2, 1});
+    CHECK(segment.out == segment.in + (place == 0 ? 0 : 2 * sizeof(std::uint16_t)));
+    collective.state = State::done;
+    rank.step();
+
+    CHECK(part == (place == 0 ? std::vector<float>{10, 20} : std::vector<float>{30}));
+}
+
 TEST_CASE("a packed broadcast takes the root's data from the root alone") {
     const int root = GENERATE(0, 1);
     CAPTURE(root);

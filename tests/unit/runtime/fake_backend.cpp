@@ -1,18 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/runtime/fake_backend.hpp"
 
+#include "collectives/reduce/half.hpp"
+
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 namespace hvd::test {
 namespace {
 
-void multiply(const coll::Segment& segment) {
+/// Of floats, and of halves, which are packed; of others nothing.
+void multiply(coll::DataType type, const coll::Segment& segment) {
     for (std::size_t index = 0; index < segment.count; ++index) {
-        float value = 0;
-        std::memcpy(&value, segment.in + index * sizeof value, sizeof value);
-        value *= 10;
-        std::memcpy(segment.out + index * sizeof value, &value, sizeof value);
+        if (type == coll::DataType::f32) {
+            float value = 0;
+            std::memcpy(&value, segment.in + index * sizeof value, sizeof value);
+            value *= 10;
+            std::memcpy(segment.out + index * sizeof value, &value, sizeof value);
+        } else if (type == coll::DataType::f16) {
+            // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): the workspace
+            auto* const at = const_cast<std::byte*>(segment.in) + index * sizeof(std::uint16_t);
+            std::uint16_t half = 0;
+            std::memcpy(&half, at, sizeof half);
+            half = coll::f32_to_f16(coll::f16_to_f32(half) * 10);
+            std::memcpy(at, &half, sizeof half);
+        }
     }
 }
 
@@ -47,10 +60,8 @@ public:
             case FakeCollective::State::failed: return Error{Errc::unavailable, "the cable is cut"};
             case FakeCollective::State::done: break;
         }
-        if (collective_.task.type == coll::DataType::f32) {
-            for (const auto& segment : collective_.task.segments) {
-                multiply(segment);
-            }
+        for (const auto& segment : collective_.task.segments) {
+            multiply(collective_.task.type, segment);
         }
         return Progress::done;
     }

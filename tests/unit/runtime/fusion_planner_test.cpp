@@ -58,8 +58,12 @@ TEST_CASE("kinds never mix, but look back for their own") {
     CHECK(plan_fusion(items, 100) == Groups{{0, 2}, {1}, {3}});
 }
 
-TEST_CASE("scales, roots and divisors are part of the kind") {
+TEST_CASE("scales, roots, divisors and what travels are part of the kind") {
     auto scaled = item(8);
+    auto narrow = item(8);
+    narrow.kind.wire = hvd::coll::Wire::f16;
+    auto other_narrow = item(8);
+    other_narrow.kind.wire = hvd::coll::Wire::bf16;
     scaled.kind.postscale = 0.5;
     auto divided = item(8);
     divided.kind.divisor = 2;
@@ -68,9 +72,10 @@ TEST_CASE("scales, roots and divisors are part of the kind") {
     auto rooted = item(8, DataType::f32, Op::broadcast);
     auto other_root = rooted;
     other_root.kind.root = 1;
-    const std::vector items{item(8), scaled, rooted, other_root, divided, other_divisor};
+    const std::vector items{item(8), scaled,        rooted, other_root,
+                            divided, other_divisor, narrow, other_narrow};
 
-    CHECK(plan_fusion(items, 100).size() == 6);
+    CHECK(plan_fusion(items, 100).size() == 8);
 }
 
 TEST_CASE("what has no place of its own in the output travels alone") {

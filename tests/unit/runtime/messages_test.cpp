@@ -23,6 +23,7 @@ Announcement full_announcement() {
                               .op = Op::reducescatter,
                               .reduce = hvd::coll::ReduceOp::adasum,
                               .type = hvd::coll::DataType::bf16,
+                              .wire = hvd::coll::Wire::f16,
                               .device = {.kind = hvd::coll::Device::Kind::cuda, .index = 3},
                               .over_contributing = true,
                               .shape = {2, 0, 7},

@@ -179,6 +179,8 @@ TEST_CASE("every aspect that matters to an operation is compared") {
          "the shape: [4] on rank 0, [5] on rank 1"},
         {Op::reducescatter, [](Signature& s) { s.reduce = ReduceOp::max; },
          "the reduce operation: sum on rank 0, max on rank 1"},
+        {Op::allreduce, [](Signature& s) { s.wire = hvd::coll::Wire::bf16; },
+         "the dtype that travels (wire_dtype): float32 on rank 0, bfloat16 on rank 1"},
         {Op::reducescatter, [](Signature& s) { s.prescale = 2; },
          "the prescale factor: 1 on rank 0, 2 on rank 1"},
         {Op::allreduce, [](Signature& s) { s.over_contributing = true; },

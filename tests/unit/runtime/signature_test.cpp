@@ -12,6 +12,7 @@ using hvd::coll::DataType;
 using hvd::coll::Op;
 using hvd::coll::ProcessSet;
 using hvd::coll::ReduceOp;
+using hvd::coll::Wire;
 using hvd::rt::complete_signature;
 using hvd::rt::dense_strides;
 using hvd::rt::Kind;
@@ -98,6 +99,52 @@ TEST_CASE("what no rank could run is refused") {
     scale.postscale = 1;
     scale.prescale = std::numeric_limits<double>::infinity();
     CHECK(refusal(scale) != "");
+}
+
+TEST_CASE("sums and averages of wide floats may travel as halves") {
+    auto narrow = square(GENERATE(Op::allreduce, Op::reducescatter));
+    narrow.wire = GENERATE(Wire::f16, Wire::bf16);
+    narrow.reduce = GENERATE(ReduceOp::sum, ReduceOp::average);
+    narrow.type = GENERATE(DataType::f32, DataType::f64);
+    CHECK(refusal(narrow) == "");
+    CHECK(byte_count(narrow) == 4 * hvd::coll::size_of(narrow.type));
+    CHECK(wire_byte_count(narrow) == 8);
+    narrow.wire = Wire::own;
+    CHECK(wire_byte_count(narrow) == byte_count(narrow));
+}
+
+TEST_CASE("a half that is to travel as it is travels as it is") {
+    auto half = square(Op::allreduce);
+    half.type = DataType::bf16;
+    half.wire = Wire::bf16;
+
+    REQUIRE(complete_signature(half, kPair));
+
+    CHECK(half.wire == Wire::own);
+}
+
+TEST_CASE("what else cannot be rounded on the way is refused with the remedy") {
+    struct Row {
+        Signature signature;
+        std::string why;
+    };
+    const auto& row = GENERATE(values<Row>({
+        {{.op = Op::broadcast, .wire = Wire::f16},
+         "float16: only allreduce and reducescatter round values on the way, not broadcast"},
+        {{.kind = Kind::join, .wire = Wire::bf16},
+         "bfloat16: only allreduce and reducescatter round values on the way, not join"},
+        {{.reduce = ReduceOp::max, .wire = Wire::f16},
+         "float16: only sum and average round values on the way, not max"},
+        {{.reduce = ReduceOp::adasum, .wire = Wire::f16},
+         "float16: only sum and average round values on the way, not adasum"},
+        {{.type = DataType::i32, .wire = Wire::f16},
+         "float16: only float32 and float64 are rounded on the way, not int32"},
+        {{.type = DataType::f16, .wire = Wire::bf16},
+         "bfloat16: only float32 and float64 are rounded on the way, not float16"},
+    }));
+
+    CHECK(refusal(row.signature) ==
+          "wire_dtype " + row.why + "; leave it 0, the tensor's own dtype");
 }
 
 TEST_CASE("a root is a rank of the world, and a member of the set") {

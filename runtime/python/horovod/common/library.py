@@ -81,7 +81,7 @@ class Request(ctypes.Structure):
         ("splits", POINTER(c_int64)),
         ("split_count", c_size_t),
         ("average_over", c_int32),
-        ("reserved", c_int32),
+        ("wire_dtype", c_int32),
     )
 
 
