@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/reduce/kernels_simd.hpp"
+#include "collectives/reduce/narrowing_simd.hpp"
 
 namespace hvd::coll::kernels {
 
 VectorKernel avx2_kernel(DataType type, ReduceOp op) noexcept {
     return simd_kernel(type, op);
+}
+
+NarrowingKernels avx2_narrowing(Wire wire) noexcept {
+    return simd_narrowing(wire);
 }
 
 }  // namespace hvd::coll::kernels

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/reduce/kernels.hpp"
 #include "collectives/types.hpp"
 
 #include <cstddef>
@@ -27,6 +28,7 @@ public:
 private:
     bool is_f64_;
     bool is_f16_;
+    kernels::NarrowingKernels vector_;  // of f32
 };
 
 }  // namespace hvd::coll

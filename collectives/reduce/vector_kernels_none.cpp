@@ -9,4 +9,8 @@ VectorKernels best_vector_kernels() noexcept {
     return [](DataType, ReduceOp) noexcept -> VectorKernel { return nullptr; };
 }
 
+NarrowingKernels best_narrowing_kernels(Wire /*wire*/) noexcept {
+    return {};
+}
+
 }  // namespace hvd::coll::kernels

@@ -38,4 +38,11 @@ VectorKernels best_vector_kernels() noexcept {
     return [](DataType, ReduceOp) noexcept -> VectorKernel { return nullptr; };
 }
 
+NarrowingKernels best_narrowing_kernels(Wire wire) noexcept {
+    if (!has_avx2()) {
+        return {};
+    }
+    return has_avx512() ? avx512_narrowing(wire) : avx2_narrowing(wire);
+}
+
 }  // namespace hvd::coll::kernels

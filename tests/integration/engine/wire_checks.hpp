@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is rounded on the way, in the host's memory and on GPUs: for cases of abi_worker.
+// Checks of values that are rounded on the way, in the host's memory and on GPUs: for cases of
+// abi_worker.
 #pragma once
 
 #include "runtime/include/hvd/hvd.hpp"

@@ -3,10 +3,12 @@
 
 #include <catch2/catch.hpp>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <random>
 #include <vector>
 
 namespace hvd::coll {
@@ -45,7 +47,7 @@ TEMPLATE_TEST_CASE("values are scaled, then rounded once to nearest even", "", f
 
     CHECK(narrowed(Wire::f16, values) == Halves{0x3c00, 0x3c00, 0x3c02, 0xfc00, 0});
     CHECK(narrowed(Wire::bf16, values) == Halves{0x3f80, 0x3f80, 0x3f80, 0xc780, 0x3300});
-    // What does not fit, or vanishes, may do so with a factor.
+    // A factor brings values into the range of a half.
     CHECK(narrowed(Wire::f16, values, 0.5) == Halves{0x3800, 0x3800, 0x3802, 0xf7ff + 1, 0});
     CHECK(narrowed(Wire::f16, std::vector<TestType>{TestType(0x1p-25)}, 4) == Halves{0x0002});
 }
@@ -61,6 +63,24 @@ TEMPLATE_TEST_CASE("what has travelled is divided and scaled in the tensor's typ
     CHECK(widened<TestType>(Wire::bf16, {0x3f80, 0xff80}, 3, 0.1) ==
           std::vector<TestType>{third * TestType(0.1), TestType(-kInfinity)});
     CHECK(std::isnan(widened<TestType>(Wire::f16, {0x7e00}).front()));
+}
+
+/// Vectors take as many as fill them, and the rest is rounded one by one.
+TEST_CASE("a value is rounded alike wherever it is among others") {
+    const auto wire = GENERATE(Wire::f16, Wire::bf16);
+    std::mt19937 random(7);
+    std::vector<float> values(1000);
+    for (auto& value : values) {
+        value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    }
+    const auto all = narrowed(wire, values, 0.7);
+    const auto back = widened<float>(wire, all, 3, 0.7);
+    for (std::size_t index = 0; index < values.size(); ++index) {
+        const auto one = narrowed(wire, std::vector{values[index]}, 0.7);
+        CHECK(all[index] == one.front());
+        const auto wide = widened<float>(wire, one, 3, 0.7).front();
+        CHECK(std::bit_cast<std::uint32_t>(back[index]) == std::bit_cast<std::uint32_t>(wide));
+    }
 }
 
 TEST_CASE("a factor that a float cannot hold is one of a double") {

@@ -32,7 +32,8 @@ class NoneCompressor(Compressor):
 
 
 class FP16Compressor(Compressor):
-    """Floating point travels as float16, which is summed in float32 and rounded once."""
+    """Floating point travels as float16. An optimizer's sums and averages of float32 and float64
+    are rounded by the library, in the copies that it makes anyway."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.dtype | None]:

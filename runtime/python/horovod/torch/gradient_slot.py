@@ -9,13 +9,17 @@ from dataclasses import dataclass
 import torch
 
 from horovod.common import operations
-from horovod.common.basics import reduce_op
-from horovod.common.library import Request
+from horovod.common.basics import Average, Sum, reduce_op
+from horovod.common.library import Request, library
 from horovod.common.process_sets import ProcessSet, process_set_id
 from horovod.torch import gpu
-from horovod.torch.compression import Compressor, NoneCompressor
+from horovod.torch.compression import Compressor, FP16Compressor, NoneCompressor
 from horovod.torch.sparse import sparse_allreduce_async
 from horovod.torch.submission import DTYPES, check_supported
+
+# The library rounds gradients for these compressors, and not for subclasses, which may do more.
+_WIRE_DTYPES: dict[type[Compressor], int] = {FP16Compressor: library.enum("HVD_FLOAT16")}
+_ROUNDED = (torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,11 @@ class Reduction:
     compression: type[Compressor]
     sparse_as_dense: bool
     process_set: ProcessSet
+
+    def wire_dtype(self) -> int:
+        """The type to which the library rounds gradients that are wider; 0 where `compression` is
+        to do it."""
+        return _WIRE_DTYPES.get(self.compression, 0) if self.op in (Average, Sum) else 0
 
 
 def _dense_strides(parameter: torch.Tensor) -> tuple[int, ...] | None:
@@ -58,6 +67,7 @@ class GradientSlot:
         self.wait_for_sparse: Callable[[], torch.Tensor] = _nothing_sparse
         self._name = name
         self._reduction = reduction
+        self._wire_dtype = reduction.wire_dtype()
         self._travelling: torch.Tensor | None = None  # whose memory the library uses
         self._context: torch.dtype | None = None
         self._version = 0  # of the gradient that was loaded: how often it had been written to
@@ -105,9 +115,7 @@ class GradientSlot:
                 return False
             self._sparse_dim = gradient.sparse_dim()
             gradient = gradient.to_dense()
-        if self._reduction.compression is not NoneCompressor:
-            self._follow_current_stream(gradient)
-        travelling, self._context = self._reduction.compression.compress(gradient)
+        travelling, self._context = self._compress(gradient)
         device = travelling.get_device()
         if travelling.dtype is not self._dtype or device != self.device:
             self._describe(travelling, device)
@@ -119,6 +127,18 @@ class GradientSlot:
         self._travelling = travelling
         self._tensor.data = travelling.data_ptr()
         return True
+
+    def _compress(self, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.dtype | None]:
+        """The tensor that the library gets, and what `decompress` needs to know."""
+        if self._rounds(gradient):
+            return gradient, None
+        if self._reduction.compression is not NoneCompressor:
+            self._follow_current_stream(gradient)
+        return self._reduction.compression.compress(gradient)
+
+    def _rounds(self, travelling: torch.Tensor) -> bool:
+        """Whether the library rounds it on the way."""
+        return self._wire_dtype != 0 and travelling.dtype in _ROUNDED
 
     def _follow_current_stream(self, gradient: torch.Tensor) -> None:
         """What is made of the gradient now is made on the current stream, and ready there. Backward
@@ -144,6 +164,7 @@ class GradientSlot:
         self._tensor.device_type = 0 if is_on_host else gpu.CUDA
         self._tensor.device_index = 0 if is_on_host else device
         self._tensor.stream = None
+        self.request.wire_dtype = self._wire_dtype if self._rounds(travelling) else 0
 
     def keep_for_stream(self, stream: int) -> None:
         """The current stream, which is this one, waits for the result: where backward used another,

@@ -10,6 +10,18 @@ import torch
 import horovod.torch as hvd
 
 
+def check_compression() -> None:
+    """A gradient is rounded to a half on the way."""
+    parameter = torch.nn.Parameter(torch.ones(3001))
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([parameter], lr=1.0), compression=hvd.Compression.fp16
+    )
+    (parameter * (hvd.rank() + 1 + 2.0**-12)).sum().backward()
+    optimizer.synchronize()
+    if hvd.size() > 1:
+        assert parameter.grad.eq((hvd.size() + 1) / 2).all(), parameter.grad
+
+
 def main(given: str) -> None:
     comm = None
     if given != "nothing":
@@ -27,6 +39,7 @@ def main(given: str) -> None:
             ones = torch.full((3001,), rank + 1, dtype=dtype)
             total = hvd.allreduce(ones, op=hvd.Sum, name=f"sum {dtype}")
             assert total.eq(size * (size + 1) // 2).all(), total
+        check_compression()
         rows = hvd.allgather(torch.full((rank + 1, 2), rank), name="rows")
         assert rows[:, 0].tolist() == [r for r in range(size) for _ in range(r + 1)], rows
         root = hvd.broadcast(torch.full((5,), rank), size - 1, name="root")

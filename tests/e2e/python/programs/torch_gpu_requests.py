@@ -21,6 +21,7 @@ from horovod.torch import gpu, gradient_queue, gradient_slot, submission
 STREAM = 0x5EED
 calls: list[tuple[object, ...]] = []
 kept: list[int] = []
+wires: list[int] = []
 
 
 class OnGpu(torch.Tensor):
@@ -46,6 +47,7 @@ def hvd_submit(_: int, requests: object, count: int, tickets: object) -> int:
         tensor = request.input.contents
         place = (tensor.device_type, tensor.device_index, tensor.stream)
         calls.append(("submit", request.name.decode(), tensor.data, *place))
+        wires.append(request.wire_dtype)
     for number in range(count):
         tickets[number] = 100 + number
     return operations.OK
@@ -191,7 +193,7 @@ def gradients_belong_to_another_stream_that_waits_for_them_too() -> None:
 def submitted_on_another_stream(compression: type, gradient: torch.Tensor) -> torch.Tensor:
     """The gradient is ready on STREAM; another one is current when the queue looks at it. Returns
     the gradient afterwards."""
-    parameter = torch.nn.Parameter(on_gpu(2, 3))
+    parameter = torch.nn.Parameter(on_gpu(2, 3).to(gradient.dtype))
     parameter.grad = gradient
     reduction = gradient_slot.Reduction(
         hvd.Sum, 1.0, 1.0, compression, True, hvd.global_process_set
@@ -207,10 +209,16 @@ def submitted_on_another_stream(compression: type, gradient: torch.Tensor) -> to
     return parameter.grad
 
 
+class OwnCompressor(hvd.Compression.fp16):
+    """A program's own, which may do more than round."""
+
+
 @case
-def a_compressed_gradient_is_ready_on_the_stream_that_compressed_it() -> None:
+def a_gradient_that_a_program_compresses_is_ready_on_the_stream_that_did() -> None:
     gradient = on_gpu(2, 3)
-    result = submitted_on_another_stream(hvd.Compression.fp16, gradient)
+    result = submitted_on_another_stream(OwnCompressor, gradient)
+
+    assert wires == [0]
 
     assert calls[0] == ("stream_waits", STREAM + 1, STREAM), calls
     assert calls[1][:2] == ("submit", "allreduce.p") and calls[1][3:] == (gpu.CUDA, 1, STREAM + 1)
@@ -224,6 +232,24 @@ def a_gradient_that_travels_as_it_is_stays_on_its_stream() -> None:
     submitted_on_another_stream(hvd.Compression.none, gradient)
 
     assert calls[0][2:] == (gradient.data_ptr(), gpu.CUDA, 1, STREAM), calls
+    assert wires == [0]
+
+
+@case
+def a_gradient_that_the_library_rounds_is_not_copied_before() -> None:
+    gradient = on_gpu(2, 3)
+    result = submitted_on_another_stream(hvd.Compression.fp16, gradient)
+
+    assert calls[0][2:] == (gradient.data_ptr(), gpu.CUDA, 1, STREAM), calls
+    assert wires == [library.enum("HVD_FLOAT16")]
+    assert result is gradient and not kept[1:], kept
+
+
+@case
+def a_gradient_that_is_narrow_is_compressed_as_the_program_says() -> None:
+    submitted_on_another_stream(hvd.Compression.fp16, torch.ones(2, 3).half().as_subclass(OnGpu))
+
+    assert wires == [0]
 
 
 @case
@@ -286,5 +312,6 @@ if __name__ == "__main__":
     for name in cases.names():
         calls.clear()
         kept.clear()
+        wires.clear()
         run([name])
     os._exit(0)  # the library's own functions are gone

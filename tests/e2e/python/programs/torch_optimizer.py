@@ -150,6 +150,28 @@ def compression_rounds_to_half() -> None:
 
 
 @case
+def wide_gradients_are_rounded_whatever_their_type_and_place() -> None:
+    """Also those of a compressor of the program, and of one that is called for other types."""
+
+    class Own(hvd.Compression.fp16):
+        pass
+
+    finer = 1.0 + 2.0**-12  # than a half can be
+    for compression in (hvd.Compression.fp16, Own):
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            parameter = torch.nn.Parameter(torch.ones(3, 2, dtype=dtype))
+            optimizer = hvd.DistributedOptimizer(
+                torch.optim.SGD([parameter], lr=1.0),
+                [(f"parameter.{compression.__name__}.{dtype}", parameter)],
+                compression=compression,
+            )
+            (parameter.t() * finer).sum().backward()
+            optimizer.synchronize()
+            rounded = torch.ones(3, 2, dtype=dtype) * (finer if hvd.size() == 1 else 1)
+            assert torch.equal(parameter.grad, rounded), (compression, dtype, parameter.grad)
+
+
+@case
 def channels_last_models_train() -> None:
     model = make_model().to(memory_format=torch.channels_last)
     single = make_model()
