@@ -40,7 +40,7 @@ struct NarrowingLoops {
     }
 };
 
-[[nodiscard]] NarrowingKernels simd_narrowing(Wire wire) noexcept {
+[[nodiscard]] inline NarrowingKernels simd_narrowing(Wire wire) noexcept {
     return wire == Wire::f16
                ? NarrowingKernels{&NarrowingLoops<Float16>::narrow, &NarrowingLoops<Float16>::widen}
                : NarrowingKernels{&NarrowingLoops<BFloat16>::narrow,

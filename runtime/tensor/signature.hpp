@@ -25,9 +25,9 @@ struct Signature {
     coll::Op op = coll::Op::allreduce;
     coll::ReduceOp reduce = coll::ReduceOp::sum;
     coll::DataType type = coll::DataType::f32;
-    coll::Wire wire = coll::Wire::own;
     coll::Device device{};           // its index is this rank's own affair
     bool over_contributing = false;  // an average divides by the ranks that have not joined
+    coll::Wire wire = coll::Wire::own;
     Shape shape{};
     std::vector<std::int64_t> strides{};  // empty: row-major. Otherwise dense, in another order
     double prescale = 1;

@@ -96,7 +96,9 @@ TEST_CASE("tensors at odd addresses are rounded too") {
     Narrowing(DataType::f32, Wire::f16).narrow(memory.data() + 1, 1, 1, memory.data() + 5);
     Narrowing(DataType::f32, Wire::f16).widen(memory.data() + 5, 1, 1, 1, memory.data() + 9);
 
-    CHECK(std::memcmp(memory.data() + 9, &value, sizeof value) == 0);
+    float result = 0;
+    std::memcpy(&result, memory.data() + 9, sizeof result);
+    CHECK(result == value);
 }
 
 }  // namespace hvd::coll
