@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/simulation/engine/arithmetic.hpp"
 
+#include "collectives/reduce/half.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -13,10 +15,12 @@ using coll::ReduceOp;
 using Bytes = std::vector<std::byte>;
 using Tasks = std::span<const coll::Task* const>;
 
-constexpr std::size_t kElement = 8;  // bytes, of every type here
+std::size_t element_bytes(const coll::Task& task) {
+    return coll::size_of(task.type);
+}
 
-void append(Bytes& bytes, const std::byte* from, std::size_t elements) {
-    bytes.insert(bytes.end(), from, from + elements * kElement);
+void append(Bytes& bytes, const std::byte* from, std::size_t count) {
+    bytes.insert(bytes.end(), from, from + count);
 }
 
 std::size_t sum(std::span<const std::size_t> counts) {
@@ -42,7 +46,7 @@ Bytes reduce(Tasks tasks, std::size_t segment) {
         T value{};
         for (std::size_t place = 0; place < tasks.size(); ++place) {
             T one{};
-            std::memcpy(&one, tasks[place]->segments[segment].in + index * kElement, kElement);
+            std::memcpy(&one, tasks[place]->segments[segment].in + index * sizeof(T), sizeof(T));
             value = place == 0 ? one : combine(first.reduce, value, one);
         }
         if (first.reduce == ReduceOp::average) {
@@ -52,17 +56,39 @@ Bytes reduce(Tasks tasks, std::size_t segment) {
         values[index] = value;
     }
     Bytes bytes;
-    append(bytes, reinterpret_cast<const std::byte*>(values.data()), count);
+    append(bytes, reinterpret_cast<const std::byte*>(values.data()), count * sizeof(T));
+    return bytes;
+}
+
+/// Values that were rounded on the way, which are only summed.
+Bytes sum_halves(Tasks tasks, std::size_t segment) {
+    std::vector<std::uint16_t> values(tasks.front()->segments[segment].count);
+    for (std::size_t index = 0; index < values.size(); ++index) {
+        float value = 0;
+        for (const auto* task : tasks) {
+            std::uint16_t one = 0;
+            std::memcpy(&one, task->segments[segment].in + index * sizeof one, sizeof one);
+            value += coll::f16_to_f32(one);
+        }
+        values[index] = coll::f32_to_f16(value);
+    }
+    Bytes bytes;
+    append(bytes, reinterpret_cast<const std::byte*>(values.data()),
+           values.size() * sizeof(std::uint16_t));
     return bytes;
 }
 
 Bytes reduce_any(Tasks tasks, std::size_t segment) {
-    return tasks.front()->type == coll::DataType::f64 ? reduce<double>(tasks, segment)
-                                                      : reduce<std::int64_t>(tasks, segment);
+    switch (tasks.front()->type) {
+        case coll::DataType::f16: return sum_halves(tasks, segment);
+        case coll::DataType::f64: return reduce<double>(tasks, segment);
+        default: return reduce<std::int64_t>(tasks, segment);
+    }
 }
 
 void append_segment(Tasks tasks, std::size_t place, std::size_t segment, Bytes& bytes) {
     const auto& own = tasks[place]->segments[segment];
+    const auto element = element_bytes(*tasks[place]);
     switch (tasks[place]->op) {
         case Op::allreduce: {
             const auto reduced = reduce_any(tasks, segment);
@@ -72,24 +98,25 @@ void append_segment(Tasks tasks, std::size_t place, std::size_t segment, Bytes& 
         case Op::reducescatter: {
             const auto reduced = reduce_any(tasks, segment);
             const auto before = sum(std::span(own.counts).first(place));
-            append(bytes, reduced.data() + before * kElement, own.counts[place]);
+            append(bytes, reduced.data() + before * element, own.counts[place] * element);
             break;
         }
         case Op::broadcast: {
             const auto root = static_cast<std::size_t>(tasks[place]->root);
-            append(bytes, tasks[root]->segments[segment].in, own.count);
+            append(bytes, tasks[root]->segments[segment].in, own.count * element);
             break;
         }
         case Op::allgather:
             for (const auto* task : tasks) {
-                append(bytes, task->segments[segment].in, task->segments[segment].count);
+                const auto& its = task->segments[segment];
+                append(bytes, its.in, its.count * element);
             }
             break;
         case Op::alltoall:
             for (const auto* task : tasks) {
                 const auto& its = task->segments[segment];
                 const auto before = sum(std::span(its.send_counts).first(place));
-                append(bytes, its.in + before * kElement, its.send_counts[place]);
+                append(bytes, its.in + before * element, its.send_counts[place] * element);
             }
             break;
         case Op::barrier: break;
@@ -119,7 +146,7 @@ Bytes result_of(Tasks tasks, std::size_t place) {
 void write_result(const coll::Task& task, std::size_t place, std::span<const std::byte> result) {
     const std::byte* from = result.data();
     for (std::size_t segment = 0; segment < task.segments.size(); ++segment) {
-        const auto bytes = output_elements(task, segment, place) * kElement;
+        const auto bytes = output_elements(task, segment, place) * element_bytes(task);
         if (bytes != 0) {
             std::memcpy(task.segments[segment].out, from, bytes);
         }

@@ -50,6 +50,7 @@ double combine(coll::ReduceOp op, double left, double right) {
 rt::Signature signature_of(const Plan& plan, const Item& item, std::size_t tensor, int rank) {
     rt::Signature signature{.op = item.op, .reduce = item.reduce, .type = item.type};
     signature.over_contributing = item.over_contributing;
+    signature.wire = item.wire;
     switch (item.op) {
         case Op::allreduce: {
             const auto count = shape_number(item, tensor, 0, 5);
@@ -72,6 +73,7 @@ rt::Signature signature_of(const Plan& plan, const Item& item, std::size_t tenso
     }
     if (item.culprit == rank) {
         signature.type = coll::DataType::u64;  // of the same size, and no other rank has it
+        signature.wire = coll::Wire::own;
     }
     return signature;
 }

@@ -96,7 +96,7 @@ public:
 
     [[nodiscard]] bool gathers(const coll::Task& task) const noexcept override {
         const bool may_pack = task.op == coll::Op::allreduce || task.op == coll::Op::broadcast;
-        return fabric_.traits().gathers || !may_pack;
+        return task.wire == coll::Wire::own && (fabric_.traits().gathers || !may_pack);
     }
     [[nodiscard]] std::span<std::byte> workspace(std::size_t bytes) override {
         auto& memory = workspaces_[started_ % workspaces_.size()];

@@ -124,6 +124,13 @@ Item Drawer::draw_item(int set, std::vector<std::string> names, bool may_fail) {
                                                                             : coll::DataType::i64;
     item.over_contributing = item.reduce == coll::ReduceOp::average && of_name.one_in(2);
     item.root = members[of_name.below(members.size())];
+    const bool may_round =
+        item.type == coll::DataType::f64 &&
+        (item.op == coll::Op::allreduce || item.op == coll::Op::reducescatter) &&
+        (item.reduce == coll::ReduceOp::sum || item.reduce == coll::ReduceOp::average);
+    if (may_round && of_name.one_in(2)) {
+        item.wire = coll::Wire::f16;  // which holds the sums here
+    }
     item.is_awaited = random_.one_in(2);
     if (may_fail && members.size() > 1 && item.op != coll::Op::barrier && random_.one_in(20)) {
         item.culprit = members[random_.below(members.size())];

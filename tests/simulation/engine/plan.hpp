@@ -25,6 +25,7 @@ struct Item {
     coll::Op op = coll::Op::allreduce;
     coll::ReduceOp reduce = coll::ReduceOp::sum;
     coll::DataType type = coll::DataType::i64;
+    coll::Wire wire = coll::Wire::own;
     bool over_contributing = false;
     int root = 0;             // a rank of the world
     bool is_awaited = false;  // else submitted, and waited for at the end of the phase
