@@ -91,6 +91,7 @@ StreamCommunicator::StreamCommunicator(const Backend& backend,
       gpus_(where.all),
       gpu_(where.gpu),
       closing_(where.closing),
+      buffers_(where.buffers),
       set_(std::move(set)),
       connect_limit_(connect_limit) {}
 
@@ -103,15 +104,20 @@ StreamCommunicator::~StreamCommunicator() {
 
 std::optional<std::vector<std::byte>> StreamCommunicator::connection_info() {
     const auto* const made = preparation_.poll();
-    return made == nullptr ? std::nullopt : std::optional(encode(made->info));
+    if (made == nullptr) {
+        return std::nullopt;
+    }
+    auto info = made->info;
+    info.registers = buffers_.are_possible(*made->library) ? 1 : 0;
+    return encode(info);
 }
 
 void StreamCommunicator::connect(std::span<const std::byte> infos) {
-    auto id = compare(infos, set_);
-    if (!id) {
-        throw Exception(id.error());
+    auto agreed = compare(infos, set_);
+    if (!agreed) {
+        throw Exception(agreed.error());
     }
-    id_ = *id;
+    agreed_ = *agreed;
 }
 
 /// A communicator may synchronise its GPU while it is made, and GPUs that see each other's memory,
@@ -123,10 +129,16 @@ bool StreamCommunicator::is_connected() {
             return false;
         }
         closing_.step();
-        connection_ = std::make_unique<Connection>(*preparation_.poll()->library, gpu_, id_.value(),
+        connection_ = std::make_unique<Connection>(*preparation_.poll()->library, gpu_, agreed_->id,
                                                    set_.size(), set_.place, connect_limit_);
     }
-    return connection_->is_ready();
+    if (!connection_->is_ready()) {
+        return false;
+    }
+    if (agreed_->registers && connection_->registered().empty()) {
+        connection_->register_memory(buffers_.of(connection_->library(), gpu_));
+    }
+    return true;
 }
 
 /// Asks the GPU which collectives have completed, and NCCL for failures, unless that was done just

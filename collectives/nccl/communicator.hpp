@@ -5,6 +5,7 @@
 #include "collectives/cuda/gpu.hpp"
 #include "collectives/nccl/closing.hpp"
 #include "collectives/nccl/connection.hpp"
+#include "collectives/nccl/fusion_buffers.hpp"
 #include "collectives/nccl/launch.hpp"
 #include "collectives/nccl/preparation.hpp"
 
@@ -25,6 +26,7 @@ public:
         const cuda::Gpus& all;  // of this process
         cuda::Gpu& gpu;
         Closing& closing;
+        FusionBuffers& buffers;
     };
 
     /// The references outlive the communicator. Begins to load NCCL where it is not loaded yet.
@@ -54,9 +56,10 @@ private:
     const cuda::Gpus& gpus_;
     cuda::Gpu& gpu_;
     Closing& closing_;
+    FusionBuffers& buffers_;
     ProcessSet set_;
     std::chrono::milliseconds connect_limit_;
-    std::optional<ncclUniqueId> id_;          // once all members have met
+    std::optional<Agreed> agreed_;            // once all members have met
     std::unique_ptr<Connection> connection_;  // with the first task
     std::optional<Error> aborted_;
     std::vector<StreamWork*> in_flight_;  // in the order in which they started

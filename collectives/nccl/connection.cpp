@@ -48,6 +48,21 @@ bool Connection::is_ready() {
     return !is_in_progress_;
 }
 
+void Connection::register_memory(std::span<std::byte> memory) {
+    const cuda::Device::Current current(gpu_.device());
+    check(library_,
+          library_.ncclCommRegister(handle_, memory.data(), memory.size(), &registration_),
+          "ncclCommRegister");
+    registered_ = memory;
+}
+
+void Connection::deregister_memory() {
+    registered_ = {};
+    if (auto* const registration = std::exchange(registration_, nullptr)) {
+        check(library_, library_.ncclCommDeregister(handle_, registration), "ncclCommDeregister");
+    }
+}
+
 void Connection::note(ncclResult_t result, const char* what) {
     check(library_, result, what);
     is_in_progress_ = is_in_progress_ || result == ncclInProgress;
@@ -66,6 +81,8 @@ void Connection::abort() noexcept {
     } catch (const Exception&) {  // the driver has gone
     }
     handle_ = nullptr;
+    registered_ = {};
+    registration_ = nullptr;  // ended with the communicator
 }
 
 bool Connection::close() noexcept {
@@ -79,6 +96,7 @@ bool Connection::close() noexcept {
                 abort();
                 return true;
             }
+            deregister_memory();
             check(library_, library_.ncclCommFinalize(handle_), "ncclCommFinalize");
             is_closing_ = true;
         }

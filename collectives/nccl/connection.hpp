@@ -6,6 +6,8 @@
 #include "collectives/nccl/library.hpp"
 
 #include <chrono>
+#include <cstddef>
+#include <span>
 #include <string>
 
 namespace hvd::coll::nccl {
@@ -41,6 +43,13 @@ public:
     /// Ends what runs, also in kernels that wait for a peer that is gone.
     void abort() noexcept;
 
+    /// Registers memory, which outlives the connection, for collectives without a copy. While
+    /// the connection is ready and its GPU idle. Throws Exception.
+    void register_memory(std::span<std::byte> memory);
+
+    /// The memory that is registered.
+    [[nodiscard]] std::span<std::byte> registered() const noexcept { return registered_; }
+
     /// For calls of NCCL while it is ready; `note` takes their results. Throws Exception.
     [[nodiscard]] ncclComm_t handle() const noexcept { return handle_; }
     void note(ncclResult_t result, const char* what);
@@ -51,9 +60,13 @@ public:
     [[nodiscard]] const Library& library() const noexcept { return library_; }
 
 private:
+    void deregister_memory();
+
     const Library& library_;
     const cuda::Gpu& gpu_;
     ncclComm_t handle_ = nullptr;
+    std::span<std::byte> registered_;
+    void* registration_ = nullptr;  // of it; nullptr also where NCCL_LOCAL_REGISTER=0
     std::chrono::milliseconds limit_;
     Deadline connect_by_;  // for the communicator, then for its first collective
     bool is_connected_ = false;

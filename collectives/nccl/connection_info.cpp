@@ -3,6 +3,7 @@
 
 #include "collectives/nccl/library.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -72,7 +73,7 @@ std::vector<std::byte> encode(const ConnectionInfo& info) {
     return bytes;
 }
 
-Result<ncclUniqueId> compare(std::span<const std::byte> all, const ProcessSet& set) {
+Result<Agreed> compare(std::span<const std::byte> all, const ProcessSet& set) {
     std::vector<ConnectionInfo> members(static_cast<std::size_t>(set.size()));
     if (all.size() != members.size() * sizeof(ConnectionInfo)) {
         return Error{Errc::internal, "connection data of a wrong size"};
@@ -81,7 +82,9 @@ Result<ncclUniqueId> compare(std::span<const std::byte> all, const ProcessSet& s
     for (int place = 1; place < set.size(); ++place) {
         HVD_TRY_STATUS(compare_with_earlier(members, place, set));
     }
-    return members.front().id;
+    const bool all_register = std::ranges::all_of(
+        members, [](const ConnectionInfo& member) { return member.registers != 0; });
+    return Agreed{.id = members.front().id, .registers = all_register};
 }
 
 }  // namespace hvd::coll::nccl

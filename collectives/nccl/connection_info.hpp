@@ -19,14 +19,21 @@ namespace hvd::coll::nccl {
 /// As bytes on the way: all members have the same byte order.
 struct ConnectionInfo {
     std::int32_t nccl_version = 0;
+    std::int32_t registers = 0;  // 1: memory of fused messages can be registered
     cuda::GpuUuid gpu{};
     ncclUniqueId id{};  // of the member at place 0; nothing of the others
 };
 
 [[nodiscard]] std::vector<std::byte> encode(const ConnectionInfo& info);
 
-/// The unique id, from those of all members in the order of their places. Errors: mismatch, where
-/// versions of NCCL differ; invalid_argument, where two ranks use one GPU.
-[[nodiscard]] Result<ncclUniqueId> compare(std::span<const std::byte> all, const ProcessSet& set);
+/// How all members of a process set connect.
+struct Agreed {
+    ncclUniqueId id{};
+    bool registers = false;  // memory of fused messages: all of them, or none
+};
+
+/// From the data of all members in the order of their places. Errors: mismatch, where versions of
+/// NCCL differ; invalid_argument, where two ranks use one GPU.
+[[nodiscard]] Result<Agreed> compare(std::span<const std::byte> all, const ProcessSet& set);
 
 }  // namespace hvd::coll::nccl

@@ -166,7 +166,8 @@ private:
     cudaStream_t stream_ = nullptr;
 };
 
-/// Of reductions that go through a buffer: several tensors at once, or values that change.
+/// Of reductions that go through a buffer: several tensors at once, or values that change. Which
+/// buffer follows from the size, so that all ranks pass registered memory to NCCL, or none does.
 class PackedLaunch final : public Launch {
 public:
     PackedLaunch(Task task, const ProcessSet& set, const Reduction& reduction)
@@ -185,14 +186,18 @@ public:
         for (const auto& place : places) {
             offsets_.push_back(place.offset);
         }
-        buffer_ = gpu.memory().allocate(total * wire_bytes);
+        fused_ = connection.registered().data();
+        if (connection.registered().size() < total * wire_bytes) {
+            buffer_ = gpu.memory().allocate(total * wire_bytes);
+            fused_ = buffer_.get();
+        }
         run_kernels(gpu, reduction_.pack, true);
         const auto type = nccl_type(reduction_.wire);
         const auto stream = reinterpret_cast<cudaStream_t>(gpu.stream());
         if (task_.op == Op::allreduce) {
             connection.note(
-                connection.library().ncclAllReduce(buffer_.get(), buffer_.get(), total, type,
-                                                   reduction_.op, connection.handle(), stream),
+                connection.library().ncclAllReduce(fused_, fused_, total, type, reduction_.op,
+                                                   connection.handle(), stream),
                 "ncclAllReduce");
             return;
         }
@@ -210,7 +215,7 @@ private:
     void reduce_parts(Connection& connection, cudaStream_t stream) {
         const auto wire_bytes = size_of(reduction_.wire);
         for (std::size_t index = 0; index < task_.segments.size(); ++index) {
-            auto* part = buffer_.get() + offsets_[index] * wire_bytes;
+            auto* part = fused_ + offsets_[index] * wire_bytes;
             for (int to = 0; to < size_; ++to) {
                 const auto count = task_.segments[index].counts[static_cast<std::size_t>(to)];
                 if (count != 0) {
@@ -257,7 +262,7 @@ private:
             }
         }
         if (!entries.empty()) {
-            gpu.packer().run(change, is_pack, entries, buffer_.get());
+            gpu.packer().run(change, is_pack, entries, fused_);
         }
     }
 
@@ -265,7 +270,8 @@ private:
     int place_;
     int size_;
     Reduction reduction_;
-    DeviceBytes buffer_;
+    std::byte* fused_ = nullptr;          // registered memory, which is the same on all ranks, or
+    DeviceBytes buffer_;                  // for what is larger
     std::vector<std::uint64_t> offsets_;  // of each segment, in elements of the buffer
 };
 

@@ -18,15 +18,15 @@ namespace hvd::coll::nccl {
 // clang-format off
 #define HVD_NCCL_FUNCTIONS(X)                                                             \
     X(ncclGetVersion) X(ncclGetErrorString) X(ncclGetLastError) X(ncclGetUniqueId)        \
-    X(ncclCommInitRankConfig) X(ncclCommSplit) X(ncclCommFinalize) X(ncclCommDestroy)     \
-    X(ncclCommAbort) X(ncclCommGetAsyncError) X(ncclGroupStart) X(ncclGroupEnd)           \
+    X(ncclCommInitRankConfig) X(ncclCommFinalize) X(ncclCommDestroy) X(ncclCommAbort)     \
+    X(ncclCommGetAsyncError) X(ncclGroupStart) X(ncclGroupEnd)                            \
     X(ncclRedOpCreatePreMulSum) X(ncclRedOpDestroy) X(ncclAllReduce) X(ncclAllGather)     \
     X(ncclReduceScatter) X(ncclBroadcast) X(ncclReduce) X(ncclSend) X(ncclRecv)
 
 /// Later functions, with the first version that has them. nullptr where the library is older.
 #define HVD_NCCL_LATER_FUNCTIONS(X)                                                       \
     X(ncclCommRegister, 21900) X(ncclCommDeregister, 21900)                               \
-    X(ncclMemAlloc, 21900) X(ncclMemFree, 21900) X(ncclCommShrink, 22700)
+    X(ncclMemAlloc, 21900) X(ncclMemFree, 21900)
 // clang-format on
 
 /// The functions, under their own names. A value: the library is never closed.

@@ -3,6 +3,7 @@
 #include "collectives/nccl/closing.hpp"
 #include "collectives/nccl/communicator.hpp"
 #include "collectives/nccl/factory.hpp"
+#include "collectives/nccl/fusion_buffers.hpp"
 #include "collectives/nccl/preparation.hpp"
 #include "collectives/nccl/reduction.hpp"
 
@@ -21,6 +22,7 @@ public:
         : gpus_(gpus),
           options_(std::move(options)),
           library_(options_.library, std::move(log)),
+          buffers_(options_.kept_bytes),
           closing_(gpus) {}
 
     NcclBackend(const NcclBackend&) = delete;
@@ -40,10 +42,10 @@ public:
     [[nodiscard]] std::unique_ptr<Communicator> open(const ProcessSet& set,
                                                      Device device) override {
         auto& gpu = gpus_.gpu(device.index);
-        gpu.memory().set_limit(options_.kept_bytes);
-        return std::make_unique<StreamCommunicator>(*this, library_,
-                                                    StreamCommunicator::Place{gpus_, gpu, closing_},
-                                                    set, options_.connect_limit);
+        gpu.memory().set_limit(buffers_.limit_beside(gpu));
+        return std::make_unique<StreamCommunicator>(
+            *this, library_, StreamCommunicator::Place{gpus_, gpu, closing_, buffers_}, set,
+            options_.connect_limit);
     }
 
     void release_idle() noexcept override {
@@ -61,6 +63,7 @@ private:
     cuda::Gpus& gpus_;
     Options options_;
     LoadedLibrary library_;
+    FusionBuffers buffers_;
     Closing closing_;
 };
 

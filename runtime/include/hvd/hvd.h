@@ -419,8 +419,8 @@ HVD_API hvd_status hvd_plan_result(hvd_context* context,
 /* Not while it runs. NULL is allowed. */
 HVD_API hvd_status hvd_plan_free(hvd_context* context, hvd_plan* plan);
 
-/* Memory that collectives can use without a copy where the backend allows it; 64-byte aligned.
- * hvd_alloc stores NULL and returns HVD_OK for 0 bytes, and stores NULL where it fails. */
+/* Memory of the host that collectives can use without a copy where the backend allows it; 64-byte
+ * aligned. hvd_alloc stores NULL and returns HVD_OK for 0 bytes, and stores NULL where it fails. */
 HVD_API hvd_status hvd_alloc(hvd_context* context, size_t bytes, void** memory);
 HVD_API hvd_status hvd_free(hvd_context* context, void* memory);
 

@@ -189,6 +189,16 @@ TEST_CASE("a world keeps no memory of a GPU, and little where memory is short") 
     CHECK(launch("device_memory", ranks, "nccl") == "");
 }
 
+TEST_CASE(
+    "NCCL knows the memory of fused messages while a communicator lasts, on all ranks or none") {
+    const std::string name = GENERATE("device_registered", "device_registered_by_some",
+                                      "device_registered_without_memory");
+    const int ranks = GENERATE(1, 2, 3, 4);
+    CAPTURE(name, ranks);
+
+    CHECK(launch(name, ranks, "nccl") == "");
+}
+
 TEST_CASE("Adasum through the host never waits for the GPU while a sum is in flight") {
     const int ranks = GENERATE(1, 2, 3, 4, 7);
     CAPTURE(ranks);

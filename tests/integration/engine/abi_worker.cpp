@@ -381,6 +381,7 @@ int be_rank(const std::string& name) {
 #ifdef HVD_HAVE_NCCL
         cases.merge(hvd::test::gpu_choice_cases());
         cases.merge(hvd::test::gpu_end_cases());
+        cases.merge(hvd::test::gpu_memory_cases());
 #endif
         cases.insert(kCases.begin(), kCases.end());
         cases.at(name)();

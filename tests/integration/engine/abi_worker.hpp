@@ -38,6 +38,9 @@ void require(bool condition, const std::string& message);
 /// Worlds with tensors of GPUs that fail; with NCCL alone.
 [[nodiscard]] std::map<std::string, void (*)()> gpu_end_cases();
 
+/// Memory of GPUs; with NCCL alone.
+[[nodiscard]] std::map<std::string, void (*)()> gpu_memory_cases();
+
 /// Gradients that travel together.
 [[nodiscard]] std::map<std::string, void (*)()> fusion_cases();
 

@@ -5,8 +5,8 @@
 #include "runtime/include/hvd/hvd.hpp"
 #include "tests/integration/engine/abi_worker.hpp"
 #include "tests/integration/engine/gpu_framework.hpp"
+#include "tests/integration/engine/gpu_nccl.hpp"
 #include "tests/integration/engine/gpu_values.hpp"
-#include "tests/support/gpu/nccl_control.hpp"
 
 #include <array>
 #include <chrono>
@@ -68,13 +68,6 @@ void device_death_inside() {
     require(hvd_shutdown(context) == HVD_OK, "leaving");
 }
 
-gpu::NcclControl& nccl_control() {
-    static gpu::NcclControl* const found =
-        reinterpret_cast<gpu::NcclControlFunction>(coll::cuda::find_symbol(
-            coll::cuda::open_library("libnccl.so.2").value(), gpu::kNcclControlSymbol))();
-    return *found;
-}
-
 /// A world that an asynchronous error of NCCL has ended is followed by another one.
 void device_init_again() {
     for (int round = 0; round < 2; ++round) {
@@ -93,6 +86,7 @@ void device_init_again() {
         require(hvd_release(context, ticket) == HVD_OK, "releasing");
         require(hvd_shutdown(context) == HVD_OK, "leaving");
         nccl_control().set_async_error(ncclSuccess);
+        require_nothing_of_nccl();
     }
 }
 
@@ -156,97 +150,6 @@ void device_slow_id() {
     world.barrier("end");
 }
 
-/// The memory of a world on the GPU is given back at its end. What it keeps for later is given back
-/// sooner where memory is short.
-void device_memory() {
-    std::size_t after_first = 0;
-    for (const std::size_t floats : {1U, 1U << 20U}) {
-        auto world = hvd::init();
-        auto* const context = world.context();
-        const Framework framework(world.rank());
-        const auto memory = framework.make(floats);
-        const Rows rows(memory, static_cast<std::int64_t>(floats), framework);
-        const std::vector<float> ones(floats, 1);
-        framework.write(memory, ones);
-        const auto gather = request_of(HVD_ALLGATHER, rows, nullptr);
-        require(run(context, framework, gather).back() == 1, "a gathered row");
-        framework.free(memory);
-        const auto shorter = framework.make(floats / 2 + 1);
-        const Rows half(shorter, static_cast<std::int64_t>(floats / 2 + 1), framework);
-        const std::vector<float> twos(floats / 2 + 1, 2);
-        framework.write(shorter, twos);
-        Framework::control().fail("cuMemAllocAsync", 0, CUDA_ERROR_OUT_OF_MEMORY);
-        require(run(context, framework, request_of(HVD_ALLGATHER, half, nullptr)).back() == 2,
-                "a gathered row, with little memory");
-        framework.free(shorter);
-        world.barrier("all have it");
-        require(hvd_shutdown(context) == HVD_OK, "leaving");
-        Framework::check();  // waits for the streams, in whose order memory is freed
-        const auto bytes = Framework::control().device_bytes();
-        require(floats == 1 || bytes == after_first, std::to_string(bytes) + " bytes on the GPU, " +
-                                                         std::to_string(after_first) +
-                                                         " after the first world");
-        after_first = bytes;
-    }
-}
-
-/// Adasum goes through the host. What its memory needs of the driver comes while no sum is in
-/// flight.
-void device_adasum_beside_sums() {
-    auto world = hvd::init();
-    auto* const context = world.context();
-    const Framework framework(world.rank());
-    const Value one(framework, 1);
-    require(run(context, framework, one.sum()).front() == static_cast<float>(world.size()), "sum");
-    constexpr std::size_t kMost = 200'000;
-    const auto memory = framework.make(kMost);
-    const std::vector<float> twos(kMost, 2);
-    framework.write(memory, twos);
-    std::int64_t rows = 1000;  // each time more than what is kept for
-    for (int step = 0; step < 8; ++step, rows *= 2) {
-        const Value other(framework, 1);
-        const Rows in(memory, rows, framework);
-        std::array requests{other.sum(), request_of(HVD_ALLREDUCE, in, nullptr)};
-        requests[0].name = "beside";
-        requests[1].name = "adasum";
-        requests[1].reduce_op = HVD_ADASUM;
-        hvd_ticket sum = 0;
-        hvd_ticket adasum = 0;
-        Framework::control().pause();
-        require(hvd_run_stream(context, requests.data(), 1, &sum, nullptr, kLimitMs) == HVD_OK,
-                "a sum in the stream");
-        {
-            const std::jthread later([] {
-                std::this_thread::sleep_for(std::chrono::milliseconds(20));
-                Framework::control().resume();
-            });
-            require(hvd_submit(context, &requests[1], 1, &adasum) == HVD_OK, "submitting");
-        }
-        require(hvd_wait(context, adasum, kLimitMs) == HVD_OK, "Adasum");
-        hvd_tensor result{};
-        result.struct_size = sizeof result;
-        require(hvd_result(context, adasum, &result) == HVD_OK, "hvd_result");
-        require(framework.read(result.data, static_cast<std::size_t>(rows)).back() == 2,
-                "Adasum of equal vectors");
-        require(hvd_wait(context, sum, kLimitMs) == HVD_OK, "the sum");
-        // Gives memory of the GPU back beside another sum.
-        Framework::control().pause();
-        hvd_ticket last = 0;
-        require(hvd_run_stream(context, requests.data(), 1, &last, nullptr, kLimitMs) == HVD_OK,
-                "another sum in the stream");
-        require(hvd_release(context, adasum) == HVD_OK, "releasing");
-        Framework::control().resume();
-        require(hvd_wait(context, last, kLimitMs) == HVD_OK, "its end");
-        require(hvd_release(context, sum) == HVD_OK && hvd_release(context, last) == HVD_OK,
-                "releasing");
-    }
-    Framework::check();
-    framework.free(memory);
-    world.barrier("end");
-    require(hvd_shutdown(context) == HVD_OK, "leaving");
-    Framework::check();
-}
-
 void device_capture() {
     auto world = hvd::init();
     auto* const context = world.context();
@@ -279,8 +182,6 @@ std::map<std::string, void (*)()> gpu_end_cases() {
             {"device_init_again", device_init_again},
             {"device_failure_told", device_failure_told},
             {"device_slow_id", device_slow_id},
-            {"device_memory", device_memory},
-            {"device_adasum_beside_sums", device_adasum_beside_sums},
             {"device_capture", device_capture}};
 }
 

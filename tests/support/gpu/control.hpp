@@ -74,6 +74,10 @@ public:
     /// synchronise the device are violations.
     virtual void enqueue(CUstream stream, Step step, bool is_collective) = 0;
 
+    /// Memory of this thread's device, in the order of no stream.
+    [[nodiscard]] virtual void* allocate(std::size_t bytes) = 0;
+    virtual void free(void* memory) = 0;
+
     virtual void report(const std::string& violation) = 0;
 
     /// Whether a collective waits in a stream or runs.

@@ -64,6 +64,20 @@ void DriverState::enqueue(CUstream handle, Step step, bool is_collective) {
     scheduler_.enqueue(id, std::move(step), false, is_collective);
 }
 
+void* DriverState::allocate(std::size_t bytes) {
+    return scheduler_.with_memory([&](Memory& memory) {
+        return memory.allocate(bytes, Memory::Kind::device, current_device());
+    });
+}
+
+void DriverState::free(void* address) {
+    scheduler_.drain();
+    if (!scheduler_.with_memory(
+            [&](Memory& memory) { return memory.free(address, Memory::Kind::device); })) {
+        report("freed what is no allocation, or a second time");
+    }
+}
+
 int DriverState::current_device() const {
     const auto& stack = context_stack();
     return stack.empty() ? -1 : stack.back()->device;

@@ -70,6 +70,8 @@ public:
     }
     [[nodiscard]] std::vector<std::string> leaks() const override;
     void enqueue(CUstream handle, Step step, bool is_collective) override;
+    [[nodiscard]] void* allocate(std::size_t bytes) override;
+    void free(void* memory) override;
     void report(const std::string& violation) override { scheduler_.report(violation); }
     [[nodiscard]] bool has_collectives() const override { return scheduler_.has_collectives(); }
     [[nodiscard]] int current_device() const override;

@@ -62,6 +62,9 @@ ncclResult_t attach(CommunicatorState& comm) {
 }
 
 void forget(ncclComm_t comm) {
+    for (const auto& each : comm->state->registrations) {
+        nccl_state().count_registration(each->memory, -1);
+    }
     Segment::release_id(comm->state->id);
     --nccl_state().communicators;
     delete comm;
@@ -129,14 +132,6 @@ EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm,
     return state->is_blocking ? wait_for(state) : ncclInProgress;
 }
 
-EXPORTED ncclResult_t ncclCommSplit(ncclComm_t, int, int, ncclComm_t*, ncclConfig_t*) {
-    return ncclInvalidUsage;  // nothing needs it yet
-}
-
-EXPORTED ncclResult_t ncclCommShrink(ncclComm_t, int*, int, ncclComm_t*, ncclConfig_t*, int) {
-    return ncclInvalidUsage;  // nothing needs it yet
-}
-
 EXPORTED ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
     HVD_FAKE_BEGIN("ncclCommGetAsyncError")
     *error = nccl_state().poll(comm->state);
@@ -160,6 +155,9 @@ EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     if (comm->state->in_flight != 0) {
         nccl_state().cuda().report("a communicator is destroyed with a collective in flight");
     }
+    if (!comm->state->registrations.empty()) {
+        nccl_state().cuda().report("a communicator is destroyed with memory registered");
+    }
     forget(comm);
     return ncclSuccess;
 }
@@ -171,29 +169,51 @@ EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm) {
     return ncclSuccess;
 }
 
-EXPORTED ncclResult_t ncclCommRegister(ncclComm_t /*comm*/,
-                                       void* /*memory*/,
-                                       size_t,
-                                       void** handle) {
+EXPORTED ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, size_t bytes, void** handle) {
     HVD_FAKE_BEGIN("ncclCommRegister", true)
-    ++nccl_state().registrations;
-    *handle = new int(0);
+    if (comm->state->phase != Phase::ready) {
+        nccl_state().cuda().report("memory is registered while a call is in progress");
+        return ncclInvalidUsage;
+    }
+    if (!nccl_state().is_allocated(memory, bytes)) {
+        nccl_state().cuda().report("memory is registered that is not of ncclMemAlloc");
+        return ncclInvalidArgument;
+    }
+    auto& registrations = comm->state->registrations;
+    registrations.push_back(std::make_unique<CommunicatorState::Registration>(
+        CommunicatorState::Registration{static_cast<const std::byte*>(memory), bytes}));
+    nccl_state().count_registration(memory, 1);
+    *handle = registrations.back().get();
     return ncclSuccess;
 }
 
-EXPORTED ncclResult_t ncclCommDeregister(ncclComm_t /*comm*/, void* handle) {
+EXPORTED ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
     HVD_FAKE_BEGIN("ncclCommDeregister", true)
-    --nccl_state().registrations;
-    delete static_cast<int*>(handle);
+    auto& registrations = comm->state->registrations;
+    const auto found =
+        std::ranges::find(registrations, handle, [](const auto& each) { return each.get(); });
+    if (found == registrations.end()) {
+        nccl_state().cuda().report("what is not registered is deregistered");
+        return ncclInvalidUsage;
+    }
+    nccl_state().count_registration((*found)->memory, -1);
+    registrations.erase(found);
     return ncclSuccess;
 }
 
-EXPORTED ncclResult_t ncclMemAlloc(void**, size_t) {
-    return ncclInvalidUsage;  // nothing needs it yet
+EXPORTED ncclResult_t ncclMemAlloc(void** memory, size_t bytes) {
+    HVD_FAKE_BEGIN("ncclMemAlloc", true)
+    if (nccl_state().cuda().current_device() < 0) {
+        return ncclUnhandledCudaError;
+    }
+    *memory = nccl_state().allocate(bytes);
+    return ncclSuccess;
 }
 
-EXPORTED ncclResult_t ncclMemFree(void*) {
-    return ncclInvalidUsage;  // nothing needs it yet
+EXPORTED ncclResult_t ncclMemFree(void* memory) {
+    HVD_FAKE_BEGIN("ncclMemFree", true)
+    nccl_state().free(memory);
+    return ncclSuccess;
 }
 
 EXPORTED ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op,

@@ -73,6 +73,8 @@ ncclResult_t call_nccl(ncclComm_t comm, NcclOperation operation, void* stream) {
     if (!is_known(*comm->state, operation)) {
         return ncclInvalidArgument;
     }
+    operation.in_registered = comm->state->place_in_registered(operation.in);
+    operation.out_registered = comm->state->place_in_registered(operation.out);
     auto& group = own_group();
     group.add(comm->state, operation, static_cast<CUstream>(stream));
     return group.depth == 0 ? end_group() : ncclSuccess;

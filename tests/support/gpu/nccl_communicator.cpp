@@ -43,6 +43,15 @@ bool has_dead_peer(const CommunicatorState& comm) {
 
 }  // namespace
 
+std::size_t CommunicatorState::place_in_registered(const std::byte* address) const {
+    for (const auto& each : registrations) {
+        if (address >= each->memory && address < each->memory + each->bytes) {
+            return static_cast<std::size_t>(address - each->memory) + 1;
+        }
+    }
+    return 0;
+}
+
 NcclState::NcclState() : cuda_(hvd_fake_cuda()) {}
 
 std::optional<ncclResult_t> NcclState::begin(const char* function, bool may_synchronise) {
@@ -64,10 +73,49 @@ std::vector<std::string> NcclState::leaks() const {
         }
     };
     add(static_cast<std::size_t>(communicators.load()), "communicator(s)");
-    add(static_cast<std::size_t>(allocations.load()), "allocation(s)");
-    add(static_cast<std::size_t>(registrations.load()), "registration(s)");
+    const std::lock_guard lock(mutex_);
+    add(blocks_.size(), "allocation(s)");
+    for (const auto& [memory, block] : blocks_) {
+        add(static_cast<std::size_t>(block.registrations), "registration(s)");
+    }
     add(Segment::held_ids(), "unique id(s)");
     return leaks;
+}
+
+void* NcclState::allocate(std::size_t bytes) {
+    void* const memory = cuda_->allocate(bytes);
+    const std::lock_guard lock(mutex_);
+    blocks_[memory] = {.bytes = bytes};
+    return memory;
+}
+
+void NcclState::free(void* memory) {
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = blocks_.find(memory);
+        if (found == blocks_.end()) {
+            cuda_->report("ncclMemFree of what ncclMemAlloc has not given");
+            return;
+        }
+        if (found->second.registrations != 0) {
+            cuda_->report("memory is freed while it is registered");
+        }
+        blocks_.erase(found);
+    }
+    cuda_->free(memory);
+}
+
+bool NcclState::is_allocated(const void* memory, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto found = blocks_.find(memory);
+    return found != blocks_.end() && bytes <= found->second.bytes;
+}
+
+void NcclState::count_registration(const void* memory, int change) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = blocks_.find(memory); found != blocks_.end()) {
+        found->second.registrations += change;
+    }
 }
 
 void NcclState::enqueue(const std::shared_ptr<CommunicatorState>& comm) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -27,6 +28,16 @@ struct CommunicatorState {
     int groups = 0;
     Phase phase = Phase::starting;
     std::map<int, double> factors;  // by operation that ncclRedOpCreatePreMulSum has made
+
+    /// Memory that is registered. Thread: the caller's.
+    struct Registration {
+        const std::byte* memory;
+        std::size_t bytes;
+    };
+    std::vector<std::unique_ptr<Registration>> registrations;
+
+    /// Where in registered memory the address is, from 1 on; 0: in none.
+    [[nodiscard]] std::size_t place_in_registered(const std::byte* address) const;
 
     struct Waiting {
         std::vector<NcclOperation> operations;
@@ -73,15 +84,28 @@ public:
     /// Goes on with what is in progress; the communicator's asynchronous error.
     [[nodiscard]] ncclResult_t poll(const std::shared_ptr<CommunicatorState>& comm);
 
+    /// Memory as ncclMemAlloc and ncclMemFree give and take it.
+    [[nodiscard]] void* allocate(std::size_t bytes);
+    void free(void* memory);
+    [[nodiscard]] bool is_allocated(const void* memory, std::size_t bytes);
+
+    /// Registrations that memory has, over all communicators.
+    void count_registration(const void* memory, int change);
+
     std::atomic<int> communicators{0};
-    std::atomic<int> allocations{0};
-    std::atomic<int> registrations{0};
 
 private:
     void enqueue(const std::shared_ptr<CommunicatorState>& comm);
 
+    struct Block {
+        std::size_t bytes = 0;
+        int registrations = 0;
+    };
+
     Control* cuda_;
     CallCounter<ncclResult_t> calls_;
+    mutable std::mutex mutex_;
+    std::map<const void*, Block> blocks_;  // guarded by mutex_
     std::atomic<ncclResult_t> async_error_{ncclSuccess};
     std::atomic<bool> notices_dead_peers_{false};
     std::atomic<int> slow_every_{0};

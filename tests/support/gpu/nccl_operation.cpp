@@ -41,7 +41,8 @@ std::uint64_t GroupRun::signature_of(const NcclOperation& operation) const {
          {static_cast<std::uint64_t>(operation.call), std::uint64_t{operation.count},
           static_cast<std::uint64_t>(operation.reduction.type),
           static_cast<std::uint64_t>(operation.reduction.op),
-          static_cast<std::uint64_t>(operation.peer), place_.rounds}) {
+          static_cast<std::uint64_t>(operation.peer), std::uint64_t{operation.in_registered},
+          std::uint64_t{operation.out_registered}, place_.rounds}) {
         hash = (hash ^ value) * 0x100000001b3;
     }
     return hash;

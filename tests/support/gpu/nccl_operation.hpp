@@ -31,7 +31,9 @@ struct NcclOperation {
     std::byte* out = nullptr;
     std::size_t count = 0;  // as the call has it
     Reduction reduction{};
-    int peer = 0;  // root, or the other rank
+    int peer = 0;                   // root, or the other rank
+    std::size_t in_registered = 0;  // where in registered memory, from 1 on; 0: in none
+    std::size_t out_registered = 0;
 };
 
 /// A rank's place in the shared memory.

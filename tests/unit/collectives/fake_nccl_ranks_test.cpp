@@ -253,6 +253,60 @@ TEST_CASE("stand-in for NCCL: different collectives at the same time are found, 
     });
 }
 
+TEST_CASE("stand-in for NCCL: memory that one rank has registered and the other not is found") {
+    run(2, [](Rank& rank) {
+        auto* const comm = rank.communicator("id");
+        void* memory = nullptr;
+        Rank::must(rank.nccl.ncclMemAlloc(&memory, sizeof(float)));
+        *static_cast<float*>(memory) = 1;
+        if (rank.rank() == 0) {
+            void* handle = nullptr;
+            Rank::must(rank.nccl.ncclCommRegister(comm, memory, sizeof(float), &handle));
+        }
+        const auto stream = rank.stream();
+        (void)rank.nccl.ncclAllReduce(memory, memory, 1, ncclFloat32, ncclSum, comm,
+                                      reinterpret_cast<cudaStream_t>(stream));
+        rank.finish(comm);
+        const auto deadline = Deadline::in(100ms);
+        while (!deadline.has_passed()) {
+            expect(rank.cu.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY, "it ended");
+            ::sched_yield();
+        }
+        Rank::must(rank.nccl.ncclCommAbort(comm));
+        Rank::must(rank.cu.cuStreamSynchronize(stream));
+        Rank::must(rank.nccl.ncclMemFree(memory));
+        const auto violations = rank.cuda->take_violations();
+        expect(violations.size() == 1 &&
+                   violations.front().find("different collectives") != std::string::npos,
+               "it is not found");
+        expect(rank.control->leaks().empty(), "something is left");
+    });
+}
+
+TEST_CASE("stand-in for NCCL: memory that stays registered is found, and what NCCL has not given") {
+    run(1, [](Rank& rank) {
+        auto* const comm = rank.begin("id");
+        void* memory = nullptr;
+        void* handle = nullptr;
+        Rank::must(rank.nccl.ncclMemAlloc(&memory, 8));
+        expect(rank.nccl.ncclCommRegister(comm, memory, 8, &handle) == ncclInvalidUsage,
+               "the communicator is not there yet");
+        rank.finish(comm);
+        auto* const other = rank.values(1, 1);
+        expect(rank.nccl.ncclCommRegister(comm, other, 4, &handle) == ncclInvalidArgument,
+               "other memory is registered");
+        Rank::must(rank.nccl.ncclCommRegister(comm, memory, 8, &handle));
+        expect(rank.control->leaks().size() == 4, "what is there");
+        Rank::must(rank.nccl.ncclMemFree(memory));
+        rank.destroy(comm);
+        const auto violations = rank.cuda->take_violations();
+        expect(violations.size() == 4 &&
+                   violations[2].find("freed while it is registered") != std::string::npos &&
+                   violations[3].find("destroyed with memory registered") != std::string::npos,
+               "not all is found");
+    });
+}
+
 TEST_CASE("stand-in for NCCL: a dead peer is waited for until the communicator is aborted") {
     const TempDir folder;
     const auto ends = run_ranks(2, [&](int number) {

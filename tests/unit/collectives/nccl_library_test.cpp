@@ -46,7 +46,7 @@ TEST_CASE("the NCCL that is named is taken") {
     REQUIRE(library);
     CHECK(library->version == 22805);
     CHECK_THAT(library->path, EndsWith("fake_nccl/libnccl.so.2"));
-    CHECK(library->ncclCommShrink != nullptr);
+    CHECK(library->ncclCommRegister != nullptr);
 }
 
 TEST_CASE("the NCCL that is named is an error where another is loaded, and is not opened then") {
