@@ -49,7 +49,8 @@ TABLE: dict[str, set[str]] = {
     "collectives/mpi/plugin": {"collectives/mpi"},
     "collectives/tcp": BACKEND | {"collectives/transport/tcp"},
     "collectives/cuda": SEAMS | {"collectives/reduce"},
-    "collectives/nccl": SEAMS | {"collectives/cuda"},
+    "collectives/nccl": SEAMS
+    | {"collectives/algorithms", "collectives/cuda", "collectives/reduce"},
     "collectives/selector": BACKEND
     | {"collectives/transport/shm", "collectives/transport/tcp"}
     | {"collectives/mpi", "collectives/nccl", "collectives/self", "collectives/shm"}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/cuda/packer.hpp"
 
+#include "collectives/cuda/adasum_arguments.hpp"
 #include "collectives/cuda/ptx.hpp"
 
 #include <algorithm>
@@ -12,7 +13,11 @@ namespace {
 constexpr std::string_view kCopyKernel = "hvd_copy";
 
 #define HVD_KERNEL_NAME(from, to) "hvd_convert_" #from "_" #to,
-constexpr std::array kKernelNames{HVD_PACK_KERNELS(HVD_KERNEL_NAME) kCopyKernel.data()};
+#define HVD_ADASUM_NAMES(type) "hvd_adasum_dots_" #type, "hvd_adasum_combine_" #type,
+constexpr std::array kKernelNames{HVD_PACK_KERNELS(HVD_KERNEL_NAME)
+                                      HVD_ADASUM_TYPES(HVD_ADASUM_NAMES) "hvd_adasum_totals",
+                                  kCopyKernel.data()};
+#undef HVD_ADASUM_NAMES
 #undef HVD_KERNEL_NAME
 
 int attribute(const Driver& driver, CUdevice device, CUdevice_attribute which) {
@@ -81,7 +86,7 @@ Packer::Packer(const Driver& driver, const Device& device, CUstream stream)
     }
     for (std::size_t table = 0; table < kTables; ++table) {
         tables_.at(table).on_host =
-            static_cast<PackEntry*>(host_tables_.get()) + table * kMostEntries;
+            static_cast<std::byte*>(host_tables_.get()) + table * kTableBytes;
         tables_.at(table).on_device = device_tables_.get() + table * kTableBytes;
     }
 }
@@ -96,36 +101,52 @@ bool Packer::has_room(int launches) {
     return true;
 }
 
+const std::byte* Packer::load(std::span<const std::byte> table) {
+    loaded_ = &tables_.at(next_);
+    next_ = (next_ + 1) % kTables;
+    std::ranges::copy(table, loaded_->on_host);
+    check(driver_,
+          driver_.cuMemcpyHtoDAsync(loaded_->on_device, loaded_->on_host, table.size_bytes(),
+                                    stream_),
+          "cuMemcpyHtoDAsync");
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA has addresses as numbers
+    return reinterpret_cast<const std::byte*>(loaded_->on_device);
+}
+
+void Packer::launch(std::string_view kernel,
+                    unsigned blocks,
+                    unsigned threads,
+                    void* arguments) const {
+    std::array<void*, 1> parameters{arguments};
+    check(driver_,
+          driver_.cuLaunchKernel(kernels_.at(kernel), blocks, 1, 1, threads, 1, 1, 0, stream_,
+                                 parameters.data(), nullptr),
+          "cuLaunchKernel");
+}
+
+void Packer::unload() {
+    if (loaded_->used == nullptr) {
+        check(driver_, driver_.cuEventCreate(&loaded_->used, CU_EVENT_DISABLE_TIMING),
+              "cuEventCreate");
+    }
+    check(driver_, driver_.cuEventRecord(loaded_->used, stream_), "cuEventRecord");
+}
+
 void Packer::run(const PackChange& change,
                  bool is_pack,
                  std::span<const PackEntry> entries,
                  std::byte* fused) {
-    auto& table = tables_.at(next_);
-    next_ = (next_ + 1) % kTables;
-    std::ranges::copy(entries, table.on_host);
-    check(driver_,
-          driver_.cuMemcpyHtoDAsync(table.on_device, table.on_host, entries.size_bytes(), stream_),
-          "cuMemcpyHtoDAsync");
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA has addresses as numbers
-    const auto* const on_device = reinterpret_cast<const PackEntry*>(table.on_device);
-    auto launch = plan_pack(change, is_pack, entries, on_device, fused, processors_);
-    if (!launch) {
+    const auto* const on_device = reinterpret_cast<const PackEntry*>(load(std::as_bytes(entries)));
+    auto planned = plan_pack(change, is_pack, entries, on_device, fused, processors_);
+    if (!planned) {
         throw Exception({Errc::internal, "no kernel converts " +
                                              std::string(to_string(change.from)) + " to " +
                                              std::string(to_string(change.to))});
     }
-    if (launch->blocks != 0) {
-        std::array<void*, 1> parameters{&launch->arguments};
-        check(driver_,
-              driver_.cuLaunchKernel(kernels_.at(launch->kernel), launch->blocks, 1, 1,
-                                     launch->threads, 1, 1, 0, stream_, parameters.data(), nullptr),
-              "cuLaunchKernel");
+    if (planned->blocks != 0) {
+        launch(planned->kernel, planned->blocks, planned->threads, &planned->arguments);
     }
-    if (table.used == nullptr) {
-        check(driver_, driver_.cuEventCreate(&table.used, CU_EVENT_DISABLE_TIMING),
-              "cuEventCreate");
-    }
-    check(driver_, driver_.cuEventRecord(table.used, stream_), "cuEventRecord");
+    unload();
 }
 
 }  // namespace hvd::coll::cuda

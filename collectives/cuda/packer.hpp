@@ -38,12 +38,21 @@ public:
              std::span<const PackEntry> entries,
              std::byte* fused);
 
+    /// For other kernels with a table, which needs room, of at most the size of kMostEntries: puts
+    /// it on the device, enqueues launches, and ends its use. One at a time.
+    [[nodiscard]] const std::byte* load(std::span<const std::byte> table);
+    void launch(std::string_view kernel, unsigned blocks, unsigned threads, void* arguments) const;
+    void unload();
+
+    /// Of the GPU.
+    [[nodiscard]] unsigned processors() const noexcept { return processors_; }
+
 private:
     static constexpr std::size_t kTables = 32;
 
     /// A table of entries on both sides, and the event of its last use.
     struct Table {
-        PackEntry* on_host = nullptr;
+        std::byte* on_host = nullptr;
         CUdeviceptr on_device = 0;
         CUevent used = nullptr;
     };
@@ -58,6 +67,7 @@ private:
     std::map<std::string_view, CUfunction> kernels_;
     std::array<Table, kTables> tables_{};
     std::size_t next_ = 0;
+    Table* loaded_ = nullptr;
 };
 
 }  // namespace hvd::coll::cuda

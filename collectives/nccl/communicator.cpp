@@ -68,10 +68,12 @@ Work::Progress StreamWork::advance() {
         }
         launch_->call(gpu, connection);
         stage_ = Stage::called;
+    }
+    do {
         if (connection.is_in_progress() && !connection.is_ready()) {
             return Progress::pending;
         }
-    }
+    } while (launch_->next(gpu, connection));
     launch_->finish(gpu);
     done_ = gpu.record(gpu.stream());
     turn_.reset();

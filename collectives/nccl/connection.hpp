@@ -52,6 +52,9 @@ public:
 
     /// For calls of NCCL while it is ready; `note` takes their results. Throws Exception.
     [[nodiscard]] ncclComm_t handle() const noexcept { return handle_; }
+    [[nodiscard]] cudaStream_t stream() const noexcept {
+        return reinterpret_cast<cudaStream_t>(gpu_.stream());
+    }
     void note(ncclResult_t result, const char* what);
 
     /// Whether a call that was noted goes on, as far as it was asked.

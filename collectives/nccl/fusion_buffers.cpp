@@ -30,7 +30,7 @@ std::span<std::byte> FusionBuffers::of(const Library& library, cuda::Gpu& gpu) {
     return {found->second.get(), kBytes};
 }
 
-/// What was aborted may still be on its way out of the stream.
+/// Kernels of an aborted collective may still be in the stream.
 void FusionBuffers::End::operator()(std::byte* memory) const noexcept {
     try {
         const auto quiet = gpu->quieten();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/nccl/launch.hpp"
 
-#include "collectives/nccl/check.hpp"
+#include "collectives/nccl/adasum_launch.hpp"
+#include "collectives/nccl/calls.hpp"
 #include "collectives/nccl/reduction.hpp"
 
 #include <algorithm>
@@ -17,21 +18,6 @@ using cuda::Gpu;
 using cuda::PackChange;
 using cuda::PackEntry;
 
-/// NCCL's calls of one task as a group. What fails inside ends it, so that the thread is in no
-/// group any more.
-template <class Calls>
-void in_group(Connection& connection, const Calls& calls) {
-    const auto& library = connection.library();
-    check(library, library.ncclGroupStart(), "ncclGroupStart");
-    try {
-        calls();
-    } catch (...) {
-        (void)library.ncclGroupEnd();
-        throw;
-    }
-    connection.note(library.ncclGroupEnd(), "ncclGroupEnd");
-}
-
 bool are_equal(std::span<const std::size_t> counts) {
     return std::ranges::adjacent_find(counts, std::ranges::not_equal_to{}) == counts.end();
 }
@@ -42,8 +28,7 @@ public:
     DirectLaunch(Task task, const ProcessSet& set, const Reduction& reduction)
         : task_(std::move(task)), size_(set.size()), place_(set.place), reduction_(reduction) {}
 
-    void call(Gpu& gpu, Connection& connection) override {
-        stream_ = reinterpret_cast<cudaStream_t>(gpu.stream());
+    void call(Gpu& /*gpu*/, Connection& connection) override {
         if (task_.segments.size() == 1 && is_one_call(task_.segments.front())) {
             run(connection, task_.segments.front());
             return;
@@ -81,23 +66,24 @@ private:
     void allreduce(Connection& connection, const Segment& segment) const {
         connection.note(connection.library().ncclAllReduce(
                             segment.in, segment.out, segment.count, nccl_type(reduction_.wire),
-                            reduction_.op, connection.handle(), stream_),
+                            reduction_.op, connection.handle(), connection.stream()),
                         "ncclAllReduce");
     }
 
     void broadcast(Connection& connection, const Segment& segment) const {
-        connection.note(
-            connection.library().ncclBroadcast(segment.in, segment.out, bytes(segment.count),
-                                               ncclInt8, task_.root, connection.handle(), stream_),
-            "ncclBroadcast");
+        connection.note(connection.library().ncclBroadcast(
+                            segment.in, segment.out, bytes(segment.count), ncclInt8, task_.root,
+                            connection.handle(), connection.stream()),
+                        "ncclBroadcast");
     }
 
     void allgather(Connection& connection, const Segment& segment) const {
         const auto& library = connection.library();
         if (are_equal(segment.counts)) {
-            connection.note(library.ncclAllGather(segment.in, segment.out, bytes(segment.count),
-                                                  ncclInt8, connection.handle(), stream_),
-                            "ncclAllGather");
+            connection.note(
+                library.ncclAllGather(segment.in, segment.out, bytes(segment.count), ncclInt8,
+                                      connection.handle(), connection.stream()),
+                "ncclAllGather");
             return;
         }
         auto* out = segment.out;
@@ -107,7 +93,7 @@ private:
                 // Others than the root do not read `in`.
                 const auto* const in = from == place_ ? segment.in : out;
                 connection.note(library.ncclBroadcast(in, out, part, ncclInt8, from,
-                                                      connection.handle(), stream_),
+                                                      connection.handle(), connection.stream()),
                                 "ncclBroadcast");
             }
             out += part;
@@ -120,7 +106,7 @@ private:
         if (are_equal(segment.counts)) {
             connection.note(
                 library.ncclReduceScatter(segment.in, segment.out, segment.counts.front(), type,
-                                          reduction_.op, connection.handle(), stream_),
+                                          reduction_.op, connection.handle(), connection.stream()),
                 "ncclReduceScatter");
             return;
         }
@@ -130,7 +116,7 @@ private:
             if (count != 0) {
                 connection.note(
                     library.ncclReduce(in, to == place_ ? segment.out : nullptr, count, type,
-                                       reduction_.op, to, connection.handle(), stream_),
+                                       reduction_.op, to, connection.handle(), connection.stream()),
                     "ncclReduce");
             }
             in += bytes(count);
@@ -145,14 +131,14 @@ private:
             const auto sent = bytes(segment.send_counts[static_cast<std::size_t>(peer)]);
             const auto received = bytes(segment.counts[static_cast<std::size_t>(peer)]);
             if (sent != 0) {
-                connection.note(
-                    library.ncclSend(in, sent, ncclInt8, peer, connection.handle(), stream_),
-                    "ncclSend");
+                connection.note(library.ncclSend(in, sent, ncclInt8, peer, connection.handle(),
+                                                 connection.stream()),
+                                "ncclSend");
             }
             if (received != 0) {
-                connection.note(
-                    library.ncclRecv(out, received, ncclInt8, peer, connection.handle(), stream_),
-                    "ncclRecv");
+                connection.note(library.ncclRecv(out, received, ncclInt8, peer, connection.handle(),
+                                                 connection.stream()),
+                                "ncclRecv");
             }
             in += sent;
             out += received;
@@ -163,7 +149,6 @@ private:
     int size_;
     int place_;
     Reduction reduction_;  // of a task that reduces
-    cudaStream_t stream_ = nullptr;
 };
 
 /// Of reductions that go through a buffer: several tensors at once, or values that change. Which
@@ -193,15 +178,14 @@ public:
         }
         run_kernels(gpu, reduction_.pack, true);
         const auto type = nccl_type(reduction_.wire);
-        const auto stream = reinterpret_cast<cudaStream_t>(gpu.stream());
         if (task_.op == Op::allreduce) {
             connection.note(
                 connection.library().ncclAllReduce(fused_, fused_, total, type, reduction_.op,
-                                                   connection.handle(), stream),
+                                                   connection.handle(), connection.stream()),
                 "ncclAllReduce");
             return;
         }
-        in_group(connection, [&] { reduce_parts(connection, stream); });
+        in_group(connection, [&] { reduce_parts(connection); });
     }
 
     void finish(Gpu& gpu) override {
@@ -212,17 +196,18 @@ public:
 private:
     /// A reducescatter: each member gets its part of each tensor, where the part lies in the
     /// buffer.
-    void reduce_parts(Connection& connection, cudaStream_t stream) {
+    void reduce_parts(Connection& connection) {
         const auto wire_bytes = size_of(reduction_.wire);
         for (std::size_t index = 0; index < task_.segments.size(); ++index) {
             auto* part = fused_ + offsets_[index] * wire_bytes;
             for (int to = 0; to < size_; ++to) {
                 const auto count = task_.segments[index].counts[static_cast<std::size_t>(to)];
                 if (count != 0) {
-                    connection.note(connection.library().ncclReduce(
-                                        part, part, count, nccl_type(reduction_.wire),
-                                        reduction_.op, to, connection.handle(), stream),
-                                    "ncclReduce");
+                    connection.note(
+                        connection.library().ncclReduce(
+                            part, part, count, nccl_type(reduction_.wire), reduction_.op, to,
+                            connection.handle(), connection.stream()),
+                        "ncclReduce");
                 }
                 part += count * wire_bytes;
             }
@@ -250,20 +235,12 @@ private:
     }
 
     void run_kernels(Gpu& gpu, const PackChange& change, bool is_pack) const {
-        const auto unit = cuda::is_copy(change) ? size_of(change.from) : std::size_t{1};
         std::vector<PackEntry> entries;
         entries.reserve(task_.segments.size());
         for (std::size_t index = 0; index < task_.segments.size(); ++index) {
-            auto entry = entry_of(index, is_pack);
-            if (entry.count != 0) {
-                entry.offset *= unit;
-                entry.count *= unit;
-                entries.push_back(entry);
-            }
+            entries.push_back(entry_of(index, is_pack));
         }
-        if (!entries.empty()) {
-            gpu.packer().run(change, is_pack, entries, fused_);
-        }
+        run_packer(gpu, change, is_pack, std::move(entries), fused_);
     }
 
     Task task_;
@@ -278,6 +255,9 @@ private:
 }  // namespace
 
 std::unique_ptr<Launch> plan_launch(const Task& task, const ProcessSet& set) {
+    if (task.op == Op::allreduce && task.reduce == ReduceOp::adasum) {
+        return plan_adasum(task, set);
+    }
     const bool reduces = task.op == Op::allreduce || task.op == Op::reducescatter;
     const auto reduction = reduces ? plan_reduction(task, set.size()) : Reduction();
     if (reduces &&

@@ -27,6 +27,11 @@ public:
     /// Enqueues what comes before NCCL, and NCCL's calls.
     virtual void call(cuda::Gpu& gpu, Connection& connection) = 0;
 
+    /// Enqueues further ones, once those are in the stream; false: there are no more.
+    [[nodiscard]] virtual bool next(cuda::Gpu& /*gpu*/, Connection& /*connection*/) {
+        return false;
+    }
+
     /// Enqueues what comes after them, once they are in the stream.
     virtual void finish(cuda::Gpu& /*gpu*/) {}
 

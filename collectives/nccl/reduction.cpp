@@ -50,7 +50,7 @@ ncclRedOp_t plain_op(ReduceOp op, bool is_boolean) noexcept {
 }  // namespace
 
 bool can_reduce(DataType type, ReduceOp op) noexcept {
-    return op != ReduceOp::adasum && (op != ReduceOp::average || type != boolean);
+    return op != ReduceOp::average || type != boolean;
 }
 
 Reduction plan_reduction(const Task& task, int size) noexcept {

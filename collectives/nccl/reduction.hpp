@@ -23,13 +23,13 @@ struct Reduction {
     }
 };
 
-/// Whether NCCL, with what the kernels change, can do it: any reduction but adasum, and the average
-/// of booleans, which nobody has.
+/// Whether NCCL and the kernels can do it: any reduction but the average of booleans, which nobody
+/// has.
 [[nodiscard]] bool can_reduce(DataType type, ReduceOp op) noexcept;
 
-/// How the task's values are reduced over `size` ranks. Booleans are bytes of 0 and 1; integers of
-/// 16 bits, which NCCL does not know, travel as 32; what is averaged or scaled travels wider where
-/// there is a wider type, so that sums are exact.
+/// How the task's values are reduced over `size` ranks, if not by Adasum. Booleans are bytes of 0
+/// and 1; integers of 16 bits, which NCCL does not know, travel as 32; what is averaged or scaled
+/// travels wider where there is a wider type, so that sums are exact.
 [[nodiscard]] Reduction plan_reduction(const Task& task, int size) noexcept;
 
 [[nodiscard]] ncclDataType_t nccl_type(DataType type) noexcept;

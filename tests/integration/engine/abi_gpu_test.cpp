@@ -199,7 +199,7 @@ TEST_CASE(
     CHECK(launch(name, ranks, "nccl") == "");
 }
 
-TEST_CASE("Adasum through the host never waits for the GPU while a sum is in flight") {
+TEST_CASE("Adasum beside sums never waits for the GPU while a sum is in flight") {
     const int ranks = GENERATE(1, 2, 3, 4, 7);
     CAPTURE(ranks);
 

@@ -95,7 +95,7 @@ void device_operations() {
 }
 
 /// A rank has two GPUs: operations on both in turn, under one name, in the world and in a set; then
-/// Adasum, which goes through the host, on the second one.
+/// Adasum on the second one.
 void device_two_each() {
     auto world = hvd::init({.limit = {}, .process_sets = {}, .dynamic_process_sets = true});
     Ranks even;

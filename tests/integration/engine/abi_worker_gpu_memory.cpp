@@ -53,8 +53,7 @@ void device_memory() {
     }
 }
 
-/// Adasum goes through the host. What its memory needs of the driver comes while no sum is in
-/// flight.
+/// Memory for Adasum is taken and given back while sums are in flight.
 void device_adasum_beside_sums() {
     auto world = hvd::init();
     auto* const context = world.context();

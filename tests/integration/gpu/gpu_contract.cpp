@@ -14,7 +14,6 @@
 #include <catch2/catch.hpp>
 
 #include <numeric>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -32,7 +31,7 @@ constexpr std::size_t kCaseBytes = 4096;
 template <class T>
 T value_of(Result<T> result) {
     if (!result) {
-        throw std::runtime_error(result.error().message);
+        throw Exception(result.error());
     }
     return std::move(result).value();
 }

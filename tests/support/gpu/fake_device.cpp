@@ -6,6 +6,7 @@
 #include "tests/support/gpu/pack_twin.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@
 namespace hvd::test::gpu {
 namespace {
 
+using coll::cuda::AdasumArguments;
 using coll::cuda::PackArguments;
 using coll::cuda::PackEntry;
 
@@ -188,6 +190,48 @@ void touch_all(const PackArguments& arguments, const Kernel& kernel, const Touch
     }
 }
 
+/// The same of a kernel of Adasum: one that reads gradients, combines them, or adds up sums.
+void touch_all(const AdasumArguments& arguments, const Kernel& kernel, const Touch& touch) {
+    const auto bytes_of = [](std::uint64_t count) {
+        return count * coll::cuda::kAdasumSums * sizeof(double);
+    };
+    const bool is_combining = kernel.written_bytes != 0;
+    const bool has_gradients = kernel.read_bytes != 0;
+    touch({arguments.entries, arguments.entry_count * sizeof(coll::cuda::AdasumEntry), false});
+    if (!is_combining) {
+        touch({arguments.partials, bytes_of(arguments.chunk_count), has_gradients});
+    }
+    if (is_combining || !has_gradients) {
+        touch({arguments.totals, bytes_of(arguments.entry_count), !is_combining});
+    }
+    for (std::uint64_t i = 0; i < (has_gradients ? arguments.entry_count : 0); ++i) {
+        const auto& entry = arguments.entries[i];
+        const auto begin = entry.offset * kernel.read_bytes;
+        touch({arguments.left + begin, entry.count * kernel.read_bytes, false});
+        touch({arguments.right + begin, entry.count * kernel.read_bytes, false});
+        touch({arguments.result + begin, entry.count * kernel.written_bytes, true});
+    }
+}
+
+/// Puts a kernel into a stream, which has its own copy of the arguments.
+template <class Arguments>
+void enqueue_kernel(std::uint64_t stream,
+                    const Kernel& kernel,
+                    void (*run)(const Arguments&, unsigned, unsigned),
+                    const void* given,
+                    std::array<unsigned, 2> size) {
+    Arguments arguments;
+    std::memcpy(&arguments, given, sizeof(arguments));
+    state().scheduler().enqueue(
+        stream,
+        [=, &kernel](const Touch& touch) {
+            touch_all(arguments, kernel, touch);
+            run(arguments, size[0], size[1]);
+            return true;
+        },
+        false);
+}
+
 CUresult fake_cuLaunchKernel(CUfunction function,
                              unsigned blocks,
                              unsigned blocks_y,
@@ -208,17 +252,12 @@ CUresult fake_cuLaunchKernel(CUfunction function,
         blocks_y * blocks_z * threads_y * threads_z != 1) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    PackArguments arguments;  // the driver copies them too
-    std::memcpy(&arguments, parameters[0], sizeof(arguments));
     const auto& kernel = *reinterpret_cast<const Kernel*>(function);
-    state().scheduler().enqueue(
-        id,
-        [=](const Touch& touch) {
-            touch_all(arguments, kernel, touch);
-            kernel.run(arguments, blocks, threads);
-            return true;
-        },
-        false);
+    if (kernel.run != nullptr) {
+        enqueue_kernel(id, kernel, kernel.run, parameters[0], {blocks, threads});
+    } else {
+        enqueue_kernel(id, kernel, kernel.run_adasum, parameters[0], {blocks, threads});
+    }
     return CUDA_SUCCESS;
 }
 

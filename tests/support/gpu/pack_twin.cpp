@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/gpu/pack_twin.hpp"
 
+#include "collectives/cuda/adasum_device.cuh"
 #include "collectives/cuda/pack_device.cuh"
 
 #include <algorithm>
@@ -10,16 +11,15 @@ namespace hvd::test::gpu {
 namespace {
 
 namespace device = coll::cuda::device;
+using coll::cuda::AdasumArguments;
 using coll::cuda::kWarp;
 using coll::cuda::PackArguments;
 
-using Thread = void (*)(const PackArguments&,
-                        std::uint64_t warp,
-                        std::uint64_t warps,
-                        unsigned lane);
+template <class Arguments>
+using Thread = void (*)(const Arguments&, std::uint64_t warp, std::uint64_t warps, unsigned lane);
 
-template <Thread kThread>
-void run(const PackArguments& arguments, unsigned blocks, unsigned threads) {
+template <class Arguments, Thread<Arguments> kThread>
+void run(const Arguments& arguments, unsigned blocks, unsigned threads) {
     const std::uint64_t warps = std::uint64_t{blocks} * threads / kWarp;
     for (std::uint64_t warp = 0; warp < warps; ++warp) {
         for (unsigned lane = 0; lane < kWarp; ++lane) {
@@ -30,9 +30,17 @@ void run(const PackArguments& arguments, unsigned blocks, unsigned threads) {
 
 #define HVD_TWIN_ROW(from, to)                                                     \
     Kernel{"hvd_convert_" #from "_" #to, sizeof(device::from), sizeof(device::to), \
-           &run<&device::convert<device::from, device::to>>},
-constexpr std::array kKernels{HVD_PACK_KERNELS(HVD_TWIN_ROW)
-                                  Kernel{"hvd_copy", 1, 1, &run<&device::copy>}};
+           &run<PackArguments, &device::convert<device::from, device::to>>},
+#define HVD_ADASUM_ROWS(type)                                                                    \
+    Kernel{"hvd_adasum_dots_" #type, sizeof(device::type), 0, nullptr,                           \
+           &run<AdasumArguments, &device::adasum_dots<device::type>>},                           \
+        Kernel{"hvd_adasum_combine_" #type, sizeof(device::type), sizeof(device::type), nullptr, \
+               &run<AdasumArguments, &device::adasum_combine<device::type>>},
+constexpr std::array kKernels{
+    HVD_PACK_KERNELS(HVD_TWIN_ROW) HVD_ADASUM_TYPES(HVD_ADASUM_ROWS)
+        Kernel{"hvd_adasum_totals", 0, 0, nullptr, &run<AdasumArguments, &device::adasum_totals>},
+    Kernel{"hvd_copy", 1, 1, &run<PackArguments, &device::copy>}};
+#undef HVD_ADASUM_ROWS
 #undef HVD_TWIN_ROW
 
 }  // namespace

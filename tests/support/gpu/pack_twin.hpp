@@ -3,6 +3,7 @@
 // The kernels of collectives/cuda/pack.cu on the host: the same source, the same arguments.
 #pragma once
 
+#include "collectives/cuda/adasum_arguments.hpp"
 #include "collectives/cuda/pack_arguments.hpp"
 
 #include <string_view>
@@ -16,6 +17,11 @@ struct Kernel {
 
     /// Runs every thread of a launch, one after the other.
     void (*run)(const coll::cuda::PackArguments& arguments, unsigned blocks, unsigned threads);
+
+    /// The same of a kernel of Adasum, which has no `run`.
+    void (*run_adasum)(const coll::cuda::AdasumArguments& arguments,
+                       unsigned blocks,
+                       unsigned threads) = nullptr;
 };
 
 /// nullptr where no kernel has this name.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/cuda/adasum_arguments.hpp"
 #include "collectives/cuda/pack_arguments.hpp"
 #include "collectives/cuda/ptx.hpp"
 
@@ -24,6 +25,12 @@ TEST_CASE("every module has every kernel, its own target and an old version of P
         HVD_PACK_KERNELS(CHECK_KERNEL)
 #undef CHECK_KERNEL
         CHECK_THAT(text, Contains(".entry hvd_copy("));
+#define CHECK_ADASUM(type)                                           \
+    CHECK_THAT(text, Contains(".entry hvd_adasum_dots_" #type "(")); \
+    CHECK_THAT(text, Contains(".entry hvd_adasum_combine_" #type "("));
+        HVD_ADASUM_TYPES(CHECK_ADASUM)
+#undef CHECK_ADASUM
+        CHECK_THAT(text, Contains(".entry hvd_adasum_totals("));
     }
 }
 
