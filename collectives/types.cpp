@@ -23,6 +23,8 @@ std::string_view to_string(ReduceOp op) noexcept {
         case ReduceOp::max: return "max";
         case ReduceOp::product: return "product";
         case ReduceOp::adasum: return "adasum";
+        case ReduceOp::adasum_across_hosts:
+            return "adasum across hosts (HOROVOD_ADASUM_HIERARCHICAL=1)";
     }
     return "unknown reduction";
 }

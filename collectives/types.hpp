@@ -21,7 +21,12 @@ enum class Op : std::uint8_t {
     reducescatter,
 };
 
-enum class ReduceOp : std::uint8_t { average, sum, min, max, product, adasum };
+/// adasum_across_hosts: Adasum of the averages of each host's members.
+enum class ReduceOp : std::uint8_t { average, sum, min, max, product, adasum, adasum_across_hosts };
+
+[[nodiscard]] constexpr bool is_adasum(ReduceOp op) noexcept {
+    return op == ReduceOp::adasum || op == ReduceOp::adasum_across_hosts;
+}
 
 enum class DataType : std::uint8_t {
     boolean,

@@ -62,6 +62,14 @@ public:
         return {at(count_), range.size() * bytes_};
     }
 
+    /// The whole gradient of another member of the host, the number `index` of them.
+    [[nodiscard]] std::span<std::byte> of_host(std::size_t index) const noexcept {
+        return {at(count_ * (index + 1)), count_ * bytes_};
+    }
+
+    /// Replaces this member's gradient by its average with so many of them.
+    void average(std::size_t others) { adasum_.average(at(0), at(count_), others, count_); }
+
     /// The dot products as they are sent, and where those of others come.
     [[nodiscard]] std::span<const std::byte> dots() const noexcept {
         return std::as_bytes(std::span(dots_));

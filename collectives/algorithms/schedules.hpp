@@ -12,17 +12,21 @@
 #include "collectives/done_work.hpp"
 
 #include <memory>
+#include <span>
 
 namespace hvd::coll {
 
-/// `at` and `pool` outlive the Work. Throws Exception for a task that has no meaning, such as the
-/// Adasum of integers.
+/// `at` and `pool` outlive the Work; `hosts` as in ProcessSet. Throws Exception for a task that has
+/// no meaning, such as the Adasum of integers.
 template <Endpoint At>
-[[nodiscard]] std::unique_ptr<Work> start_schedule(At& at, ScratchPool& pool, const Task& task) {
+[[nodiscard]] std::unique_ptr<Work> start_schedule(At& at,
+                                                   ScratchPool& pool,
+                                                   const Task& task,
+                                                   std::span<const int> hosts) {
     switch (task.op) {
         case Op::allreduce:
-            if (task.reduce == ReduceOp::adasum) {
-                return std::make_unique<ScheduledWork<At, AdasumSchedule>>(at, pool, task);
+            if (is_adasum(task.reduce)) {
+                return std::make_unique<ScheduledWork<At, AdasumSchedule>>(at, pool, task, hosts);
             }
             if (input_bytes(task) == 0) {
                 return std::make_unique<DoneWork>();

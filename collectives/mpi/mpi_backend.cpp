@@ -20,22 +20,23 @@ constexpr std::size_t kFusionBytes = std::size_t{8} << 20;
 class SetCommunicator final : public HostCommunicator {
 public:
     SetCommunicator(const Backend& backend, State& state, const ProcessSet& set)
-        : HostCommunicator(backend), state_(state), endpoint_(state, set) {}
+        : HostCommunicator(backend), state_(state), endpoint_(state, set), hosts_(set.hosts) {}
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
-        return start_schedule(endpoint_, state_.scratch, task);
+        return start_schedule(endpoint_, state_.scratch, task, hosts_);
     }
     void do_abort(const Error& cause) override { endpoint_.abort(cause); }
 
     State& state_;
     MpiEndpoint endpoint_;
+    std::vector<int> hosts_;
 };
 
 class WorldCommunicator final : public HostCommunicator {
 public:
     WorldCommunicator(const Backend& backend, State& state, const ProcessSet& set)
-        : HostCommunicator(backend), state_(state), endpoint_(state, set) {}
+        : HostCommunicator(backend), state_(state), endpoint_(state, set), hosts_(set.hosts) {}
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
@@ -47,12 +48,12 @@ private:
             case Op::alltoall:
             case Op::reducescatter: break;
         }
-        return start_schedule(endpoint_, state_.scratch, task);
+        return start_schedule(endpoint_, state_.scratch, task, hosts_);
     }
 
     [[nodiscard]] std::unique_ptr<Work> start_any_allreduce(const Task& task) {
-        if (task.reduce == ReduceOp::adasum) {
-            return start_schedule(endpoint_, state_.scratch, task);
+        if (is_adasum(task.reduce)) {
+            return start_schedule(endpoint_, state_.scratch, task, hosts_);
         }
         if (input_bytes(task) == 0) {
             return std::make_unique<DoneWork>();
@@ -73,6 +74,7 @@ private:
 
     State& state_;
     MpiEndpoint endpoint_;
+    std::vector<int> hosts_;
 };
 
 class MpiBackend final : public HostBackend {

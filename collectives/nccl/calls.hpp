@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What launches of several kinds put into the stream.
+// Parts of launches of several kinds.
 #pragma once
 
 #include "collectives/cuda/gpu.hpp"

@@ -42,7 +42,8 @@ ncclRedOp_t plain_op(ReduceOp op, bool is_boolean) noexcept {
         case ReduceOp::min: return ncclMin;
         case ReduceOp::max: return ncclMax;
         case ReduceOp::average:
-        case ReduceOp::adasum: break;
+        case ReduceOp::adasum:
+        case ReduceOp::adasum_across_hosts: break;
     }
     return ncclSum;
 }
@@ -50,7 +51,7 @@ ncclRedOp_t plain_op(ReduceOp op, bool is_boolean) noexcept {
 }  // namespace
 
 bool can_reduce(DataType type, ReduceOp op) noexcept {
-    return op != ReduceOp::average || type != boolean;
+    return op != ReduceOp::adasum_across_hosts && (op != ReduceOp::average || type != boolean);
 }
 
 Reduction plan_reduction(const Task& task, int size) noexcept {

@@ -23,7 +23,8 @@ struct Reduction {
     }
 };
 
-/// Whether NCCL and the kernels can do it: any reduction but the average of booleans, which nobody
+/// Whether NCCL and the kernels can do it: any reduction but Adasum across hosts, which goes
+/// through the host, and the average of booleans, which nobody
 /// has.
 [[nodiscard]] bool can_reduce(DataType type, ReduceOp op) noexcept;
 

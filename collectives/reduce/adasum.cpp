@@ -91,6 +91,17 @@ template <class T>
 }
 
 template <class T>
+void average_as(T* own, const T* more, std::size_t others, std::size_t count) noexcept {
+    for (std::size_t index = 0; index < count; ++index) {
+        double sum = own[index];
+        for (std::size_t other = 0; other < others; ++other) {
+            sum += more[other * count + index];
+        }
+        own[index] = static_cast<T>(sum / static_cast<double>(others + 1));
+    }
+}
+
+template <class T>
 void combine_as(const AdasumDots& dots,
                 const T* a,
                 const T* b,
@@ -147,6 +158,17 @@ void Adasum::narrow(const std::byte* work, std::byte* out, std::size_t count) co
 AdasumDots Adasum::dots(const std::byte* a, const std::byte* b, std::size_t count) const noexcept {
     return type_ == DataType::f64 ? dots_of(as<double>(a), as<double>(b), count)
                                   : dots_of(as<float>(a), as<float>(b), count);
+}
+
+void Adasum::average(std::byte* own,
+                     const std::byte* more,
+                     std::size_t others,
+                     std::size_t count) const noexcept {
+    if (type_ == DataType::f64) {
+        average_as(as<double>(own), as<double>(more), others, count);
+    } else {
+        average_as(as<float>(own), as<float>(more), others, count);
+    }
 }
 
 void Adasum::combine(const AdasumDots& dots,

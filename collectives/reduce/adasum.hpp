@@ -41,6 +41,12 @@ public:
     [[nodiscard]] AdasumDots dots(const std::byte* a,
                                   const std::byte* b,
                                   std::size_t count) const noexcept;
+    /// Replaces a gradient by its average with `others` more, which follow each other in memory.
+    void average(std::byte* own,
+                 const std::byte* more,
+                 std::size_t others,
+                 std::size_t count) const noexcept;
+
     /// `out` may be `a` or `b`.
     void combine(const AdasumDots& dots,
                  const std::byte* a,

@@ -73,7 +73,8 @@ CombineFloats float_combiner(ReduceOp op) noexcept {
         case ReduceOp::product: return &combine<ReduceOp::product>;
         case ReduceOp::min:
         case ReduceOp::max:
-        case ReduceOp::adasum: break;
+        case ReduceOp::adasum:
+        case ReduceOp::adasum_across_hosts: break;
     }
     return nullptr;
 }

@@ -19,7 +19,7 @@ public:
     [[nodiscard]] static bool can(const Task& task) noexcept {
         return (task.type == DataType::f16 || task.type == DataType::bf16) &&
                task.reduce != ReduceOp::min && task.reduce != ReduceOp::max &&
-               task.reduce != ReduceOp::adasum;
+               !is_adasum(task.reduce);
     }
 
     /// Takes reduce, type and the factors from the task.

@@ -255,7 +255,8 @@ Kernel generic_kernel(DataType type, ReduceOp op, bool is_scaled) noexcept {
         case ReduceOp::min: return kernel_for<ReduceOp::min>(type, is_scaled);
         case ReduceOp::max: return kernel_for<ReduceOp::max>(type, is_scaled);
         case ReduceOp::product: return kernel_for<ReduceOp::product>(type, is_scaled);
-        case ReduceOp::adasum: break;  // no combination element by element
+        case ReduceOp::adasum:
+        case ReduceOp::adasum_across_hosts: break;  // no combination element by element
     }
     return nullptr;
 }

@@ -30,7 +30,7 @@ std::span<float> floats_at(std::byte* memory, std::size_t count) {
 }  // namespace
 
 bool TwoStageReducer::can(const Task& task) noexcept {
-    if (task.op != Op::allreduce || task.reduce == ReduceOp::adasum) {
+    if (task.op != Op::allreduce || is_adasum(task.reduce)) {
         return false;
     }
     return task.type == DataType::f32 || task.type == DataType::f64 || HalfSums::can(task) ||

@@ -19,7 +19,7 @@ public:
 
 private:
     std::unique_ptr<Work> do_start(const Task& task) override {
-        if (task.op == Op::allreduce && task.reduce == ReduceOp::adasum) {
+        if (task.op == Op::allreduce && is_adasum(task.reduce)) {
             adapt(task);
         } else if (task.op == Op::allreduce || task.op == Op::reducescatter) {
             const Reducer reducer(task, 1);

@@ -145,13 +145,13 @@ std::unique_ptr<Work> ShmCommunicator::do_start(const Task& task) {
 }
 
 std::unique_ptr<Work> ShmCommunicator::begin(const Task& task) {
-    const bool is_adasum = task.op == Op::allreduce && task.reduce == ReduceOp::adasum;
+    const bool has_adasum = task.op == Op::allreduce && is_adasum(task.reduce);
     const std::size_t bytes = largest_input(task, arena_->size());
     // How much a member of an alltoall puts in, the others do not know.
     if (bytes == 0 && task.op != Op::barrier && task.op != Op::alltoall) {
         return std::make_unique<DoneWork>();
     }
-    if (bytes <= kSmallBytes && !is_adasum && task.op != Op::alltoall) {
+    if (bytes <= kSmallBytes && !has_adasum && task.op != Op::alltoall) {
         return start_exchange(*arena_, task, bytes);
     }
     if (!areas_) {
@@ -162,12 +162,13 @@ std::unique_ptr<Work> ShmCommunicator::begin(const Task& task) {
 }
 
 std::unique_ptr<Work> ShmCommunicator::begin_long(const Task& task, std::size_t bytes) {
-    const bool is_adasum = task.op == Op::allreduce && task.reduce == ReduceOp::adasum;
-    if (is_adasum || task.op == Op::alltoall) {
+    const bool has_adasum = task.op == Op::allreduce && is_adasum(task.reduce);
+    if (has_adasum || task.op == Op::alltoall) {
         if (!endpoint_) {
             endpoint_.emplace(*arena_);
         }
-        return start_schedule(*endpoint_, shared_.scratch, task);
+        const std::vector<int> one_host(static_cast<std::size_t>(arena_->size()));
+        return start_schedule(*endpoint_, shared_.scratch, task, one_host);
     }
     if (task.op == Op::allreduce) {
         return start_swap(*arena_, task);

@@ -28,6 +28,7 @@ public:
           shared_(shared),
           endpoint_(shared.multiplexer, set),
           grid_(shared.order == SumOrder::any ? HostGrid::of(set) : std::nullopt),
+          hosts_(set.hosts),
           is_world_(set.id == 0) {}
 
 private:
@@ -36,7 +37,7 @@ private:
             return std::make_unique<ScheduledWork<TcpEndpoint, HierarchicalAllreduceSchedule>>(
                 endpoint_, shared_.scratch, task, *grid_);
         }
-        return start_schedule(endpoint_, shared_.scratch, task);
+        return start_schedule(endpoint_, shared_.scratch, task, hosts_);
     }
 
     void do_abort(const Error& cause) override {
@@ -49,6 +50,7 @@ private:
     Shared& shared_;
     TcpEndpoint endpoint_;
     std::optional<HostGrid> grid_;
+    std::vector<int> hosts_;
     bool is_world_;
 };
 

@@ -78,6 +78,12 @@ Status Admission::check(std::span<Operation* const> operations) const {
 }
 
 Status Admission::claim(std::span<Operation* const> operations) {
+    for (Operation* operation : operations) {
+        auto& reduce = operation->signature.reduce;
+        if (setup_.adasum_across_hosts && reduce == coll::ReduceOp::adasum) {
+            reduce = coll::ReduceOp::adasum_across_hosts;
+        }
+    }
     HVD_TRY_STATUS(setup_.devices.prepare(operations));
     HVD_TRY_STATUS(setup_.copies.prepare(operations));
     HVD_TRY_STATUS(admit_all(operations));

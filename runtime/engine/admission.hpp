@@ -27,6 +27,7 @@ public:
         DeviceOperations devices;
         StagedCopies& copies;
         bool averages_over_contributing;  // HOROVOD_AVERAGE_OVER
+        bool adasum_across_hosts;         // HOROVOD_ADASUM_HIERARCHICAL
     };
 
     /// The objects that `setup` refers to outlive this one.

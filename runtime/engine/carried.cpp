@@ -32,7 +32,7 @@ std::size_t carried_bytes(const Signature& signature,
     }
     switch (signature.op) {
         case coll::Op::allreduce:
-            return signature.reduce == coll::ReduceOp::adasum ? kNotCarried : byte_count(signature);
+            return is_adasum(signature.reduce) ? kNotCarried : byte_count(signature);
         case coll::Op::allgather:
             return static_cast<std::size_t>(std::ranges::max(first_dims)) * row_bytes(signature);
         case coll::Op::alltoall:

@@ -160,6 +160,11 @@ Status parse_deterministic(std::string_view text, EngineConfig& config) {
     return ok();
 }
 
+Status parse_adasum(std::string_view text, EngineConfig& config) {
+    HVD_TRY(config.adasum_across_hosts, parse_switch(text));
+    return ok();
+}
+
 Status parse_dynamic_sets(std::string_view text, EngineConfig& config) {
     HVD_TRY(config.has_dynamic_sets, parse_switch(text));
     return ok();
@@ -210,6 +215,9 @@ constexpr auto kVariables = std::to_array<ConfigVariable>({
     {"HOROVOD_DETERMINISTIC", parse_deterministic,
      "1, on any rank: MPI adds float16 and bfloat16 of many ranks on several hosts in rank order, "
      "as all other sums are; unset: in its own"},
+    {"HOROVOD_ADASUM_HIERARCHICAL", parse_adasum,
+     "1: Adasum averages inside of each host, and combines the averages; the same on all ranks; "
+     "unset: it combines the tensors of all ranks"},
     {"HOROVOD_DYNAMIC_PROCESS_SETS", parse_dynamic_sets,
      "1: process sets may be added and removed after hvd.init()"},
     {"HOROVOD_AVERAGE_OVER", parse_average_over,

@@ -29,6 +29,10 @@ Status check_valid(const coll::DeviceEvent& event, const std::function<Status()>
 
 }  // namespace
 
+bool DeviceOperations::can_stay(const Signature& signature) noexcept {
+    return has_tensor(signature) && signature.reduce != coll::ReduceOp::adasum_across_hosts;
+}
+
 Status DeviceOperations::attach_joins(std::span<Operation* const> operations) const {
     for (Operation* operation : operations) {
         if (operation->signature.kind != Kind::join) {
@@ -61,7 +65,7 @@ Status DeviceOperations::prepare(std::span<Operation* const> operations) const {
     coll::SharedEvent last;  // of a call's tensors on one stream one event is enough
     coll::DevicePlace last_place;
     for (Operation* operation : operations) {
-        if (operation->staged != nullptr && has_tensor(operation->signature)) {
+        if (operation->staged != nullptr && can_stay(operation->signature)) {
             operation->on_device = std::make_unique<OnDevice>(
                 OnDevice{.devices = devices_, .place = operation->staged->place});
             operation->staged.reset();

@@ -29,6 +29,7 @@ public:
 private:
     /// A join has no tensor, but may name the GPU on which the rank takes part in what others do.
     [[nodiscard]] Status attach_joins(std::span<Operation* const> operations) const;
+    [[nodiscard]] static bool can_stay(const Signature& signature) noexcept;
 
     coll::DeviceTensors* devices_;
 };

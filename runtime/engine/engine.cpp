@@ -46,7 +46,8 @@ Engine::Engine(Setup setup, TicketTable& tickets)
                   .sets = sets_,
                   .devices = DeviceOperations(setup.devices),
                   .copies = copies_,
-                  .averages_over_contributing = setup.progress.config.averages_over_contributing}),
+                  .averages_over_contributing = setup.progress.config.averages_over_contributing,
+                  .adasum_across_hosts = setup.progress.config.adasum_across_hosts}),
       progress_(std::move(setup.progress), tickets, sets_, inbox_),
       completed_before_(tickets.completed()) {
     inbox_.set_asleep(true);

@@ -16,8 +16,7 @@ bool is_member(const ReadinessTable& table, int rank) {
 
 /// Whether 0, times any factor, leaves the result as it is.
 bool is_sum(coll::ReduceOp op) {
-    return op == coll::ReduceOp::sum || op == coll::ReduceOp::average ||
-           op == coll::ReduceOp::adasum;
+    return op == coll::ReduceOp::sum || op == coll::ReduceOp::average || coll::is_adasum(op);
 }
 
 /// Why the operation cannot go without the ranks that have joined, or nothing.

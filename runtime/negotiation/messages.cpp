@@ -54,7 +54,7 @@ Member read_member(ByteReader& reader, bool& valid) {
     auto& signature = member.signature;
     signature.kind = read_enum(reader, Kind::remove_process_set, valid);
     signature.op = read_enum(reader, coll::Op::reducescatter, valid);
-    signature.reduce = read_enum(reader, coll::ReduceOp::adasum, valid);
+    signature.reduce = read_enum(reader, coll::ReduceOp::adasum_across_hosts, valid);
     signature.type = read_enum(reader, coll::DataType::f64, valid);
     signature.wire = read_enum(reader, coll::Wire::bf16, valid);
     signature.device.kind = read_enum(reader, coll::Device::Kind::cuda, valid);

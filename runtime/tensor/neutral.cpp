@@ -24,7 +24,8 @@ void fill_number(ReduceOp op, std::span<std::byte> memory) {
     switch (op) {
         case ReduceOp::average:
         case ReduceOp::sum:
-        case ReduceOp::adasum: fill(T{0}, memory); break;
+        case ReduceOp::adasum:
+        case ReduceOp::adasum_across_hosts: fill(T{0}, memory); break;
         case ReduceOp::product: fill(T{1}, memory); break;
         case ReduceOp::min:
             fill(Limits::has_infinity ? Limits::infinity() : Limits::max(), memory);
@@ -47,7 +48,8 @@ void fill_half(ReduceOp op, HalfBits bits, std::span<std::byte> memory) {
     switch (op) {
         case ReduceOp::average:
         case ReduceOp::sum:
-        case ReduceOp::adasum: fill(std::uint16_t{0}, memory); break;
+        case ReduceOp::adasum:
+        case ReduceOp::adasum_across_hosts: fill(std::uint16_t{0}, memory); break;
         case ReduceOp::product: fill(bits.one, memory); break;
         case ReduceOp::min: fill(bits.infinity, memory); break;
         case ReduceOp::max: fill(static_cast<std::uint16_t>(bits.infinity | kSign), memory); break;

@@ -45,7 +45,7 @@ Status check_reduction(const Signature& signature) {
     if (signature.type == DataType::boolean && signature.reduce == coll::ReduceOp::average) {
         return invalid("bool cannot be averaged: use sum (or), min (and), or another type");
     }
-    if (signature.reduce != coll::ReduceOp::adasum) {
+    if (!coll::is_adasum(signature.reduce)) {
         return ok();
     }
     if (signature.op != coll::Op::allreduce) {

@@ -28,7 +28,7 @@ std::string upper(std::string_view text) {
 }
 
 bool is_adasum(const Signature& signature) noexcept {
-    return signature.op == coll::Op::allreduce && signature.reduce == coll::ReduceOp::adasum;
+    return signature.op == coll::Op::allreduce && coll::is_adasum(signature.reduce);
 }
 
 std::string operation_of(const Signature& signature) {

@@ -58,7 +58,8 @@ void store_as(std::byte* element, std::int64_t value) {
         case ReduceOp::min: return std::min(a, b);
         case ReduceOp::max: return std::max(a, b);
         case ReduceOp::product: return a * b;
-        case ReduceOp::adasum: break;  // no whole numbers
+        case ReduceOp::adasum:
+        case ReduceOp::adasum_across_hosts: break;  // no whole numbers
     }
     return 0;
 }

@@ -39,11 +39,12 @@ struct ContractRank {
 class SetRank {
 public:
     /// `ranks` are some of the world's, this one among them. Sets that are open at the same time
-    /// have different ids.
+    /// have different ids. `hosts` are those of the members; empty: one host.
     SetRank(const ContractRank& self,
             int id,
             const std::vector<int>& ranks,
-            std::uint32_t incarnation = 0);
+            std::uint32_t incarnation = 0,
+            const std::vector<int>& hosts = {});
 
     [[nodiscard]] ContractRank& operator*() noexcept { return rank_; }
     [[nodiscard]] ContractRank* operator->() noexcept { return &rank_; }

@@ -18,12 +18,13 @@ constexpr std::size_t kCaseSegment = 1;
 [[nodiscard]] coll::ProcessSet set_of(const ContractRank& self,
                                       int id,
                                       std::vector<int> ranks,
-                                      std::uint32_t incarnation) {
+                                      std::uint32_t incarnation,
+                                      const std::vector<int>& hosts) {
     const auto own = std::ranges::find(ranks, self.group.rank());
     coll::ProcessSet set{.id = id,
                          .ranks = ranks,
                          .place = static_cast<int>(own - ranks.begin()),
-                         .hosts = std::vector<int>(ranks.size())};
+                         .hosts = hosts.empty() ? std::vector<int>(ranks.size()) : hosts};
     set.incarnation = incarnation;
     return set;
 }
@@ -37,13 +38,14 @@ std::atomic<std::uint64_t>& ContractRank::shared(std::size_t index) const {
 SetRank::SetRank(const ContractRank& self,
                  int id,
                  const std::vector<int>& ranks,
-                 std::uint32_t incarnation)
-    : communicator_(self.backend.open(set_of(self, id, ranks, incarnation), {})),
+                 std::uint32_t incarnation,
+                 const std::vector<int>& hosts)
+    : communicator_(self.backend.open(set_of(self, id, ranks, incarnation, hosts), {})),
       rank_{self.backend,
             *communicator_,
             self.group,
             self.reactor,
-            set_of(self, id, ranks, incarnation).place,
+            set_of(self, id, ranks, incarnation, hosts).place,
             static_cast<int>(ranks.size())} {}
 
 std::unique_ptr<coll::Work> start_task(ContractRank& self, const coll::Task& task) {

@@ -11,6 +11,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <numeric>
 #include <random>
 
 namespace hvd::test {
@@ -212,8 +214,38 @@ double gradient(int rank, std::size_t segment, std::size_t index) {
     return (static_cast<double>(mixed) - 15) / 16;
 }
 
+/// The averages of the members of each host, in the order of the hosts' first members.
+std::vector<std::vector<double>> averages(const std::vector<std::vector<double>>& gradients,
+                                          const std::vector<int>& hosts) {
+    std::map<int, std::size_t> places;
+    std::vector<std::vector<double>> sums;
+    std::vector<double> members;
+    for (std::size_t rank = 0; rank < gradients.size(); ++rank) {
+        const auto [place, is_first] = places.emplace(hosts[rank], sums.size());
+        if (is_first) {
+            sums.emplace_back(gradients[rank].size());
+            members.push_back(0);
+        }
+        ++members[place->second];
+        for (std::size_t index = 0; index < gradients[rank].size(); ++index) {
+            sums[place->second][index] += gradients[rank][index];
+        }
+    }
+    for (std::size_t host = 0; host < sums.size(); ++host) {
+        for (auto& sum : sums[host]) {
+            sum /= members[host];
+        }
+    }
+    return sums;
+}
+
+/// Where `hosts` are given, across them.
 template <class T>
-void check_adasum(ContractRank& self, DataType type, double tolerance, std::size_t scale) {
+void check_adasum(ContractRank& self,
+                  DataType type,
+                  double tolerance,
+                  std::size_t scale,
+                  const std::vector<int>& hosts = {}) {
     const std::vector<std::size_t> lengths{scale, 1, 3 * scale + 1, 0, 2 * scale + 5};
     const auto load = [&](T value) -> double {
         if constexpr (sizeof(T) == 2) {
@@ -231,6 +263,7 @@ void check_adasum(ContractRank& self, DataType type, double tolerance, std::size
         }
     };
     Task task{.op = Op::allreduce, .reduce = ReduceOp::adasum, .type = type, .postscale = 2};
+    task.reduce = hosts.empty() ? ReduceOp::adasum : ReduceOp::adasum_across_hosts;
     std::vector<std::vector<T>> data;
     for (std::size_t segment = 0; segment < lengths.size(); ++segment) {
         auto& values = data.emplace_back(lengths[segment]);
@@ -250,6 +283,9 @@ void check_adasum(ContractRank& self, DataType type, double tolerance, std::size
                 inputs[at(rank)].push_back(gradient(rank, segment, index));
             }
         }
+        if (!hosts.empty()) {
+            inputs = averages(inputs, hosts);
+        }
         const auto expected = adasum_of(std::move(inputs));
         for (std::size_t index = 0; index < lengths[segment]; ++index) {
             const auto is = load(data[segment][index]);
@@ -268,6 +304,27 @@ void adasum_is_the_papers(ContractRank& self) {
     }
     check_adasum<std::uint16_t>(self, DataType::f16, 1e-3, 500);
     check_adasum<std::uint16_t>(self, DataType::bf16, 8e-3, 500);
+}
+
+/// Members of 1, 2, 3 or all ranks on a host, and members that are not side by side.
+void adasum_across_hosts(ContractRank& self) {
+    std::vector<int> ranks(at(self.size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    int id = 40;
+    for (const int per_host : {1, 2, 3, self.size, -2}) {
+        std::vector<int> hosts;
+        for (const int rank : ranks) {
+            hosts.push_back(per_host < 0 ? rank % -per_host : rank / per_host);
+        }
+        const Task task{.op = Op::allreduce, .reduce = ReduceOp::adasum_across_hosts};
+        if (self.backend.score(task, {.id = id, .ranks = ranks, .hosts = hosts}) != 0) {
+            SetRank set(self, id, ranks, 0, hosts);
+            check_adasum<float>(*set, DataType::f32, 1e-6, 1000, hosts);
+            check_adasum<double>(*set, DataType::f64, 1e-10, 30'000, hosts);
+            check_adasum<std::uint16_t>(*set, DataType::f16, 1e-3, 3, hosts);
+        }
+        ++id;
+    }
 }
 
 void adasum_of_integers_is_refused(ContractRank& self) {
@@ -294,6 +351,7 @@ void every_new_operation(ContractRank& self) {
         return;
     }
     adasum_is_the_papers(self);
+    adasum_across_hosts(self);
     adasum_of_integers_is_refused(self);  // last: the communicator is broken now
 }
 

@@ -199,11 +199,16 @@ TEST_CASE(
     CHECK(launch(name, ranks, "nccl") == "");
 }
 
-TEST_CASE("Adasum beside sums never waits for the GPU while a sum is in flight") {
+TEST_CASE("Adasum, on the GPU or through the host, never waits for sums that are in flight") {
+    const std::string through_host = GENERATE("0", "1");
     const int ranks = GENERATE(1, 2, 3, 4, 7);
-    CAPTURE(ranks);
+    CAPTURE(through_host, ranks);
 
+    // NOLINTBEGIN(concurrency-mt-unsafe): this process has one thread
+    (void)::setenv("HOROVOD_ADASUM_HIERARCHICAL", through_host.c_str(), 1);
     CHECK(launch("device_adasum_beside_sums", ranks, "nccl") == "");
+    (void)::unsetenv("HOROVOD_ADASUM_HIERARCHICAL");
+    // NOLINTEND(concurrency-mt-unsafe)
 }
 
 TEST_CASE("a stream that captures a graph is refused, also to wait") {

@@ -140,6 +140,11 @@ TEST_CASE("alltoall, reducescatter, Adasum and join through the C++ API") {
     CHECK(launch("operations_by_rank", ranks) == "");
 }
 
+TEST_CASE("Adasum averages the tensors of a host's ranks where all ranks ask for that") {
+    CHECK(launch("adasum_across_hosts", GENERATE(1, 2, 3)) == "");
+    CHECK(launch("adasum_differs", 2) == "");
+}
+
 TEST_CASE("a program that was compiled against 0.29 runs, and finds its memory as it left it") {
     const int ranks = GENERATE(1, 2);
     CAPTURE(ranks);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <span>
@@ -264,13 +265,49 @@ void operations_by_rank() {
     world.barrier("after all have joined");
 }
 
+/// The ranks of a host have the average of their tensors.
+void adasum_across_hosts() {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): this process has one thread
+    (void)::setenv("HOROVOD_ADASUM_HIERARCHICAL", "1", 1);
+    auto world = hvd::init();
+    for (const std::size_t count : {3U, 100'000U}) {
+        std::vector<float> mine(count, static_cast<float>(world.rank() + 1));
+        world.allreduce("adasum", std::span(mine), {.op = ReduceOp::adasum});
+        require(mine.back() == static_cast<float>(world.size() + 1) / 2, "the average");
+    }
+    world.barrier("end");
+}
+
+/// Where ranks have different settings the error names both.
+void adasum_differs() {
+    // NOLINTBEGIN(concurrency-mt-unsafe): this process has one thread
+    if (std::string(std::getenv("PMI_RANK")) == "0") {
+        (void)::setenv("HOROVOD_ADASUM_HIERARCHICAL", "1", 1);
+    }
+    // NOLINTEND(concurrency-mt-unsafe)
+    auto world = hvd::init();
+    std::vector<float> mine(3, 1);
+    std::string message;
+    try {
+        world.allreduce("adasum", std::span(mine), {.op = ReduceOp::adasum});
+    } catch (const Failure& failure) {
+        message = failure.what();
+    }
+    require(message.find("adasum across hosts (HOROVOD_ADASUM_HIERARCHICAL=1) on rank 0") !=
+                std::string::npos,
+            "'" + message + "' says who differs");
+    world.barrier("end");
+}
+
 }  // namespace
 
 std::map<std::string, void (*)()> set_cases() {
     return {{"process_sets", process_sets},
             {"fixed_process_sets", fixed_process_sets},
             {"metrics", metrics},
-            {"operations_by_rank", operations_by_rank}};
+            {"operations_by_rank", operations_by_rank},
+            {"adasum_across_hosts", adasum_across_hosts},
+            {"adasum_differs", adasum_differs}};
 }
 
 }  // namespace hvd::test

@@ -40,6 +40,7 @@ TEST_CASE("a proposal carries the input of what each rank can finish by itself")
         {Op::allreduce, ReduceOp::product, DataType::bf16, {3, 1}, 6},
         {Op::allreduce, ReduceOp::sum, DataType::f64, {0}, 0},
         {Op::allreduce, ReduceOp::adasum, DataType::f32, {1}, kNotCarried},
+        {Op::allreduce, ReduceOp::adasum_across_hosts, DataType::f32, {1}, kNotCarried},
         {Op::reducescatter, ReduceOp::max, DataType::i64, {8}, 64},
         {Op::barrier, ReduceOp::sum, DataType::f32, {}, 0},
     }));

@@ -23,6 +23,7 @@ TEST_CASE("every variable sets its field") {
                                      {"HOROVOD_CPU_OPERATIONS", "tcp"},
                                      {"HOROVOD_GPU_BUFFER_LIMIT", "4096"},
                                      {"HOROVOD_DETERMINISTIC", "1"},
+                                     {"HOROVOD_ADASUM_HIERARCHICAL", "1"},
                                      {"HOROVOD_AVERAGE_OVER", "contributing"},
                                      {"HOROVOD_NETWORK_INTERFACES", "eth*"},
                                      {"HOROVOD_PORT_RANGE", "5000-5009"}});
@@ -37,6 +38,7 @@ TEST_CASE("every variable sets its field") {
                                   .cpu_operations = hvd::rt::CpuOperations::tcp,
                                   .gpu_buffer_limit = 4096,
                                   .is_deterministic = true,
+                                  .adasum_across_hosts = true,
                                   .averages_over_contributing = true,
                                   .interfaces = {.text = "eth*", .names = {"eth*"}},
                                   .ports = {.first = 5000, .last = 5009}});

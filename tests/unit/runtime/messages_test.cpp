@@ -109,7 +109,7 @@ TEST_CASE("a message with a value out of range or without members is refused") {
     CHECK_FALSE(spoilt([](Signature&) {}));
     CHECK(spoilt([](Signature& s) { s.kind = static_cast<Kind>(4); }));
     CHECK(spoilt([](Signature& s) { s.op = static_cast<Op>(6); }));
-    CHECK(spoilt([](Signature& s) { s.reduce = static_cast<hvd::coll::ReduceOp>(6); }));
+    CHECK(spoilt([](Signature& s) { s.reduce = static_cast<hvd::coll::ReduceOp>(7); }));
     CHECK(spoilt([](Signature& s) { s.type = static_cast<hvd::coll::DataType>(13); }));
     CHECK(spoilt([](Signature& s) { s.device.kind = static_cast<hvd::coll::Device::Kind>(2); }));
     CHECK(spoilt([](Signature& s) { s.device.index = -1; }));
