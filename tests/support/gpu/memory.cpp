@@ -5,12 +5,28 @@
 #include <cstring>
 #include <sstream>
 
+#include <sys/mman.h>
+
 namespace hvd::test::gpu {
 namespace {
 
 constexpr std::size_t kAlignment = 256;  // the driver's
 constexpr int kFresh = 0xcd;             // what nobody has written
 constexpr int kFreed = 0xdd;
+constexpr std::size_t kMostFilled = std::size_t{1} << 20U;  // of a block, from its begin
+
+/// A block that is freed keeps its addresses, and its pages as far as they were filled.
+void give_pages_back(const Memory::Block& block) {
+    constexpr std::size_t kPage = 4096;
+    if (block.bytes <= kMostFilled + 2 * kPage) {
+        return;
+    }
+    auto* begin = block.address + kMostFilled;
+    begin += kPage - reinterpret_cast<std::uintptr_t>(begin) % kPage;
+    auto* const end = block.address + block.bytes;
+    const auto pages = static_cast<std::size_t>(end - begin) / kPage;
+    (void)::madvise(begin, pages * kPage, MADV_DONTNEED);
+}
 
 std::string place(const Memory::Block& block, std::size_t begin, std::size_t end) {
     std::ostringstream text;
@@ -29,13 +45,14 @@ void merge(Clock& into, const Clock& other) {
 
 void* Memory::allocate(std::size_t bytes, Kind kind, int device) {
     Block block;
-    block.storage.resize(bytes + kAlignment);
-    const auto start = reinterpret_cast<std::uintptr_t>(block.storage.data());
-    block.address = block.storage.data() + (kAlignment - start % kAlignment);
+    // NOLINTNEXTLINE(modernize-avoid-c-arrays): of a size that is known now
+    block.storage = std::make_unique_for_overwrite<std::byte[]>(bytes + kAlignment);
+    const auto start = reinterpret_cast<std::uintptr_t>(block.storage.get());
+    block.address = block.storage.get() + (kAlignment - start % kAlignment);
     block.bytes = bytes;
     block.kind = kind;
     block.device = device;
-    std::memset(block.address, kFresh, bytes);
+    std::memset(block.address, kFresh, std::min(bytes, kMostFilled));
     void* const address = block.address;
     blocks_.emplace(reinterpret_cast<std::uintptr_t>(address), std::move(block));
     return address;
@@ -48,7 +65,8 @@ bool Memory::free(void* address, Kind kind) {
     }
     found->second.is_freed = true;
     found->second.uses.clear();
-    std::memset(address, kFreed, found->second.bytes);
+    std::memset(address, kFreed, std::min(found->second.bytes, kMostFilled));
+    give_pages_back(found->second);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,7 @@ public:
     void access(const Access& access, const Moment& moment, bool may_be_pageable);
 
     struct Block {
-        std::vector<std::byte> storage;
+        std::unique_ptr<std::byte[]> storage;  // NOLINT(modernize-avoid-c-arrays): not filled
         std::byte* address = nullptr;
         std::size_t bytes = 0;
         Kind kind = Kind::device;
