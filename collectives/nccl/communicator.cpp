@@ -84,7 +84,7 @@ Work::Progress StreamWork::advance() {
 // ---- the communicator ---------------------------------------------------------------------------
 
 StreamCommunicator::StreamCommunicator(const Backend& backend,
-                                       LoadedLibrary& library,
+                                       const std::shared_ptr<LoadedLibrary>& library,
                                        const Place& where,
                                        ProcessSet set,
                                        std::chrono::milliseconds connect_limit)

@@ -31,7 +31,7 @@ public:
 
     /// The references outlive the communicator. Begins to load NCCL where it is not loaded yet.
     StreamCommunicator(const Backend& backend,
-                       LoadedLibrary& library,
+                       const std::shared_ptr<LoadedLibrary>& library,
                        const Place& where,
                        ProcessSet set,
                        std::chrono::milliseconds connect_limit);

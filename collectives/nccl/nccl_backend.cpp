@@ -21,7 +21,7 @@ public:
     NcclBackend(cuda::Gpus& gpus, Options options, Logger log)
         : gpus_(gpus),
           options_(std::move(options)),
-          library_(options_.library, std::move(log)),
+          library_(std::make_shared<LoadedLibrary>(options_.library, std::move(log))),
           buffers_(options_.kept_bytes),
           closing_(gpus) {}
 
@@ -62,7 +62,7 @@ private:
 
     cuda::Gpus& gpus_;
     Options options_;
-    LoadedLibrary library_;
+    std::shared_ptr<LoadedLibrary> library_;  // also of threads that load it
     FusionBuffers buffers_;
     Closing closing_;
 };

@@ -7,6 +7,11 @@
 #include <utility>
 
 namespace hvd::coll::nccl {
+namespace {
+
+constexpr std::chrono::seconds kEndLimit{1};
+
+}  // namespace
 
 const Library& LoadedLibrary::load() {
     const std::lock_guard lock(mutex_);
@@ -22,16 +27,29 @@ const Library& LoadedLibrary::load() {
     return *library_;
 }
 
-Preparation::Preparation(LoadedLibrary& library, const cuda::Gpu& gpu, bool is_first)
-    : coming_(std::async(std::launch::async, [&library, &gpu, is_first] {
-          const auto& loaded = library.load();
-          ConnectionInfo info{.nccl_version = loaded.version, .gpu = gpu.uuid()};
-          if (is_first) {
-              const cuda::Device::Current current(gpu.device());
-              check(loaded, loaded.ncclGetUniqueId(&info.id), "ncclGetUniqueId");
-          }
-          return Made{&loaded, info};
-      })) {}
+Preparation::Preparation(std::shared_ptr<LoadedLibrary> library,
+                         const cuda::Gpu& gpu,
+                         bool is_first) {
+    std::packaged_task<Made()> task([library = std::move(library), &gpu, is_first] {
+        const auto& loaded = library->load();
+        ConnectionInfo info{.nccl_version = loaded.version, .gpu = gpu.uuid()};
+        if (is_first) {
+            const cuda::Device::Current current(gpu.device());
+            check(loaded, loaded.ncclGetUniqueId(&info.id), "ncclGetUniqueId");
+        }
+        return Made{&loaded, info};
+    });
+    coming_ = task.get_future();
+    thread_ = std::thread(std::move(task));
+}
+
+Preparation::~Preparation() {
+    if (coming_.valid() && coming_.wait_for(kEndLimit) != std::future_status::ready) {
+        thread_.detach();
+    } else {
+        thread_.join();
+    }
+}
 
 const Preparation::Made* Preparation::poll() {
     if (!made_ && coming_.valid() &&

@@ -7,9 +7,11 @@
 #include "collectives/nccl/library.hpp"
 
 #include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 
 namespace hvd::coll::nccl {
 
@@ -36,7 +38,8 @@ private:
 /// a unique id. Both take long, so they are made on a separate thread and not by the holder of the
 /// progress lock.
 ///
-/// Thread: progress lock. The destructor waits for that thread.
+/// Thread: progress lock. The destructor waits for that thread, for a second at most: a file system
+/// or a network may be stuck. Then the thread goes on alone, with the library that it shares.
 class Preparation {
 public:
     struct Made {
@@ -44,8 +47,11 @@ public:
         ConnectionInfo info;
     };
 
-    /// The references outlive this.
-    Preparation(LoadedLibrary& library, const cuda::Gpu& gpu, bool is_first);
+    /// The thread shares the library. The GPU lasts as long as the process.
+    Preparation(std::shared_ptr<LoadedLibrary> library, const cuda::Gpu& gpu, bool is_first);
+    Preparation(const Preparation&) = delete;
+    Preparation& operator=(const Preparation&) = delete;
+    ~Preparation();
 
     /// nullptr while it is being made. Never blocks. Throws the Exception that the thread has met.
     [[nodiscard]] const Made* poll();
@@ -53,6 +59,7 @@ public:
 private:
     std::optional<Made> made_;
     std::future<Made> coming_;
+    std::thread thread_;
 };
 
 }  // namespace hvd::coll::nccl

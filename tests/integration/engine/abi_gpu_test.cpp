@@ -182,6 +182,10 @@ TEST_CASE("what takes long before a communicator is made keeps no other process 
     CHECK(launch("device_slow_id", 2, "nccl") == "");
 }
 
+TEST_CASE("a world ends while NCCL is stuck before a communicator is made") {
+    CHECK(launch("device_stuck_id", GENERATE(1, 2, 3), "nccl") == "");
+}
+
 TEST_CASE("a world keeps no memory of a GPU, and little where memory is short") {
     const int ranks = GENERATE(1, 2, 3, 4, 7);
     CAPTURE(ranks);

@@ -150,6 +150,39 @@ void device_slow_id() {
     world.barrier("end");
 }
 
+/// A world ends while rank 0 makes a unique id, which takes for ever. The next one is not touched.
+void device_stuck_id() {
+    constexpr std::chrono::seconds kStuck{600};
+    {
+        auto world = hvd::init();
+        auto* const context = world.context();
+        const Framework framework(world.rank());
+        const Value one(framework, 1);
+        nccl_control().delay("ncclGetUniqueId", kStuck);
+        const auto sum = one.sum();
+        hvd_ticket ticket = 0;
+        require(hvd_submit(context, &sum, 1, &ticket) == HVD_OK, "submitting");
+        while (world.rank() == 0 && nccl_control().calls("ncclGetUniqueId") == 0) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        if (world.rank() != 0) {
+            require(hvd_wait(context, ticket, kLimitMs) != HVD_OK, "rank 0 leaves");
+        }
+        const auto began = std::chrono::steady_clock::now();
+        require(hvd_shutdown(context) == HVD_OK, "leaving");
+        require(std::chrono::steady_clock::now() - began < std::chrono::seconds(15), "at once");
+        require(hvd_wait(context, ticket, kLimitMs) != HVD_OK, "the sum has failed");
+        require(hvd_release(context, ticket) == HVD_OK, "releasing");
+    }
+    nccl_control().delay("ncclGetUniqueId", {});
+    auto world = hvd::init();
+    const Framework framework(world.rank());
+    const Value one(framework, 1);
+    require(run(world.context(), framework, one.sum()).front() == static_cast<float>(world.size()),
+            "a sum in the next world");
+    world.barrier("end");
+}
+
 void device_capture() {
     auto world = hvd::init();
     auto* const context = world.context();
@@ -176,13 +209,10 @@ void device_capture() {
 }  // namespace
 
 std::map<std::string, void (*)()> gpu_end_cases() {
-    return {{"device_same_gpu", device_same_gpu},
-            {"device_other_nccl", device_other_nccl},
-            {"device_death_inside", device_death_inside},
-            {"device_init_again", device_init_again},
-            {"device_failure_told", device_failure_told},
-            {"device_slow_id", device_slow_id},
-            {"device_capture", device_capture}};
+    return {{"device_same_gpu", device_same_gpu},         {"device_other_nccl", device_other_nccl},
+            {"device_death_inside", device_death_inside}, {"device_init_again", device_init_again},
+            {"device_failure_told", device_failure_told}, {"device_slow_id", device_slow_id},
+            {"device_stuck_id", device_stuck_id},         {"device_capture", device_capture}};
 }
 
 }  // namespace hvd::test
