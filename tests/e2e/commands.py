@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
 _TAGGED = re.compile(r"\[(\d+)\]<stdout>:(.*)")
 
@@ -41,6 +43,13 @@ class Ended:
 
     def __str__(self) -> str:
         return f"exit code {self.code}\n-- stdout\n{self.stdout}\n-- stderr\n{self.stderr}"
+
+
+def summary_of(file: Path, job: Ended) -> dict:
+    """What the job has written to the file of --summary."""
+    summary = json.loads(file.read_text())
+    assert summary["exit_code"] == job.code, (summary, job)
+    return summary
 
 
 def run_command(*command: object, timeout: float, **options: object) -> Ended:

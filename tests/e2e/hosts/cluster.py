@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from commands import summary_of
 from jobs import TIMEOUT, Ended, Running
 from support.hosts import Host, Lab
 from support.processes import Process, wait_until_none
@@ -25,6 +26,10 @@ class Cluster:
     def run(self, *arguments: object, **options: object) -> Ended:
         with self.start(*arguments, **options) as job:
             return job.end()
+
+    def summary_of(self, job: Ended) -> dict:
+        """What the job has told to --summary /root/summary.json."""
+        return summary_of(self.head.path("/root/summary.json"), job)
 
     @contextlib.contextmanager
     def start(

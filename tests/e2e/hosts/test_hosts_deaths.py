@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -105,10 +104,6 @@ def words(job, word: str) -> list[tuple[float, str]]:
     return [(float(parts[1]), parts[2] if len(parts) > 2 else "") for parts in found]
 
 
-def summary_of(hosts) -> dict:
-    return json.loads(hosts.head.path("/root/summary.json").read_text())
-
-
 def test_a_killed_rank_is_missed_at_once_though_its_child_holds_its_connections(start):
     with start(KILLED, "h1:2,h2:1,h3:1", 4) as running:
         job = running.end()
@@ -120,7 +115,7 @@ def test_a_killed_rank_is_missed_at_once_though_its_child_holds_its_connections(
     assert all("rank 2 (pid " in why and " on host h2) has died" in why for _, why in lost), lost
     assert "culprit: rank 2 (host h2, local rank 0, pid" in "\n".join(job.said)
     assert job.code == 137
-    classes = [rank["class"] for rank in summary_of(start.hosts)["ranks"]]
+    classes = [rank["class"] for rank in start.hosts.summary_of(job)["ranks"]]
     assert classes == ["lost_peer", "lost_peer", "culprit", "lost_peer"]
     start.hosts.wait_until_clean(2)
 
@@ -166,7 +161,7 @@ def test_ranks_that_wait_for_a_silent_host_are_told_when_its_lease_ends(start):
     why = "is lost with its host: no word from it for 2 s (--lease)"
     assert all("rank 2 (pid " in each and f" on host h3) {why}" in each for _, each in lost), lost
     assert "h3" in "\n".join(job.said) and job.code == 125
-    culprit = summary_of(start.hosts)["culprit"]
+    culprit = start.hosts.summary_of(job)["culprit"]
     assert (culprit["host"], culprit["rank"]) == ("h3", None)
 
 
@@ -214,7 +209,7 @@ def test_a_rank_that_exits_with_0_while_others_wait_for_it_is_the_culprit(cluste
 
     assert job.code == 1, job.err
     assert "culprit: rank 1 (host h2, local rank 0, pid" in "\n".join(job.said)
-    summary = summary_of(hosts)
+    summary = hosts.summary_of(job)
     assert summary["reason"] == "left_early"
     assert_others_waited_for_rank_1(summary)
     hosts.wait_until_clean(2)
@@ -243,7 +238,7 @@ def test_a_rank_that_exits_before_init_while_others_wait_for_it_is_the_culprit(c
     assert job.seconds < 15  # HOROVOD_START_TIMEOUT is 30
     assert "culprit: rank 1 (host" in "\n".join(job.said)
     assert b"has ended without a call of hvd.init(): exit 0" in job.err
-    summary = summary_of(hosts)
+    summary = hosts.summary_of(job)
     assert summary["reason"] == "left_early"
     assert_others_waited_for_rank_1(summary)
     hosts.wait_until_clean(2)
@@ -282,7 +277,7 @@ def test_the_ranks_that_come_late_to_init_are_the_culprits(cluster, ranks, late,
     assert ("is stopped by a signal" if does == "stop" else "sleeps") in said
     if others:
         assert "the same on ranks 2\n" in said and "rank 2 (host " in said
-    summary = summary_of(hosts)
+    summary = hosts.summary_of(job)
     assert (job.code, summary["reason"]) == (1, "stalled")
     assert [summary["culprit"]["rank"], *summary["culprit"]["same_ranks"]] == [first, *others]
     waiting = {one["class"] for one in summary["ranks"] if one["rank"] not in (first, *others)}

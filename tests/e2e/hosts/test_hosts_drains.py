@@ -7,7 +7,6 @@ agent ends, and say so in any order.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -58,7 +57,7 @@ def test_a_host_whose_guard_or_agent_is_told_to_end_is_the_cause(cluster, victim
         os.kill(hosts.hosts[1].find("hvd-agent")[victim].pid, getattr(signal, f"SIG{name}"))
         ended = job.end()
 
-    summary = json.loads(hosts.head.path("/root/summary.json").read_text())
+    summary = hosts.summary_of(ended)
     assert (ended.code, summary["reason"]) == (125, "host_lost"), ended.err
     assert (summary["culprit"]["host"], summary["culprit"]["rank"]) == ("h2", None)
     assert [host["state"] for host in summary["hosts"]] == ["ok", "lost", "ok"]

@@ -7,7 +7,6 @@ Survivors are counted by the machine's kernel in each host's PID namespace.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import signal
@@ -58,10 +57,6 @@ def end_in_time(hosts, job):
     return ended
 
 
-def summary_of(hosts) -> dict:
-    return json.loads(hosts.head.path("/root/summary.json").read_text())
-
-
 def test_the_culprit_on_another_host_is_named(cluster):
     hosts = cluster(3)
     flags = ("-np", 6, "-H", slots(hosts.hosts, 2), "--summary", "/root/summary.json")
@@ -72,7 +67,7 @@ def test_the_culprit_on_another_host_is_named(cluster):
     assert "culprit: rank 3 (host h2, local rank 1, pid" in "\n".join(job.said)
     assert b"horovodrun: | no data\n" in job.err
     assert "horovodrun: stopped: ranks 0-2,4-5" in job.said
-    assert summary_of(hosts)["culprit"]["host"] == "h2"
+    assert hosts.summary_of(job)["culprit"]["host"] == "h2"
     hosts.wait_until_clean(1)
 
 
@@ -193,7 +188,7 @@ def test_a_rank_that_ran_out_of_memory_elsewhere_is_told_with_its_counter(cluste
     said = "out of memory: its cgroup's oom_kill rose by 1 (limit 64 MiB)"
     assert said in "\n".join(job.said)
     assert "culprit: rank 1 (host h2" in "\n".join(job.said)
-    assert summary_of(hosts)["reason"] == "oom"
+    assert hosts.summary_of(job)["reason"] == "oom"
 
 
 def test_ctrl_z_stops_the_ranks_of_all_hosts_and_their_lease(cluster):
@@ -296,7 +291,7 @@ def test_a_killed_host_is_lost_at_once(started):
     assert time.monotonic() - began < 10  # --lease is 30 s
     assert ended.code == 125
     assert "h3" in "\n".join(ended.said)
-    states = {host["host"]: host["state"] for host in summary_of(hosts)["hosts"]}
+    states = {host["host"]: host["state"] for host in hosts.summary_of(ended)["hosts"]}
     assert states == {"h1": "ok", "h2": "ok", "h3": "lost"}
     hosts.wait_until_clean(2)
 

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+from commands import summary_of
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_all_hosts_that_fail_are_named_with_the_first(launcher, shell, tmp_path)
     assert "horovodrun: not waited for: c" in listed
     assert last.startswith("horovodrun: the agent on host ")  # whichever was the first
     assert job.seconds < 20  # and not --start-timeout
-    assert {host["host"] for host in json.loads(summary.read_text())["hosts"]} == set("abde")
+    assert {host["host"] for host in summary_of(summary, job)["hosts"]} == set("abde")
 
 
 def test_one_host_that_fails_is_named_once(launcher, shell):

@@ -6,11 +6,11 @@ The ranks are scripts that speak to their agent as the runtime does.
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 
 import pytest
+from commands import summary_of
 
 RANK = """
 import os, socket, struct, sys, time
@@ -67,7 +67,7 @@ def judged(launcher, tmp_path):
         if after:
             command = ("sh", "-c", f"{shlex.join(command)} {after}")
         job = launcher.run("-np", np, "--bind-to", "none", "--summary", summary, *command)
-        return job, json.loads(summary.read_text())
+        return job, summary_of(summary, job)
 
     return run
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
 import sys
 
 import pytest
+from commands import summary_of
 from jobs import only_rank
 
 PYTHON = (sys.executable, "-S", "-E")
@@ -51,7 +51,7 @@ def test_the_culprits_line_says_how_much_later_the_next_rank_failed(launcher, tm
 
     line = culprit_line(2, r"exit 3, first of 3, (\d+ ms|\d+\.\d s) before the next")
     assert any(re.fullmatch(line, said) for said in job.said), job.said
-    culprit = json.loads(summary.read_text())["culprit"]
+    culprit = summary_of(summary, job)["culprit"]
     assert culprit["failed_ranks"] == 3
     assert 0 < culprit["seconds_before_next"] < 30
 
@@ -93,7 +93,7 @@ def test_a_traceback_of_all_ranks_is_told_once_whoever_is_first(launcher, tmp_pa
     script = 'sleep 0.$(((HOROVOD_RANK + 2) % 4)); exec "$0" -S -E -c \'int("x")\''
     flags = ("-np", 4, "--bind-to", "none")
 
-    content = summary_of(launcher, tmp_path, *flags, "bash", "-c", script, sys.executable)
+    content = told_of(launcher, tmp_path, *flags, "bash", "-c", script, sys.executable)
 
     assert content["culprit"]["rank"] == 0
     assert [rank["class"] for rank in content["ranks"]] == ["culprit", "same", "same", "same"]
@@ -233,17 +233,16 @@ def test_a_rank_that_ignores_term_is_killed_after_the_grace_time(launcher):
 # ---- --summary ----
 
 
-def summary_of(launcher, tmp_path, *arguments) -> dict:
+def told_of(launcher, tmp_path, *arguments) -> dict:
     file = tmp_path / "summary.json"
     job = launcher.run("--summary", file, *arguments)
-    content = json.loads(file.read_text())
-    assert content["exit_code"] == job.code
+    content = summary_of(file, job)
     assert [entry.name for entry in tmp_path.iterdir()] == ["summary.json"]
     return content
 
 
 def test_the_summary_of_a_success(launcher, tmp_path):
-    content = summary_of(launcher, tmp_path, "-np", 2, "sleep", 0.2)
+    content = told_of(launcher, tmp_path, "-np", 2, "sleep", 0.2)
 
     assert content["version"] == 1
     assert re.fullmatch("[0-9a-f]{32}", content["job_id"])
@@ -266,7 +265,7 @@ def test_the_summary_of_a_success(launcher, tmp_path):
 def test_the_summary_of_a_failure(launcher, tmp_path):
     script = only_rank(1, "echo oh >&2; kill -SEGV $$")
 
-    content = summary_of(launcher, tmp_path, "-np", 3, *script)
+    content = told_of(launcher, tmp_path, "-np", 3, *script)
 
     assert (content["outcome"], content["reason"]) == ("failed", "signal")
     culprit = content["culprit"]
@@ -290,7 +289,7 @@ def test_the_summary_of_a_failure(launcher, tmp_path):
     ],
 )
 def test_the_summary_gives_the_reason(launcher, tmp_path, arguments, reason, code):
-    content = summary_of(launcher, tmp_path, *arguments)
+    content = told_of(launcher, tmp_path, *arguments)
 
     assert (content["reason"], content["exit_code"]) == (reason, code)
 
@@ -316,7 +315,7 @@ def test_ranks_that_do_not_follow_the_first_end_in_time_are_ended(launcher, tmp_
     said = "horovodrun: rank 1 had ended, but not within --exit-timeout after it: ranks 0,2"
     assert said in job.said, job.said
     assert 1 < job.seconds < 30
-    assert json.loads((tmp_path / "s.json").read_text())["reason"] == "timeout"
+    assert summary_of(tmp_path / "s.json", job)["reason"] == "timeout"
 
 
 def test_ranks_that_follow_the_first_end_in_time_are_a_success(launcher):

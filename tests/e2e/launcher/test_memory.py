@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -12,6 +11,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from commands import summary_of
 from support.memory_limit import MemoryLimit
 
 MIB = 1 << 20
@@ -62,20 +62,21 @@ def test_a_rank_that_ran_out_of_memory_is_told_with_its_cgroups_counter(launcher
         preexec_fn=limit.enter,
     )
 
+    told = summary_of(summary, job)
     assert limit.kills() == 1
     assert job.code == 137, job.err
     peak = r", peak 6[34](\.\d)? MiB" if limit.has_peak() else ""
     words = rf"out of memory: its cgroup's oom_kill rose by 1 \(limit 64 MiB\){peak}(;|$)"
     assert re.search(words, job.said[0])
     if is_kernel_log_ours():
-        pid = json.loads(summary.read_text())["culprit"]["pid"]
+        pid = told["culprit"]["pid"]
         words = rf"; the kernel's log: Killed process {pid} \(\S+\) total-vm:\d+kB, anon-rss:\d+kB"
         assert re.search(words, job.said[0])
     size = r"\d+(\.\d)? MiB"
     left = rf"; it had used {size}; left then: rank 1 2\d(\.\d)? MiB \(1 process\), rank 0 {size}"
     assert re.search(left + r" \(1 process\)$", job.said[0])
     assert job.said[0].startswith("horovodrun: culprit: rank 1 ")
-    assert json.loads(summary.read_text())["reason"] == "oom"
+    assert told["reason"] == "oom"
 
 
 def test_kills_of_before_count_for_nothing(launcher, limit):

@@ -17,6 +17,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from commands import summary_of
 from jobs import only_rank
 from support.processes import below, wait_until_none
 
@@ -214,7 +215,7 @@ def test_a_job_that_could_not_start_has_a_log_too(launcher, tmp_path):
 
     assert job.code == 2
     assert f"Z {job.said[-1]}\n" in (out / "launcher.log").read_text()
-    assert json.loads((out / "summary.json").read_text())["reason"] == "start"
+    assert summary_of(out / "summary.json", job)["reason"] == "start"
 
 
 @pytest.mark.parametrize("name", ["launcher.log", "summary.json"])
@@ -349,7 +350,7 @@ def test_a_file_that_takes_nothing_holds_up_no_request_to_end(launcher, stuck_fo
         "the rest of the output is lost there"
     )
     assert ended.said.count(f"horovodrun: {lost}") == 1
-    assert json.loads(summary.read_text())["warnings"][-1] == lost
+    assert summary_of(summary, ended)["warnings"][-1] == lost
 
 
 def test_a_file_that_takes_nothing_is_given_up_at_ctrl_c_once_the_ranks_have_ended(

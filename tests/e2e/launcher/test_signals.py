@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import pty
 import signal
@@ -13,6 +12,7 @@ import sys
 import time
 
 import pytest
+from commands import summary_of
 from jobs import TIMEOUT
 from support.processes import state_of
 
@@ -92,7 +92,7 @@ def test_the_summary_of_an_interrupted_job_has_no_culprit(launcher, stack, tmp_p
     job.signal(signal.SIGINT)
     ended = job.end()
 
-    summary = json.loads(file.read_text())
+    summary = summary_of(file, ended)
     assert ended.code == 130
     assert (summary["outcome"], summary["exit_code"]) == ("failed", 130)
     assert (summary["reason"], summary["culprit"]) == ("interrupted", None)
@@ -123,7 +123,7 @@ def test_a_request_during_the_start_keeps_the_other_ranks_from_starting(launcher
 
     assert ended.code == 130
     assert ended.seconds < 20
-    ranks = json.loads(file.read_text())["ranks"]
+    ranks = summary_of(file, ended)["ranks"]
     assert {rank["signal"] for rank in ranks} <= {"SIGINT", None}
     assert {rank["class"] for rank in ranks} == {"stopped"}
 

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 
 import pytest
+from commands import summary_of
 
 # The variables of the flags.
 VARIABLES = {
@@ -41,7 +41,7 @@ def run(request, launcher, tmp_path):
         flags = ("-np", 3, "--bind-to", "none", "--summary", summary, *flags)
         program = (sys.executable, "-c", LATE, seconds)
         job = launcher.run(*flags, *program, env=transport | variables)
-        return job, json.loads(summary.read_text())
+        return job, summary_of(summary, job)
 
     return run_late
 
