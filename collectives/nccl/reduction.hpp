@@ -24,8 +24,7 @@ struct Reduction {
 };
 
 /// Whether NCCL and the kernels can do it: any reduction but Adasum across hosts, which goes
-/// through the host, and the average of booleans, which nobody
-/// has.
+/// through the host, and the average of booleans, which nobody has.
 [[nodiscard]] bool can_reduce(DataType type, ReduceOp op) noexcept;
 
 /// How the task's values are reduced over `size` ranks, if not by Adasum. Booleans are bytes of 0
