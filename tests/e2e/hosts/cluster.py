@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -49,9 +50,10 @@ class Cluster:
             **options,
         }
         command = [*self.head.prefix(user, folder), self.program, *map(str, arguments)]
+        began = time.monotonic()
         process = subprocess.Popen(command, **settings)
         try:
-            yield Running(process)
+            yield Running(process, began)
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)

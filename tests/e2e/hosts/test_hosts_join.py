@@ -58,6 +58,7 @@ def joined(cluster):
 @contextlib.contextmanager
 def join(hosts, host):
     flags = ("--join", f"h1:{PORT}", "--join-token-file", TOKEN)
+    began = time.monotonic()
     process = subprocess.Popen(
         [*host.prefix(), hosts.program, *flags],
         stdin=subprocess.DEVNULL,
@@ -66,7 +67,7 @@ def join(hosts, host):
         env=host.environment(),
     )
     try:
-        yield Running(process)
+        yield Running(process, began)
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()

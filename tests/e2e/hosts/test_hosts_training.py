@@ -48,12 +48,14 @@ def test_sums_have_the_same_bits_on_every_rank_over_two_hosts(cluster):
     command = (sys.executable, "/root/reduce.py")
 
     one = hosts.run("-np", 4, "-H", "h1:4", *command, env=environment())
-    two = hosts.run("-np", 4, "-H", "h1:2,h2:2", *command, env=environment())
+    over_two = ("-np", 4, "-H", "h1:2,h2:2", *command)
+    two = hosts.run(*over_two, env=environment())
+    in_rank_order = hosts.run(*over_two, env=environment() | {"HOROVOD_DETERMINISTIC": "1"})
 
-    assert [job.code for job in (one, two)] == [0, 0], (one.err, two.err)
-    assert len(one.lines) == 48
-    assert len({line.split(":", 1)[1] for line in one.lines}) == 12
-    assert sorted(one.lines) == sorted(two.lines)
+    for job in (one, two, in_rank_order):
+        assert (job.code, len(job.lines)) == (0, 48), job
+        assert len({line.split(":", 1)[1] for line in job.lines}) == 12
+    assert sorted(in_rank_order.lines) == sorted(one.lines)
     hosts.wait_until_clean(1)
 
 

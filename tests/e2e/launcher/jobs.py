@@ -23,9 +23,10 @@ TIMEOUT = 60  # seconds; a loaded machine may be slow, a hanging one is found
 class Running:
     """A job under way. Its output is read as it comes, unless the test does not want that."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], began: float) -> None:
+        """`began`: when it was started, or was about to be, as time.monotonic tells it."""
         self.process = process
-        self.began = time.monotonic()
+        self.began = began
         self.text = {"out": bytearray(), "err": bytearray()}
 
     def signal(self, number: int) -> None:
@@ -90,9 +91,10 @@ class Launcher:
             "env": {**os.environ, **(env or {})},
             **options,
         }
+        began = time.monotonic()
         process = subprocess.Popen([*prefix, *self.command(*arguments)], **settings)
         try:
-            yield Running(process)
+            yield Running(process, began)
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
