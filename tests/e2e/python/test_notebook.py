@@ -63,8 +63,15 @@ class Kernel:
             elif message["msg_type"] in {"display_data", "update_display_data"}:
                 table = content["data"]["text/html"]
             elif message["msg_type"] == "status" and content["execution_state"] == "idle":
-                reply: dict[str, Any] = self.client.get_shell_msg(timeout=TIME_LIMIT)["content"]
-                return {**reply, "text": text, "table": table}
+                return {**self._reply_to(request), "text": text, "table": table}
+
+    def _reply_to(self, request: str) -> dict[str, Any]:
+        # A kernel that was slow to start has been asked several times whether it is ready.
+        while True:
+            message = self.client.get_shell_msg(timeout=TIME_LIMIT)
+            if message["parent_header"].get("msg_id") == request:
+                content: dict[str, Any] = message["content"]
+                return content
 
     def stop(self) -> None:
         self.client.stop_channels()
