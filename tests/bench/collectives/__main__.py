@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives of libhorovod against Open MPI (from C++) and Gloo (from PyTorch).
+"""Collectives of libhorovod against Open MPI (from C++), Gloo (from PyTorch) and themselves.
 
 python3 tests/bench/collectives --bin build/release --json FILE
 
@@ -8,7 +8,8 @@ slows all of them. Prints for each case the median time of one call of both, and
 rounds' ratios beside its goal. `batch_of_N` is N tensors in one call by name, `plan_of_N` the same
 with their names resolved once, as MPI's calls have them; MPI takes the tensors one by one.
 `calls_N` is one Python call for each of N tensors; `resnet50` is its 161 gradients, by name, which
-Gloo gets as full buckets of 25 MB.
+Gloo gets as full buckets of 25 MB. The peer `raw` is the shared memory's collective without the C ABI,
+names and the other ranks' agreement, for one call by name (`run`) and by a plan.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from pathlib import Path
 
 TIMEOUT_S = 900
 HERE = Path(__file__).parent
-MPI_PROGRAM = "tests/against_mpi"
+PROGRAMS = {"mpi": "tests/against_mpi", "raw": "tests/against_raw"}
+
+PEERS = ["mpi", "raw", "gloo"]
 
 # The largest ratio of our time to the peer's, and from which size on it counts.
 GOALS: dict[tuple[str, str], tuple[float, int]] = {
@@ -34,6 +37,7 @@ GOALS: dict[tuple[str, str], tuple[float, int]] = {
     ("mpi", "batch_of_10000"): (0.5, 0),
     ("mpi", "plan_of_1000"): (0.5, 0),
     ("mpi", "plan_of_10000"): (0.5, 0),
+    ("raw", "run"): (1.3, 0),
     ("gloo", "allreduce"): (0.2, 0),
     ("gloo", "resnet50"): (0.25, 0),
     ("gloo", "calls_1000"): (0.2, 0),
@@ -47,11 +51,11 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--bin", type=Path, default=Path("build/release"), help="the build folder")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
-    parser.add_argument("--peers", nargs="+", default=["mpi", "gloo"], choices=["mpi", "gloo"])
+    parser.add_argument("--peers", nargs="+", default=PEERS, choices=PEERS)
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--max", type=int, default=16 << 20, help="the largest size in bytes")
-    parser.add_argument("--cases", nargs="+", default=[], help="only these; MPI only")
+    parser.add_argument("--cases", nargs="+", default=[], help="only these; not of Gloo")
     parser.add_argument("--bind-to", default="core", help="mpirun's; none for more ranks than CPUs")
     parser.add_argument("--mpirun", default=shutil.which("mpirun.openmpi") or "mpirun")
     return parser.parse_args()
@@ -63,9 +67,12 @@ def command_of(arguments: argparse.Namespace, peer: str, ranks: int) -> list[str
         bind_to = arguments.bind_to if ranks <= (os.cpu_count() or 1) else "none"
         mpirun = [arguments.mpirun, "--allow-run-as-root", "--oversubscribe"]
         mpirun += ["--bind-to", bind_to, "-np", str(ranks)]
-        return [*mpirun, str(arguments.bin / MPI_PROGRAM), *limits, *arguments.cases]
+        return [*mpirun, str(arguments.bin / PROGRAMS[peer]), *limits, *arguments.cases]
     horovodrun = shutil.which("horovodrun", path=Path(sys.executable).parent) or "horovodrun"
-    worker = [sys.executable, str(HERE / "against_gloo.py"), *limits]
+    if peer == "raw":
+        worker = [str(arguments.bin / PROGRAMS[peer]), str(arguments.rounds), *arguments.cases]
+    else:
+        worker = [sys.executable, str(HERE / "against_gloo.py"), *limits]
     return [horovodrun, "-np", str(ranks), "--prefix", "none", *worker]
 
 
@@ -95,12 +102,14 @@ def measure(arguments: argparse.Namespace, peer: str, ranks: int) -> Iterator[di
 
 def missing(arguments: argparse.Namespace) -> str:
     """What is not built, and how to build it; empty if nothing is missing."""
-    program = arguments.bin / MPI_PROGRAM
-    if "mpi" in arguments.peers and not program.is_file():
-        return (
-            f"{program} is missing: build it by `cmake --build {arguments.bin} --target "
-            f"{program.name}` (after `cmake --preset release`; it needs Debian's libopenmpi-dev)"
-        )
+    for peer in arguments.peers:
+        program = arguments.bin / PROGRAMS.get(peer, "")
+        if not program.exists():
+            return (
+                f"{program} is missing: build it by `cmake --build {arguments.bin} --target "
+                f"{program.name}` (after `cmake --preset release`; that for MPI needs Debian's "
+                "libopenmpi-dev)"
+            )
     return ""
 
 

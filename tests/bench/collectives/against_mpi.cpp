@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // libhorovod and MPI by turns, in the same processes and on the same memory: `against_mpi ROUNDS
-// MAX_BYTES [CASE...]` under mpirun. Rank 0 prints lines of "case bytes ours_us theirs_us ratio":
-// medians of the rounds. For comparison only.
+// MAX_BYTES [CASE...]` under mpirun. For comparison only.
+#include "tests/bench/collectives/comparison.hpp"
+
 #include <mpi.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -19,79 +18,16 @@
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using hvd::ReduceOp;
 using hvd::Request;
-
-/// One side of a comparison: a call that all ranks make.
-using Call = std::function<void()>;
+using hvd::bench::Comparison;
 
 constexpr hvd::Reduction kSum{.op = ReduceOp::sum};
 
-double median(std::vector<double>& values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::ranges::nth_element(values, middle);
-    return *middle;
-}
-
-/// The largest over all ranks, so that all agree on it.
 double largest(double value) {
     MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return value;
 }
-
-/// Time of one call in microseconds: of the rank that takes longest.
-double time_of(const Call& call, int calls) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    const auto start = Clock::now();
-    for (int done = 0; done < calls; ++done) {
-        call();
-    }
-    const auto taken = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-    return largest(taken / calls);
-}
-
-class Comparison {
-public:
-    /// Without `cases` every case is run.
-    Comparison(int rounds, bool prints, std::span<char* const> cases)
-        : rounds_(rounds), prints_(prints), cases_(cases.begin(), cases.end()) {}
-
-    void run(const std::string& name,
-             std::size_t bytes,
-             const Call& ours,
-             const Call& theirs) const {
-        if (!cases_.empty() && std::ranges::find(cases_, name) == cases_.end()) {
-            return;
-        }
-        constexpr double kTurnUs = 20'000;  // a turn takes about this long
-        const double slower = std::max(time_of(ours, 3), time_of(theirs, 3));
-        const int calls = std::clamp(static_cast<int>(kTurnUs / slower), 1, 5000);
-        (void)time_of(ours, calls);
-        (void)time_of(theirs, calls);
-        std::vector<double> our_times;
-        std::vector<double> their_times;
-        std::vector<double> ratios;
-        for (int round = 0; round < rounds_; ++round) {
-            const bool we_begin = round % 2 == 0;
-            const double first = time_of(we_begin ? ours : theirs, calls);
-            const double second = time_of(we_begin ? theirs : ours, calls);
-            our_times.push_back(we_begin ? first : second);
-            their_times.push_back(we_begin ? second : first);
-            ratios.push_back(our_times.back() / their_times.back());
-        }
-        if (prints_) {
-            std::printf("%s %zu %.3f %.3f %.4f\n", name.c_str(), bytes, median(our_times),
-                        median(their_times), median(ratios));
-            (void)std::fflush(stdout);
-        }
-    }
-
-private:
-    int rounds_;
-    bool prints_;
-    std::vector<std::string> cases_;
-};
 
 /// One operation over and over, with its name resolved once, as MPI's call has it too.
 class Repeated {
@@ -179,7 +115,7 @@ int main(int argc, char** argv) {
     try {
         hvd::World world;
         const Comparison comparison(std::atoi(arguments[1]), world.rank() == 0,
-                                    arguments.subspan(3));
+                                    arguments.subspan(3), &largest);
         compare_sizes(world, comparison, std::strtoull(arguments[2], nullptr, 10));
         compare_batch(world, comparison, 1'000, 256);
         compare_batch(world, comparison, 10'000, 1'024);
