@@ -44,16 +44,20 @@ Preparation::Preparation(std::shared_ptr<LoadedLibrary> library,
 }
 
 Preparation::~Preparation() {
-    if (coming_.valid() && coming_.wait_for(kEndLimit) != std::future_status::ready) {
-        thread_.detach();
-    } else {
+    if (!thread_.joinable()) {
+        return;
+    }
+    if (coming_.wait_for(kEndLimit) == std::future_status::ready) {
         thread_.join();
+    } else {
+        thread_.detach();
     }
 }
 
 const Preparation::Made* Preparation::poll() {
-    if (!made_ && coming_.valid() &&
+    if (thread_.joinable() &&
         coming_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+        thread_.join();
         made_ = coming_.get();
     }
     return made_ ? &*made_ : nullptr;
