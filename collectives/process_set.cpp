@@ -10,6 +10,18 @@ bool ProcessSet::is_on_one_host() const noexcept {
     return std::ranges::all_of(hosts, [this](int host) { return host == hosts.front(); });
 }
 
+std::vector<std::vector<int>> places_by_host(std::span<const int> hosts) {
+    std::vector<std::vector<int>> places;
+    for (std::size_t place = 0; place < hosts.size(); ++place) {
+        const auto known = std::ranges::find_if(places, [&](const auto& of_host) {
+            return hosts[static_cast<std::size_t>(of_host.front())] == hosts[place];
+        });
+        auto& own = known == places.end() ? places.emplace_back() : *known;
+        own.push_back(static_cast<int>(place));
+    }
+    return places;
+}
+
 ProcessSet world_of(const Topology& topology) {
     ProcessSet world{.id = 0, .ranks = {}, .place = topology.rank, .hosts = {}};
     world.ranks.resize(static_cast<std::size_t>(topology.size));

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace hvd::coll {
@@ -27,6 +28,10 @@ struct ProcessSet {
 
     friend bool operator==(const ProcessSet&, const ProcessSet&) = default;
 };
+
+/// The places of the members of each host, ascending; hosts in the order of their first members.
+/// `hosts` as in ProcessSet.
+[[nodiscard]] std::vector<std::vector<int>> places_by_host(std::span<const int> hosts);
 
 /// All ranks. Where they are on several hosts, each rank counts as alone on its host.
 [[nodiscard]] ProcessSet world_of(const Topology& topology);

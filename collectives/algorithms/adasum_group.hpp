@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "collectives/process_set.hpp"
+
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -20,21 +23,13 @@ public:
 
     /// One for each host, in the order of their places.
     AdasumGroup(std::span<const int> hosts, int place) : own_(place) {
-        const int own_host = hosts[static_cast<std::size_t>(place)];
-        std::vector<int> known;
-        for (int each = 0; each < static_cast<int>(hosts.size()); ++each) {
-            const int host = hosts[static_cast<std::size_t>(each)];
-            const bool is_first = std::ranges::find(known, host) == known.end();
-            if (is_first) {
-                place_ = host == own_host ? static_cast<int>(known.size()) : place_;
-                known.push_back(host);
-                leaders_.push_back(each);
-            } else {
-                has_others_ = true;
-                if (host == own_host) {
-                    others_.push_back(each);
-                }
+        for (const auto& places : places_by_host(hosts)) {
+            if (std::ranges::find(places, place) != places.end()) {
+                place_ = size();
+                others_.assign(places.begin() + 1, places.end());
             }
+            has_others_ = has_others_ || places.size() > 1;
+            leaders_.push_back(places.front());
         }
     }
 

@@ -174,21 +174,23 @@ private:
     template <Endpoint At>
     void spread_across(At& at) {
         step_ = Step::spread_across;
-        const auto own = part_of(grid_.host());
-        for_each_other(grid_.across(), grid_.host(), [&](std::size_t host, int place) {
-            const auto theirs = part_of(host);
-            send_range(at, place, lists_.out, own.begin, own.end);
-            recv_range(at, place, lists_.out, theirs.begin, theirs.end);
-        });
+        spread(at, grid_.across(), grid_.host(), [&](std::size_t host) { return part_of(host); });
     }
 
     template <Endpoint At>
     void spread_on_host(At& at) {
         step_ = Step::spread_on_host;
-        const auto own = slice_of(grid_.column());
-        for_each_other(grid_.on_host(), grid_.column(), [&](std::size_t column, int place) {
-            const auto theirs = slice_of(column);
-            send_range(at, place, lists_.out, own.begin, own.end);
+        spread(at, grid_.on_host(), grid_.column(),
+               [&](std::size_t column) { return slice_of(column); });
+    }
+
+    /// Each of the places sends its range of the result to the others.
+    template <Endpoint At, class RangeOf>
+    void spread(At& at, const std::vector<int>& places, std::size_t own, RangeOf range_of) {
+        const auto mine = range_of(own);
+        for_each_other(places, own, [&](std::size_t index, int place) {
+            const auto theirs = range_of(index);
+            send_range(at, place, lists_.out, mine.begin, mine.end);
             recv_range(at, place, lists_.out, theirs.begin, theirs.end);
         });
     }

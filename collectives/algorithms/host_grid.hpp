@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
-#include <utility>
 #include <vector>
 
 namespace hvd::coll {
@@ -17,18 +16,7 @@ public:
     /// Nothing for a set on one host, for one with a single member on each, and for one whose hosts
     /// have different numbers of members.
     [[nodiscard]] static std::optional<HostGrid> of(const ProcessSet& set) {
-        std::vector<int> hosts;  // in the order of their first members
-        std::vector<std::vector<int>> rows;
-        for (int place = 0; place < set.size(); ++place) {
-            const int host = set.hosts[static_cast<std::size_t>(place)];
-            const auto at = std::ranges::find(hosts, host);
-            if (at == hosts.end()) {
-                hosts.push_back(host);
-                rows.push_back({place});
-            } else {
-                rows[static_cast<std::size_t>(at - hosts.begin())].push_back(place);
-            }
-        }
+        const auto rows = places_by_host(set.hosts);
         const auto width = rows.front().size();
         if (rows.size() == 1 || width == 1 ||
             std::ranges::any_of(rows, [&](const auto& row) { return row.size() != width; })) {

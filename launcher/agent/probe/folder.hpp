@@ -6,7 +6,7 @@
 
 namespace hvd::launch::agent {
 
-/// What is directly in a folder, in the order of the names; nothing where it cannot be read.
+/// The entries of a folder, in the order of the names; nothing where it cannot be read.
 [[nodiscard]] std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);
 
 }  // namespace hvd::launch::agent
