@@ -8,8 +8,8 @@ slows all of them. Prints for each case the median time of one call of both, and
 rounds' ratios beside its goal. `batch_of_N` is N tensors in one call by name, `plan_of_N` the same
 with their names resolved once, as MPI's calls have them; MPI takes the tensors one by one.
 `calls_N` is one Python call for each of N tensors; `resnet50` is its 161 gradients, by name, which
-Gloo gets as full buckets of 25 MB. The peer `raw` is the shared memory's collective without the C ABI,
-names and the other ranks' agreement, for one call by name (`run`) and by a plan.
+Gloo gets as full buckets of 25 MB. The peer `raw` is the collective of shared memory without the
+C ABI, names and the other ranks' agreement, for one call by name (`run`) and by a plan.
 """
 
 from __future__ import annotations
