@@ -12,7 +12,8 @@
 
 namespace hvd::rt {
 
-/// For a collective in which a peer that left in the middle of something may have done its part.
+/// For a collective in which a peer that has ended or left in the middle of something may have done
+/// its part.
 inline constexpr std::chrono::milliseconds kDepartureLimit{300};
 
 /// The collectives of process sets that have ended while others go on. One that needs a rank which

@@ -236,8 +236,7 @@ bool Progress::look_for_failures() {
     }
     const auto failure = channel_->peer_failure();
     if (failure && failure->error.code != Errc::aborted) {
-        lose(*failure);
-        return true;
+        return end_after_death(*failure);
     }
     if (is_leaving_) {
         // With nothing under way this rank may still owe others messages.
@@ -275,6 +274,26 @@ bool Progress::end_after_departure(const std::optional<Channel::PeerFailure>& fa
         left_by_ = first;
     }
     lose({.peer = first, .error = departure_of(first), .in_flight = failure && failure->in_flight});
+    return true;
+}
+
+/// A peer has ended without a word, which may be a return from main. What it has done its part of
+/// is finished, as after a departure.
+bool Progress::end_after_death(const Channel::PeerFailure& failure) {
+    if (!departure_limit_) {
+        departure_limit_ = Deadline::in(kDepartureLimit).end();
+    }
+    if (!executor_.broken() && !Deadline(departure_limit_).has_passed()) {
+        auto negotiated = negotiate();  // its last entries can be read by now
+        if (!negotiated) {
+            break_with(negotiated.error());
+            return true;
+        }
+        if (*negotiated || executor_.is_busy()) {
+            return *negotiated;
+        }
+    }
+    lose(failure);
     return true;
 }
 

@@ -106,6 +106,7 @@ private:
     [[nodiscard]] bool look_for_stalls(bool expects);
     [[nodiscard]] bool look_for_failures();
     [[nodiscard]] bool end_after_departure(const std::optional<Channel::PeerFailure>& failure);
+    [[nodiscard]] bool end_after_death(const Channel::PeerFailure& failure);
     [[nodiscard]] bool abort_ended_sets();
     [[nodiscard]] Error departure_of(int rank) const;
     void report_departure(int rank);

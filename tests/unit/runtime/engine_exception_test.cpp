@@ -3,7 +3,7 @@
 // Exceptions in the engine's loop, on a caller's thread and on the engine's own.
 #include "runtime/engine/engine.hpp"
 #include "tests/unit/runtime/fake_backend.hpp"
-#include "tests/unit/runtime/throwing_channel.hpp"
+#include "tests/unit/runtime/faulty_channel.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -120,7 +120,7 @@ private:
         executor.backends.all.push_back(hvd::test::make_fake_backend(backend_));
         executor.backends.select = hvd::test::select_first;
         return {.progress = {.reactor = std::make_unique<hvd::coll::Reactor>(),
-                             .channel = std::make_unique<hvd::test::ThrowingChannel>(
+                             .channel = std::make_unique<hvd::test::FaultyChannel>(
                                  [this](std::string_view method) { at(method); }),
                              .coordinator = hvd::rt::Coordinator(
                                  1, {.capacity = 1000, .ids = 2000, .quarantine = 100}),

@@ -3,14 +3,17 @@
 // One rank's whole way from the inbox to the backend and back, step by step, in a world of one.
 #include "runtime/engine/progress.hpp"
 
-#include "runtime/control/local_channel.hpp"
 #include "tests/unit/runtime/fake_backend.hpp"
+#include "tests/unit/runtime/faulty_channel.hpp"
 
 #include <catch2/catch.hpp>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -61,6 +64,7 @@ public:
     TicketTable tickets;
     hvd::rt::ProcessSetTable sets;
     hvd::rt::Inbox<Operation*> inbox;
+    hvd::test::FaultyChannel* channel = nullptr;  // progress has it
     Progress progress;
 
 private:
@@ -68,8 +72,10 @@ private:
         hvd::rt::Executor::Setup executor;
         executor.backends.all.push_back(hvd::test::make_fake_backend(backend));
         executor.backends.select = hvd::test::select_first;
+        auto made = std::make_unique<hvd::test::FaultyChannel>([](std::string_view) {});
+        channel = made.get();
         return {.reactor = std::make_unique<hvd::coll::Reactor>(),
-                .channel = std::make_unique<hvd::rt::LocalChannel>(),
+                .channel = std::move(made),
                 .coordinator =
                     hvd::rt::Coordinator(1, {.capacity = 1000, .ids = 2000, .quarantine = 100}),
                 .executor = std::move(executor),
@@ -204,4 +210,32 @@ TEST_CASE("a rank that has something open, or in flight, goes on before it sleep
     rank.backend.started.front().state = State::done;
     CHECK(rank.progress.announce_sleep());
     CHECK_FALSE(rank.progress.is_busy());
+}
+
+TEST_CASE("what a peer has done its part of before its end is finished, for a while") {
+    const bool has_done_its_part = GENERATE(true, false);
+    CAPTURE(has_done_its_part);
+    ProgressFixture rank({});
+    std::vector<float> data(1, 1);
+    auto& running = rank.submit("a", data);
+    rank.step();
+    rank.channel->lose({.peer = 1, .error = {Errc::unavailable, "it has died"}, .in_flight = true});
+
+    rank.step();
+    REQUIRE_FALSE(TicketTable::is_done(running));
+    const auto look = rank.progress.next_look();
+    REQUIRE(look.is_before(Deadline::in(std::chrono::seconds(1))));
+    if (has_done_its_part) {
+        rank.backend.started.front().state = State::done;
+    } else {
+        std::this_thread::sleep_until(*look.end());
+    }
+    rank.step();
+    rank.step();
+
+    REQUIRE(TicketTable::is_done(running));
+    CHECK(running.failed == !has_done_its_part);
+    const auto health = rank.progress.health();
+    REQUIRE_FALSE(health);
+    CHECK(health.error().message == "it has died");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The channel of a world of one that a test makes throw.
+// The channel of a world of one that a test makes throw, or lose a peer.
 #pragma once
 
 #include "runtime/control/local_channel.hpp"
@@ -16,9 +16,12 @@
 namespace hvd::test {
 
 /// Calls `at` with the method's name wherever the engine may be surprised by an exception.
-class ThrowingChannel final : public rt::Channel {
+class FaultyChannel final : public rt::Channel {
 public:
-    explicit ThrowingChannel(std::function<void(std::string_view)> at) : at_(std::move(at)) {}
+    explicit FaultyChannel(std::function<void(std::string_view)> at) : at_(std::move(at)) {}
+
+    /// A peer that has not left is gone.
+    void lose(PeerFailure failure) { failure_ = std::move(failure); }
 
     Result<std::optional<rt::ChannelEvent>> poll() override {
         at_("poll");
@@ -63,7 +66,9 @@ public:
         local_.append_invalidation(set, id);
     }
     void watch(coll::Reactor& reactor) override { local_.watch(reactor); }
-    std::optional<PeerFailure> peer_failure() override { return local_.peer_failure(); }
+    std::optional<PeerFailure> peer_failure() override {
+        return failure_ ? failure_ : local_.peer_failure();
+    }
     void forgive_departure(int rank) override { local_.forgive_departure(rank); }
     bool has_left_unfinished(int rank) const override { return local_.has_left_unfinished(rank); }
     void announce_leave() override { local_.announce_leave(); }
@@ -73,6 +78,7 @@ public:
 private:
     rt::LocalChannel local_;
     std::function<void(std::string_view)> at_;
+    std::optional<PeerFailure> failure_;
 };
 
 }  // namespace hvd::test
