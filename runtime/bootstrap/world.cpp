@@ -193,7 +193,8 @@ std::unique_ptr<Channel> World::make_channel(const std::string& host) {
         return std::make_unique<LocalChannel>();
     }
     if (mesh_) {
-        return std::make_unique<TcpChannel>(*mesh_, topology_.local_size, agent_.get());
+        return std::make_unique<TcpChannel>(*mesh_, topology_.local_size, agent_.get(),
+                                            group_.get());
     }
     return std::make_unique<ShmChannel>(*group_, kControlSegment, host);
 }

@@ -39,6 +39,7 @@ ShmChannel::ShmChannel(coll::LocalGroup& group, std::size_t segment, std::string
       rounds_(group, pages_),
       log_(group, shared_.log, pages_),
       mailboxes_(group, pages_),
+      sleep_(group),
       is_forgiven_(static_cast<std::size_t>(size_)) {
     world_.ranks.resize(static_cast<std::size_t>(size_));
     std::iota(world_.ranks.begin(), world_.ranks.end(), 0);
@@ -221,7 +222,7 @@ Result<std::optional<Channel::Heard>> ShmChannel::next_announcement() {
 // ---- sleeping -----------------------------------------------------------------------------------
 
 void ShmChannel::watch(coll::Reactor& reactor) {
-    reactor.watch(group_.wakeup_descriptor(), EPOLLIN, [this](std::uint32_t) { group_.drain(); });
+    sleep_.watch(reactor);
     for (int peer = 0; peer < size_; ++peer) {
         if (peer == rank_) {
             continue;
@@ -243,19 +244,16 @@ void ShmChannel::about_to_sleep(bool expects) {
         return;
     }
     rounds_.about_to_sleep();
-    has_announced_sleep_ = true;
-    group_.about_to_sleep();
+    sleep_.announce();
     if (has_waiting_output) {
         (void)flush();  // room that was made before caused no wake-up
     }
 }
 
 void ShmChannel::awake() {
-    if (!std::exchange(has_announced_sleep_, false)) {
-        return;
+    if (sleep_.end()) {
+        rounds_.awake();
     }
-    rounds_.awake();
-    group_.awake();
 }
 
 // ---- ends ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 #include "collectives/transport/shm/local_group.hpp"
 #include "runtime/control/channel.hpp"
+#include "runtime/control/group_sleep.hpp"
 #include "runtime/control/shm_log.hpp"
 #include "runtime/control/shm_mailboxes.hpp"
 #include "runtime/control/shm_rounds.hpp"
@@ -108,7 +109,7 @@ private:
     std::map<int, coll::ProcessSet> sets_;  // but the world; those that exist here in the log
     coll::ProcessSet world_;
 
-    bool has_announced_sleep_ = false;  // peers notify
+    GroupSleep sleep_;
     std::vector<std::uint32_t> ready_;  // of a batch whose end has not been read
     std::optional<LogWord> deciding_;   // an entry whose message has not come
     std::deque<Outgoing> outgoing_;     // in order

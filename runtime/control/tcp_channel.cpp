@@ -31,7 +31,10 @@ bool has_fewer_cpus_than(int ranks) noexcept {
 
 }  // namespace
 
-TcpChannel::TcpChannel(coll::net::Mesh& mesh, int local_size, coll::FailureDetector* detector)
+TcpChannel::TcpChannel(coll::net::Mesh& mesh,
+                       int local_size,
+                       coll::FailureDetector* detector,
+                       coll::LocalGroup* group)
     : mesh_(mesh),
       rank_(mesh.rank()),
       size_(mesh.size()),
@@ -42,7 +45,11 @@ TcpChannel::TcpChannel(coll::net::Mesh& mesh, int local_size, coll::FailureDetec
           [this](int peer, frame::Any message) { on_frame(peer, std::move(message)); },
           [this](int peer) { on_closed(peer); }),
       said_goodbye_(static_cast<std::size_t>(mesh.size())),
-      is_forgiven_(static_cast<std::size_t>(mesh.size())) {}
+      is_forgiven_(static_cast<std::size_t>(mesh.size())) {
+    if (group != nullptr) {
+        group_sleep_.emplace(*group);
+    }
+}
 
 // ---- what this rank sends -----------------------------------------------------------------------
 
@@ -228,6 +235,9 @@ void TcpChannel::receive(std::uint64_t number, ChannelEvent event) {
 
 void TcpChannel::watch(coll::Reactor& reactor) {
     outer_ = &reactor;
+    if (group_sleep_) {
+        group_sleep_->watch(reactor);
+    }
     about_to_sleep(true);
     if (detector_ != nullptr) {
         reactor.watch(detector_->failure_descriptor(), EPOLLIN,
@@ -236,7 +246,10 @@ void TcpChannel::watch(coll::Reactor& reactor) {
 }
 
 // While a caller drives the engine it looks at the connections itself: nothing else is to be woken.
-void TcpChannel::about_to_sleep(bool /*expects*/) {
+void TcpChannel::about_to_sleep(bool expects) {
+    if (group_sleep_ && expects) {
+        group_sleep_->announce();
+    }
     if (outer_ != nullptr && !std::exchange(is_watched_, true)) {
         outer_->watch(mesh_.reactor().descriptor(), EPOLLIN,
                       [this](std::uint32_t) { (void)flush(); });
@@ -244,6 +257,9 @@ void TcpChannel::about_to_sleep(bool /*expects*/) {
 }
 
 void TcpChannel::awake() {
+    if (group_sleep_) {
+        (void)group_sleep_->end();
+    }
     if (outer_ != nullptr && std::exchange(is_watched_, false)) {
         outer_->forget(mesh_.reactor().descriptor());
     }

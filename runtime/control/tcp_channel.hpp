@@ -5,6 +5,7 @@
 #include "collectives/transport/tcp/mesh.hpp"
 #include "runtime/control/channel.hpp"
 #include "runtime/control/control_connections.hpp"
+#include "runtime/control/group_sleep.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +31,12 @@ public:
     /// `mesh` outlives the channel; its control connections are the channel's alone. `local_size`:
     /// how many ranks share this host. `detector`, which outlives the channel too, knows of ranks
     /// that are gone though their connections are open or silent; null where there is none.
-    TcpChannel(coll::net::Mesh& mesh, int local_size, coll::FailureDetector* detector = nullptr);
+    /// `group`: the ranks of this host that share memory, where there are several; it outlives the
+    /// channel too.
+    TcpChannel(coll::net::Mesh& mesh,
+               int local_size,
+               coll::FailureDetector* detector = nullptr,
+               coll::LocalGroup* group = nullptr);
 
     void add_set(const coll::ProcessSet& /*set*/) override {}
     void remove_set(int /*id*/) override {}
@@ -103,6 +109,7 @@ private:
     coll::FailureDetector* detector_;
     coll::Reactor* outer_ = nullptr;
     bool is_watched_ = false;
+    std::optional<GroupSleep> group_sleep_;  // collectives in memory of the host wake this rank
     ControlConnections connections_;
 
     std::deque<Entry> entries_;

@@ -41,6 +41,25 @@ operations.run(request, memory)
 print(*(int(value - 2**24) for value in set(values)), flush=True)
 """
 
+# The ranks of the first host sum up on their own; each waits for the other one in turn, asleep.
+LATE = """
+import sys, time
+import numpy
+import horovod.numpy as hvd
+
+pair = hvd.ProcessSet([0, 1])
+hvd.init(process_sets=[pair])
+for turn in range(4):
+    values = numpy.ones(int(sys.argv[1]), numpy.float32)
+    if pair.included():
+        if hvd.rank() == turn % 2:
+            time.sleep(0.3)
+            print("late", turn, time.time(), flush=True)
+        total = hvd.allreduce(values, op=hvd.Sum, name="late", process_set=pair)
+        assert (total == 2).all()
+        print("done", turn, time.time(), flush=True)
+"""
+
 # The cut comes once both are ready, and before they exchange anything else.
 CUT = """
 import time
@@ -97,6 +116,24 @@ def test_sums_of_several_hosts_are_in_rank_order_where_that_is_asked_for(cluster
 
     assert (by_hosts.code, words(by_hosts)) == (0, ["2"] * 4), by_hosts
     assert (in_rank_order.code, words(in_rank_order)) == (0, ["0"] * 4), in_rank_order
+
+
+@pytest.mark.parametrize("elements", [500, 2_000_000])
+def test_a_rank_that_sleeps_is_woken_by_its_hosts_memory(cluster, elements):
+    hosts = cluster(2)
+    hosts.head.path("/root/late.py").write_text(LATE)
+
+    job = hosts.run(
+        *("-np", 3, "-H", "h1:2,h2:1", "--timeout", 20),
+        *(sys.executable, "/root/late.py", elements),
+        env=environment(),
+    )
+
+    assert job.code == 0, job
+    begun = {line.split()[1]: float(line.split()[2]) for line in words(job) if "late" in line}
+    ended = [line.split()[1:] for line in words(job) if "done" in line]
+    assert len(ended) == 8, job
+    assert all(float(end) - begun[turn] < 1 for turn, end in ended), job
 
 
 def test_a_host_whose_ranks_cannot_share_memory_uses_connections(cluster):
