@@ -179,15 +179,16 @@ def test_ignored_signals_stay_ignored(launcher, stack, number):
     assert ended.said == []
 
 
+# A print that a signal interrupts forbids another one meanwhile.
 SAVES_ON_TERM = """
-import signal, sys, time
+import os, signal, sys, time
 def save(*_):
-    print("asked", flush=True)
+    os.write(1, b"asked\\n")
     time.sleep(1.5)
-    print("saved", flush=True)
+    os.write(1, b"saved\\n")
     sys.exit(0)
 signal.signal(signal.SIGTERM, save)
-print("ready", flush=True)
+os.write(1, b"ready\\n")
 time.sleep(60)
 """
 
