@@ -47,7 +47,8 @@ TABLE: dict[str, set[str]] = {
     "collectives/shm": BACKEND | {"collectives/transport/shm"},
     "collectives/mpi": BACKEND | {"collectives/launch_contract"},
     "collectives/mpi/plugin": {"collectives/mpi"},
-    "collectives/tcp": BACKEND | {"collectives/transport/tcp"},
+    "collectives/tcp": BACKEND
+    | {"collectives/shm", "collectives/transport/shm", "collectives/transport/tcp"},
     "collectives/cuda": SEAMS | {"collectives/reduce"},
     "collectives/nccl": SEAMS
     | {"collectives/algorithms", "collectives/cuda", "collectives/reduce"},

@@ -22,14 +22,18 @@ std::vector<std::unique_ptr<Backend>> create_backends(BackendParts parts) {
         backends.push_back(
             mpi::create(std::move(*parts.communicator), *parts.reactor, parts.order));
     } else if (topology.size > 1) {
-        if (parts.mesh != nullptr) {
-            backends.push_back(tcp::create(*parts.mesh, parts.order));
-        }
+        std::shared_ptr<shm::HostMemory> memory;
         if (topology.local_size > 1 && parts.local_group != nullptr) {
-            auto local =
-                shm::create(*parts.local_group, parts.local_segment, std::move(parts.local_ranks));
+            memory =
+                shm::share(*parts.local_group, parts.local_segment, std::move(parts.local_ranks));
+        }
+        if (parts.mesh != nullptr) {
+            backends.push_back(tcp::create(*parts.mesh, parts.order, memory));
+        }
+        if (memory) {
             const bool serves_world = topology.local_size == topology.size;
-            backends.insert(serves_world ? backends.begin() : backends.end(), std::move(local));
+            backends.insert(serves_world ? backends.begin() : backends.end(),
+                            shm::create(std::move(memory)));
         }
     }
     backends.push_back(self::create());

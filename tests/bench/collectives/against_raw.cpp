@@ -44,7 +44,7 @@ std::unique_ptr<hvd::coll::LocalGroup> form_group(hvd::World& world) {
 
 void compare(hvd::World& world, const Comparison& comparison) {
     const auto group = form_group(world);
-    const auto backend = hvd::coll::shm::create(*group, 0);
+    const auto backend = hvd::coll::shm::create(hvd::coll::shm::share(*group, 0));
     hvd::coll::Topology topology{};
     topology.rank = world.rank();
     topology.size = world.size();

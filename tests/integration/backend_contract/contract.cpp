@@ -21,6 +21,7 @@
 #include <thread>
 
 #include <sys/epoll.h>
+#include <unistd.h>
 
 namespace hvd::test {
 namespace {
@@ -35,6 +36,8 @@ struct Parts {
     std::unique_ptr<coll::Reactor> own_reactor;
     std::unique_ptr<coll::net::Mesh> mesh;
     std::unique_ptr<coll::Backend> backend;
+    std::unique_ptr<coll::LocalGroup>
+        host{};  // of the ranks of one host, where they are on several
 
     [[nodiscard]] coll::Reactor& reactor() const { return mesh ? mesh->reactor() : *own_reactor; }
 };
@@ -43,7 +46,7 @@ struct Parts {
 struct Candidate {
     const char* name;
     std::size_t (*segment_bytes)(int size);
-    Parts (*create)(coll::LocalGroup& group, coll::Store& store);
+    Parts (*create)(coll::LocalGroup& group, coll::Store& store, int hosts);
     int largest_size;
     int hosts = 1;  // the ranks take turns on them
 };
@@ -52,23 +55,55 @@ struct Candidate {
     throw std::runtime_error(std::string(to_string(error.code)) + ": " + error.message);
 }
 
-Parts on_shared_memory(coll::LocalGroup& group, coll::Store& /*store*/) {
-    return {std::make_unique<coll::Reactor>(), nullptr, coll::shm::create(group, 0)};
+Parts on_shared_memory(coll::LocalGroup& group, coll::Store& /*store*/, int /*hosts*/) {
+    return {std::make_unique<coll::Reactor>(), nullptr,
+            coll::shm::create(coll::shm::share(group, 0))};
 }
 
-Parts alone(coll::LocalGroup& /*group*/, coll::Store& /*store*/) {
+Parts alone(coll::LocalGroup& /*group*/, coll::Store& /*store*/, int /*hosts*/) {
     return {std::make_unique<coll::Reactor>(), nullptr, coll::self::create()};
 }
 
-Parts over_tcp(coll::LocalGroup& group, coll::Store& store) {
+/// The group of this rank's host.
+std::unique_ptr<coll::LocalGroup> form_host(const coll::LocalGroup& world, int hosts) {
+    std::vector<int> ranks;
+    for (int rank = world.rank() % hosts; rank < world.size(); rank += hosts) {
+        ranks.push_back(rank);
+    }
+    const auto size = static_cast<int>(ranks.size());
+    auto formed =
+        coll::LocalGroup::form({.rank = world.rank() / hosts,
+                                .size = size,
+                                .name = "contract/" + std::to_string(world.pid(ranks.front())),
+                                .world_ranks = ranks,
+                                .segments = {coll::shm::segment_bytes(size)}},
+                               Deadline::in(20s));
+    if (!formed) {
+        throw_error(formed.error());
+    }
+    return std::move(formed).value();
+}
+
+Parts over_tcp(coll::LocalGroup& group, coll::Store& store, int hosts) {
     auto mesh = coll::net::Mesh::connect(
         store, {.rank = group.rank(), .size = group.size(), .host = "testhost", .prefix = "world/"},
         Deadline::in(20s));
     if (!mesh) {
         throw_error(mesh.error());
     }
-    auto backend = coll::tcp::create(**mesh, coll::SumOrder::any);
-    return {nullptr, std::move(mesh).value(), std::move(backend)};
+    Parts parts{.own_reactor = nullptr, .mesh = std::move(mesh).value(), .backend = nullptr};
+    std::shared_ptr<coll::shm::HostMemory> memory;
+    // Threads are no ranks of a group that is formed.
+    if (hosts > 1 && group.pid((group.rank() + 1) % group.size()) != ::getpid()) {
+        parts.host = form_host(group, hosts);
+        std::vector<int> ranks;
+        for (int rank = group.rank() % hosts; rank < group.size(); rank += hosts) {
+            ranks.push_back(rank);
+        }
+        memory = coll::shm::share(*parts.host, 0, std::move(ranks));
+    }
+    parts.backend = coll::tcp::create(*parts.mesh, coll::SumOrder::any, std::move(memory));
+    return parts;
 }
 
 constexpr std::array kCandidates{
@@ -114,7 +149,7 @@ void run_rank(const Candidate& candidate,
               ContractCase run,
               coll::LocalGroup& group,
               coll::Store& store) {
-    auto parts = candidate.create(group, store);
+    auto parts = candidate.create(group, store, candidate.hosts);
     auto& reactor = parts.reactor();
     reactor.watch(group.wakeup_descriptor(), EPOLLIN, [&](std::uint32_t) { group.drain(); });
     auto ranks = world_on_one_host(group.rank(), group.size());
@@ -123,6 +158,11 @@ void run_rank(const Candidate& candidate,
     }
     const auto world = parts.backend->open(ranks, {});
     ContractRank self{*parts.backend, *world, group, reactor, group.rank(), group.size()};
+    if (parts.host) {
+        reactor.watch(parts.host->wakeup_descriptor(), EPOLLIN,
+                      [&](std::uint32_t) { parts.host->drain(); });
+        self.host = parts.host.get();
+    }
     self.sums = candidate.hosts == 1 ? coll::SumOrder::by_rank : coll::SumOrder::any;
     run(self);
 }

@@ -30,6 +30,7 @@ struct ContractRank {
     int rank;                // in a set: the place
     int size;
     coll::SumOrder sums = coll::SumOrder::by_rank;
+    coll::LocalGroup* host = nullptr;  // whose members wake this rank too
 
     /// Memory of the case's own that all ranks share, zero at first. At least 64 numbers.
     [[nodiscard]] std::atomic<std::uint64_t>& shared(std::size_t index) const;

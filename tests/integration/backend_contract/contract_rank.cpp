@@ -29,6 +29,20 @@ constexpr std::size_t kCaseSegment = 1;
     return set;
 }
 
+void about_to_sleep(const ContractRank& self) {
+    self.group.about_to_sleep();
+    if (self.host != nullptr) {
+        self.host->about_to_sleep();
+    }
+}
+
+void awake(const ContractRank& self) {
+    self.group.awake();
+    if (self.host != nullptr) {
+        self.host->awake();
+    }
+}
+
 }  // namespace
 
 std::atomic<std::uint64_t>& ContractRank::shared(std::size_t index) const {
@@ -87,13 +101,13 @@ void run_task_asleep(ContractRank& self, const coll::Task& task) {
     const auto work = start_task(self, task);
     const auto deadline = Deadline::in(kTaskLimit);
     while (!is_done(*work)) {
-        self.group.about_to_sleep();
+        about_to_sleep(self);
         if (is_done(*work)) {
-            self.group.awake();
+            awake(self);
             break;
         }
         const bool woken = self.reactor.wait(deadline);
-        self.group.awake();
+        awake(self);
         self.reactor.dispatch();
         expect(woken, "nobody woke this rank");
     }

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/tcp/hosts_allreduce.hpp"
+
+#include "collectives/algorithms/hierarchical_allreduce.hpp"
+#include "collectives/deferred_work.hpp"
+
+#include <utility>
+
+namespace hvd::coll::tcp {
+namespace {
+
+/// The members on this host as a set of their own.
+ProcessSet members_on_host(const ProcessSet& set, const HostGrid& grid) {
+    ProcessSet members = set;
+    members.ranks.clear();
+    for (const int place : grid.on_host()) {
+        members.ranks.push_back(set.rank_at(place));
+    }
+    members.place = static_cast<int>(grid.column());
+    members.hosts.assign(members.ranks.size(), 0);
+    return members;
+}
+
+}  // namespace
+
+bool HostsAllreduce::suits(const Task& task) {
+    return HierarchicalAllreduceSchedule::suits(task);
+}
+
+HostsAllreduce::HostsAllreduce(TcpEndpoint& far,
+                               shm::HostMemory& memory,
+                               const ProcessSet& set,
+                               HostGrid grid)
+    : far_(far), grid_(std::move(grid)), arena_(memory, members_on_host(set, grid_)) {}
+
+std::unique_ptr<Work> HostsAllreduce::start(ScratchPool& pool, const Task& task) {
+    if (arena_.find()) {
+        return begin(pool, task);
+    }
+    return std::make_unique<DeferredWork>(
+        [this, &pool, task] { return arena_.find() ? begin(pool, task) : nullptr; });
+}
+
+std::unique_ptr<Work> HostsAllreduce::begin(ScratchPool& pool, const Task& task) {
+    if (!at_) {
+        near_.emplace(arena_.get());
+        at_.emplace(far_, *near_, grid_.on_host());
+    }
+    return arena_.keep_pages(
+        std::make_unique<ScheduledWork<HostsEndpoint, HierarchicalAllreduceSchedule>>(*at_, pool,
+                                                                                      task, grid_));
+}
+
+}  // namespace hvd::coll::tcp
