@@ -7,6 +7,7 @@ import contextlib
 import re
 from pathlib import Path
 
+import wording
 from support.processes import Process, alive, wait_until_none
 
 ABOUT = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "HOSTNAME")
@@ -27,7 +28,8 @@ class Meeting:
         where = ("--listen", "127.0.0.1:0", "--join-token-file", self.token)
         self.job = self._stack.enter_context(self._launcher.start(*where, *arguments, **options))
         said = self.job.wait_for(b"--join-token-file", "err").decode()
-        self.port = int(re.search(r" at 127\.0\.0\.1:(\d+);", said).group(1))
+        address = wording.pattern(wording.AT_ADDRESS, address=r"127\.0\.0\.1:(\d+)")
+        self.port = int(re.search(address, said).group(1))
         return self.job
 
     def join(self, name: str, *arguments: object, token: Path | None = None, **options: object):

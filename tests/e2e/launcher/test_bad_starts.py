@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import wording
 from commands import summary_of
 
 
@@ -38,13 +39,15 @@ def test_all_hosts_that_fail_are_named_with_the_first(launcher, shell, tmp_path)
     *listed, last = job.said
     alike = [line for line in listed if "no such pod" in line]
     assert len(alike) == 1, job.said
-    assert alike[0].startswith("horovodrun: a: ") and alike[0].endswith("; the same: d, e")
-    assert any(
-        line.startswith("horovodrun: b: ") and line.endswith("status 4: it is asleep")
-        for line in listed
-    ), job.said
-    assert "horovodrun: not waited for: c" in listed
-    assert last.startswith("horovodrun: the agent on host ")  # whichever was the first
+    assert alike[0].startswith("horovodrun: a: ") and alike[0].endswith(
+        wording.SAME_HOSTS.format(hosts="d, e")
+    )
+    asleep = wording.ENDED_WITH.format(code=4, text="it is asleep")
+    assert any(line.startswith("horovodrun: b: ") and line.endswith(asleep) for line in listed), (
+        job.said
+    )
+    assert wording.line(wording.NOT_WAITED_FOR, hosts="c") in listed
+    assert last.startswith(wording.line(wording.NO_AGENT))  # whichever was the first
     assert job.seconds < 20  # and not --start-timeout
     assert {host["host"] for host in summary_of(summary, job)["hosts"]} == set("abde")
 
@@ -71,6 +74,7 @@ def test_a_missed_start_limit_tells_where_each_host_is(launcher, shell):
 
     assert job.code == 124
     words = {line.split(": ")[1]: line for line in job.said}
-    assert f"through {program}, which says: still booting: the agent did not start" in words["a"]
-    assert "nothing came for " in words["b"] and "it printed: wait; wait" in words["b"]
-    assert "no word within --start-timeout from a, b;" in job.said[-1]
+    assert wording.STARTER_SAYS.format(starter=program, text="still booting") in words["a"]
+    assert wording.NOTHING_CAME in words["b"]
+    assert wording.PRINTED.format(text="wait; wait") in words["b"]
+    assert wording.NO_WORD_FROM.format(hosts="a, b") + ";" in job.said[-1]

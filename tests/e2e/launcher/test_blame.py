@@ -10,6 +10,7 @@ import shlex
 import sys
 
 import pytest
+import wording
 from commands import summary_of
 
 RANK = """
@@ -98,8 +99,8 @@ sys.exit(9)
     assert summary["culprit"]["rank"] == 1
     assert summary["culprit"]["message"] == "ValueError: boom"
     assert classes(summary) == ["lost_peer", "culprit", "lost_peer"]
-    assert job.said[-1] == "horovodrun: lost a peer: ranks 0,2"
-    assert "horovodrun: it reported: ValueError: boom" in job.said
+    assert job.said[-1] == wording.line(wording.LOST_PEER, ranks="0,2")
+    assert wording.line(wording.REPORTED, why="ValueError: boom") in job.said
 
 
 def test_a_rank_that_hangs_after_its_exception_is_ended(judged):
@@ -169,7 +170,7 @@ sys.exit(1)
     assert (culprit["rank"], culprit["same_ranks"]) == (0, [1, 2, 3])
     assert (culprit["failed_ranks"], culprit["seconds_before_next"]) == (4, None)
     assert classes(summary) == ["culprit", "same", "same", "same"]
-    assert job.said[-1] == "horovodrun: the same on ranks 1-3"
+    assert job.said[-1] == wording.line(wording.SAME, ranks="1-3")
 
 
 def test_a_rank_whose_own_exception_comes_after_the_culprits_has_also_failed(judged):
@@ -186,7 +187,10 @@ sys.exit(1 + rank)
 
     assert job.code == 1
     assert classes(summary) == ["culprit", "also_failed", "stopped"]
-    assert job.said[-2:] == ["horovodrun: also failed: ranks 1", "horovodrun: stopped: ranks 2"]
+    assert job.said[-2:] == [
+        wording.line(wording.ALSO_FAILED, ranks="1"),
+        wording.line(wording.STOPPED, ranks="2"),
+    ]
 
 
 def test_victims_that_exit_before_the_crash_is_over_are_victims(judged):
@@ -250,8 +254,8 @@ time.sleep(50)
     assert summary["reason"] == "stalled"
     assert summary["culprit"]["rank"] == 1
     assert classes(summary)[1::2] == ["culprit", "same"]
-    assert "culprit: rank 1 " in job.stderr
-    assert "stalled: rank 0 has waited for 9 s" in job.stderr
+    assert wording.culprit(1) in job.stderr
+    assert wording.STALLED.format(why="rank 0 has waited for 9 s") in job.stderr
 
 
 def test_ranks_that_others_wait_for_in_init_are_culprits_with_what_they_do(judged):
@@ -283,9 +287,9 @@ time.sleep(50)
     assert summary["reason"] == "stalled"
     assert (summary["culprit"]["rank"], summary["culprit"]["same_ranks"]) == (1, [3])
     assert classes(summary) == ["lost_peer", "culprit", "stopped", "same"]
-    assert "has not called hvd.init() within 9 s (HOROVOD_START_TIMEOUT); it sleeps" in job.stderr
-    assert job.said[-4] == "horovodrun: the same on ranks 3"
-    assert " is stopped by a signal, " in job.said[-3]
+    assert wording.LATE_IN_INIT.format(seconds=9, does=wording.SLEEPS) in job.stderr
+    assert job.said[-4] == wording.line(wording.SAME, ranks="3")
+    assert f" {wording.IS_STOPPED}, " in job.said[-3]
 
 
 def test_a_rank_whose_peers_have_all_come_to_init_blames_nobody_for_its_end(judged):

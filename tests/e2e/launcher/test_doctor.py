@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import wording
 
 
 def found(job) -> dict:
@@ -37,16 +38,18 @@ def test_a_missing_program_fails_with_its_remedy(launcher, tmp_path):
     assert job.code == 1
     assert job.lines[0].startswith("FAIL  localhost  ")
     (line,) = [line for line in job.lines if "no-such-program" in line]
-    assert line.startswith("      localhost: 'no-such-program' was not found in PATH (")
-    assert line.endswith("install it there, or write a path that every host has")
+    why = wording.NOT_IN_PATH.format(program="no-such-program")
+    assert line.startswith(f"      localhost: {why} (")
+    assert line.endswith(wording.INSTALL_IT)
 
 
 def test_a_plan_that_is_refused_fails_beside_the_hosts(launcher):
     job = launcher.run("doctor", "-np", 5, "-H", "localhost:4", "no-such-program")
 
     assert job.code == 1
-    assert any(line.startswith("FAIL  plan  -np 5 is more than the 4 slots") for line in job.lines)
-    assert any("'no-such-program' was not found" in line for line in job.lines)
+    of_plan = "FAIL  plan  " + wording.MORE_THAN_SLOTS.format(np=5, slots=4)
+    assert any(line.startswith(of_plan) for line in job.lines)
+    assert wording.NOT_FOUND.format(program="no-such-program") in job.stdout
 
 
 def test_a_program_of_that_name_needs_dashes_or_flags(launcher, tmp_path):
@@ -62,8 +65,8 @@ def test_a_program_of_that_name_needs_dashes_or_flags(launcher, tmp_path):
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        (["doctor", "--dry-run"], "doctor starts no rank"),
-        (["-np", "1", "--json", "true"], "--json is about what `horovodrun doctor` finds"),
+        (["doctor", "--dry-run"], wording.DOCTOR_STARTS_NONE),
+        (["-np", "1", "--json", "true"], wording.JSON_OF_DOCTOR),
     ],
 )
 def test_flags_of_one_are_refused_by_the_other(launcher, arguments, sentence):
@@ -76,8 +79,8 @@ def test_flags_of_one_are_refused_by_the_other(launcher, arguments, sentence):
 @pytest.mark.parametrize(
     "limit, said, remedy",
     [
-        ("-s 512", "stacks have only 512 KiB", "ulimit -s 8192"),
-        ("-Sn 100", "only 100 open files and may need ", "ulimit -n "),
+        ("-s 512", wording.SMALL_STACKS.format(size="512 KiB"), "ulimit -s 8192"),
+        ("-Sn 100", wording.beginning(wording.SOFT_LIMIT, limit=100), "ulimit -n "),
     ],
 )
 def test_a_limit_that_ranks_run_into_is_a_warning_with_its_remedy(launcher, limit, said, remedy):

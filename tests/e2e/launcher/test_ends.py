@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+import wording
 
 
 @pytest.mark.parametrize("elements", [1, 1_000_000])
@@ -16,5 +17,5 @@ def test_a_c_program_that_returns_from_main_makes_no_peer_report_a_death(
 
     job = launcher.run("-np", 3, return_from_main, stayer, elements, env=env)
 
-    assert job.code == 0 and "has died" not in job.stderr, job
+    assert job.code == 0 and wording.HAS_DIED not in job.stderr, job
     assert job.lines_of(stayer) == ["stayed"], job

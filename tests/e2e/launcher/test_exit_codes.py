@@ -9,15 +9,18 @@ import subprocess
 import sys
 
 import pytest
+import wording
 from commands import summary_of
 from jobs import only_rank
 
 PYTHON = (sys.executable, "-S", "-E")
-CULPRIT = r"horovodrun: culprit: rank {} \(host [^,]+, local rank {}, pid \d+\): {}"
 
 
-def culprit_line(rank: int, what: str) -> str:
-    return CULPRIT.format(rank, rank, what)
+def culprit_line(rank: int, why: str, **values: object) -> str:
+    """A regular expression for it, on this machine."""
+    place = {"rank": rank, "host": "[^,]+", "local_rank": rank, "pid": r"\d+"}
+    why = wording.pattern(why, **values)
+    return wording.PREFIX + wording.pattern(wording.CULPRIT, **place, why=why)
 
 
 def test_success_is_silent_and_0(launcher):
@@ -32,13 +35,14 @@ def test_the_culprits_exit_code_and_last_lines_are_the_last_words(launcher):
     assert job.code == 3
     assert job.seconds < 30
     words = job.said[-4:]
-    assert re.fullmatch(culprit_line(1, "exit 3"), words[0])
+    assert re.fullmatch(culprit_line(1, wording.OF_EXIT, code=3), words[0])
+    stopped = wording.line(wording.STOPPED, ranks="0,2-3")
     assert words[1:] == [
-        "horovodrun: | one",
-        "horovodrun: | two",
-        "horovodrun: stopped: ranks 0,2-3",
+        wording.line(wording.LAST_LINE, text="one"),
+        wording.line(wording.LAST_LINE, text="two"),
+        stopped,
     ]
-    assert job.err.decode().rstrip().endswith("stopped: ranks 0,2-3")
+    assert job.stderr.rstrip().endswith(stopped)
 
 
 def test_the_culprits_line_says_how_much_later_the_next_rank_failed(launcher, tmp_path):
@@ -49,11 +53,20 @@ def test_the_culprits_line_says_how_much_later_the_next_rank_failed(launcher, tm
         *("-np", 4, "--on-failure", "wait", "--summary", summary), *("sh", "-c", script)
     )
 
-    line = culprit_line(2, r"exit 3, first of 3, (\d+ ms|\d+\.\d s) before the next")
+    time = r"(\d+ ms|\d+\.\d s)"
+    line = culprit_line(2, wording.OF_EXIT_FIRST, code=3, count=3, time=time)
     assert any(re.fullmatch(line, said) for said in job.said), job.said
     culprit = summary_of(summary, job)["culprit"]
     assert culprit["failed_ranks"] == 3
     assert 0 < culprit["seconds_before_next"] < 30
+
+
+def errors_of(job) -> list[str]:
+    """Last lines of ranks in the report, and who had the same."""
+    beginnings = tuple(
+        wording.line(wording.beginning(each)) for each in (wording.LAST_LINE, wording.SAME)
+    )
+    return [line for line in job.said if line.startswith(beginnings)]
 
 
 def test_the_same_traceback_of_several_ranks_is_told_once(launcher, tmp_path):
@@ -66,27 +79,20 @@ def test_the_same_traceback_of_several_ranks_is_told_once(launcher, tmp_path):
         "raise ValueError('no data' if rank != 2 else 'other')\n"
     )
     flags = ("-np", 4, "--on-failure", "wait", "--bind-to", "none")
+    error = wording.line(wording.LAST_LINE, text="ValueError: no data")
+    same = wording.line(wording.SAME, ranks="1,3")
 
     job = launcher.run(*flags, *PYTHON, program)
 
-    words = [line for line in job.said if "| " in line or "the same on" in line]
-    assert words[-2:] == [
-        "horovodrun: | ValueError: no data",
-        "horovodrun: the same on ranks 1,3",
-    ]
+    assert errors_of(job)[-2:] == [error, same]
 
     job = launcher.run(*flags, "--error-lines", 1, *PYTHON, program)
 
-    words = [line for line in job.said if "| " in line or "the same on" in line]
-    assert words == [
-        "horovodrun: | ValueError: no data",
-        "horovodrun: the same on ranks 1,3",
-    ]
+    assert errors_of(job) == [error, same]
 
     job = launcher.run(*flags, "--error-lines", 0, *PYTHON, program)
 
-    words = [line for line in job.said if "| " in line or "the same on" in line]
-    assert words == ["horovodrun: the same on ranks 1,3"]
+    assert errors_of(job) == [same]
 
 
 def test_a_traceback_of_all_ranks_is_told_once_whoever_is_first(launcher, tmp_path):
@@ -109,15 +115,17 @@ def test_a_signal_gives_128_and_its_number(launcher, name, number):
     job = launcher.run("-np", 2, *only_rank(1, f"kill -{name} $$"))
 
     assert job.code == 128 + number
-    what = "killed by SIGKILL from outside" if name == "KILL" else f"signal SIG{name}"
-    assert any(re.fullmatch(culprit_line(1, what), line) for line in job.said)
+    why = wording.OF_SIGKILL if name == "KILL" else wording.OF_SIGNAL
+    line = culprit_line(1, why, name=f"SIG{name}")
+    assert any(re.fullmatch(line, said) for said in job.said)
 
 
 def test_a_missing_command_is_127(launcher):
     job = launcher.run("-np", 2, "no-such-command")
 
     assert job.code == 127
-    assert any("cannot execute: 'no-such-command'" in line for line in job.said)
+    why = wording.CANNOT_EXECUTE.format(why="'no-such-command'")
+    assert any(why in line for line in job.said)
 
 
 def test_a_file_that_may_not_be_executed_is_126(launcher, tmp_path):
@@ -127,7 +135,10 @@ def test_a_file_that_may_not_be_executed_is_126(launcher, tmp_path):
     job = launcher.run("-np", 1, script)
 
     assert job.code == 126
-    assert any("cannot execute: " in line and str(script) in line for line in job.said)
+    assert any(
+        wording.beginning(wording.CANNOT_EXECUTE) in line and str(script) in line
+        for line in job.said
+    )
 
 
 def test_a_missing_python_names_python3(launcher, tmp_path):
@@ -144,7 +155,7 @@ def test_a_host_that_does_not_resolve_is_named_with_125(launcher):
 
     assert job.code == 125
     assert "no-such-host.invalid" in job.said[-1]
-    assert "does not resolve" in job.said[-1]
+    assert wording.NO_ADDRESS in job.said[-1]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +182,7 @@ def test_the_time_limit_is_124(launcher):
 
     assert job.code == 124
     assert job.seconds < 30
-    assert "horovodrun: stopped: ranks 0-1" in job.said
+    assert wording.line(wording.STOPPED, ranks="0-1") in job.said
     assert any("--timeout" in line for line in job.said)
 
 
@@ -312,8 +323,7 @@ def test_ranks_that_do_not_follow_the_first_end_in_time_are_ended(launcher, tmp_
     job = launcher.run(*flags, "sh", "-c", "[ $HOROVOD_RANK = 1 ] || exec sleep 60")
 
     assert job.code == 124
-    said = "horovodrun: rank 1 had ended, but not within --exit-timeout after it: ranks 0,2"
-    assert said in job.said, job.said
+    assert wording.line(wording.EXIT_TIMEOUT, rank=1, ranks="0,2") in job.said, job.said
     assert 1 < job.seconds < 30
     assert summary_of(tmp_path / "s.json", job)["reason"] == "timeout"
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import wording
 
 TELL = """
 import json, os
@@ -106,16 +107,17 @@ def test_a_rank_with_a_mig_device_tells_who_uses_it(launcher, driver):
     job = launcher.run(*command, sys.executable, "-c", OUT_OF_MEMORY, env=env)
 
     assert job.code == 1
-    line = f"| horovod: GPU 1 (NVIDIA A100-SXM4-40GB MIG 1g.5gb, {MIG_UUIDS[1]}): "
+    name = "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+    line = wording.GPU_USE.format(index=1, name=name, uuid=MIG_UUIDS[1])
     assert line in job.stderr, job.stderr
 
 
 @pytest.mark.parametrize(
     "flags, sentence",
     [
-        ("-np 2", "--gpu-bind index a rank sees all of the 4 GPUs and MIG devices"),
-        ("-np 1 --gpu-bind env --gpus-per-rank 2", "--gpus-per-rank 2, but CUDA shows a process"),
-        ("-np 5 --gpu-bind env", "5 ranks, but only 4 GPUs; start at most 4 there"),
+        ("-np 2", wording.MIG_SEES_ALL.format(count=4)),
+        ("-np 1 --gpu-bind env --gpus-per-rank 2", wording.MIG_SEES_ONE.format(count=2)),
+        ("-np 5 --gpu-bind env", wording.FEW_GPUS.format(ranks=5, gpus=4)),
     ],
 )
 def test_more_than_one_mig_device_for_a_rank_is_refused(launcher, driver, flags, sentence):
@@ -129,14 +131,14 @@ def test_a_gpu_in_mig_mode_without_a_device_is_warned_about(launcher, driver):
     job = launcher.run("-np", 2, "true", env={**driver, "FAKE_NVML": "mig-empty"})
 
     assert job.code == 0
-    assert "GPU 1 (GPU-1) is in MIG mode and has no MIG device" in job.stderr
+    assert wording.MIG_EMPTY.format(index=1, uuid="GPU-1") in job.stderr
 
 
 @pytest.mark.parametrize(
     "flags, sentence",
     [
-        ("-np 4", "4 ranks, but only 3 GPUs; start at most 3 there, or use --share-gpus"),
-        ("-np 2 --gpus-per-rank 2", "2 ranks with 2 GPUs each, but only 3 GPUs"),
+        ("-np 4", wording.FEW_GPUS.format(ranks=4, gpus=3)),
+        ("-np 2 --gpus-per-rank 2", wording.FEW_GPUS_EACH.format(ranks=2, each=2, gpus=3)),
     ],
 )
 def test_more_ranks_than_gpus_are_refused(launcher, driver, flags, sentence):
@@ -160,9 +162,9 @@ def test_a_rank_without_gpu_memory_tells_who_uses_it(launcher, driver):
 
     assert job.code == 1
     pid = job.lines[0].rpartition(" ")[2]
-    line = (
-        "| horovod: GPU 1 (Fake GPU 1, GPU-1): 4.0 GiB of 0.0 GiB in use, "
-        f"pid {pid} (this rank) 3.0 GiB, pid 1 ("
+    line = wording.GPU_USE.format(index=1, name="Fake GPU 1", uuid="GPU-1")
+    line += wording.GPU_USE_BY.format(
+        used="4.0 GiB", size="0.0 GiB", pid=pid, mine="3.0 GiB", other=1
     )
     assert line in job.stderr, job.stderr
 
@@ -174,7 +176,7 @@ def test_hosts_that_join_have_the_slots_that_the_plan_gives_them(meeting, driver
     ended = job.end()
 
     assert ended.code == 124, ended.err
-    assert b"1 host with 1 slots have joined, for 2 ranks" in ended.err
+    assert wording.SLOTS_JOINED.format(hosts=1, slots=1, ranks=2) in ended.stderr
 
 
 def test_the_kernel_tells_the_near_cpus_that_the_driver_does_not_know(
@@ -207,8 +209,7 @@ def test_the_doctor_names_the_nccl_of_the_ranks(launcher, driver, tmp_path):
     said = launcher.run("doctor", env=env)
     found = launcher.run("doctor", "--json", env=env)
 
-    line = "2 GPUs and 2 MIG devices of 1 GPU (driver 580.65.06, CUDA 13.0, NCCL 2.27.3, "
-    assert line in said.lines[0]
+    assert wording.DOCTORS_GPUS.format(version="2.27.3") in said.lines[0]
     (host,) = json.loads(found.out)["hosts"]
     assert host["nccl"] == {"version": "2.27.3", "file": str(library)}
     assert host["facts"]["gpus"][1]["parent"] == "GPU-1"

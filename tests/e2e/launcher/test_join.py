@@ -17,8 +17,11 @@ import sys
 import time
 
 import pytest
+import wording
 from joining import TELL, running, wait_until_gone
 from support.processes import children_of, showing
+
+HERE = r"127\.0\.0\.1:\d+"
 
 
 def test_two_that_join_run_four_ranks(meeting):
@@ -32,9 +35,7 @@ def test_two_that_join_run_four_ranks(meeting):
     assert rows == [f"{rank} 4 {rank} 4 a" for rank in range(4)]
     for joiner in (a.end(), b.end()):
         assert joiner.code == 0, joiner.err
-        assert joiner.err.decode().splitlines()[-1] == (
-            "hvd-agent: the job has ended with exit code 0"
-        )
+        assert joiner.stderr.splitlines()[-1] == wording.JOB_ENDED.format(code=0)
 
 
 def test_the_exit_code_of_the_job_is_that_of_who_joined(meeting):
@@ -42,7 +43,7 @@ def test_the_exit_code_of_the_job_is_that_of_who_joined(meeting):
     joiner = meeting.join("node").end()
 
     assert (job.end().code, joiner.code) == (7, 7)
-    assert "culprit: rank 1 (host node" in joiner.err.decode()
+    assert wording.culprit(1, host="node") in joiner.stderr
 
 
 def test_a_plan_of_those_who_joined_is_printed(meeting):
@@ -74,22 +75,22 @@ def test_another_token_is_refused_on_both_sides_and_disturbs_nobody(meeting, tmp
     ended = job.end()
 
     assert refused.code == 125
-    assert "horovodrun there has another token" in refused.err.decode()
-    assert re.search(r"refused 127\.0\.0\.1:\d+: it has another token", ended.err.decode())
+    assert wording.OTHER_TOKEN_THERE in refused.stderr
+    assert re.search(wording.pattern(wording.OTHER_TOKEN, address=HERE), ended.stderr)
     assert (ended.code, accepted.end().code) == (0, 0)
 
 
 def test_a_second_one_of_the_same_name_is_refused_with_both_addresses(meeting):
     job = meeting.listen("-np", 2, "-H", "a:1,b:1", *TELL)
     first = meeting.join("a")
-    job.wait_for(b"a has joined", "err")
+    job.wait_for(wording.HAS_JOINED.format(host="a").encode(), "err")
 
     second = meeting.join("a").end()
     other = meeting.join("b")
 
     assert second.code == 125
-    assert len(re.findall(r"127\.0\.0\.1:\d+, and does so|from 127\.0\.0\.1:\d+;", str(second.err)))
-    assert "a has joined already from 127.0.0.1:" in second.err.decode()
+    twice = wording.pattern(wording.JOINED_ALREADY, host="a", first=HERE, second=HERE)
+    assert re.search(twice, second.stderr), second
     assert [one.end().code for one in (job, first, other)] == [0, 0, 0]
 
 
@@ -100,19 +101,20 @@ def test_an_unexpected_name_is_refused(meeting):
     meeting.join("a")
 
     assert refused.code == 125
-    assert "no host c is expected by -H" in refused.err.decode()
+    unexpected = wording.NOT_EXPECTED.format(host="c")
+    assert unexpected in refused.stderr
     ended = job.end()
     assert ended.code == 0
-    assert sum("no host c is expected by -H" in line for line in ended.said) == 1
+    assert sum(unexpected in line for line in ended.said) == 1
 
 
 def test_who_leaves_before_the_job_begins_may_come_again(meeting):
     job = meeting.listen("-np", 2, "-H", "a:1,b:1", *TELL)
     first = meeting.join("a")
-    job.wait_for(b"a has joined", "err")
+    job.wait_for(wording.HAS_JOINED.format(host="a").encode(), "err")
 
     first.signal(signal.SIGKILL)
-    job.wait_for(b"has left before the job began", "err")
+    job.wait_for(wording.LEFT_EARLY.encode(), "err")
     joiners = [meeting.join(name) for name in "ab"]
 
     assert [one.end().code for one in (job, *joiners)] == [0, 0, 0]
@@ -125,14 +127,14 @@ def test_who_has_not_joined_in_time_is_named(meeting):
     ended = job.end()
 
     assert ended.code == 124
-    assert "1 of 3 hosts have joined; missing: a, c" in ended.said[-1]
+    assert wording.MISSING.format(count=1, all=3, hosts="a, c") in ended.said[-1]
     assert joiner.end().code == 125
 
 
 def test_the_start_has_one_limit_which_counts_from_before_hosts_join(meeting):
     job = meeting.listen("-np", 2, "-H", "a:1,b:1", "--start-timeout", 6, *TELL)
     first = meeting.join("a")
-    job.wait_for(b"a has joined", "err")
+    job.wait_for(wording.HAS_JOINED.format(host="a").encode(), "err")
     os.kill(first.process.pid, signal.SIGSTOP)  # first the guard, which then forks no agent
     for agent in children_of(first.process.pid):
         os.kill(agent.pid, signal.SIGSTOP)
@@ -142,7 +144,7 @@ def test_the_start_has_one_limit_which_counts_from_before_hosts_join(meeting):
     ended = job.end()
 
     assert ended.code == 124
-    assert "no word within --start-timeout from a" in ended.said[-1]
+    assert wording.NO_WORD_FROM.format(hosts="a") in ended.said[-1]
     # 6 s, and 5 s for the end of the agent that stands still; not 6 s once both have joined.
     assert ended.seconds < 14
 
@@ -170,7 +172,7 @@ def test_a_token_that_nobody_writes_is_waited_for_until_the_deadline(launcher, t
     os.close(writing)
 
     assert ended.code == 124
-    assert "no line came in time" in ended.err.decode()
+    assert wording.NO_TOKEN_LINE in ended.stderr
 
 
 def test_what_answers_otherwise_is_no_horovodrun(launcher, token):
@@ -183,7 +185,7 @@ def test_what_answers_otherwise_is_no_horovodrun(launcher, token):
             connection.close()
 
     assert ended.code == 125
-    assert "no horovodrun is at the other end" in ended.err.decode()
+    assert wording.NO_HOROVODRUN in ended.stderr
 
 
 LISTEN = """
@@ -211,8 +213,8 @@ def test_a_port_that_is_taken_is_told(launcher, token):
 
     assert ended.code == 2
     assert f"--listen 127.0.0.1:{port}" in ended.said[-1]
-    holder = rf"; pid {os.getpid()} of user \S+ \(.*pytest.*\) has it: take another port"
-    assert re.search(holder, ended.said[-1]), ended.said
+    holder = {"pid": os.getpid(), "user": r"\S+", "command": ".*pytest.*"}
+    assert re.search(wording.pattern(wording.PORT_TAKEN, **holder), ended.said[-1]), ended.said
 
 
 def test_garbage_and_silent_connections_disturb_nobody(meeting):
@@ -258,9 +260,9 @@ def test_who_joined_and_dies_is_a_lost_host(meeting, whose):
 
     assert ended.code == 125
     said = "\n".join(ended.said)
-    assert "lost the agent on host a: " in said
+    assert wording.LOST_AGENT.format(host="a", why="") in said
     if whose == "agent":
-        assert "the connection ended before the last record of its stream" in said
+        assert wording.STREAM_CUT in said
     wait_until_gone(sleep, 2)
 
 
@@ -294,14 +296,14 @@ def test_a_launcher_that_dies_takes_all_ranks_along(meeting):
 
     wait_until_gone(sleep, 2)
     assert joiner.end().code == 125
-    assert b"horovodrun has gone" in joiner.end().err
+    assert wording.LAUNCHER_GONE in joiner.end().stderr
 
 
 def test_a_token_is_made_for_the_user_alone_and_taken_away(launcher, tmp_path):
     env = {"XDG_CACHE_HOME": str(tmp_path)}
     where = ("--listen", "127.0.0.1:0", "--join-hosts", 1)
     with launcher.start("-np", 1, *where, "sh", "-c", "echo up", env=env) as job:
-        said = job.wait_for(b"with a copy of", "err").decode()
+        said = job.wait_for(wording.COPY_OF.encode(), "err").decode()
         address = re.search(r"--join (\S+) ", said).group(1)
         (file,) = (tmp_path / "horovodrun").iterdir()
         mode, owner = file.stat().st_mode, file.stat().st_uid
@@ -343,15 +345,15 @@ def test_no_command_line_environment_or_log_has_the_token(meeting, tmp_path):
 @pytest.mark.parametrize(
     "arguments, wanted",
     [
-        (("--listen", "nowhere", "-np", 1, "true"), "must be HOST:PORT"),
-        (("--listen", ":4000", "-np", 1, "true"), "must be HOST:PORT"),
-        (("--listen", "192.0.2.1:4000", "-np", 1, "true"), "no address of this machine"),
-        (("--listen", "127.0.0.1:0", "-H", "localhost:2", "true"), "waits for nobody"),
-        (("--listen", "127.0.0.1:0", "-H", "me@b:2", "true"), "leave out user and port"),
-        (("--join-hosts", 2, "-np", 1, "true"), "add --listen"),
-        (("--join", "127.0.0.1:4", "true"), "--join takes no command"),
-        (("--join", "127.0.0.1:4", "-np", 1), "does not go with --join"),
-        (("--join-slots", 2, "-np", 1, "true"), "add --join"),
+        (("--listen", "nowhere", "-np", 1, "true"), wording.MUST_BE_ADDRESS),
+        (("--listen", ":4000", "-np", 1, "true"), wording.MUST_BE_ADDRESS),
+        (("--listen", "192.0.2.1:4000", "-np", 1, "true"), wording.NO_ADDRESS_HERE),
+        (("--listen", "127.0.0.1:0", "-H", "localhost:2", "true"), wording.WAITS_FOR_NOBODY),
+        (("--listen", "127.0.0.1:0", "-H", "me@b:2", "true"), wording.NO_USER_OR_PORT),
+        (("--join-hosts", 2, "-np", 1, "true"), wording.ADD_FLAG.format(flag="--listen")),
+        (("--join", "127.0.0.1:4", "true"), wording.JOIN_TAKES_NONE),
+        (("--join", "127.0.0.1:4", "-np", 1), wording.NOT_WITH_JOIN),
+        (("--join-slots", 2, "-np", 1, "true"), wording.ADD_FLAG.format(flag="--join")),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_remedy(launcher, arguments, wanted):
@@ -369,7 +371,7 @@ def test_a_token_that_every_user_may_write_is_refused(launcher, token, where):
     ended = launcher.run(*where, "--join-token-file", token, *command)
 
     assert ended.code == 2
-    assert f"{token}: every user may write it" in ended.err.decode()
+    assert wording.WRITABLE_TOKEN.format(file=token) in ended.stderr
 
 
 def test_a_short_token_is_refused(launcher, tmp_path):
@@ -379,4 +381,4 @@ def test_a_short_token_is_refused(launcher, tmp_path):
         flags = ("--join-token-file", short)
         ended = launcher.run(*where[:2], *flags, *where[2:])
         assert ended.code == 2
-        assert "needs 32" in ended.err.decode()
+        assert wording.SHORT_TOKEN in ended.stderr

@@ -8,6 +8,7 @@ import secrets
 import signal
 
 import pytest
+import wording
 from joining import TELL, running
 from support.processes import children_of
 
@@ -27,11 +28,11 @@ def test_the_entry_point_of_a_container_that_is_asked_to_end_ends_its_ranks(meet
     os.kill(child_of(joiner.process.pid), signal.SIGTERM)  # as a kubelet does
     left = joiner.end()
 
-    said = job.end().err.decode()
+    said = job.end().stderr
 
     assert left.code == 143, left.err
     assert running(sleep) == []
-    assert "the agent got SIGTERM from outside of its container: ending the job" in said
+    assert wording.AGENT_TOLD_TO_END in said
 
 
 @pytest.mark.parametrize("stage", ["a name", "a launcher", "other hosts"])
@@ -41,14 +42,14 @@ def test_the_entry_point_of_a_container_can_be_ended_while_it_waits(
     if stage == "other hosts":
         job = meeting.listen("-np", 2, "-H", "a:1,b:1", *TELL)
         joiner = meeting.join("a", prefix=own_pids)
-        job.wait_for(b"a has joined", "err")
+        job.wait_for(wording.HAS_JOINED.format(host="a").encode(), "err")
         end(joiner)
-        job.wait_for(b"has left before the job began", "err")
+        job.wait_for(wording.LEFT_EARLY.encode(), "err")
         return
     where = "no-such-host.invalid:4" if stage == "a name" else "127.0.0.1:4"
     flags = ("--join", where, "--join-token-file", token)
     with launcher.start(*flags, prefix=own_pids) as joiner:
-        joiner.wait_for(b"waiting", "err")
+        joiner.wait_for(wording.IS_WAITING.encode(), "err")
         end(joiner)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 
+import wording
+
 
 def slices(path) -> list[dict]:
     events = json.loads(path.read_text())["traceEvents"]
@@ -23,8 +25,8 @@ def test_the_trace_has_the_steps_and_every_rank(launcher, tmp_path):
     ranks = sorted(event["name"] for event in found if event["pid"] == 1 and event["tid"] > 1)
     assert ranks == ["rank 0", "rank 1", "rank 2"]
     assert all(event["dur"] >= 0 and event["ts"] >= 0 for event in found)
-    (said,) = [line for line in job.said if "the start took" in line]
-    assert "start (last rank " in said
+    (said,) = [line for line in job.said if wording.START_TOOK in line]
+    assert wording.LAST_RANK in said
 
 
 def test_the_trace_is_there_while_the_job_runs(launcher, tmp_path):
@@ -53,9 +55,8 @@ def test_a_place_that_cannot_be_written_is_known_before_the_start(launcher, tmp_
     job = launcher.run("-np", 1, "--launch-trace", file, "echo", "ran")
 
     assert (job.code, job.out) == (2, b"")
-    assert job.said == [
-        f"horovodrun: --launch-trace: cannot write {file}: No such file or directory"
-    ]
+    missing = {"file": file, "why": "No such file or directory"}
+    assert job.said == [wording.line(wording.NO_TRACE, **missing)]
 
 
 def test_a_trace_that_cannot_be_written_is_in_the_log_too(launcher, tmp_path):
@@ -66,5 +67,6 @@ def test_a_trace_that_cannot_be_written_is_in_the_log_too(launcher, tmp_path):
 
         assert job.code == code
         (said,) = [line for line in job.said if "--launch-trace" in line]
-        assert said.endswith("cannot write /dev/full: No space left on device")
+        full = {"file": "/dev/full", "why": "No space left on device"}
+        assert said.endswith(wording.NO_TRACE.format(**full))
         assert (tmp_path / "launcher.log").read_text().count(f"Z {said}\n") == 1

@@ -9,6 +9,7 @@ import re
 import signal
 
 import pytest
+import wording
 from commands import summary_of
 
 
@@ -27,7 +28,8 @@ def test_a_log_holds_no_secret_and_is_its_owners_only(launcher, tmp_path):
     said = log.read_text()
     assert "s3cret" not in said and "of an earlier job" not in said
     assert "Z   KEY\n" in said
-    assert "Z command: sh (with 4 arguments)\n" in said
+    command = wording.WITHOUT_ARGUMENTS.format(program="sh", count=4)
+    assert f"Z command: {command}\n" in said
     assert log.stat().st_mode & 0o777 == 0o600
 
 
@@ -67,8 +69,7 @@ def test_environments_that_cannot_be_kept_are_one_warning(launcher, tmp_path):
 
     assert (job.code, job.out) == (0, b"[0]<stdout>:a\n")
     assert job.said == [
-        f"horovodrun: --output-filename: cannot write {tmp_path}/env.json: it is no regular file; "
-        "remove it; the job goes on without it"
+        wording.line(f"{wording.NO_FILE}; {wording.GOES_ON}", file=f"{tmp_path}/env.json")
     ]
 
 
@@ -89,7 +90,9 @@ def test_a_log_has_no_arguments_of_the_program_that_starts_the_ranks(launcher, t
     assert b"exec -- sh -c true --password s3cret" in job.err  # the console is the user's
     log = (out / "launcher.log").read_text()
     assert "s3cret" not in log
-    assert re.search(rf"Z horovodrun: started by: {mpirun} \(with \d+ arguments\)\n", log)
+    line = wording.line(wording.STARTED_BY, command=wording.WITHOUT_ARGUMENTS)
+    begun = wording.pattern(line, program=re.escape(str(mpirun)), count=r"\d+")
+    assert re.search(f"Z {begun}\n", log)
     assert (out / "summary.json").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "summary").stat().st_mode & 0o777 == 0o666 & ~own_umask()
 
@@ -121,8 +124,7 @@ def test_a_log_that_is_a_pipe_without_a_reader_is_one_warning(launcher, tmp_path
 
     assert (job.code, job.out) == (0, b"[0]<stdout>:a\n")
     assert job.said == [
-        f"horovodrun: --output-filename: cannot write {tmp_path}/launcher.log: it is no regular "
-        "file; remove it; the job goes on without it"
+        wording.line(f"{wording.NO_FILE}; {wording.GOES_ON}", file=f"{tmp_path}/launcher.log")
     ]
 
 
@@ -131,8 +133,9 @@ def test_a_summary_that_cannot_be_written_fails_the_job_everywhere(launcher, tmp
 
     assert job.code == 125
     (said,) = job.said
-    assert "--summary: cannot write /dev/full: " in said
-    assert "horovodrun: exit code 125 after " in (tmp_path / "launcher.log").read_text()
+    assert wording.NO_SUMMARY.format(file="/dev/full") in said
+    end = wording.line(wording.beginning(wording.LOG_ENDS, code=125))
+    assert end in (tmp_path / "launcher.log").read_text()
     summary = summary_of(tmp_path / "summary.json", job)
     assert (summary["outcome"], summary["exit_code"]) == ("failed", 125)
     assert summary["warnings"] == [said.removeprefix("horovodrun: ")]
@@ -170,7 +173,7 @@ def test_a_folder_that_cannot_be_written_is_not_said_to_harm_nobody(launcher, tm
         pytest.skip("no tmpfs can be mounted here")
     assert job.code == 2
     assert "rank.0" in job.said[-1]
-    assert not any("goes on" in said for said in job.said), job.said
+    assert wording.GOES_ON not in job.stderr, job
 
 
 def test_files_of_an_earlier_job_are_written_anew_in_a_folder_that_cannot_be(launcher, tmp_path):
@@ -199,7 +202,8 @@ def test_files_of_an_earlier_job_are_written_anew_in_a_folder_that_cannot_be(lau
     assert job.code == 0
     assert [f"{folder}/summary.json: Read-only" in said for said in job.said] == [True]
     assert json.loads((files / "env.json").read_text())["hosts"][0]["env"]["NCCL_DEBUG"] == "INFO"
-    assert "Z horovodrun: exit code 0 after " in (files / "launcher.log").read_text()
+    end = wording.line(wording.beginning(wording.LOG_ENDS, code=0))
+    assert f"Z {end}" in (files / "launcher.log").read_text()
     for name in names:
         assert (files / name).stat().st_mode & 0o777 == 0o600, name
 
@@ -214,5 +218,6 @@ def test_the_end_of_a_start_that_failed_has_its_time(launcher, tmp_path):
 
     assert job.code in (124, 125)  # as the shell's timeout or the job's ends first
     text = (tmp_path / "launcher.log").read_text()
-    match = re.search(rf"horovodrun: exit code {job.code} after (\d+\.\d) s\n", text)
+    end = wording.pattern(wording.LOG_ENDS, code=job.code, seconds=r"(\d+\.\d)")
+    match = re.search(f"{wording.PREFIX}{end}\n", text)
     assert match and float(match[1]) >= 1, text

@@ -8,6 +8,7 @@ import signal
 import time
 
 import pytest
+import wording
 from support.processes import below, process, wait_until_ended, wait_until_none
 from test_signals import wait_for_state
 
@@ -58,7 +59,7 @@ def test_a_stop_of_the_launcher_is_a_pause_for_ranks_of_its_machine(launcher):
 
     assert (ended.code, ended.lines[-1]) == (0, "[0]<stdout>:done"), ended.err
     (said,) = [line for line in ended.said if "lease" in line]
-    assert "horovodrun was stopped for longer than the lease, which rested meanwhile" in said
+    assert wording.LEASE_RESTED in said
 
 
 @pytest.mark.parametrize("host", ["elsewhere"], indirect=True)
@@ -74,8 +75,9 @@ def test_a_launcher_that_is_stopped_for_longer_than_the_lease_has_no_ranks_left(
         ended = job.end()
 
     assert ended.code == 125
-    assert any("has heard nothing of horovodrun for 2 s" in line for line in ended.said)
-    assert any(line.startswith("horovodrun: lost the agent on host") for line in ended.said)
+    assert any(wording.AGENT_ALONE.format(seconds=2) in line for line in ended.said)
+    lost = wording.line(wording.beginning(wording.LOST_AGENT))
+    assert any(line.startswith(lost) for line in ended.said)
 
 
 def test_a_pause_of_all_processes_ends_no_job(launcher):
@@ -114,9 +116,9 @@ def test_an_agent_that_says_nothing_is_lost_with_the_lease(launcher, remote, hos
     assert {agent, rank} < set(children) and len(children) == 3
     assert ended.code == 125
     assert 1 < time.monotonic() - began < 5
-    said = f"horovodrun: lost the agent on host {host}: no word from it for 2 s (--lease)"
-    assert said in ended.said
-    assert "horovodrun: lost with their host: ranks 0" in ended.said
+    silence = wording.NO_WORD.format(seconds=2)
+    assert wording.line(wording.LOST_AGENT, host=host, why=silence) in ended.said
+    assert wording.line(wording.LOST_RANKS, ranks="0") in ended.said
 
 
 def test_no_host_is_lost_while_nobody_reads_standard_output(launcher, remote):

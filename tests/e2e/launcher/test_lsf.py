@@ -17,6 +17,7 @@ from pathlib import Path
 
 import contract
 import pytest
+import wording
 from commands import summary_of
 from jobs import KEEPS_ENDS, Launcher, only_rank
 
@@ -105,6 +106,7 @@ def lsf(tmp_path: Path) -> Lsf:
 # CSM's launch node comes first and computes nothing.
 CSM = {"CSM_ALLOCATION_ID": "99"}
 EVEN = "launch 1 localhost 2"
+JOB = {"job": "LSF job 271828", "hosts": "localhost:2"}
 
 
 def test_jsrun_starts_the_ranks_with_the_whole_contract(launcher: Launcher, lsf: Lsf) -> None:
@@ -131,7 +133,8 @@ def test_a_dry_run_prints_jsruns_line_and_leaves_nothing(launcher: Launcher, lsf
     )
 
     assert re.search(
-        r"^started by: jsrun --nrs 1 --rs_per_host 1 --tasks_per_rs 2 --cpu_per_rs 2 "
+        f"^{wording.STARTED_BY.format(command='')}"
+        r"jsrun --nrs 1 --rs_per_host 1 --tasks_per_rs 2 --cpu_per_rs 2 "
         r"--launch_distribution packed --bind none --stdio_mode prepended "
         r"--smpiargs=-disable_gpu_hooks( -E [A-Za-z_0-9]+)+ "
         r"/.*/hvd-agent exec -- echo 'a b'$",
@@ -180,8 +183,10 @@ def test_the_report_names_culprit_line_and_status_of_jsrun(launcher: Launcher, l
 
     assert ended.code == 7, ended.err
     said = "\n".join(ended.said)
-    assert re.search(r"^horovodrun: started by: jsrun --nrs 1 .* exec -- sh -c ", said, re.M), said
-    assert re.search(r"^horovodrun: it ended with exit 7 \(pid \d+\)$", said, re.M), said
+    jsrun = wording.pattern(wording.STARTED_BY, command="jsrun --nrs 1 .* exec -- sh -c ")
+    assert re.search(f"^{wording.PREFIX}{jsrun}", said, re.M), said
+    end = wording.pattern(wording.ITS_END, code=7, pid=r"\d+")
+    assert re.search(f"^{wording.PREFIX}{end}$", said, re.M), said
     report = summary_of(summary, ended)
     assert report["launcher"]["line"].startswith("jsrun --nrs 1 ")
     if KEEPS_ENDS:
@@ -195,8 +200,8 @@ def test_binding_args_with_too_many_tasks_are_named(launcher: Launcher, lsf: Lsf
     ended = launcher.run("--jsrun", binding, "sleep", 1, env=lsf.of(EVEN, **CSM))
 
     assert ended.code != 0
-    assert b"of 3, but horovodrun planned 2 ranks; leave" in ended.err
-    assert b"give --binding-args of jsrun as many tasks" in ended.err
+    other = wording.OTHER_SIZE.format(size=3, ranks=2)
+    assert other + wording.LEAVE_OUT_SIZES + wording.JSRUN_TASKS in ended.stderr
 
 
 def test_jsrun_gives_standard_input_to_rank_0(launcher: Launcher, lsf: Lsf) -> None:
@@ -263,9 +268,8 @@ def test_without_a_flag_blaunch_starts_the_agents(launcher: Launcher, lsf: Lsf) 
 
     assert plan.code == 0, plan.err
     said = plan.out.decode()
-    assert re.search(r"^2 ranks, native mode, on compute \(2 slots, remote shell\)$", said, re.M), (
-        said
-    )
+    planned = wording.PLAN_IS.format(ranks=2, hosts="compute (2 slots, remote shell)")
+    assert planned in said.splitlines(), said
     assert re.search(r"^  compute: blaunch compute '.*'$", said, re.M), said
     assert contract.told(ended.stdout) == contract.of_hosts(2), ended.err
 
@@ -273,10 +277,10 @@ def test_without_a_flag_blaunch_starts_the_agents(launcher: Launcher, lsf: Lsf) 
 @pytest.mark.parametrize(
     ("flags", "hosts", "sentence"),
     [
-        (("-np", 3), EVEN, "-np 3 is more than the 2 tasks of LSF job 271828 (localhost:2)"),
-        (("-H", "n9:1"), EVEN, "--jsrun: host n9 is not in LSF job 271828 (localhost:2)"),
-        (("-np", 1, "--mpi"), EVEN, "--mpi and --jsrun: each is a way to start the ranks"),
-        (("-np", 1, "--stdin", "all"), EVEN, "jsrun cannot give standard input"),
+        (("-np", 3), EVEN, wording.MORE_THAN_TASKS.format(np=3, tasks=2, **JOB)),
+        (("-H", "n9:1"), EVEN, wording.NOT_IN_LSF.format(host="n9", **JOB)),
+        (("-np", 1, "--mpi"), EVEN, wording.MPI_AND_JSRUN),
+        (("-np", 1, "--stdin", "all"), EVEN, wording.JSRUN_INPUT),
     ],
 )
 def test_what_jsrun_cannot_do_is_refused(

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+import wording
 from commands import summary_of
 from support.memory_limit import MemoryLimit
 
@@ -65,17 +66,18 @@ def test_a_rank_that_ran_out_of_memory_is_told_with_its_cgroups_counter(launcher
     told = summary_of(summary, job)
     assert limit.kills() == 1
     assert job.code == 137, job.err
-    peak = r", peak 6[34](\.\d)? MiB" if limit.has_peak() else ""
-    words = rf"out of memory: its cgroup's oom_kill rose by 1 \(limit 64 MiB\){peak}(;|$)"
-    assert re.search(words, job.said[0])
+    peak = wording.pattern(wording.MEMORY_PEAK, size=r"6[34](\.\d)? MiB")
+    words = wording.pattern(wording.OF_MEMORY, limit="64 MiB") + (peak if limit.has_peak() else "")
+    assert re.search(words + "(;|$)", job.said[0])
     if is_kernel_log_ours():
         pid = told["culprit"]["pid"]
-        words = rf"; the kernel's log: Killed process {pid} \(\S+\) total-vm:\d+kB, anon-rss:\d+kB"
+        kib = r"\d+kB"
+        words = wording.pattern(wording.MEMORY_KERNEL, pid=pid, name=r"\S+", total=kib, own=kib)
         assert re.search(words, job.said[0])
     size = r"\d+(\.\d)? MiB"
-    left = rf"; it had used {size}; left then: rank 1 2\d(\.\d)? MiB \(1 process\), rank 0 {size}"
-    assert re.search(left + r" \(1 process\)$", job.said[0])
-    assert job.said[0].startswith("horovodrun: culprit: rank 1 ")
+    sizes = {"size": size, "first": r"2\d(\.\d)? MiB", "second": size}
+    assert re.search(wording.pattern(wording.MEMORY_LEFT, **sizes) + "$", job.said[0])
+    assert job.said[0].startswith(wording.line(wording.culprit(1)))
     assert told["reason"] == "oom"
 
 
@@ -91,4 +93,4 @@ def test_kills_of_before_count_for_nothing(launcher, limit):
         ended = job.end()
 
     assert ended.code == 137
-    assert ended.said[0].endswith(": killed by SIGKILL from outside")
+    assert ended.said[0].endswith(f": {wording.OF_SIGKILL}")

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import wording
+
 
 def test_too_many_hosts_for_the_limit_are_refused_before_any_is_started(launcher, tmp_path):
     shell = tmp_path / "shell"
@@ -14,8 +16,8 @@ def test_too_many_hosts_for_the_limit_are_refused_before_any_is_started(launcher
 
     assert job.code == 125
     (said,) = job.said
-    assert f"20 hosts, 20 of them through {shell} with 4 each need 148 open files" in said
-    assert "the limit is 100; raise the hard one" in said
+    numbers = {"count": 20, "starter": shell, "need": 148, "limit": 100}
+    assert wording.FILES_OF_HOSTS.format(**numbers) in said
     assert not (tmp_path / "started").exists()
 
 

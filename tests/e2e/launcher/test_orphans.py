@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import wording
 
 PYTHON = (sys.executable, "-S", "-E")
 
@@ -97,7 +98,7 @@ def test_nothing_is_left_a_second_after_kill_9(launcher, own_pids, tmp_path, vic
 
     check(result, code)
     if victim != "launcher":
-        assert "horovodrun: lost the agent on host localhost: " in result.stdout
+        assert wording.line(wording.LOST_AGENT, host="localhost", why="") in result.stdout
 
 
 # Descendants that are never there long enough to be found: each process has a child, and ends.

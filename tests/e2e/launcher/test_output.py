@@ -17,6 +17,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import wording
 from commands import summary_of
 from jobs import only_rank
 from support.processes import below, wait_until_none
@@ -195,14 +196,16 @@ def test_what_the_launcher_said_and_the_summary_are_beside_the_files(launcher, t
     stamp = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z ")
     assert all(stamp.match(line) for line in lines), lines
     first, *said = [stamp.sub("", line) for line in lines]
-    assert re.fullmatch(r"horovodrun: process \d+ on \S+ starts: sh \(with 2 arguments\)", first)
-    assert re.fullmatch(r"horovodrun: exit code 3 after \d+\.\d s", said.pop())
-    assert [line for line in said if line.startswith("horovodrun: ")] == job.said
-    assert "command: sh (with 2 arguments)" in said
-    assert (
-        f"horovodrun: what the ranks print, launcher.log, env.json and summary.json are in {out}"
-        in said
+    command = wording.WITHOUT_ARGUMENTS.format(program="sh", count=2)
+    begins = wording.pattern(
+        wording.LOG_BEGINS, pid=r"\d+", host=r"\S+", command=re.escape(command)
     )
+    assert re.fullmatch(wording.PREFIX + begins, first)
+    ends = wording.pattern(wording.LOG_ENDS, code=3, seconds=r"\d+\.\d")
+    assert re.fullmatch(wording.PREFIX + ends, said.pop())
+    assert [line for line in said if line.startswith("horovodrun: ")] == job.said
+    assert f"command: {command}" in said
+    assert wording.line(wording.OUTPUT_IS_IN, folder=out) in said
 
 
 def test_a_job_that_could_not_start_has_a_log_too(launcher, tmp_path):
@@ -227,7 +230,7 @@ def test_a_log_that_cannot_be_written_is_one_warning(launcher, tmp_path, name):
     assert (job.code, job.out) == (0, b"[0]<stdout>:a\n")
     assert (tmp_path / ({"launcher.log", "summary.json"} - {name}).pop()).is_file()
     (warning,) = job.said
-    assert warning.startswith("horovodrun: --output-filename: cannot write ") and name in warning
+    assert warning.startswith(wording.line(wording.CANNOT_KEEP, file="")) and name in warning
     assert written(Path("rank.0/stdout"), tmp_path) == b"a\n"
 
 
@@ -278,11 +281,11 @@ def test_a_reader_who_does_not_read_delays_neither_ends_nor_signals(launcher, tm
 def test_a_stuck_console_is_said_after_ten_seconds_and_can_be_left(launcher):
     with launcher.start("-np", 1, "sh", "-c", "sleep 3; exec yes") as job:
         os.set_blocking(job.process.stderr.fileno(), True)
-        text = job.process.stderr.readline()
-        assert text.startswith(b"horovodrun: standard output is not being read")
+        text = job.process.stderr.readline().decode()
+        assert text.startswith(wording.line(wording.NOT_READ))
         assert 12 < time.monotonic() - job.began < 20
         job.signal(signal.SIGINT)
-        assert b"Ctrl-C again" in job.process.stderr.readline()
+        assert job.process.stderr.readline().decode() == wording.line(wording.STOPPING) + "\n"
         time.sleep(0.3)
         job.signal(signal.SIGINT)
 
@@ -305,7 +308,7 @@ def test_a_full_disk_is_said_once_and_the_job_goes_on(launcher, tmp_path):
     if b"mount:" in job.err:
         pytest.skip("no tmpfs can be mounted here")
     assert len(job.lines) == 100
-    assert sum("No space left" in line for line in job.said) == 1
+    assert sum(wording.DISK_FULL in line for line in job.said) == 1
     assert sum("summary.json" in line for line in job.said) == 1
     assert job.code == 125
 
@@ -318,7 +321,7 @@ def test_a_limit_of_file_sizes_is_said_once_and_the_job_goes_on(launcher, tmp_pa
 
     own = subprocess.run(["sh", "-c", script], capture_output=True, check=True, timeout=60)
     assert job.lines == [f"[0]<stdout>:{line}" for line in own.stdout.decode().splitlines()]
-    lost = f"cannot write {tmp_path}/rank.0/stdout: File too large; the rest of it is lost"
+    lost = wording.FILE_TOO_LARGE.format(file=f"{tmp_path}/rank.0/stdout")
     assert sum(lost in line for line in job.said) == 1
     assert job.code == 125
 
@@ -345,11 +348,8 @@ def test_a_file_that_takes_nothing_holds_up_no_request_to_end(launcher, stuck_fo
 
     assert ended.code == 143
     assert ended.seconds < 30
-    lost = (
-        f"--output-filename: waited too long for a file below {stuck_folder}; "
-        "the rest of the output is lost there"
-    )
-    assert ended.said.count(f"horovodrun: {lost}") == 1
+    lost = wording.FILE_STUCK.format(folder=stuck_folder)
+    assert ended.said.count(wording.line(lost)) == 1
     assert summary_of(summary, ended)["warnings"][-1] == lost
 
 
@@ -358,15 +358,13 @@ def test_a_file_that_takes_nothing_is_given_up_at_ctrl_c_once_the_ranks_have_end
 ):
     flags = ("-np", 1, "--output-filename", stuck_folder, "--verbose")
     with launcher.start(*flags, "head", "-c", 1_000_000, "/dev/zero") as job:
-        job.wait_for(b"rank 0 ended", "err")
+        job.wait_for(wording.RANK_ENDED.format(rank=0).encode(), "err")
         time.sleep(0.5)
         job.signal(signal.SIGINT)
         ended = job.end()
 
     assert ended.code == 125
-    assert ended.said[-1] == (
-        "horovodrun: the ranks have succeeded, but some of their output was lost"
-    )
+    assert ended.said[-1] == wording.line(wording.OUTPUT_LOST)
 
 
 def test_a_pipe_in_the_place_of_a_ranks_file_is_refused(launcher, tmp_path):
@@ -376,10 +374,7 @@ def test_a_pipe_in_the_place_of_a_ranks_file_is_refused(launcher, tmp_path):
     job = launcher.run("-np", 1, "--output-filename", tmp_path, "true")
 
     assert job.code == 2
-    assert job.said == [
-        f"horovodrun: --output-filename: cannot write {tmp_path}/rank.0/stderr: it is no regular "
-        "file; remove it"
-    ]
+    assert job.said == [wording.line(wording.NO_FILE, file=f"{tmp_path}/rank.0/stderr")]
 
 
 @pytest.mark.parametrize("name", ["summary.json", "env.json"])

@@ -8,6 +8,7 @@ import os
 import sys
 
 import pytest
+import wording
 
 # A rank's view of itself, as JSON on one line.
 LOOK = """
@@ -39,9 +40,8 @@ def test_a_command_that_no_rank_could_run_has_no_plan(launcher, tmp_path, hosts)
     job = launcher.run("--dry-run", *flags, "nosuch", env={"XDG_CACHE_HOME": str(tmp_path)})
 
     assert (job.code, job.out) == (127, b"")
-    assert any(
-        line.startswith("horovodrun: localhost: 'nosuch' was not found") for line in job.said
-    )
+    why = wording.line("localhost: " + wording.NOT_FOUND, program="nosuch")
+    assert any(line.startswith(why) for line in job.said)
 
 
 def test_a_plan_is_refused_with_what_is_wrong_with_the_command(launcher, tmp_path):
@@ -53,10 +53,9 @@ def test_a_plan_is_refused_with_what_is_wrong_with_the_command(launcher, tmp_pat
     of_folder = launcher.run("--dry-run", "-np", 1, folder)
     of_link = launcher.run("--dry-run", "-np", 1, link)
 
-    assert of_folder.said == [f"horovodrun: localhost: '{folder}' is a directory"]
+    assert of_folder.said == [wording.line("localhost: " + wording.IS_FOLDER, program=folder)]
     assert of_link.said == [
-        f"horovodrun: localhost: '{link}' is a symbolic link to '/nowhere/train', "
-        "which is not there"
+        wording.line("localhost: " + wording.IS_DEAD_LINK, program=link, target="/nowhere/train")
     ]
     assert (of_folder.code, of_link.code) == (126, 127)
 
@@ -138,10 +137,10 @@ def test_a_dry_run_starts_no_rank(launcher, tmp_path):
     job = launcher.run("-np", 2, "--dry-run", "touch", tmp_path / "started")
 
     assert job.code == 0
-    assert "2 ranks, native mode, on localhost" in job.lines[0]
-    assert job.lines[-2:] == ["agents:", "  localhost: a child of horovodrun"]
+    assert wording.PLAN_IS.format(ranks=2, hosts="localhost") in job.lines[0]
+    assert job.lines[-2:] == ["agents:", f"  localhost: {wording.CHILD}"]
     assert plan(launcher, "-np", 2, "true")["agents"] == [
-        {"host": "localhost", "way": "a child of horovodrun"}
+        {"host": "localhost", "way": wording.CHILD}
     ]
     assert not (tmp_path / "started").exists()
 
@@ -157,7 +156,8 @@ def test_a_batch_job_runs_on_its_own_hosts(launcher, tmp_path):
     assert job.code == 0, job.err
     assert sorted(line.split(":")[-1] for line in job.lines) == ["0 of 3", "1 of 3", "2 of 3"]
     assert more.code == 2
-    assert "-np 4 is more than the 3 tasks of PBS job 42.site (localhost:3)" in more.said[-1]
+    too_many = {"np": 4, "tasks": 3, "job": "PBS job 42.site", "hosts": "localhost:3"}
+    assert wording.MORE_THAN_TASKS.format(**too_many) in more.said[-1]
 
 
 def test_recorded_facts_are_planned_for_without_any_host(launcher, tmp_path):
@@ -196,4 +196,4 @@ def test_facts_that_are_wrong_are_refused_by_field(launcher, tmp_path):
     job = launcher.run("--dry-run", "--facts", facts, "-np", 1, "train")
 
     assert job.code == 2
-    assert job.said == [f"horovodrun: {facts}: node1: the field 'cpus' is missing"]
+    assert job.said == [wording.line(wording.NO_FACT, file=facts, host="node1", field="cpus")]

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import wording
 
 TELL = """
 import json, os, sys
@@ -110,8 +111,8 @@ def test_a_rank_is_given_what_horovodrun_was_given(launcher):
 @pytest.mark.parametrize(
     "limit, warning, remedy",
     [
-        ("-Sn 100", "ranks may have only 100 open files", "ulimit -n "),
-        ("-s 512", "stacks have only 512 KiB", "ulimit -s 8192"),
+        ("-Sn 100", wording.beginning(wording.SOFT_LIMIT, limit=100), "ulimit -n "),
+        ("-s 512", wording.SMALL_STACKS.format(size="512 KiB"), "ulimit -s 8192"),
     ],
 )
 def test_a_job_of_this_machine_alone_is_told_of_its_limits(launcher, limit, warning, remedy):

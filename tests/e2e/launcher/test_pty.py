@@ -10,6 +10,7 @@ import signal
 import sys
 
 import pytest
+import wording
 from jobs import only_rank
 from support.processes import alive, state_of, wait_until_none
 from terminals import terminal_with
@@ -169,8 +170,9 @@ def test_the_modes_come_back_when_the_rank_fails_and_its_last_words_are_reported
     assert terminal.is_raw()
     terminal.type(b"\r")
 
-    terminal.wait_for(b"horovodrun: culprit: rank 0 ")
-    terminal.wait_for(b"horovodrun: | ValueError: no data\r\n")
+    terminal.wait_for(wording.line(wording.culprit(0)).encode())
+    error = wording.line(wording.LAST_LINE, text="ValueError: no data")
+    terminal.wait_for(f"{error}\r\n".encode())
     assert terminal.wait_for_code() == 1
     assert terminal.is_as_before()
 
@@ -262,10 +264,7 @@ def test_without_a_terminal_it_is_refused(launcher):
 
     assert ended.code == 2
     (said,) = ended.said
-    assert said == (
-        "horovodrun: --pty 0: horovodrun's standard input is no terminal; start it in a terminal, "
-        "or write --stdin 0"
-    )
+    assert said == wording.line(wording.NO_INPUT_TERMINAL)
 
 
 def test_an_output_that_is_no_terminal_is_refused(launcher):
@@ -273,7 +272,7 @@ def test_an_output_that_is_no_terminal_is_refused(launcher):
     with terminal_with("sh", "-c", f"{words} | cat") as terminal:
         shown = terminal.wait_for(b"code=")
 
-    assert b"--pty 0: horovodrun's standard output is no terminal" in shown
+    assert wording.NO_OUTPUT_TERMINAL.encode() in shown
 
 
 def test_a_terminal_is_not_taken_from_the_background(launcher):
@@ -281,7 +280,7 @@ def test_a_terminal_is_not_taken_from_the_background(launcher):
     with terminal_with("sh", "-mc", f"{words} & wait $!") as terminal:
         shown = terminal.wait_for(b"code=")
 
-    assert b"--pty 0: horovodrun is in the background of its terminal; start it without &" in shown
+    assert wording.IN_BACKGROUND.encode() in shown
 
 
 def test_a_plan_needs_no_terminal(launcher):

@@ -12,11 +12,12 @@ import sys
 import time
 
 import pytest
+import wording
 from commands import summary_of
 from jobs import TIMEOUT
 from support.processes import state_of
 
-HINT = "horovodrun: stopping, Ctrl-C again to kill"
+HINT = wording.line(wording.STOPPING)
 
 
 def trapping(action: str) -> tuple[str, ...]:
@@ -80,8 +81,8 @@ def test_else_it_is_128_and_the_signal(launcher, stack, name, number):
     assert ended.code == 128 + number
     assert ended.said == [
         HINT,
-        f"horovodrun: stopped by SIG{name}",
-        "horovodrun: stopped: ranks 0-1",
+        wording.line(wording.STOPPED_BY, name=name),
+        wording.line(wording.STOPPED, ranks="0-1"),
     ]
 
 
@@ -103,7 +104,7 @@ def test_a_second_request_kills_at_once(launcher, stack):
     job = start_ready(launcher, stack, "--grace", 50, *trapping("echo no"))
 
     job.signal(signal.SIGINT)
-    job.wait_for(b"Ctrl-C again", "err")
+    job.wait_for(HINT.encode(), "err")
     time.sleep(0.5)
     job.signal(signal.SIGINT)
     ended = job.end()
@@ -276,7 +277,7 @@ def test_a_look_up_of_a_name_to_listen_at_can_be_left(launcher, hanging, tmp_pat
         ended = job.end()
 
     assert ended.code == 128 + number
-    assert ended.said == [f"horovodrun: stopped by SIG{name} while waiting for hosts to join"]
+    assert ended.said == [wording.line(wording.STOPPED_WHILE_JOINING, name=name)]
 
 
 @pytest.mark.parametrize("name, number", [("INT", 2), ("TERM", 15)])
@@ -289,7 +290,7 @@ def test_an_mpirun_that_does_not_say_its_version_can_be_left(launcher, hanging, 
         ended = job.end()
 
     assert ended.code == 128 + number
-    assert ended.said == [f"horovodrun: stopped by SIG{name}"]
+    assert ended.said == [wording.line(wording.STOPPED_BY, name=name)]
 
 
 def test_an_mpirun_that_does_not_say_its_version_is_a_time_limit(launcher, hanging):
@@ -301,10 +302,7 @@ def test_an_mpirun_that_does_not_say_its_version_is_a_time_limit(launcher, hangi
     )
 
     assert ended.code == 124
-    assert ended.said == [
-        f"horovodrun: {mpirun.file} --version does not answer within --start-timeout; name another "
-        "program in HOROVOD_MPIRUN"
-    ]
+    assert ended.said == [wording.line(wording.MPIRUN_SILENT, program=mpirun.file)]
 
 
 def test_ctrl_c_at_a_terminal_reaches_each_rank_once(launcher, tmp_path):

@@ -7,6 +7,7 @@ import re
 import sys
 
 import pytest
+import wording
 from commands import summary_of
 
 # The variables of the flags.
@@ -47,8 +48,9 @@ def run(request, launcher, tmp_path):
 
 
 WAITED = re.compile(
-    r"stall: ranks 0,2 have waited for \d\.\d s with 'allreduce.grad' for rank 1, "
-    r"which has not submitted it"
+    wording.pattern(
+        wording.STALL, ranks="0,2", seconds=r"\d\.\d", tensor=r"allreduce\.grad", rank=1
+    )
 )
 
 
@@ -64,9 +66,11 @@ def test_the_rank_that_others_wait_for_too_long_is_the_culprit(run, by):
     assert job.seconds < 20
     assert summary["culprit"]["rank"] == 1, summary
     assert [rank["class"] for rank in summary["ranks"]][1] == "culprit"
-    assert "culprit: rank 1 " in job.stderr
+    assert wording.culprit(1) in job.stderr
     assert len(WAITED.findall(job.stderr)) >= 1, job
-    assert "'allreduce.grad' for rank 1, which" in summary["culprit"]["message"], summary
+    assert (
+        wording.STALLED_FOR.format(tensor="allreduce.grad", rank=1) in summary["culprit"]["message"]
+    ), summary
 
 
 def test_a_rank_that_is_late_is_one_line_and_no_failure(run):

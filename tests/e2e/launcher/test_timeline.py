@@ -7,6 +7,7 @@ import json
 import sys
 
 import pytest
+import wording
 
 TRAIN = """
 import sys
@@ -60,22 +61,27 @@ def test_a_rank_without_a_file_is_named_and_the_others_are_merged(launcher, tmp_
     (tmp_path / "rank-1.json").write_text(trace_of(1, size=4))
     job = launcher.run("timeline", tmp_path)
     assert job.code == 0
-    assert job.said == ["horovodrun: timeline: no file of 3 of 4 ranks: 0,2-3"]
-    assert json.loads(job.out)["otherData"]["warnings"] == ["no file of 3 of 4 ranks: 0,2-3"]
+    missing = wording.NO_RANK_FILE.format(count=3, size=4, ranks="0,2-3")
+    assert job.said == [wording.line(wording.TIMELINE, text=missing)]
+    assert json.loads(job.out)["otherData"]["warnings"] == [missing]
 
 
 @pytest.mark.parametrize(
     ("files", "arguments", "said"),
     [
-        ({}, [], "there is no rank-N.json in "),
-        ({}, ["no-such-folder"], "cannot read the folder "),
-        ({"rank-0.json": "no JSON"}, [], "rank-0.json is not the trace of a rank: there is no '['"),
-        ({"rank-0.json": "[{}]"}, [], "its first event names no rank, host and clock; take it out"),
-        ({"rank-0.json": trace_of(0), "rank-00.json": trace_of(0)}, [], "rank 0 has two files"),
+        ({}, [], wording.NO_TRACES),
+        ({}, ["no-such-folder"], wording.NO_FOLDER),
+        ({"rank-0.json": "no JSON"}, [], wording.NO_TRACE_FILE.format(file="rank-0.json")),
+        ({"rank-0.json": "[{}]"}, [], wording.NO_FIRST_EVENT),
+        (
+            {"rank-0.json": trace_of(0), "rank-00.json": trace_of(0)},
+            [],
+            wording.TWO_FILES.format(rank=0),
+        ),
         (
             {"rank-0.json": trace_of(0), "rank-1.json": trace_of(1, job="k")},
             [],
-            "the files are of different jobs",
+            wording.OTHER_JOBS,
         ),
     ],
 )
@@ -89,7 +95,7 @@ def test_what_cannot_be_merged_is_said_and_leaves_no_file(
     )
     assert (job.code, job.out) == (2, b"")
     (line,) = job.said
-    assert line.startswith("horovodrun: timeline: ") and said in line
+    assert line.startswith(wording.line(wording.TIMELINE, text="")) and said in line
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted(files)
 
 
@@ -105,4 +111,5 @@ def test_a_full_disk_is_a_failure(launcher, tmp_path):
     (tmp_path / "rank-0.json").write_text(trace_of(0, size=1))
     job = launcher.run("timeline", tmp_path, "-o", "/dev/full")
     assert job.code == 125
-    assert job.said == ["horovodrun: timeline: -o: cannot write /dev/full: No space left on device"]
+    full = wording.NO_MERGED.format(file="/dev/full")
+    assert job.said == [wording.line(wording.TIMELINE, text=full)]
