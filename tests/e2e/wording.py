@@ -87,7 +87,9 @@ CACHE_TOO_LARGE = "HOROVOD_CACHE_CAPACITY={value}: the agreement on {most} tenso
 LIVES_AND_IS_LATE = "a rank that lives has not called hvd.init"
 NOT_COME = "these ranks have not come: {ranks}"
 
-# ---- horovod.run ----
+# ---- the Python package ----
+
+WARMED_UP = "finished gradual learning rate warmup to {rate}"
 
 RANKS_EXITED = "Horovod detected that one or more processes exited"
 NO_RESULT = "rank {rank} ended without an exception or a result"

@@ -7,6 +7,7 @@ import os
 import sys
 
 import pytest
+import wording
 
 PASSED_ON = ("PYTHONPATH", "HOROVOD_LIBRARY")  # of development builds
 
@@ -52,11 +53,17 @@ def drop_connections(host, which: str) -> None:
     host.run("nft", "-f", "-", stdin=None, input=rules).check_returncode()
 
 
+def by_eth0(sentence: str, host, *others) -> str:
+    addresses = ", ".join(f"{other.name} {other.address}" for other in others)
+    place = {"host": host.name, "interface": "eth0", "address": host.address}
+    return sentence.format(**place, others=addresses)
+
+
 def said_of_ways(job) -> list[str]:
     return [
-        line.split("connected over tcp ")[1]
-        for line in job.err.decode(errors="replace").splitlines()
-        if "connected over tcp" in line
+        line.split(wording.CONNECTED)[1]
+        for line in job.stderr.splitlines()
+        if wording.CONNECTED in line
     ]
 
 
@@ -67,8 +74,8 @@ def test_the_addresses_are_told_once_for_each_host_and_nccl_gets_the_interface(m
     assert job.code == 0, job.err
     assert [line.split(":", 1)[1] for line in job.lines] == ["nccl =eth0"] * 4
     assert sorted(said_of_ways(job)) == [
-        f"by eth0 {h1.address}: h2 {h2.address}",
-        f"by eth0 {h2.address}: h1 {h1.address}",
+        by_eth0(wording.BY_INTERFACE, h1, h2),
+        by_eth0(wording.BY_INTERFACE, h2, h1),
     ]
 
 
@@ -83,13 +90,12 @@ def test_the_launcher_tells_the_addresses_of_its_first_host_and_if_asked_of_each
 
     h1, h2, h3 = hosts.hosts
     assert job.code == 0, job.err
-    said = "horovodrun: data goes over tcp from "
-    assert sorted(line for line in job.said if line.startswith(said)) == [
-        f"{said}h1 by eth0 {h1.address}: h2 {h2.address}, h3 {h3.address}",
-        f"{said}h2 by eth0 {h2.address}: h3 {h3.address}",
-    ]
+    goes = wording.PREFIX + wording.DATA_GOES
+    of_h1, of_h2 = by_eth0(goes, h1, h2, h3), by_eth0(goes, h2, h3)
+    beginning = wording.beginning(goes)
+    assert sorted(line for line in job.said if line.startswith(beginning)) == [of_h1, of_h2]
     assert quiet.code == 0
-    assert quiet.said == [f"{said}h1 by eth0 {h1.address}: h2 {h2.address}, h3 {h3.address}"]
+    assert quiet.said == [of_h1]
 
 
 DIFFER = """
@@ -109,11 +115,11 @@ def test_hosts_that_do_not_have_the_same_versions_are_named(cluster):
     same = hosts.run(*flags, "/root/meet.py", env=environment())
     differ = hosts.run(*flags, "/root/differ.py", env=environment())
 
-    said = "horovodrun: hosts differ: "
+    said = wording.line(wording.HOSTS_DIFFER, what="")
     assert (same.code, differ.code) == (0, 0), differ.err
     assert not [line for line in same.said if line.startswith(said)]
     assert [line for line in differ.said if line.startswith(said)] == [
-        f"{said}jax is 1.1 on h1, but 1.2 on h2, but 1.3 on h3"
+        said + wording.VERSIONS_DIFFER
     ]
 
 
@@ -146,4 +152,4 @@ def test_interfaces_that_are_asked_for_are_the_ones_that_are_used(meet):
     assert job.code == 0, job.err
     assert h2.address6 in said_of_ways(job)[0], job.err
     assert refused.code != 0
-    assert b"HOROVOD_NETWORK_INTERFACES='wlan*' allows none of this host's addresses" in refused.err
+    assert wording.NO_INTERFACE.format(value="wlan*") in refused.stderr

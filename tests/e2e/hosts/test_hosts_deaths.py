@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
 
 import pytest
+import wording
 
 PASSED_ON = ("PYTHONPATH", "HOROVOD_LIBRARY")  # of development builds
 
@@ -112,8 +114,9 @@ def test_a_killed_rank_is_missed_at_once_though_its_child_holds_its_connections(
     lost = words(job, "lost")
     assert len(lost) == 3, job
     assert all(when - died < 1 for when, _ in lost), (died, lost)
-    assert all("rank 2 (pid " in why and " on host h2) has died" in why for _, why in lost), lost
-    assert "culprit: rank 2 (host h2, local rank 0, pid" in "\n".join(job.said)
+    died = wording.pattern(wording.PEER + wording.HAS_DIED, rank=2, pid=r"\d+", host="h2")
+    assert all(re.search(died, why) for _, why in lost), lost
+    assert wording.culprit(2, host="h2", local_rank=0) in "\n".join(job.said)
     assert job.code == 137
     classes = [rank["class"] for rank in start.hosts.summary_of(job)["ranks"]]
     assert classes == ["lost_peer", "lost_peer", "culprit", "lost_peer"]
@@ -158,8 +161,9 @@ def test_ranks_that_wait_for_a_silent_host_are_told_when_its_lease_ends(start):
     lost = words(job, "lost")
     assert len(lost) == 2, job
     assert all(1 < when - began < 4 for when, _ in lost), (began, lost)
-    why = "is lost with its host: no word from it for 2 s (--lease)"
-    assert all("rank 2 (pid " in each and f" on host h3) {why}" in each for _, each in lost), lost
+    why = wording.PEER + wording.LOST_WITH_HOST
+    why = wording.pattern(why, rank=2, pid=r"\d+", host="h3", seconds=2)
+    assert all(re.search(why, each) for _, each in lost), lost
     assert "h3" in "\n".join(job.said) and job.code == 125
     culprit = start.hosts.summary_of(job)["culprit"]
     assert (culprit["host"], culprit["rank"]) == ("h3", None)
@@ -175,7 +179,7 @@ def test_a_c_program_that_returns_from_main_harms_no_rank_of_another_host(
 
     job = hosts.run("-np", 2, "-H", "h1,h2", "/root/return_from_main", stayer, 1_000_000)
 
-    assert job.code == 0 and "has died" not in job.stderr, job
+    assert job.code == 0 and wording.HAS_DIED not in job.stderr, job
     assert job.lines_of(stayer) == ["stayed"], job
 
 
@@ -208,7 +212,7 @@ def test_a_rank_that_exits_with_0_while_others_wait_for_it_is_the_culprit(cluste
     job = hosts.run(*flags, sys.executable, "/root/early.py", env=env)
 
     assert job.code == 1, job.err
-    assert "culprit: rank 1 (host h2, local rank 0, pid" in "\n".join(job.said)
+    assert wording.culprit(1, host="h2", local_rank=0) in "\n".join(job.said)
     summary = hosts.summary_of(job)
     assert summary["reason"] == "left_early"
     assert_others_waited_for_rank_1(summary)
@@ -236,8 +240,8 @@ def test_a_rank_that_exits_before_init_while_others_wait_for_it_is_the_culprit(c
 
     assert job.code == 1, job.err
     assert job.seconds < 15  # HOROVOD_START_TIMEOUT is 30
-    assert "culprit: rank 1 (host" in "\n".join(job.said)
-    assert b"has ended without a call of hvd.init(): exit 0" in job.err
+    assert wording.culprit(1) in "\n".join(job.said)
+    assert wording.NEVER_IN_INIT in job.stderr
     summary = hosts.summary_of(job)
     assert summary["reason"] == "left_early"
     assert_others_waited_for_rank_1(summary)
@@ -272,11 +276,11 @@ def test_the_ranks_that_come_late_to_init_are_the_culprits(cluster, ranks, late,
     first, *others = (int(rank) for rank in late.split(","))
     place = ["h1", "h2", "h3", "h3"][first] if "h2" in ranks else "h1"
     said = "\n".join(job.said)
-    assert f"culprit: rank {first} (host {place}, local rank " in said, job.err
-    assert "): has not called hvd.init() within 4 s (HOROVOD_START_TIMEOUT); it " in said
-    assert ("is stopped by a signal" if does == "stop" else "sleeps") in said
+    assert wording.culprit(first, host=place) in said, job.err
+    assert "): " + wording.beginning(wording.LATE_IN_INIT, seconds=4) in said
+    assert (wording.IS_STOPPED if does == "stop" else wording.SLEEPS) in said
     if others:
-        assert "the same on ranks 2\n" in said and "rank 2 (host " in said
+        assert wording.line(wording.SAME, ranks="2") in job.said and "rank 2 (host " in said
     summary = hosts.summary_of(job)
     assert (job.code, summary["reason"]) == (1, "stalled")
     assert [summary["culprit"]["rank"], *summary["culprit"]["same_ranks"]] == [first, *others]

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 
+import wording
 from cluster import slots
 from support.hosts import HostOptions
 
@@ -25,9 +26,10 @@ def test_two_hosts_that_are_well(cluster):
     assert job.code == 0, job.out.decode() + job.err.decode()
     assert [line.split()[:2] for line in job.lines[:2]] == [["PASS", "h1"], ["PASS", "h2"]]
     assert "clock" in job.lines[1]
-    assert job.lines[2].startswith("1 of 1 pair of hosts")
+    assert job.lines[2].startswith(wording.ONE_PAIR)
     assert re.match(
-        r"PASS  h1 - h2  round trip \d+ us, [\d.]+ GB/s  at (10\.77\.0\.2|\[fd77::1\]):\d+ ",
+        f"PASS  h1 - h2  {wording.GOOD_LINK}"
+        r"\d+ us, [\d.]+ GB/s  at (10\.77\.0\.2|\[fd77::1\]):\d+ ",
         job.lines[3],
     ), job.lines[3]
     hosts.wait_until_clean(1)
@@ -46,10 +48,10 @@ def test_all_hosts_are_reported_where_some_cannot_be_reached(cluster):
         "PASS  h4",
     ]
     (refused,) = lines_about(job, "h2")[1:]
-    assert "Connection refused; start sshd there" in refused
+    assert wording.REFUSED_BY_HOST in refused
     (unknown,) = lines_about(job, "nohost")[1:]
-    assert "; correct it, or add it to /etc/hosts" in unknown
-    assert job.lines[-1].startswith("PASS  h1 - h4  round trip ")
+    assert wording.CORRECT_NAME in unknown
+    assert job.lines[-1].startswith(f"PASS  h1 - h4  {wording.GOOD_LINK}")
     assert b"ran" not in job.out
     hosts.wait_until_clean(1)
 
@@ -66,10 +68,9 @@ def test_a_missing_interpreter_and_a_tiny_shm_are_named_with_their_hosts(cluster
     report = json.loads(job.out)
     first, second, third = report["hosts"]
     assert (first["ok"], second["ok"], third["ok"]) == (True, True, False)
-    assert "/dev/shm has only 1 MiB" in second["warnings"][0]
-    assert third["problems"] == [
-        "'/tmp/here/python' was not found; install it there, or write a path that every host has"
-    ]
+    assert wording.SMALL_SHM.format(size="1 MiB") in second["warnings"][0]
+    missing = wording.NOT_FOUND.format(program="/tmp/here/python")
+    assert third["problems"] == [f"{missing}; {wording.INSTALL_IT}"]
     assert len(report["links"]) == 3 and all(link["ok"] for link in report["links"])
     hosts.wait_until_clean(1)
 
@@ -115,8 +116,9 @@ def test_a_blocked_port_between_two_hosts_fails_with_the_addresses(cluster):
     assert verdicts["h1", "h2"].startswith("PASS") and ":200" in verdicts["h1", "h2"]
     assert verdicts["h1", "h3"].startswith("PASS")
     blocked = verdicts["h2", "h3"]
-    assert blocked.startswith("FAIL  h2 - h3  h3 cannot reach h2: ")
-    assert "10.77.0.3:200" in blocked and "(eth0): no answer within 3 s" in blocked
+    cannot = wording.CANNOT_REACH.format(host="h3", other="h2")
+    assert blocked.startswith(f"FAIL  h2 - h3  {cannot}")
+    assert "10.77.0.3:200" in blocked and wording.NO_ANSWER.format(interface="eth0") in blocked
     assert all(line.startswith("PASS") for line in job.lines[:3])
     hosts.wait_until_clean(1)
 
@@ -127,7 +129,8 @@ def test_more_hosts_than_eight_are_measured_in_a_ring_and_across_it(cluster):
     job = hosts.run("doctor", "-H", slots(hosts.hosts))
 
     assert job.code == 0, job.out.decode() + job.err.decode()
-    assert any(line.startswith("13 of 36 pairs of hosts") for line in job.lines)
+    pairs = wording.PAIRS.format(count=13, all=36)
+    assert any(line.startswith(pairs) for line in job.lines)
     hosts.wait_until_clean(1)
 
 
@@ -178,8 +181,8 @@ def test_a_launch_trace_shows_the_way_to_each_host(cluster):
     for event in way[:10]:  # one behind the other, without a gap
         assert abs(event["ts"] - began) <= 2
         began = event["ts"] + event["dur"]
-    (said,) = [line for line in job.said if "the start took" in line]
-    assert "key exchange" in said and "preflight (last h" in said and "start (last rank" in said
+    (said,) = [line for line in job.said if wording.START_TOOK in line]
+    assert "key exchange" in said and wording.LAST_HOST in said and wording.LAST_RANK in said
 
 
 def test_a_launch_trace_shows_what_can_be_known_of_a_remote_shell(cluster):

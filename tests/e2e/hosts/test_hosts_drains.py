@@ -12,6 +12,7 @@ import signal
 import sys
 
 import pytest
+import wording
 
 PASSED_ON = ("PYTHONPATH", "HOROVOD_LIBRARY")  # of development builds
 
@@ -62,6 +63,6 @@ def test_a_host_whose_guard_or_agent_is_told_to_end_is_the_cause(cluster, victim
     assert (summary["culprit"]["host"], summary["culprit"]["rank"]) == ("h2", None)
     assert [host["state"] for host in summary["hosts"]] == ["ok", "lost", "ok"]
     assert summary["hosts"][1]["error"] in summary["warnings"][0]
-    assert "horovodrun: lost the agent on host h2: " in ended.err.decode()
+    assert wording.line(wording.LOST_AGENT, host="h2", why="") in ended.stderr
     assert "culprit" not in [rank["class"] for rank in summary["ranks"]]
     hosts.wait_until_clean(2)

@@ -14,6 +14,7 @@ import sys
 import time
 
 import pytest
+import wording
 from cluster import slots
 from jobs import only_rank
 from support.memory_limit import MemoryLimit
@@ -64,9 +65,9 @@ def test_the_culprit_on_another_host_is_named(cluster):
     job = hosts.run(*flags, *only_rank(3, "sleep 1; echo no data >&2; exit 7"))
 
     assert job.code == 7
-    assert "culprit: rank 3 (host h2, local rank 1, pid" in "\n".join(job.said)
-    assert b"horovodrun: | no data\n" in job.err
-    assert "horovodrun: stopped: ranks 0-2,4-5" in job.said
+    assert wording.culprit(3, host="h2", local_rank=1) in "\n".join(job.said)
+    assert wording.line(wording.LAST_LINE, text="no data") in job.said
+    assert wording.line(wording.STOPPED, ranks="0-2,4-5") in job.said
     assert hosts.summary_of(job)["culprit"]["host"] == "h2"
     hosts.wait_until_clean(1)
 
@@ -81,34 +82,36 @@ def test_a_command_that_is_not_there_is_told_with_its_host(cluster, command, cod
     assert "h2" in "\n".join(job.said) and command in "\n".join(job.said)
 
 
+HERE = {"program": "/tmp/here/a"}
+
 # The shell commands that make the file on h2, the exit code, and the words of the report. h1, where
 # horovodrun runs, has no such file.
 NOT_EXECUTABLE = {
     "interpreter": (
         "printf '#!/nowhere/sh\\n' > /tmp/here/a; chmod +x /tmp/here/a",
         127,
-        "'/tmp/here/a' is there, but the program in its first line, '/nowhere/sh', is not",
+        wording.NO_INTERPRETER.format(first="/nowhere/sh", **HERE),
     ),
     "windows": (
         "printf '#!/bin/sh\\r\\n' > /tmp/here/a; chmod +x /tmp/here/a",
         127,
-        "its lines end in CR LF, as on Windows",
+        wording.OF_WINDOWS,
     ),
     "permission": (
         "touch /tmp/here/a",
         126,
-        "'/tmp/here/a' may not be executed; allow it with chmod +x /tmp/here/a",
+        wording.NO_PERMISSION.format(**HERE),
     ),
-    "folder": ("mkdir /tmp/here/a", 126, "'/tmp/here/a' is a directory"),
+    "folder": ("mkdir /tmp/here/a", 126, wording.IS_FOLDER.format(**HERE)),
     "link": (
         "ln -s /nowhere/train /tmp/here/a",
         127,
-        "'/tmp/here/a' is a symbolic link to '/nowhere/train', which is not there",
+        wording.IS_DEAD_LINK.format(target="/nowhere/train", **HERE),
     ),
     "noexec": (
         "mount -t tmpfs -o noexec none /tmp/here; cp /bin/true /tmp/here/a",
         126,
-        "'/tmp/here/a' is on a file system that is mounted with noexec",
+        wording.MOUNTED_NOEXEC.format(**HERE),
     ),
 }
 
@@ -156,7 +159,7 @@ def test_a_killed_rank_is_the_culprit(started):
     ended = end_in_time(hosts, job)
 
     assert ended.code == 137
-    assert "culprit: rank 3 (host h3" in "\n".join(ended.said)
+    assert wording.culprit(3, host="h3") in "\n".join(ended.said)
     hosts.wait_until_clean(1)
 
 
@@ -185,9 +188,8 @@ def test_a_rank_that_ran_out_of_memory_elsewhere_is_told_with_its_counter(cluste
         pytest.skip(f"a memory cgroup needs root and a kernel that lets it make one: {error}")
 
     assert (job.code, kills) == (137, 1), job.err
-    said = "out of memory: its cgroup's oom_kill rose by 1 (limit 64 MiB)"
-    assert said in "\n".join(job.said)
-    assert "culprit: rank 1 (host h2" in "\n".join(job.said)
+    assert wording.OF_MEMORY.format(limit="64 MiB") in "\n".join(job.said)
+    assert wording.culprit(1, host="h2") in "\n".join(job.said)
     assert hosts.summary_of(job)["reason"] == "oom"
 
 
@@ -268,7 +270,7 @@ def test_a_killed_sshd_loses_its_host(started):
     assert sessions
     assert ended.code == 125
     assert "h2" in "\n".join(ended.said)
-    assert "may remain" not in "\n".join(ended.said)  # it was searched
+    assert wording.beginning(wording.MAY_REMAIN) not in ended.stderr  # it was searched
     hosts.wait_until_clean(1)
 
 
@@ -329,8 +331,8 @@ def test_a_silent_host_is_lost_when_its_lease_ends(started):
 
     assert ended.code == 125
     assert "h3" in "\n".join(ended.said)
-    left = [line for line in ended.said if "processes may remain on host h3" in line]
-    assert len(left) == 1 and "did not answer within 1 s (ssh to root@h3" in left[0]
+    left = [line for line in ended.said if wording.MAY_REMAIN.format(host="h3") in line]
+    assert len(left) == 1 and wording.NOT_SEARCHED.format(host="h3") in left[0]
     assert 1.5 < took < 8
     hosts.wait_until_clean(2, hosts.hosts[:2])
     # Its agent has heard nothing for as long; its sshd does not notice such a thing.

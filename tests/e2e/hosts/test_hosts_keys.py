@@ -7,10 +7,11 @@ import subprocess
 import sys
 
 import pytest
+import wording
 from cluster import slots
 
 TELL = ("sh", "-c", "echo $(hostname)")
-SYSTEM = "reached through the system's ssh"
+SYSTEM = wording.beginning(wording.THROUGH_SSH)
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_an_rsa_key_goes_through_ssh_and_that_is_said_once(keyed):
 
     assert sorted(job.lines) == [f"[{rank}]<stdout>:h{rank + 2}" for rank in range(3)], job.err
     assert len(job.said) == 1 and SYSTEM in job.said[0], job.said
-    assert "/root/.ssh/id_rsa (of a type for ssh alone)" in job.said[0]
+    assert wording.KEY_FOR_SSH.format(key="/root/.ssh/id_rsa") in job.said[0]
     hosts.wait_until_clean(1)
 
 
@@ -73,9 +74,9 @@ def test_too_many_hosts_through_ssh_for_the_limit_of_files_are_refused_with_numb
     job = hosts.head.run(*words)
 
     assert job.returncode == 125
-    assert "3 hosts, 3 of them through ssh with 4 each need 80 open files" in job.stderr
-    assert "the limit is 76" in job.stderr
-    assert "Too many open files" not in job.stderr
+    numbers = {"count": 3, "starter": "ssh", "need": 80, "limit": 76}
+    assert wording.FILES_OF_HOSTS.format(**numbers) in job.stderr
+    assert wording.TOO_MANY_FILES not in job.stderr
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "ecdsa"])
@@ -119,7 +120,7 @@ def test_an_agent_with_more_keys_than_the_host_lets_one_try(keyed):
 
     said = "\n".join(job.said)
     assert job.code == 125
-    assert "the host hung up after 6 keys (Too many authentication failures)" in said
+    assert wording.HUNG_UP.format(keys=6) in said
     assert "-i KEY" in said and "IdentitiesOnly yes" in said
     assert named.lines == ["[0]<stdout>:h2"], named.err
 
@@ -131,7 +132,7 @@ def test_an_encrypted_key_without_an_agent_is_named(keyed):
 
     said = "\n".join(job.said)
     assert job.code == 125
-    assert "/root/.ssh/id_ed25519 (needs a passphrase; no agent has it)" in said
+    assert wording.KEY_LOCKED.format(key="/root/.ssh/id_ed25519") in said
     assert "ermission denied" in said  # ssh's own words: it was asked too
     assert job.seconds < 20
 

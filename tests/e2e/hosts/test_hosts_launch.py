@@ -9,6 +9,7 @@ import sys
 
 import contract
 import pytest
+import wording
 from cluster import slots
 from support.hosts import HostOptions
 
@@ -277,5 +278,5 @@ def test_two_names_of_one_host_without_slots_are_refused_with_both(cluster):
     job = hosts.run("-np", 2, "-H", "h2,10.77.0.3", "true")
 
     assert job.code == 2
-    assert job.said[-1].startswith("horovodrun: h2 and 10.77.0.3 are one machine; write it once")
+    assert job.said[-1].startswith(wording.line(wording.ONE_MACHINE, host="h2", other="10.77.0.3"))
     hosts.wait_until_clean(1)

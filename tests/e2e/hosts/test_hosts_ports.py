@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import wording
 from support.hosts.listeners import watched
 from test_hosts_join import TOKEN
 
@@ -88,12 +89,17 @@ def test_what_is_taken_is_passed_by_and_a_range_without_a_free_port_is_refused(h
     assert passed_by.code == 0, passed_by.err
     assert masters(passed_by) == {21017}
     assert refused.code == 2
-    holder = r"pid \d+ of user \S+ \(.*python.*\)"
-    taken = rf"; taken: 21018 by {holder}, 21019 by {holder}; give --port-range"
+    holders = [
+        wording.pattern(wording.PORT_HOLDER, port=port, pid=r"\d+", user=r"\S+")
+        + r" \(.*python.*\)"
+        for port in (21018, 21019)
+    ]
+    taken = wording.pattern(wording.PORTS_TAKEN, first=holders[0], second=holders[1])
+    ports = {"first": 21018, "last": 21019}
     assert refused.said[-1].startswith(
-        "horovodrun: no port from 21018 to 21019 is free on h1 for MASTER_PORT; taken: "
+        wording.line(wording.NO_FREE_PORT, **ports, where="on h1 for MASTER_PORT")
     )
-    assert re.search(taken + r" \(HOROVOD_PORT_RANGE\) more$", refused.said[-1])
+    assert re.search(f"{taken}{re.escape(wording.MORE_PORTS)}$", refused.said[-1])
     assert no_listener.code == 2
-    assert "no port from 21018 to 21019 is free here; taken: " in no_listener.said[-1]
-    assert re.search(taken + " more$", no_listener.said[-1])
+    assert wording.NO_FREE_PORT.format(**ports, where="here") in no_listener.said[-1]
+    assert re.search(f"{taken} more$", no_listener.said[-1])

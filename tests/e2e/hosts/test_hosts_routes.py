@@ -6,11 +6,10 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+import wording
 from cluster import slots
 from support.hosts import HostOptions
 from support.hosts.files import address
-
-SYSTEM = "reached through the system's ssh, because "
 
 
 def configure(hosts, text: str) -> None:
@@ -23,7 +22,11 @@ def goes_through_ssh(job, reason: str, *on: str) -> None:
         job.err
     )
     assert job.code == 0
-    assert len(job.said) == 1 and f"{SYSTEM}{reason}" in job.said[0], job.said
+    assert len(job.said) == 1 and wording.THROUGH_SSH.format(why=reason) in job.said[0], job.said
+
+
+def of_setting(name: str, line: int) -> str:
+    return wording.OF_SETTING.format(setting=name, file="/root/.ssh/config", line=line)
 
 
 def goes_by_itself(job, *on: str) -> None:
@@ -53,7 +56,7 @@ def test_a_proxy_jump(behind):
 
     job = hosts.run("-np", 3, "-H", "h2:1,h3:1,h4:1", "hostname")
 
-    goes_through_ssh(job, "of ProxyJump in /root/.ssh/config, line 2", "h2", "h3", "h4")
+    goes_through_ssh(job, of_setting("ProxyJump", 2), "h2", "h3", "h4")
     hosts.wait_until_clean(3)
 
 
@@ -62,7 +65,7 @@ def test_a_proxy_command(behind):
 
     job = hosts.run("-np", 2, "-H", "h3:1,h4:1", "hostname")
 
-    goes_through_ssh(job, "of ProxyCommand in /root/.ssh/config, line 2", "h3", "h4")
+    goes_through_ssh(job, of_setting("ProxyCommand", 2), "h3", "h4")
     hosts.wait_until_clean(3)
 
 
@@ -80,7 +83,7 @@ def test_a_connection_that_is_already_open(cluster):
 
     job = hosts.run("-np", 1, "-H", "h2:1", "hostname")
 
-    goes_through_ssh(job, "of a ControlPath", "h2")
+    goes_through_ssh(job, wording.OF_OPEN_CONNECTION, "h2")
 
 
 def test_match_exec(cluster):
@@ -89,7 +92,7 @@ def test_match_exec(cluster):
 
     job = hosts.run("-np", 1, "-H", "there:1", "hostname")
 
-    goes_through_ssh(job, "of Match in /root/.ssh/config, line 1", "h2")
+    goes_through_ssh(job, of_setting("Match", 1), "h2")
 
 
 @pytest.mark.parametrize("word", ["accept-new", "no"])
@@ -101,7 +104,7 @@ def test_an_unknown_host_key_that_the_settings_accept(cluster, word):
     job = hosts.run("-np", 2, "-H", "h2:1,h3:1", "hostname")
     again = hosts.run("-np", 2, "-H", "h2:1,h3:1", "hostname")
 
-    goes_through_ssh(job, f"of StrictHostKeyChecking {word}", "h2", "h3")
+    goes_through_ssh(job, wording.OF_UNKNOWN_KEY.format(value=word), "h2", "h3")
     goes_by_itself(again, "h2", "h3")  # ssh has written them down
 
 
@@ -116,7 +119,7 @@ def test_a_changed_host_key_is_what_the_settings_say_and_never_silent(cluster, w
     job = hosts.run("-np", 1, "-H", "h2:1", "hostname")
 
     said = "\n".join(job.said)
-    assert "is not the known one" in said
+    assert wording.CHANGED_HOST_KEY in said
     if word == "no":  # as ssh does it
         assert (job.code, job.lines) == (0, ["[0]<stdout>:h2"])
     else:
@@ -141,8 +144,8 @@ def test_a_certificate_where_the_hosts_trust_its_authority_alone(cluster):
     job = hosts.run("-np", 2, "-H", slots(hosts.hosts[1:]), "hostname")
 
     assert refused.code == 125
-    assert "the host refused /root/.ssh/id_ed25519" in "\n".join(refused.said)
-    reason = "authentication as root: only ssh can use /root/.ssh/id_ed25519-cert.pub"
+    assert wording.KEY_REFUSED.format(key="/root/.ssh/id_ed25519") in "\n".join(refused.said)
+    reason = wording.OF_KEY.format(user="root", key="/root/.ssh/id_ed25519-cert.pub")
     goes_through_ssh(job, reason, "h2", "h3")
 
 
@@ -159,7 +162,7 @@ def test_a_host_that_trusts_the_host_of_horovodrun(cluster):
 
     job = hosts.run("-np", 1, "-H", "h2:1", "hostname", user="tester")
 
-    reason = "authentication as tester: the host refused /home/tester/.ssh/id_ed25519, and only ssh"
+    reason = wording.OF_HOST_TRUST.format(user="tester", key="/home/tester/.ssh/id_ed25519")
     goes_through_ssh(job, reason, "h2")
 
 
@@ -173,8 +176,8 @@ def test_a_host_known_by_its_name_alone_is_known_at_another_port(cluster):
     job = hosts.run("-H", "ssh://h2:2222/1", "hostname")
 
     assert job.code == 125
-    assert "its host key is not known" in job.said[0]
-    assert "run `ssh -p 2222 h2` once" in job.said[0]
+    assert wording.UNKNOWN_HOST_KEY in job.said[0]
+    assert wording.RUN_ONCE.format(command="ssh -p 2222 h2") in job.said[0]
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "rsa"])
@@ -192,7 +195,8 @@ def test_the_key_that_the_command_line_names_and_no_other(cluster, kind):
 
     assert without.code == 125
     if kind == "rsa":
-        goes_through_ssh(job, "authentication as root: only ssh can use /root/given", "h2", "h3")
+        reason = wording.OF_KEY.format(user="root", key="/root/given")
+        goes_through_ssh(job, reason, "h2", "h3")
     else:
         goes_by_itself(job, "h2", "h3")
 
@@ -204,11 +208,12 @@ def test_a_dry_run_shows_the_command_that_starts_each_agent(cluster):
     job = hosts.run("--dry-run", "-p", 22, "-H", "h1:1,h2:1,h3:1", "true")
 
     lines = job.lines[job.lines.index("agents:") + 1 :]
-    assert lines[0] == "  h1: a child of horovodrun"
-    assert lines[1].startswith("  h2: libssh2 to root@h2 port 22: test -O ~/.cache/horovodrun && ")
-    assert lines[1].endswith(", else a line of sh brings it")
+    assert lines[0] == f"  h1: {wording.CHILD}"
+    way = wording.SSH_AGENT_LINE.format(user="root", host="h2", port=22)
+    assert lines[1].startswith(f"  h2: {way}test -O ~/.cache/horovodrun && ")
+    assert lines[1].endswith(wording.SENDS_AGENT)
     assert lines[2].startswith("  h3: ssh -T -e none -o BatchMode=yes ")
-    assert " -p 22 -- h3 '(a line of sh, " in lines[2]
+    assert f" -p 22 -- h3 {wording.SHELL_LINE}" in lines[2]
     assert (job.code, len(lines)) == (0, 3)
 
 

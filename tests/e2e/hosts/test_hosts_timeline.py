@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import wording
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -59,7 +60,9 @@ def merged(hosts, file: Path) -> dict:
     job = hosts.run("timeline", "/root/traces", "-o", "/root/merged.json")
     assert job.code == 0, job.err
     trace = json.loads(file.read_text())
-    assert [f"horovodrun: timeline: {one}" for one in trace["otherData"]["warnings"]] == job.said
+    assert [
+        wording.line(wording.TIMELINE, text=one) for one in trace["otherData"]["warnings"]
+    ] == job.said
     return trace
 
 
@@ -107,7 +110,7 @@ def test_ranks_of_hosts_with_different_clocks_are_aligned_by_what_was_measured(h
     (folder / "hosts.json").unlink()
     trace = merged(hosts, hosts.head.path("/root/merged.json"))
     assert set(trace["otherData"]["clocks"].values()) == {"wall"}
-    assert "wall clocks" in trace["otherData"]["warnings"][-1]
+    assert wording.WALL_CLOCKS in trace["otherData"]["warnings"][-1]
     assert farthest(trace) < CLOSE_US
 
 
@@ -130,4 +133,4 @@ def test_a_folder_that_cannot_be_written_harms_no_job(hosts):
     job = hosts.run(*("-np", 2, "-H", "h1:1,h2:1", "--timeline-all", "/root/traces", "true"))
     assert job.code == 0
     (said,) = [line for line in job.said if "--timeline-all" in line]
-    assert "/root/traces/hosts.json" in said and "wall clocks" in said
+    assert "/root/traces/hosts.json" in said and wording.WALL_CLOCKS in said

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import wording
 from cluster import slots
 from support.hosts import HostOptions
 
@@ -67,7 +68,8 @@ def test_sums_are_right_where_shared_memory_is_small_and_that_is_said(cluster):
 
     assert (job.code, len(job.lines)) == (0, 48), job.err
     assert len({line.split(":", 1)[1] for line in job.lines}) == 12
-    assert "horovodrun: host h2: /dev/shm has only 64 MiB" in "\n".join(job.said)
+    small = wording.line("host h2: " + wording.SMALL_SHM, size="64 MiB")
+    assert small in "\n".join(job.said)
     hosts.wait_until_clean(1)
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 
 import pytest
+import wording
 
 PASSED_ON = ("PYTHONPATH", "HOROVOD_LIBRARY")  # of development builds
 
@@ -147,7 +148,7 @@ def test_a_host_whose_ranks_cannot_share_memory_uses_connections(cluster):
 
     assert job.code == 0, job
     assert words(job) == ["shares", "shares", "connects", "connects"], job
-    warning = "the ranks of h2 share no memory and use connections instead: "
+    warning = wording.NO_SHARED_MEMORY.format(host="h2")
     assert job.err.decode().count(warning) == 1, job
 
 
@@ -181,6 +182,6 @@ def test_a_cut_between_two_hosts_that_the_launcher_reaches(cluster, seconds, lea
     assert lost, job
     for line in lost:
         assert "h2 (10.77.0.3)" in line and "h3 (10.77.0.4)" in line, line
-        assert "do not reach each other any more" in line, line
+        assert wording.NO_ROUTE in line, line
         assert int(line.split()[1]) <= 8, line
-    assert "do not reach each other any more" in "\n".join(job.said), job
+    assert wording.NO_ROUTE in "\n".join(job.said), job
