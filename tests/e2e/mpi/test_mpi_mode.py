@@ -14,6 +14,7 @@ from pathlib import Path
 
 import contract
 import pytest
+import wording
 from jobs import KEEPS_ENDS, Launcher, Running, only_rank
 from support.processes import alive, process, wait_until_none
 
@@ -84,9 +85,10 @@ def test_a_dry_run_prints_the_line_and_starts_nothing(
         "--mpi", "-np", 1, "--mpi-args=--mca pml ob1", "--dry-run", "echo", "a b", env=open_mpi
     )
 
-    line = next(line for line in ended.lines if line.startswith("started by: "))
+    started = wording.STARTED_BY.format(command="")
+    line = next(line for line in ended.lines if line.startswith(started))
     assert re.fullmatch(
-        r"started by: mpirun.openmpi --allow-run-as-root --tag-output --stdin none -np 1 "
+        started + r"mpirun.openmpi --allow-run-as-root --tag-output --stdin none -np 1 "
         r"-H localhost:1 --bind-to none --map-by slot( -x [A-Z_]+)+ --mca pml ob1 "
         r"/.*/hvd-agent exec -- echo 'a b'",
         line,
@@ -106,9 +108,11 @@ def test_the_end_report_names_culprit_line_and_status(
     assert ended.code == 7
     said = "\n".join(ended.said)
     program = re.escape(mpirun["HOROVOD_MPIRUN"])
-    assert re.search(rf"^horovodrun: started by: {program} .* exec -- sh -c ", said, re.M), said
-    assert re.search(r"^horovodrun: it ended with exit \d+ \(pid \d+\)$", said, re.M), said
-    assert "horovodrun: came from it: ranks 0-2" in said
+    started = wording.pattern(wording.STARTED_BY, command=f"{program} .* exec -- sh -c ")
+    assert re.search(f"^{wording.PREFIX}{started}", said, re.M), said
+    end = wording.pattern(wording.ITS_END, code=r"\d+", pid=r"\d+")
+    assert re.search(f"^{wording.PREFIX}{end}$", said, re.M), said
+    assert wording.line(wording.CAME_FROM_IT, ranks="0-2") in said
     report = json.loads(summary.read_text())
     assert report["exit_code"] == 7
     assert report["launcher"]["line"].startswith(mpirun["HOROVOD_MPIRUN"] + " ")
@@ -151,14 +155,14 @@ def test_an_mpirun_that_does_not_end_with_its_ranks_is_ended(
     ):
         well, failed = good.end(), bad.end()
 
-    said = "has not ended for 10 s after the last rank: ending it"
+    said = wording.MPIRUN_STAYS
     assert well.code == 0, well.err
     assert well.out.count(b"done") == 2
-    assert said in well.err.decode()
+    assert said in well.stderr
     assert failed.code == 3, failed.err
-    assert said in failed.err.decode()
-    assert "horovodrun: culprit: rank 1" in failed.err.decode()
-    assert "horovodrun: | why" in failed.err.decode()
+    assert said in failed.stderr
+    assert wording.line(wording.culprit(1)) in failed.stderr
+    assert wording.line(wording.LAST_LINE, text="why") in failed.said
 
 
 def test_lines_of_ranks_are_whole_and_tagged_by_their_rank(
@@ -196,7 +200,7 @@ def test_the_report_shows_the_last_lines_of_the_culprit(
     culprit = json.loads(summary.read_text())["culprit"]
     if KEEPS_ENDS:
         assert culprit["stderr_tail"] == ["cannot go on"]
-        assert "horovodrun: | cannot go on" in ended.said
+        assert wording.line(wording.LAST_LINE, text="cannot go on") in ended.said
 
 
 def test_output_goes_to_files_and_one_rank_can_be_shown(
@@ -230,21 +234,21 @@ def test_a_command_that_is_not_there_is_named(launcher: Launcher, mpirun: dict[s
     ended = launcher.run("--mpi", "-np", 2, "no-such-program", env=mpirun)
 
     assert ended.code == 127
-    assert any("'no-such-program' was not found in PATH" in line for line in ended.said), ended.err
+    assert wording.NOT_IN_PATH.format(program="no-such-program") in "\n".join(ended.said), ended
 
 
 def test_an_mpirun_that_is_not_there_is_refused(launcher: Launcher) -> None:
     ended = launcher.run("--mpi", "-np", 2, "true", env={"HOROVOD_MPIRUN": "no-such-mpirun"})
 
     assert ended.code == 2
-    assert "install Open MPI or MPICH" in ended.said[0]
+    assert wording.NO_MPI in ended.said[0]
 
 
 def test_a_program_that_is_no_mpirun_is_refused(launcher: Launcher) -> None:
     ended = launcher.run("--mpi", "-np", 2, "true", env={"HOROVOD_MPIRUN": "echo"})
 
     assert ended.code == 2
-    assert "echo --version says" in ended.said[0]
+    assert wording.NOT_MPIRUN.format(program="echo") in ended.said[0]
 
 
 def test_the_time_limit_ends_the_job(launcher: Launcher, mpirun: dict[str, str]) -> None:
@@ -318,7 +322,7 @@ def test_other_numbers_of_ranks_than_planned_are_refused(
     ended = launcher.run("--mpi", "-np", 2, "--mpi-args=-np 1", "sleep", "1", env=open_mpi)
 
     assert ended.code != 0
-    assert b"horovodrun planned 2 ranks" in ended.err or ended.code in (1, 125)
+    assert wording.OTHER_SIZE.format(size=1, ranks=2) in ended.stderr or ended.code in (1, 125)
 
 
 def test_the_loss_falls_as_in_native_mode(

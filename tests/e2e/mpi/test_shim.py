@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import wording
 
 
 def text(value: bytes) -> bytes:
@@ -198,17 +199,17 @@ def test_a_refusal_is_said(agent: Agent) -> None:
 @pytest.mark.parametrize(
     ("env", "sentence"),
     [
-        ({"PMI_SIZE": "x"}, b"PMI_SIZE='x' must be a number from 1"),
-        ({"PMI_SIZE": "3"}, b"rank 2 of 3, but horovodrun planned 4 ranks"),
-        ({"HOROVOD_MPI_JOB": "j;"}, b"HOROVOD_MPI_JOB='j;' is not"),
-        ({"HOROVOD_MPI_JOB": "nobodys;node1:4"}, b"has no agent for it"),
+        ({"PMI_SIZE": "x"}, wording.NOT_A_SIZE.format(name="PMI_SIZE", value="x")),
+        ({"PMI_SIZE": "3"}, "rank 2 " + wording.OTHER_SIZE.format(size=3, ranks=4)),
+        ({"HOROVOD_MPI_JOB": "j;"}, wording.NOT_A_JOB.format(name="HOROVOD_MPI_JOB", value="j;")),
+        ({"HOROVOD_MPI_JOB": "nobodys;node1:4"}, wording.NO_AGENT_FOR_IT),
     ],
 )
 def test_what_is_wrong_before_the_claim_is_said(
-    agent: Agent, env: dict[str, str], sentence: bytes
+    agent: Agent, env: dict[str, str], sentence: str
 ) -> None:
     with agent.start("true", **env) as process:
         _, err = process.communicate(timeout=20)
 
     assert process.returncode in (2, 125)
-    assert sentence in err
+    assert sentence in err.decode()

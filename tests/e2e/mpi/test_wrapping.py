@@ -10,6 +10,7 @@ from pathlib import Path
 
 import contract
 import pytest
+import wording
 from commands import Ended, run_command
 from support.hosts.lab import tool
 
@@ -91,7 +92,7 @@ def test_a_line_that_it_does_not_know_is_refused(horovodrun: Path) -> None:
     ended = run(horovodrun, "mpirun", "--new-option", "x", "true")
 
     assert ended.code == 2
-    assert "mpirun ... horovodrun PROGRAM" in ended.stderr
+    assert wording.MPIRUN_ALONE in ended.stderr
 
 
 def test_the_exit_code_of_a_task_is_its_commands(horovodrun: Path) -> None:
@@ -112,7 +113,7 @@ def test_a_job_inside_of_a_world_is_refused(horovodrun: Path) -> None:
     ended = run(horovodrun, "-np", 2, "true", **TASK)
 
     assert ended.code == 2
-    assert "already rank 2 of 4 under mpirun" in ended.stderr
+    assert wording.ALREADY_RANK.format(rank=2, size=4, launcher="mpirun") in ended.stderr
 
 
 def test_a_job_inside_of_a_world_of_one_runs(horovodrun: Path) -> None:
@@ -138,4 +139,4 @@ def test_a_task_that_cannot_be_is_refused(horovodrun: Path) -> None:
     ended = run(horovodrun, "true", OMPI_COMM_WORLD_RANK="2")
 
     assert ended.code == 2
-    assert "OMPI_COMM_WORLD_SIZE is missing" in ended.stderr
+    assert wording.MISSING_VARIABLE.format(name="OMPI_COMM_WORLD_SIZE") in ended.stderr
