@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import wording
 from commands import Ended
 from external.slurm import Slurm
 from external.worlds import ROLL_CALL, check_one_host, environment, run, worlds_of
@@ -32,6 +33,7 @@ OUTER = {
     "open mpi": (("--mpi",), {"HOROVOD_MPIRUN": "mpirun.openmpi"}),
     "hydra": (("--mpi",), {"HOROVOD_MPIRUN": "mpiexec.hydra"}),
 }
+BY_HOROVODRUN = wording.BY_VARIABLES.format(launcher="horovodrun")
 outer_launchers = pytest.mark.parametrize("outer", OUTER)
 # Open MPI refuses to run inside its ranks.
 PAIRS = [
@@ -55,7 +57,8 @@ def check_worlds(ended: Ended, count: int, inner: str) -> None:
         check_one_host(world, 2)
     pids = [rank["pid"] for world in worlds for rank in world]
     assert len(set(pids)) == 2 * count, ended
-    assert ended.stderr.count(f"as the variables of {SOURCES[inner]} say") == 2 * count
+    source = wording.BY_VARIABLES.format(launcher=SOURCES[inner])
+    assert ended.stderr.count(source) == 2 * count
 
 
 @pairs
@@ -89,7 +92,7 @@ def test_ranks_without_a_launcher_inside_are_horovodruns(horovodrun: Path, outer
 
     (world,) = worlds_of(ended)
     check_one_host(world, 2)
-    assert ended.stderr.count("as the variables of horovodrun say") == 2
+    assert ended.stderr.count(BY_HOROVODRUN) == 2
 
 
 def test_an_outer_mpirun_or_torchrun_is_not_the_innermost(horovodrun: Path) -> None:
@@ -101,7 +104,7 @@ def test_an_outer_mpirun_or_torchrun_is_not_the_innermost(horovodrun: Path) -> N
 
         (world,) = worlds_of(ended)
         check_one_host(world, 2)
-        assert ended.stderr.count("as the variables of horovodrun say") == 2, (name, ended)
+        assert ended.stderr.count(BY_HOROVODRUN) == 2, (name, ended)
 
 
 FAIL_AS_INNER = """
@@ -135,14 +138,16 @@ def test_a_job_inside_of_a_rank_is_refused(horovodrun: Path, outer: str) -> None
     ended = start(horovodrun, outer, str(horovodrun), "-np", "2", "true")
 
     assert ended.code == 2, ended
-    assert " of 2 under horovodrun; leave -np, -H and -hostfile out" in ended.stderr
+    already = wording.ALREADY_OF.format(size=2, launcher="horovodrun")
+    assert f" {already}{wording.LEAVE_OUT_NP}" in ended.stderr
 
 
 def test_a_job_inside_of_an_only_rank_is_refused_too(horovodrun: Path) -> None:
     ended = start(horovodrun, "native", str(horovodrun), "-H", "localhost:2", "true", ranks=1)
 
     assert ended.code == 2, ended
-    assert "already rank 0 of 1 under horovodrun" in ended.stderr
+    already = wording.ALREADY_RANK.format(rank=0, size=1, launcher="horovodrun")
+    assert already in ended.stderr
 
 
 def test_without_a_number_of_ranks_the_command_is_run_as_the_rank(horovodrun: Path) -> None:
@@ -150,7 +155,7 @@ def test_without_a_number_of_ranks_the_command_is_run_as_the_rank(horovodrun: Pa
 
     (world,) = worlds_of(ended)
     check_one_host(world, 2)
-    assert ended.stderr.count("as the variables of horovodrun say") == 2
+    assert ended.stderr.count(BY_HOROVODRUN) == 2
 
 
 @inner_launchers
@@ -160,7 +165,7 @@ def test_horovodrun_is_a_task_of_the_launcher_inside(horovodrun: Path, inner: st
     check_worlds(start(horovodrun, "native", *line, *ROLL_CALL), 2, inner)
     refused = start(horovodrun, "native", *line, "-np", "2", "true")
     assert refused.code == 2 or inner == "torchrun", refused
-    assert "of 2 under " in refused.stderr
+    assert wording.ALREADY_OF.format(size=2, launcher="") in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -209,7 +214,7 @@ def test_a_job_in_a_rank_of_slurm_is_refused(slurm: Slurm, horovodrun: Path) -> 
     batch.wait()
 
     assert batch.exit_code() == "2:0", batch.output()
-    assert "of 2 under horovodrun" in batch.output()
+    assert wording.ALREADY_OF.format(size=2, launcher="horovodrun") in batch.output()
 
 
 @outer_launchers

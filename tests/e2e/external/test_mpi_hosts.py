@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import wording
 from commands import Ended, run_command
 from external.worlds import PROGRAMS, ROLL_CALL, TWO_WORLDS, check_two_worlds, world_of
 from support.hosts import Lab, why_not
@@ -77,7 +78,7 @@ def test_ranks_of_two_hosts_meet(start: Start, launcher: tuple[str, ...]) -> Non
     assert [rank["host"] for rank in world] == ["h1", "h1", "h2", "h2"]
     assert [rank["local"] for rank in world] == [[0, 2], [1, 2], [0, 2], [1, 2]]
     assert [rank["cross"] for rank in world] == [[0, 2], [0, 2], [1, 2], [1, 2]]
-    assert "connected over tcp" in ended.stderr
+    assert wording.CONNECTED in ended.stderr
 
 
 @pytest.mark.parametrize("launcher", [MPIRUN, MPIEXEC], ids=["openmpi", "mpich"])
@@ -164,7 +165,7 @@ def test_halves_of_several_hosts_add_up_in_rank_order_where_that_is_asked_for(
     assert (in_its_own.code, in_its_own.stdout) == (0, "sum 2050.0\n"), in_its_own
     assert (in_rank_order.code, in_rank_order.stdout) == (0, "sum 2048.0\n"), in_rank_order
     assert refused.code == 2
-    assert "HOROVOD_DETERMINISTIC=yes: " in refused.stderr
+    assert wording.BAD_VARIABLE.format(name="HOROVOD_DETERMINISTIC", value="yes") in refused.stderr
 
 
 HIDES_PMIX = """
@@ -212,7 +213,7 @@ def test_without_a_pmix_library_a_key_file_and_an_address_do(
 
     assert [rank["host"] for rank in world_of(ended)] == ["h1", "h1", "h2", "h2"]
     assert no_address.code != 0
-    assert "libpmix.so.2 cannot be loaded, and MPI itself does not help" in no_address.stderr
+    assert wording.NO_PMIX in no_address.stderr
     assert "HOROVOD_JOB_KEY_FILE" in no_address.stderr, no_address
 
 
@@ -222,4 +223,4 @@ def test_a_rank_that_does_not_come_is_named(start: Start) -> None:
     ended = start(MPIRUN, "sh", "-c", late, "sh", *ROLL_CALL, HOROVOD_START_TIMEOUT="8")
 
     assert ended.code != 0
-    assert "these ranks have not come: 2" in ended.stderr
+    assert wording.NOT_COME.format(ranks="2") in ended.stderr

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import wording
 from commands import Ended
 from external.worlds import (
     ROLL_CALL,
@@ -28,18 +29,23 @@ MPIRUN = (
 TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 
 
+def by(launcher: str) -> str:
+    """What a rank says of its place where that launcher counts."""
+    return wording.BY_VARIABLES.format(launcher=launcher)
+
+
 def test_mpirun_of_open_mpi() -> None:
     ended = run(*MPIRUN, "3", *ROLL_CALL)
 
     check_one_host(world_of(ended), 3)
-    assert ended.stderr.count("as the variables of Open MPI's mpirun say") == 3
+    assert ended.stderr.count(by("Open MPI's mpirun")) == 3
 
 
 def test_mpiexec_of_mpich() -> None:
     ended = run("mpiexec.hydra", "-np", "3", *ROLL_CALL)
 
     check_one_host(world_of(ended), 3)
-    assert ended.stderr.count("as the variables of mpiexec (PMI) say") == 3
+    assert ended.stderr.count(by("mpiexec (PMI)")) == 3
 
 
 @pytest.mark.parametrize("launcher", [MPIRUN, ("mpiexec.hydra", "-np")], ids=["ompi", "mpich"])
@@ -64,7 +70,7 @@ def test_a_launcher_that_speaks_pmix_alone() -> None:
     ended = run(*MPIRUN, "2", *PMIX_ALONE, *ROLL_CALL)
 
     check_one_host(world_of(ended), 2)
-    assert ended.stderr.count("as the variables of a launcher with PMIx say") == 2
+    assert ended.stderr.count(by("a launcher with PMIx")) == 2
 
 
 @pytest.mark.parametrize("more", [{}, {"PMIX_NAMESPACE": "gone@1"}], ids=["alone", "gone"])
@@ -72,15 +78,16 @@ def test_a_pmix_that_cannot_be_asked_is_no_world_of_one(more: dict[str, str]) ->
     ended = run(*ROLL_CALL, env=environment(PMIX_RANK="0", **more))
 
     assert ended.code != 0, ended
-    assert "PMIX_NAMESPACE is not set" in ended.stderr or "not of how many ranks" in ended.stderr
-    assert "HOROVOD_LAUNCHER names another launcher" in ended.stderr
+    no_name = wording.NO_VARIABLE.format(name="PMIX_NAMESPACE")
+    assert no_name in ended.stderr or wording.NO_SIZE in ended.stderr
+    assert wording.OTHER_LAUNCHER in ended.stderr
 
 
 def test_torchrun() -> None:
     ended = run(TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python", *ROLL_CALL)
 
     check_one_host(world_of(ended), 2)
-    assert ended.stderr.count("as the variables of torchrun say") == 2
+    assert ended.stderr.count(by("torchrun")) == 2
 
 
 RUNS_OF_TWO = {
@@ -130,7 +137,7 @@ def test_torchrun_inside_of_mpirun(launcher: tuple[str, ...]) -> None:
     ended = run(*launcher, "1", *torchrun, *ROLL_CALL)
 
     check_one_host(world_of(ended), 2)
-    assert ended.stderr.count("as the variables of torchrun say") == 2
+    assert ended.stderr.count(by("torchrun")) == 2
 
 
 def test_mpirun_inside_of_torchrun() -> None:
@@ -139,7 +146,7 @@ def test_mpirun_inside_of_torchrun() -> None:
     ended = run(*torchrun, *MPIRUN, "2", *ROLL_CALL)
 
     check_one_host(world_of(ended), 2)
-    assert ended.stderr.count("as the variables of Open MPI's mpirun say") == 2
+    assert ended.stderr.count(by("Open MPI's mpirun")) == 2
 
 
 def test_an_mpi_that_has_started_alone_is_not_the_launcher() -> None:
@@ -158,7 +165,7 @@ def test_an_mpi_that_has_started_alone_is_not_the_launcher() -> None:
 
     check_one_host(world_of(ended), 2)
     assert refused.code != 0, refused
-    assert "of 2 by torchrun, but MPI_COMM_WORLD has one rank" in refused.stderr, refused.stderr
+    assert wording.MPI_OF_ONE.format(size=2, launcher="torchrun") in refused.stderr, refused.stderr
 
 
 def test_horovodrun_as_one_task_of_torchrun(horovodrun: Path) -> None:
@@ -172,7 +179,7 @@ def test_horovodrun_as_one_task_of_torchrun(horovodrun: Path) -> None:
     ended = run(*line, str(horovodrun), *ROLL_CALL, env=outer)
 
     check_one_host(world_of(ended), 2)
-    assert ended.stderr.count("as the variables of torchrun say") == 2
+    assert ended.stderr.count(by("torchrun")) == 2
 
 
 FLUX = (
@@ -200,7 +207,7 @@ def test_launchers_that_are_not_here_by_their_variables(names: tuple[str, ...]) 
         ended = list(pool.map(task, range(2)))
 
     check_one_host(world_of(ended[0]), 2)
-    assert f"as the variables of {source} say" in ended[1].stderr
+    assert by(source) in ended[1].stderr
 
 
 def test_mpirun_inside_an_allocation_and_a_task() -> None:
@@ -214,15 +221,19 @@ def test_mpirun_inside_an_allocation_and_a_task() -> None:
 def test_the_named_launcher_counts() -> None:
     ended = run(*MPIRUN, "1", *ROLL_CALL, env=environment(HOROVOD_LAUNCHER="none"))
     check_one_host(world_of(ended), 1)
-    assert "as the variables of no launcher say" in ended.stderr
+    assert by("no launcher") in ended.stderr
 
     ended = run(*ROLL_CALL, env=environment(HOROVOD_LAUNCHER="slurm"))
     assert ended.code != 0
-    assert "SLURM_PROCID is not set; SLURM_STEP_NUM_TASKS is not set" in ended.stderr
+    missing = [
+        wording.NO_VARIABLE.format(name=name) for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
+    ]
+    assert "; ".join(missing) in ended.stderr
 
 
 def test_an_incomplete_environment_is_refused_with_all_values() -> None:
     ended = run(*ROLL_CALL, env=environment(PMI_RANK="0"))
 
     assert ended.code != 0
-    assert "PMI_SIZE is not set (PMI_RANK=0, PMI_SIZE unset" in ended.stderr
+    missing = wording.NO_VARIABLE.format(name="PMI_SIZE")
+    assert f"{missing} (PMI_RANK=0, PMI_SIZE unset" in ended.stderr

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import wording
 from commands import Ended
 from external.worlds import ROLL_CALL, environment, run, world_of
 
@@ -85,7 +86,7 @@ def test_torchrun_on_two_nodes_says_that_nobody_is_authenticated() -> None:
         )
 
     check_two_hosts(ended)
-    assert sum("torchrun gives the ranks no key" in each.stderr for each in ended) == 1
+    assert sum(wording.NO_KEY_OF_TORCHRUN in each.stderr for each in ended) == 1
 
 
 def test_tasks_of_a_step_prove_their_user_by_munge(munge_socket: str) -> None:
@@ -104,7 +105,7 @@ def test_without_munge_and_key_the_remedies_are_named() -> None:
     ended = step(0, HOROVOD_MUNGE_SOCKET="/nowhere/munge")
 
     assert ended.code != 0
-    assert "start munged on all hosts, or set HOROVOD_JOB_KEY_FILE" in ended.stderr
+    assert wording.MUNGE_OR_KEY in ended.stderr
 
 
 def test_ranks_that_do_not_come_are_named_by_all(tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_ranks_that_do_not_come_are_named_by_all(tmp_path: Path) -> None:
 
     assert all(each.code != 0 for each in ended)
     for each in ended:
-        assert "these ranks have not come: 1,3" in each.stderr, each
+        assert wording.NOT_COME.format(ranks="1,3") in each.stderr, each
 
 
 def test_who_has_the_ports_that_the_user_chose_is_named(tmp_path: Path) -> None:
@@ -129,5 +130,6 @@ def test_who_has_the_ports_that_the_user_chose_is_named(tmp_path: Path) -> None:
         ended = step(0, HOROVOD_JOB_KEY_FILE=str(key), HOROVOD_PORT_RANGE=f"{port}-{port}")
 
     assert ended.code != 0
-    assert f"HOROVOD_PORT_RANGE: cannot listen at port {port}" in ended.stderr, ended
-    assert f"; taken: {port} by pid {os.getpid()} of user " in ended.stderr, ended
+    assert wording.CANNOT_LISTEN.format(port=port) in ended.stderr, ended
+    holder = wording.PORT_HOLDER.format(port=port, pid=os.getpid(), user="")
+    assert wording.beginning(wording.PORTS_TAKEN) + holder in ended.stderr, ended

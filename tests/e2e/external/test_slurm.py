@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+import wording
 from external.slurm import Slurm
 from external.worlds import ROLL_CALL, TWO_WORLDS, check_two_worlds, world_of
 
@@ -18,7 +19,7 @@ def test_srun_on_two_nodes_with_and_without_pmi(slurm: Slurm, mpi: str) -> None:
     assert [rank["host"] for rank in world] == ["h1", "h1", "h2", "h2"]
     assert [rank["local"] for rank in world] == [[0, 2], [1, 2], [0, 2], [1, 2]]
     assert [rank["cross"] for rank in world] == [[0, 2], [0, 2], [1, 2], [1, 2]]
-    assert ended.stderr.count("as the variables of srun say") == 4
+    assert ended.stderr.count(wording.BY_VARIABLES.format(launcher="srun")) == 4
 
 
 @pytest.mark.parametrize("mpi", ["none", "pmi2", "pmix"])
@@ -47,7 +48,8 @@ def test_an_allocation_is_no_task_and_mpirun_in_it_is_the_launcher(slurm: Slurm)
     mpirun = ("mpirun.openmpi", "--allow-run-as-root", "--bind-to", "none", "-np", "2")
     inside = slurm.run("salloc", "-Q", *TWO_BY_TWO, *mpirun, *ROLL_CALL)
     assert [rank["local"] for rank in world_of(inside)] == [[0, 2], [1, 2]]
-    assert inside.stderr.count("as the variables of Open MPI's mpirun say") == 2
+    by_mpirun = wording.BY_VARIABLES.format(launcher="Open MPI's mpirun")
+    assert inside.stderr.count(by_mpirun) == 2
 
 
 @pytest.mark.parametrize("mpi", ["pmi2", "pmix"])
@@ -64,4 +66,4 @@ def test_without_munge_on_two_nodes_the_remedies_are_named(slurm: Slurm) -> None
     ended = slurm.run("srun", "-N2", *ROLL_CALL, HOROVOD_MUNGE_SOCKET="/nowhere/munge")
 
     assert ended.code != 0
-    assert "start munged on all hosts, or set HOROVOD_JOB_KEY_FILE" in ended.stderr
+    assert wording.MUNGE_OR_KEY in ended.stderr

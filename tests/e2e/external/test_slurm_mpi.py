@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+import wording
 from external.slurm import RANK, Slurm, said, wait_until_nothing_is_left
 
 MPIRUNS = ("mpirun.openmpi", "mpiexec.hydra")
@@ -41,7 +42,7 @@ def test_a_rank_that_fails_on_the_other_node_ends_the_batch(
     )
     batch.wait()
 
-    assert "started by: " + mpirun in batch.output(), batch.output()
+    assert wording.STARTED_BY.format(command=mpirun) in batch.output(), batch.output()
     assert batch.exit_code() != "0:0"
     wait_until_nothing_is_left(slurm)
 
@@ -57,7 +58,7 @@ def test_the_only_rank_of_another_node_is_named_when_it_fails(
     batch.wait()
 
     assert batch.exit_code() == "7:0", batch.output()
-    assert "horovodrun: culprit: rank 1 " in batch.output()
+    assert wording.line(wording.culprit(1)) in batch.output()
     wait_until_nothing_is_left(slurm)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import contract
 import pytest
+import wording
 from external.slurm import RANK, Batch, Slurm, said, wait_until_nothing_is_left
 from support.hosts import Lab, why_not
 from support.hosts.lab import tool
@@ -69,9 +70,8 @@ def test_more_ranks_than_the_allocation_has_tasks_are_refused(
     batch = slurm.sbatch(f"exec {horovodrun} -np 5 {RANK}", "-N2", "--ntasks-per-node=2")
     batch.wait()
 
-    assert f"-np 5 is more than the 4 tasks of Slurm job {batch.number} (h1:2,h2:2)" in (
-        batch.output()
-    )
+    too_many = {"np": 5, "tasks": 4, "job": f"Slurm job {batch.number}", "hosts": "h1:2,h2:2"}
+    assert wording.MORE_THAN_TASKS.format(**too_many) in batch.output()
     assert batch.exit_code() == "2:0"
 
 
@@ -132,7 +132,7 @@ def test_a_signal_by_scancel_reaches_each_rank_once(
 
     assert counts(batch) == [{"USR1": 1, "USR2": 0, "TERM": 0}] * 2, batch.output()
     is_of_step = to == "--signal=USR1"
-    assert ("Slurm sent SIGUSR1 to all processes of the step" in batch.output()) == is_of_step
+    assert (wording.SENT_TO_STEP in batch.output()) == is_of_step
     assert batch.state() == "COMPLETED"
 
 
@@ -169,7 +169,7 @@ def test_ranks_that_a_signal_of_slurm_ends_have_not_failed(slurm: Slurm, horovod
     slurm.run("scancel", "--signal=TERM", batch.number)
     batch.wait()
 
-    assert "stopped by Slurm's SIGTERM" in batch.output()
+    assert wording.STOPPED_BY_SLURM in batch.output()
     assert "culprit" not in batch.output()
     assert batch.exit_code() == "143:0"
     wait_until_nothing_is_left(slurm)
@@ -184,7 +184,7 @@ def test_a_rank_that_fails_ends_the_batch_with_its_code_and_leaves_nothing(
     )
     batch.wait()
 
-    assert "culprit: rank 1 (host h2" in batch.output()
+    assert wording.culprit(1, host="h2") in batch.output()
     assert batch.exit_code() == "7:0"
     wait_until_nothing_is_left(slurm)
 
@@ -218,7 +218,8 @@ def test_gpus_by_task_are_seen_by_all_ranks_of_a_node_and_each_owns_its_own(
     owned = re.findall(r"^(\d) +(h\d) +\S+ +\S+ +(\d+) ", batch.output(), re.MULTILINE)
     assert owned == [("0", "h1", "0"), ("1", "h1", "1"), ("2", "h2", "0")], batch.output()
     for node in ("h1", "h2"):
-        assert re.search(rf"^  {node}: srun --.*'\(a line of sh, ", batch.output(), re.MULTILINE)
+        line = rf"^  {node}: srun --.*{re.escape(wording.SHELL_LINE)}"
+        assert re.search(line, batch.output(), re.MULTILINE)
 
 
 def _wait_for_state(batch: Batch, state: str) -> None:
@@ -235,7 +236,7 @@ def test_a_job_ends_with_its_allocation(slurm: Slurm, horovodrun: Path) -> None:
     )
     batch.wait()
 
-    assert re.search(r"the allocation ends at [\dT:-]+ \(SLURM_JOB_END_TIME\)", batch.output())
+    assert re.search(wording.pattern(wording.ALLOCATION_ENDS, time=r"[\dT:-]+"), batch.output())
     assert counts(batch) == [{"USR1": 0, "USR2": 0, "TERM": 1}] * 2, batch.output()
     assert batch.exit_code() == "124:0"
 
@@ -251,8 +252,8 @@ def test_a_node_that_goes_down_is_named(horovodrun: Path) -> None:
         batch.wait_for(">:{", 2)
         lab[1].kill()
         # Slurm itself takes longer to see it, and the batch completes only then.
-        batch.wait_for("lost the agent on host h2", seconds=30)
-        batch.wait_for("lost with their host: ranks 1", seconds=10)
+        batch.wait_for(wording.LOST_AGENT.format(host="h2", why=""), seconds=30)
+        batch.wait_for(wording.LOST_RANKS.format(ranks="1"), seconds=10)
 
 
 @pytest.fixture
@@ -281,16 +282,17 @@ def test_a_node_that_cannot_reach_the_launcher_is_named_with_what_to_do(
     batch.wait()
 
     words = batch.output()
-    assert "within --start-timeout: 1 of 2 hosts have joined; missing: h2; see whether" in words
-    assert f"srun --jobid={batch.number} --overlap --nodelist=NODE true" in words
-    assert "connections from there to port 4000" in words
-    assert "srun says: hvd-agent: h2 is waiting for 10.77.0.2:4000" in words
+    missing = wording.MISSING.format(count=1, all=2, hosts="h2") + wording.SEE_WHETHER
+    assert f"within --start-timeout: {missing}" in words
+    assert wording.OVERLAPPING_STEP.format(job=batch.number) in words
+    assert wording.NODE_CONNECTIONS in words
+    assert wording.SRUN_SAYS_AGENT.format(host="h2", address="10.77.0.2:4000") in words
     assert batch.exit_code() == "124:0"
 
     examined.wait()
     assert "PASS  h1  " in examined.output()
     assert "FAIL  h2\n" in examined.output()
-    assert "missing: h2; see whether" in examined.output()
+    assert wording.MISSING_HOSTS.format(hosts="h2") + wording.SEE_WHETHER in examined.output()
     assert examined.exit_code() == "1:0"
     wait_until_nothing_is_left(slurm)
 
