@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import wording
 
 NOBODY = 65534
 BY_NOBODY = (
@@ -71,7 +72,7 @@ def test_an_ordinary_user_runs_a_job(as_nobody, installed):
 
     assert ran.returncode == 1, ran.stderr
     assert sorted(ran.stdout.split()) == [f"[{rank}]<stdout>:{NOBODY}" for rank in (0, 1)]
-    assert "culprit: rank 1" in ran.stderr
+    assert wording.culprit(1) in ran.stderr
     assert bench.returncode == 0, bench.stderr
 
 

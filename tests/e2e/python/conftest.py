@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from commands import run_command, summary_of
 from ranks import PROGRAMS, Job, RunRanks
 from spark_cluster import spark, spark_events  # noqa: F401
 
@@ -32,18 +33,14 @@ def run_ranks(horovodrun: Path) -> RunRanks:
         env: dict[str, str] | None = None,
         flags: tuple[str, ...] = (),
     ) -> Job:
-        command = [horovodrun, "-np", str(np), *flags, sys.executable, PROGRAMS / program]
-        result = subprocess.run(
-            [*map(str, command), *arguments],
-            env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout,
-        )
-        return Job(
-            result.returncode,
-            result.stdout.decode(errors="replace"),
-            result.stderr.decode(errors="replace"),
-        )
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "summary.json"
+            ended = run_command(
+                *(horovodrun, "-np", np, "--summary", file, *flags),
+                *(sys.executable, PROGRAMS / program, *arguments),
+                timeout=timeout,
+                env={**os.environ, **(env or {})},
+            )
+            return Job(ended.code, ended.stdout, ended.stderr, summary_of(file, ended))
 
     return run

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -19,6 +19,16 @@ class Job:
     exit_code: int
     stdout: str
     stderr: str
+    summary: dict = field(default_factory=dict)  # of horovodrun's jobs: what --summary tells
+
+    @property
+    def culprit(self) -> int:
+        return self.summary["culprit"]["rank"]
+
+    @property
+    def classes(self) -> list[str]:
+        """How each rank ended, in the words of the summary."""
+        return [rank["class"] for rank in self.summary["ranks"]]
 
     def lines(self, rank: int) -> list[str]:
         """What a rank wrote to its standard output."""

@@ -15,6 +15,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import wording
 from ranks import PROGRAMS, Job
 
 import horovod.classic
@@ -124,7 +125,7 @@ def test_the_course_with_four_ranks(course) -> None:
     assert number(lines, "Cumulative training time after epoch 1: ") > 0, job
     assert "Early stopping after epoch 1" in lines, job
     assert 0 <= number(lines, "Test accuracy: ") <= 1 and number(lines, "Test loss: ") > 0, job
-    assert any("finished gradual learning rate warmup to 0.08" in line for line in lines), job
+    assert any(wording.WARMED_UP.format(rate="0.08") in line for line in lines), job
     for rank in range(4):
         assert "weights are the same: True" in job.lines(rank), job
     assert all(len(job.lines(rank)) == 1 for rank in (1, 2, 3)), job

@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import wording
 
 from horovod.common import library, objects, operations, packed_requests, util
 from horovod.common.basics import basics, reduce_op
@@ -275,7 +276,7 @@ def test_a_cache_that_is_too_large_is_said() -> None:
     more = run_python(start, HOROVOD_CACHE_CAPACITY="57345").stderr
 
     assert most == ""
-    assert "HOROVOD_CACHE_CAPACITY=57345: the agreement on 57344 tensors is remembered" in more
+    assert wording.CACHE_TOO_LARGE.format(value=57345, most=57344) in more
 
 
 def test_reduction_integers_are_those_of_the_original() -> None:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import wording
 from ranks import PROGRAMS, Job, RunRanks
 
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
@@ -77,7 +78,8 @@ def test_rank_0_tells_of_rates(job_of, keras: str, ranks: int) -> None:
     job = job_of(keras, ranks)
     assert sum("multiplier=0.5 " in line for line in job.stderr.splitlines()) == 1, job
     for rank in range(ranks):
-        ends = [line for line in job.lines(rank) if "finished gradual learning rate" in line]
+        warmed_up = wording.beginning(wording.WARMED_UP)
+        ends = [line for line in job.lines(rank) if warmed_up in line]
         assert len(ends) == (rank == 0), job
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import wording
 from support.processes import is_alive, wait_until_ended
 
 import horovod
@@ -160,7 +162,7 @@ def test_a_descriptor_that_is_no_socket_is_refused(horovodrun: Path, descriptor:
     )
 
     assert refused.returncode == 2
-    assert f"HOROVOD_CALLER_FD={descriptor}: not the number of an open socket" in refused.stderr
+    assert wording.NO_CALLER.format(descriptor=descriptor) in refused.stderr
 
 
 # ---- horovod.run --------------------------------------------------------------------------------
@@ -211,7 +213,7 @@ def test_an_exception_of_a_rank_is_raised_with_its_traceback() -> None:
         horovod.run(fail, num_proc=2)
 
     assert (raised.value.rank, raised.value.host) == (1, "localhost")
-    assert "Horovod detected that one or more processes exited" in str(raised.value)
+    assert wording.RANKS_EXITED in str(raised.value)
     assert "in fail" in str(raised.value.__cause__)
 
 
@@ -223,14 +225,16 @@ def test_a_rank_that_ends_without_a_result_is_an_error() -> None:
         if os.environ["HOROVOD_RANK"] == "0":
             os._exit(code)
 
-    with pytest.raises(RuntimeError, match="rank 0 ended without an exception or a result"):
+    with pytest.raises(RuntimeError, match=wording.NO_RESULT.format(rank=0)):
         horovod.run(leave, (0,), num_proc=2)
-    with pytest.raises(RuntimeError, match=r"ended with 3: culprit: rank 0 .*: exit 3"):
+    culprit = re.escape(wording.culprit(0)) + ".*: " + wording.OF_EXIT.format(code=3)
+    ended = wording.pattern(wording.JOB_ENDED_WITH, code=3, why=culprit)
+    with pytest.raises(RuntimeError, match=ended):
         horovod.run(leave, (3,), num_proc=2)
 
 
 def test_an_argument_that_horovodrun_refuses_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match="-np 0: must be a whole number"):
+    with pytest.raises(ValueError, match=wording.NOT_WHOLE.format(flag="-np", value=0)):
         horovod.run(print, num_proc=0)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import cloudpickle
 import pytest
+import wording
 
 from horovod.runner import messages
 from horovod.runner.errors import MPIRUN_FAILED, RankFailure, RemoteTraceback, rank_error
@@ -180,7 +181,7 @@ def test_equal_exceptions_are_folded() -> None:
 
     assert (error.rank, error.host) == (2, "node")
     first, second = str(error).splitlines()
-    assert "Horovod detected that one or more processes exited" in first
+    assert wording.RANKS_EXITED in first
     assert first.endswith("rank 2 (host node) and, alike, ranks 0,1: E: a")
     assert second == "rank 3 (host node): E: b"
 
