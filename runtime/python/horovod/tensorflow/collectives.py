@@ -78,6 +78,8 @@ def grouped_allreduce(
     results: list[Any] = [None] * len(tensors)
     sparse = [i for i, one in enumerate(tensors) if isinstance(one, tf.IndexedSlices)]
     dense = [i for i in range(len(tensors)) if i not in set(sparse)]
+    if sparse:
+        require_op_of_slices(op)
     with on_device(device_dense):
         packed = [compression.compress(tf.convert_to_tensor(tensors[i])) for i in dense]
         reduced = mpi_ops._grouped_allreduce(
@@ -167,6 +169,15 @@ class Wire:
     ignore_name_scope: bool = False
 
 
+def require_op_of_slices(op: int) -> None:
+    """Raises NotImplementedError for an op that rows of several ranks do not allow."""
+    if op not in (Average, Sum):
+        raise NotImplementedError(
+            "IndexedSlices can be averaged or summed only: convert the tensor with "
+            "tf.convert_to_tensor, or pass sparse_as_dense=True, for another op"
+        )
+
+
 def allreduce_slices(
     tensors: Sequence[tf.IndexedSlices],
     op: int,
@@ -177,11 +188,7 @@ def allreduce_slices(
     allow: what they say is the sum."""
     if not tensors:
         return []
-    if op not in (Average, Sum):
-        raise NotImplementedError(
-            "IndexedSlices can be averaged or summed only: convert the tensor with "
-            "tf.convert_to_tensor, or pass sparse_as_dense=True, for another op"
-        )
+    require_op_of_slices(op)
     packed = [wire.compression.compress(one.values) for one in tensors]
     gathered = mpi_ops.grouped_allgather(
         [

@@ -13,7 +13,7 @@ import tensorflow as tf
 from horovod.common.process_sets import process_set_id
 from horovod.common.reduction import ReducerSettings
 from horovod.tensorflow import ops
-from horovod.tensorflow.collectives import Wire, allreduce_slices
+from horovod.tensorflow.collectives import Wire, allreduce_slices, require_op_of_slices
 from horovod.tensorflow.mpi_ops import reduce_op
 from horovod.tensorflow.util import key_of, on_device
 
@@ -45,6 +45,9 @@ class GradientReducer:
         the number of ranks unless scale_local_gradients is False."""
         self._local.add(key_of(source))
 
+    def is_local(self, source: Any) -> bool:
+        return key_of(source) in self._local
+
     def reduce(self, gradients: Sequence[Gradient], variables: Sequence[Any]) -> list[Gradient]:
         """Each gradient over all ranks; None stays None. All that is dense travels as one group,
         unless the settings ask for other groups."""
@@ -56,6 +59,8 @@ class GradientReducer:
         shared = self._scale_local(results, variables)
         sparse = [i for i in shared if isinstance(results[i], tf.IndexedSlices)]
         dense = [i for i in shared if results[i] is not None and i not in set(sparse)]
+        if sparse:
+            require_op_of_slices(self.settings.op)
         with on_device(self.settings.device_dense):
             for number, places in enumerate(self.settings.batches(dense, variables, key_of)):
                 reduced = self._reduce_group([results[i] for i in places], f"group{number}")
@@ -76,7 +81,7 @@ class GradientReducer:
         """Scales the gradients of local variables; the places of the others."""
         if not self._local:
             return list(range(len(results)))
-        own = [i for i, one in enumerate(variables) if key_of(one) in self._local]
+        own = [i for i, one in enumerate(variables) if self.is_local(one)]
         if self.settings.scale_local_gradients:
             for i in own:
                 results[i] = scaled(results[i], 1.0 / self.settings.size)

@@ -13,7 +13,7 @@ from horovod.common.basics import Average
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.common.reduction import local_variables_of
 from horovod.tensorflow.compression import Compression, Compressor
-from horovod.tensorflow.gradient_reducer import GradientReducer, ReducerSettings
+from horovod.tensorflow.gradient_reducer import Gradient, GradientReducer, ReducerSettings
 from horovod.tensorflow.util import as_it_is
 
 
@@ -29,10 +29,34 @@ class _DistributedTape(tf.GradientTape):
         sources: Any,
         output_gradients: Any = None,
         unconnected_gradients: Any = tf.UnconnectedGradients.NONE,
+        use_generic_names: bool = False,
     ) -> Any:
+        """`use_generic_names` asks for names that do not come from the variables', which may differ
+        between ranks: they never do, but from the position."""
         own = super().gradient(target, sources, output_gradients, unconnected_gradients)
         reduced = self._reducer.reduce(tf.nest.flatten(own), tf.nest.flatten(sources))
         return tf.nest.pack_sequence_as(own, reduced)
+
+    @as_it_is
+    def get_local_and_global_gradients(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: Any = tf.UnconnectedGradients.NONE,
+        use_generic_names: bool = False,
+    ) -> tuple[list[tuple[Any, Gradient]], list[tuple[Any, Gradient]]]:
+        """What gradient() gives, as pairs of source and gradient: first those of local sources,
+        then the others."""
+        gradients = self.gradient(
+            target, sources, output_gradients, unconnected_gradients, use_generic_names
+        )
+        pairs = list(zip(tf.nest.flatten(sources), tf.nest.flatten(gradients), strict=True))
+        local = [self._reducer.is_local(source) for source, _ in pairs]
+        return (
+            [pair for pair, is_local in zip(pairs, local, strict=True) if is_local],
+            [pair for pair, is_local in zip(pairs, local, strict=True) if not is_local],
+        )
 
     def register_local_source(self, source: Any) -> None:
         """The gradient of this variable stays each rank's own."""

@@ -244,6 +244,9 @@ def sparse_gradients_are_gathered_or_made_dense() -> None:
     slices = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([0]))
     message = raises(NotImplementedError, lambda: hvd.allreduce(slices, op=hvd.Max))
     assert "sparse_as_dense" in message
+    # Refused before the dense tensor travels, whose type has no Adasum.
+    both = [slices, tf.constant([1, 2])]
+    raises(NotImplementedError, lambda: hvd.grouped_allreduce(both, op=hvd.Adasum))
 
 
 @case

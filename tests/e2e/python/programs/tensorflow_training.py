@@ -42,6 +42,26 @@ def the_gradients_of_local_sources_stay_each_ranks_own() -> None:
 
 
 @case
+def local_gradients_come_apart_from_the_others() -> None:
+    shared, local = tf.Variable([1.0, 2.0]), tf.Variable(1.0)
+
+    def step() -> Any:
+        with tf.GradientTape() as tape:
+            loss = (tf.reduce_sum(shared) + local) * (hvd.rank() + 1.0)
+        tape = hvd.DistributedGradientTape(tape)
+        tape.register_local_source(local)
+        sources = {"first": local, "then": [shared]}
+        own, others = tape.get_local_and_global_gradients(loss, sources, use_generic_names=True)
+        assert [source is local for source, _ in own] == [True]
+        assert [source is shared for source, _ in others] == [True]
+        return own[0][1], others[0][1]
+
+    for own, other in both_ways(step):
+        np.testing.assert_allclose(own, (hvd.rank() + 1) / hvd.size(), rtol=1e-6)
+        same(other, [(hvd.size() + 1) / 2] * 2)
+
+
+@case
 def the_layers_of_a_partial_tape_stay_each_ranks_own() -> None:
     rank, size = hvd.rank(), hvd.size()
     layers = [tf.keras.layers.Dense(1, kernel_initializer="ones") for _ in range(2)]
