@@ -13,7 +13,7 @@
 namespace hvd::coll {
 
 struct ProcessSet {
-    int id = 0;              // 0: the world
+    int id = 0;              // 0: the world; negative: a part of the set -1 - id, in a backend
     std::vector<int> ranks;  // of the world, ascending
     int place = 0;           // this rank's index in `ranks`; -1: not a member
     std::vector<int> hosts;  // of each member, in the order of `ranks`: equal numbers, same host

@@ -10,7 +10,6 @@ namespace hvd::coll {
 /// they set, or does not have it yet.
 inline constexpr auto kIgnoredVariables = std::to_array<std::string_view>({
     "HOROVOD_HIERARCHICAL_ALLGATHER",
-    "HOROVOD_HIERARCHICAL_ALLREDUCE",
     "HOROVOD_TORUS_ALLREDUCE",
     "HOROVOD_BATCH_D2D_MEMCOPIES",
     "HOROVOD_DISABLE_GROUP_FUSION",

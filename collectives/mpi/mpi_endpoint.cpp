@@ -12,18 +12,20 @@ constexpr std::size_t kPartBytes = std::size_t{1} << 20;
 constexpr int kIds = 65'536;  // tags for ids; beyond them come those of later incarnations
 
 /// Sets that are open at the same time have different tags; one that has had the id before had
-/// another one, if MPI has enough of them.
+/// another one, if MPI has enough of them. The second half of the tags is for parts of sets, whose
+/// ids are negative.
 [[nodiscard]] int tag_of(const ProcessSet& set, int largest_tag) {
     const int turns = largest_tag / kIds;
-    if (set.id > std::min(largest_tag, kIds - 1)) {
-        throw Exception(Error{Errc::unsupported, "process set " + std::to_string(set.id) +
-                                                     ": this MPI tells " +
-                                                     std::to_string(std::min(largest_tag, kIds)) +
+    const int sets = std::min(largest_tag, kIds) / 2;
+    const int set_id = set.id < 0 ? -1 - set.id : set.id;
+    if (set_id >= sets) {
+        throw Exception(Error{Errc::unsupported, "process set " + std::to_string(set_id) +
+                                                     ": this MPI tells " + std::to_string(sets) +
                                                      " sets from each other"});
     }
     const auto turn =
         turns == 0 ? 0 : static_cast<int>(set.incarnation % static_cast<unsigned>(turns));
-    return set.id + turn * kIds;
+    return set_id + (set.id < 0 ? sets : 0) + turn * kIds;
 }
 
 }  // namespace

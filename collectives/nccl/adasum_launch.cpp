@@ -33,9 +33,9 @@ public:
         kernels_.emplace(gpu, type_, places_);
     }
 
-    [[nodiscard]] bool next(cuda::Gpu& /*gpu*/, Connection& connection) override {
+    [[nodiscard]] Step next(cuda::Gpu& /*gpu*/, Connection& connection) override {
         if (total_ == 0) {
-            return false;
+            return Step::over;
         }
         if (std::exchange(has_received_, false)) {
             // Both members of a pair get the same bits: it is their sum whichever is the left one.
@@ -43,10 +43,10 @@ public:
         }
         while (step_ < tree_.levels() + 2) {
             if (exchange(step_++, connection)) {
-                return true;
+                return Step::called;
             }
         }
-        return false;
+        return Step::over;
     }
 
     void finish(cuda::Gpu& gpu) override {

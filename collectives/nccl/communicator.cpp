@@ -19,7 +19,9 @@ constexpr std::chrono::microseconds kLook{100};
 
 StreamWork::StreamWork(StreamCommunicator& communicator, const Task& task)
     : communicator_(communicator),
-      launch_(plan_launch(task, communicator.set_)),
+      launch_(communicator.across_
+                  ? plan_hierarchical(task, communicator.set_, *communicator.across_)
+                  : plan_launch(task, communicator.set_)),
       ready_(task.ready) {
     communicator_.in_flight_.push_back(this);
 }
@@ -69,11 +71,17 @@ Work::Progress StreamWork::advance() {
         launch_->call(gpu, connection);
         stage_ = Stage::called;
     }
-    do {
+    auto step = Launch::Step::called;
+    while (step == Launch::Step::called) {
         if (connection.is_in_progress() && !connection.is_ready()) {
             return Progress::pending;
         }
-    } while (launch_->next(gpu, connection));
+        step = launch_->next(gpu, connection);
+    }
+    if (step == Launch::Step::waits) {
+        (void)connection.is_ready();  // throws where NCCL has failed
+        return Progress::pending;
+    }
     launch_->finish(gpu);
     done_ = gpu.record(gpu.stream());
     turn_.reset();
@@ -87,14 +95,16 @@ StreamCommunicator::StreamCommunicator(const Backend& backend,
                                        const std::shared_ptr<LoadedLibrary>& library,
                                        const Place& where,
                                        ProcessSet set,
+                                       std::unique_ptr<AcrossHosts> across,
                                        std::chrono::milliseconds connect_limit)
     : Communicator(backend.name()),
-      preparation_(library, where.gpu, set.place == 0),
+      preparation_(library, where.gpu, (across ? across->split.inside : set).place == 0),
       gpus_(where.all),
       gpu_(where.gpu),
       closing_(where.closing),
       buffers_(where.buffers),
       set_(std::move(set)),
+      across_(std::move(across)),
       connect_limit_(connect_limit) {}
 
 StreamCommunicator::~StreamCommunicator() {
@@ -110,12 +120,12 @@ std::optional<std::vector<std::byte>> StreamCommunicator::connection_info() {
         return std::nullopt;
     }
     auto info = made->info;
-    info.registers = buffers_.are_possible(*made->library) ? 1 : 0;
+    info.registers = !across_ && buffers_.are_possible(*made->library) ? 1 : 0;
     return encode(info);
 }
 
 void StreamCommunicator::connect(std::span<const std::byte> infos) {
-    auto agreed = compare(infos, set_);
+    auto agreed = across_ ? compare_by_host(infos, set_) : compare(infos, set_);
     if (!agreed) {
         throw Exception(agreed.error());
     }
@@ -131,14 +141,18 @@ bool StreamCommunicator::is_connected() {
             return false;
         }
         closing_.step();
+        const auto& members = across_ ? across_->split.inside : set_;
         connection_ = std::make_unique<Connection>(*preparation_.poll()->library, gpu_, agreed_->id,
-                                                   set_.size(), set_.place, connect_limit_);
+                                                   members.size(), members.place, connect_limit_);
     }
     if (!connection_->is_ready()) {
         return false;
     }
     if (agreed_->registers && connection_->registered().empty()) {
         connection_->register_memory(buffers_.of(connection_->library(), gpu_));
+    }
+    if (across_ && across_->host != nullptr && across_->pinned.empty()) {
+        across_->pinned = across_->buffers.of(gpu_);
     }
     return true;
 }
@@ -181,6 +195,9 @@ void StreamCommunicator::do_abort(const Error& cause) {
     }
     if (connection_) {
         connection_->abort();
+    }
+    if (across_ && across_->host != nullptr) {
+        across_->host->abort(cause);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "collectives/nccl/closing.hpp"
 #include "collectives/nccl/connection.hpp"
 #include "collectives/nccl/fusion_buffers.hpp"
+#include "collectives/nccl/hierarchical_launch.hpp"
 #include "collectives/nccl/launch.hpp"
 #include "collectives/nccl/preparation.hpp"
 
@@ -18,7 +19,8 @@ namespace hvd::coll::nccl {
 
 class StreamWork;
 
-/// A process set's communicator for tensors on one list of its members' GPUs.
+/// A process set's communicator for tensors on one list of its members' GPUs. On several hosts, of
+/// which NCCL connects the ranks of each alone, it is for allreduces.
 class StreamCommunicator final : public Communicator {
 public:
     /// Where its collectives run.
@@ -30,10 +32,12 @@ public:
     };
 
     /// The references outlive the communicator. Begins to load NCCL where it is not loaded yet.
+    /// `across`: nullptr where NCCL connects all members.
     StreamCommunicator(const Backend& backend,
                        const std::shared_ptr<LoadedLibrary>& library,
                        const Place& where,
                        ProcessSet set,
+                       std::unique_ptr<AcrossHosts> across,
                        std::chrono::milliseconds connect_limit);
     StreamCommunicator(const StreamCommunicator&) = delete;
     StreamCommunicator& operator=(const StreamCommunicator&) = delete;
@@ -58,6 +62,7 @@ private:
     Closing& closing_;
     FusionBuffers& buffers_;
     ProcessSet set_;
+    std::unique_ptr<AcrossHosts> across_;
     std::chrono::milliseconds connect_limit_;
     std::optional<Agreed> agreed_;            // once all members have met
     std::unique_ptr<Connection> connection_;  // with the first task

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/nccl/connection_info.hpp"
 
+#include "collectives/nccl/host_split.hpp"
 #include "collectives/nccl/library.hpp"
 
 #include <algorithm>
@@ -85,6 +86,27 @@ Result<Agreed> compare(std::span<const std::byte> all, const ProcessSet& set) {
     const bool all_register = std::ranges::all_of(
         members, [](const ConnectionInfo& member) { return member.registers != 0; });
     return Agreed{.id = members.front().id, .registers = all_register};
+}
+
+Result<Agreed> compare_by_host(std::span<const std::byte> all, const ProcessSet& set) {
+    if (all.size() != static_cast<std::size_t>(set.size()) * sizeof(ConnectionInfo)) {
+        return Error{Errc::internal, "connection data of a wrong size"};
+    }
+    Agreed own;
+    for (const auto& places : places_by_host(set.hosts)) {
+        std::vector<std::byte> infos;
+        for (const int place : places) {
+            const auto info = all.subspan(static_cast<std::size_t>(place) * sizeof(ConnectionInfo),
+                                          sizeof(ConnectionInfo));
+            infos.insert(infos.end(), info.begin(), info.end());
+        }
+        const auto members = members_at(set, places);
+        HVD_TRY(const auto agreed, compare(infos, members));
+        if (members.is_member()) {
+            own = agreed;
+        }
+    }
+    return own;
 }
 
 }  // namespace hvd::coll::nccl

@@ -36,4 +36,8 @@ struct Agreed {
 /// NCCL differ; invalid_argument, where two ranks use one GPU.
 [[nodiscard]] Result<Agreed> compare(std::span<const std::byte> all, const ProcessSet& set);
 
+/// The same where the members of each host connect among themselves: how those of this host do. The
+/// errors are those of any host, so that all members get the same.
+[[nodiscard]] Result<Agreed> compare_by_host(std::span<const std::byte> all, const ProcessSet& set);
+
 }  // namespace hvd::coll::nccl

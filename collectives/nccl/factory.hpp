@@ -19,9 +19,12 @@ struct Options {
 };
 
 /// Collectives of GPUs' tensors. `devices` is make_device_tensors' and outlives the backend;
-/// nullptr gives nullptr. NCCL is loaded with the first communicator.
+/// nullptr gives nullptr. NCCL is loaded with the first communicator. `across`: nullptr, or the
+/// host's backend, which outlives this one, where NCCL connects the ranks of a host alone: it then
+/// carries allreduces of sets on several hosts from host to host, and nothing else is run there.
 [[nodiscard]] std::unique_ptr<Backend> create(DeviceTensors* devices,
                                               Options options,
+                                              Backend* across,
                                               const Logger& log);
 
 }  // namespace hvd::coll::nccl

@@ -7,6 +7,7 @@ namespace hvd::coll::nccl {
 
 std::unique_ptr<Backend> create(DeviceTensors* /*devices*/,
                                 Options /*options*/,  // NOLINT(performance-unnecessary-value-param)
+                                Backend* /*across*/,
                                 const Logger& /*log*/) {
     return nullptr;
 }

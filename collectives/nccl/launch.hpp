@@ -27,9 +27,12 @@ public:
     /// Enqueues what comes before NCCL, and NCCL's calls.
     virtual void call(cuda::Gpu& gpu, Connection& connection) = 0;
 
-    /// Enqueues further ones, once those are in the stream; false: there are no more.
-    [[nodiscard]] virtual bool next(cuda::Gpu& /*gpu*/, Connection& /*connection*/) {
-        return false;
+    /// called: further ones were called. waits: for what comes without them, to be asked again.
+    enum class Step { called, waits, over };
+
+    /// Enqueues further ones, once those are in the stream.
+    [[nodiscard]] virtual Step next(cuda::Gpu& /*gpu*/, Connection& /*connection*/) {
+        return Step::over;
     }
 
     /// Enqueues what comes after them, once they are in the stream.

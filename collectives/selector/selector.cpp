@@ -37,7 +37,8 @@ std::vector<std::unique_ptr<Backend>> create_backends(BackendParts parts) {
         }
     }
     backends.push_back(self::create());
-    if (auto nccl = nccl::create(parts.devices, std::move(parts.nccl), parts.log)) {
+    auto* const across = parts.is_hierarchical ? backends.front().get() : nullptr;
+    if (auto nccl = nccl::create(parts.devices, std::move(parts.nccl), across, parts.log)) {
         backends.push_back(std::move(nccl));
     }
     return backends;

@@ -35,6 +35,7 @@ struct BackendParts {
     Reactor* reactor = nullptr;        // what the engine sleeps in, for MPI; outlives them
     DeviceTensors* devices = nullptr;  // of tensors that stay there, if any do; outlives them
     nccl::Options nccl{};
+    bool is_hierarchical = false;  // NCCL connects the ranks of a host, the first backend the hosts
     Logger log{"", LogLevel::warn};
 };
 

@@ -26,9 +26,11 @@ constexpr std::array kTuning{
             "others; all: their sum divided by the number of all ranks",
             {"HOROVOD_AVERAGE_OVER", "params.average_over", choice},
             {.standard = "all"}),
-    setting("--hierarchical-allreduce",
-            "",
-            {"HOROVOD_HIERARCHICAL_ALLREDUCE", "params.hierarchical_allreduce"}),
+    setting(
+        "--hierarchical-allreduce",
+        "NCCL connects the ranks of each host alone: an allreduce of tensors of GPUs on several "
+        "hosts goes through the memory of the host between them, other operations all the way",
+        {"HOROVOD_HIERARCHICAL_ALLREDUCE", "params.hierarchical_allreduce"}),
     setting("--no-hierarchical-allreduce", "", {"HOROVOD_HIERARCHICAL_ALLREDUCE", "", off}),
     setting("--hierarchical-allgather",
             "",

@@ -19,8 +19,9 @@ namespace {
 constexpr std::chrono::seconds kGroupLimit{10};
 
 // Flags by which each rank describes itself to all others.
-constexpr std::byte kShares{1};      // it has the memory of its host's group
-constexpr std::byte kSumsByRank{2};  // it wants sums in rank order
+constexpr std::byte kShares{1};        // it has the memory of its host's group, or MPI in its place
+constexpr std::byte kSumsByRank{2};    // it wants sums in rank order
+constexpr std::byte kHierarchical{4};  // it wants NCCL inside of hosts alone
 
 std::size_t index_of(int rank) noexcept {
     return static_cast<std::size_t>(rank);
@@ -85,8 +86,10 @@ Status add_group(Transports& made,
             failure = formed.error().message;
         }
     }
-    const auto own = (made.group ? kShares : std::byte{}) |
-                     (config.is_deterministic ? kSumsByRank : std::byte{});
+    const bool shares = made.group != nullptr || config.cpu_operations == CpuOperations::mpi;
+    const auto own = (shares ? kShares : std::byte{}) |
+                     (config.is_deterministic ? kSumsByRank : std::byte{}) |
+                     (config.is_hierarchical ? kHierarchical : std::byte{});
     HVD_TRY(const auto verdicts, gather_bytes(*made.mesh, own, deadline));
     const auto says = [&](std::size_t each, std::byte what) {
         return (verdicts[each] & what) != std::byte{};
@@ -97,6 +100,7 @@ Status add_group(Transports& made,
         is_shared[index_of(leaders[each])] =
             is_shared[index_of(leaders[each])] && says(each, kShares);
         made.order = says(each, kSumsByRank) ? coll::SumOrder::by_rank : made.order;
+        made.is_hierarchical = made.is_hierarchical || says(each, kHierarchical);
     }
     for (std::size_t each = 0; each < verdicts.size(); ++each) {
         made.hosts[each] =

@@ -27,6 +27,7 @@ struct Transports {
     std::unique_ptr<coll::net::Mesh> mesh;  // of all ranks, where they are on several hosts
     std::vector<int> hosts;                 // by rank: equal numbers share memory
     coll::SumOrder order = coll::SumOrder::by_rank;
+    bool is_hierarchical = false;  // NCCL connects the ranks of each host alone
 };
 
 /// Connects this rank with the others. A world of one host has the group alone; one of several

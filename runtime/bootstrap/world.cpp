@@ -158,6 +158,7 @@ Result<std::unique_ptr<World>> World::join(const Options& options, TicketTable& 
     world->group_ = std::move(transports->group);
     world->mesh_ = std::move(transports->mesh);
     world->hosts_ = std::move(transports->hosts);
+    config.is_hierarchical = transports->is_hierarchical;  // as all ranks have agreed
     world->topology_.is_homogeneous = is_homogeneous(world->mesh_.get());
     HVD_TRY(auto communicator,
             world->use_mpi(std::move(search.mpi), place, options.environment, config, deadline));
@@ -222,6 +223,7 @@ void World::start_engine(MpiParts mpi,
                                .nccl = {.library = config.nccl_library,
                                         .connect_limit = config.start_timeout,
                                         .kept_bytes = config.gpu_buffer_limit},
+                               .is_hierarchical = config.is_hierarchical,
                                .log = log});
     auto all = coll::world_of(topology_);
     all.hosts = hosts_;

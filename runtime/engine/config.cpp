@@ -160,6 +160,11 @@ Status parse_deterministic(std::string_view text, EngineConfig& config) {
     return ok();
 }
 
+Status parse_hierarchical(std::string_view text, EngineConfig& config) {
+    HVD_TRY(config.is_hierarchical, parse_switch(text));
+    return ok();
+}
+
 Status parse_adasum(std::string_view text, EngineConfig& config) {
     HVD_TRY(config.adasum_across_hosts, parse_switch(text));
     return ok();
@@ -210,6 +215,10 @@ constexpr auto kVariables = std::to_array<ConfigVariable>({
     {"HOROVOD_GPU_BUFFER_LIMIT", parse_gpu_buffer_limit,
      "bytes of a GPU's memory that are kept for messages and results between collectives, until "
      "there was none for 10 s; 0: none; unset: 134217728"},
+    {"HOROVOD_HIERARCHICAL_ALLREDUCE", parse_hierarchical,
+     "1, on any rank: NCCL connects the ranks of each host alone; an allreduce of tensors of GPUs "
+     "on several hosts goes through the memory of the host between them, other operations all the "
+     "way; unset: NCCL connects the hosts"},
     {"HOROVOD_MPI_THREADS_DISABLE", parse_mpi_threads,
      "1: MPI is not asked for MPI_THREAD_MULTIPLE; only where nobody else calls it"},
     {"HOROVOD_DETERMINISTIC", parse_deterministic,

@@ -51,6 +51,7 @@ struct EngineConfig {
     std::chrono::milliseconds stall_warning{60'000};
     std::chrono::milliseconds stall_shutdown{0};  // 0: never
     bool is_deterministic = false;                // sums in rank order over several hosts, too
+    bool is_hierarchical = false;                 // NCCL connects the ranks of each host alone
     bool has_dynamic_sets = false;                // process sets may change after the start
     bool adasum_across_hosts = false;             // after averages inside of hosts
     bool averages_over_contributing = false;      // allreduce: not over ranks that have joined

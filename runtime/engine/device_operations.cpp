@@ -29,8 +29,23 @@ Status check_valid(const coll::DeviceEvent& event, const std::function<Status()>
 
 }  // namespace
 
-bool DeviceOperations::can_stay(const Signature& signature) noexcept {
-    return has_tensor(signature) && signature.reduce != coll::ReduceOp::adasum_across_hosts;
+bool DeviceOperations::can_stay(const Operation& operation) const {
+    const auto& signature = operation.signature;
+    if (!has_tensor(signature) || signature.reduce == coll::ReduceOp::adasum_across_hosts) {
+        return false;
+    }
+    const bool can_cross =
+        signature.op == coll::Op::allreduce && signature.reduce != coll::ReduceOp::adasum;
+    if (sets_ == nullptr || can_cross) {
+        return true;
+    }
+    const auto set = sets_->acquire(operation.process_set);
+    if (!set) {
+        return true;  // its admission fails
+    }
+    const bool is_on_one_host = (*set)->set.is_on_one_host();
+    ProcessSetTable::release(**set);
+    return is_on_one_host;
 }
 
 Status DeviceOperations::attach_joins(std::span<Operation* const> operations) const {
@@ -65,7 +80,7 @@ Status DeviceOperations::prepare(std::span<Operation* const> operations) const {
     coll::SharedEvent last;  // of a call's tensors on one stream one event is enough
     coll::DevicePlace last_place;
     for (Operation* operation : operations) {
-        if (operation->staged != nullptr && can_stay(operation->signature)) {
+        if (operation->staged != nullptr && can_stay(*operation)) {
             operation->on_device = std::make_unique<OnDevice>(
                 OnDevice{.devices = devices_, .place = operation->staged->place});
             operation->staged.reset();

@@ -7,6 +7,7 @@
 #include "collectives/base/result.hpp"
 #include "collectives/device_tensors.hpp"
 #include "runtime/tensor/operation.hpp"
+#include "runtime/tensor/process_set_table.hpp"
 
 #include <functional>
 #include <span>
@@ -19,8 +20,10 @@ namespace hvd::rt {
 /// Thread: any.
 class DeviceOperations {
 public:
-    /// nullptr: all tensors travel through the host.
-    explicit DeviceOperations(coll::DeviceTensors* devices) noexcept : devices_(devices) {}
+    /// `devices`: nullptr: all tensors travel through the host. `sets`: nullptr, or those of which
+    /// the devices' backend runs nothing but sums, and the like, where they are on several hosts.
+    DeviceOperations(coll::DeviceTensors* devices, const ProcessSetTable* sets) noexcept
+        : devices_(devices), sets_(sets) {}
 
     /// Of operations that are about to be submitted: those that the device's backend can run stay
     /// there, the others are left as they are. Errors: those of the device.
@@ -29,9 +32,10 @@ public:
 private:
     /// A join has no tensor, but may name the GPU on which the rank takes part in what others do.
     [[nodiscard]] Status attach_joins(std::span<Operation* const> operations) const;
-    [[nodiscard]] static bool can_stay(const Signature& signature) noexcept;
+    [[nodiscard]] bool can_stay(const Operation& operation) const;
 
     coll::DeviceTensors* devices_;
+    const ProcessSetTable* sets_;
 };
 
 /// Waits until the device has come to the event: true; false where the deadline passes first.

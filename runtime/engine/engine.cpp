@@ -42,12 +42,14 @@ Engine::Engine(Setup setup, TicketTable& tickets)
       sets_(std::move(setup.world)),
       timeline_(tickets, lock_),
       copies_(setup.staging, inbox_),
-      admission_({.tickets = tickets,
-                  .sets = sets_,
-                  .devices = DeviceOperations(setup.devices),
-                  .copies = copies_,
-                  .averages_over_contributing = setup.progress.config.averages_over_contributing,
-                  .adasum_across_hosts = setup.progress.config.adasum_across_hosts}),
+      admission_(
+          {.tickets = tickets,
+           .sets = sets_,
+           .devices = DeviceOperations(setup.devices,
+                                       setup.progress.config.is_hierarchical ? &sets_ : nullptr),
+           .copies = copies_,
+           .averages_over_contributing = setup.progress.config.averages_over_contributing,
+           .adasum_across_hosts = setup.progress.config.adasum_across_hosts}),
       progress_(std::move(setup.progress), tickets, sets_, inbox_),
       completed_before_(tickets.completed()) {
     inbox_.set_asleep(true);

@@ -191,6 +191,7 @@ void allreduce_of_lists(ContractRank& self) {
         check_allreduce(self, what, {kChunk / 4, 1, kChunk / 4 - 1, 0, 5}, place);
         check_allreduce(self, what, std::vector<std::size_t>(1000, 64), place);
         check_allreduce(self, what, {1, 200'000, 3}, place);
+        check_allreduce(self, what, {300'001, 1, 700'003, 2}, place);
     }
 }
 

@@ -225,4 +225,18 @@ TEST_CASE("NCCL moves what each rank submits in an order of its own, 10,000 tens
 
     CHECK(failures(start("device_orders", ranks, "nccl")) == "");
 }
+
+TEST_CASE("NCCL connects the ranks of a host, and sums go through the host between two hosts") {
+    const std::string name = GENERATE(
+        "device_operations", "device_sets", "device_plan", "device_death", "device_not_loaded",
+        "device_two_each", "device_different_numbers", "device_join", "device_join_on_second",
+        "device_join_without_gpu", "device_rounding", "device_memory", "device_init_again",
+        "device_orders_on_two", "hosts_death", "hosts_worlds");
+    const int ranks = GENERATE(2, 3, 4);
+    CAPTURE(name, ranks);
+
+    (void)::setenv("HVD_TEST_HOSTS", "2", 1);  // NOLINT(concurrency-mt-unsafe)
+    CHECK(launch(name, ranks, "nccl") == "");
+    (void)::unsetenv("HVD_TEST_HOSTS");  // NOLINT(concurrency-mt-unsafe)
+}
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Processes for abi_test.cpp, through the C ABI alone:
-//   abi_worker launch N CASE    starts N ranks as mpiexec.hydra would, and waits for them
+//   abi_worker launch N CASE    starts N ranks as mpiexec.hydra would, or as torchrun would on
+//                               HVD_TEST_HOSTS hosts, and waits for them
 //   abi_worker rank CASE        is one of them
 #include "tests/integration/engine/abi_worker.hpp"
 
@@ -327,12 +328,43 @@ const std::map<std::string, void (*)()> kCases{
     {"plan_in_smaller_world", plan_in_smaller_world},
 };
 
+std::vector<std::string> variables_of_hydra(int rank, int ranks) {
+    return {"PMI_RANK=" + std::to_string(rank), "PMI_SIZE=" + std::to_string(ranks),
+            "MPI_LOCALRANKID=" + std::to_string(rank), "MPI_LOCALNRANKS=" + std::to_string(ranks)};
+}
+
+/// The last rank alone asks for NCCL inside of hosts. The first hosts have one rank more where
+/// they cannot have as many each.
+std::vector<std::string> variables_of_torchrun(int rank, int ranks, int hosts) {
+    const auto host_of = [&](int each) { return each * hosts / ranks; };
+    int first = rank;
+    while (first > 0 && host_of(first - 1) == host_of(rank)) {
+        --first;
+    }
+    int end = rank;
+    while (end < ranks && host_of(end) == host_of(rank)) {
+        ++end;
+    }
+    return {"TORCHELASTIC_RUN_ID=" + std::to_string(::getpid()),
+            "TORCHELASTIC_RESTART_COUNT=0",
+            "MASTER_ADDR=127.0.0.1",
+            "MASTER_PORT=29500",
+            "RANK=" + std::to_string(rank),
+            "WORLD_SIZE=" + std::to_string(ranks),
+            "LOCAL_RANK=" + std::to_string(rank - first),
+            "LOCAL_WORLD_SIZE=" + std::to_string(end - first),
+            "GROUP_RANK=" + std::to_string(host_of(rank)),
+            "HVD_FAKE_NCCL_HOST=" + std::to_string(host_of(rank)),
+            "HOROVOD_HIERARCHICAL_ALLREDUCE=" + std::to_string(rank == ranks - 1 ? 1 : 0)};
+}
+
 int launch(int ranks, const std::string& name) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): this process has one thread
+    const char* const hosts = std::getenv("HVD_TEST_HOSTS");
     std::vector<pid_t> pids;
     for (int rank = 0; rank < ranks; ++rank) {
-        std::vector<std::string> entries{
-            "PMI_RANK=" + std::to_string(rank), "PMI_SIZE=" + std::to_string(ranks),
-            "MPI_LOCALRANKID=" + std::to_string(rank), "MPI_LOCALNRANKS=" + std::to_string(ranks)};
+        auto entries = hosts == nullptr ? variables_of_hydra(rank, ranks)
+                                        : variables_of_torchrun(rank, ranks, std::stoi(hosts));
         std::vector<char*> environment;
         environment.reserve(entries.size());
         for (auto& entry : entries) {
@@ -381,6 +413,7 @@ int be_rank(const std::string& name) {
 #ifdef HVD_HAVE_NCCL
         cases.merge(hvd::test::gpu_choice_cases());
         cases.merge(hvd::test::gpu_end_cases());
+        cases.merge(hvd::test::gpu_host_cases());
         cases.merge(hvd::test::gpu_memory_cases());
 #endif
         cases.insert(kCases.begin(), kCases.end());

@@ -41,6 +41,9 @@ void require(bool condition, const std::string& message);
 /// Memory of GPUs; with NCCL alone.
 [[nodiscard]] std::map<std::string, void (*)()> gpu_memory_cases();
 
+/// GPUs of several hosts; with NCCL alone.
+[[nodiscard]] std::map<std::string, void (*)()> gpu_host_cases();
+
 /// Gradients that travel together.
 [[nodiscard]] std::map<std::string, void (*)()> fusion_cases();
 

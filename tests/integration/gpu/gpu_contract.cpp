@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The backend contract for GPUs, on the stand-ins for the CUDA driver and NCCL: one GPU
-// for each rank. The cases give memory of the host, which is copied to the GPU and back.
+// for each rank, on HVD_GPU_HOSTS hosts between which NCCL cannot connect. The cases give memory of
+// the host, which is copied to the GPU and back.
 #include "collectives/base/deadline.hpp"
 #include "collectives/cuda/gpus.hpp"
 #include "collectives/cuda/shared_library.hpp"
 #include "collectives/nccl/factory.hpp"
+#include "collectives/tcp/factory.hpp"
+#include "collectives/transport/tcp/mesh.hpp"
 #include "tests/integration/backend_contract/contract.hpp"
 #include "tests/support/file_store.hpp"
 #include "tests/support/gpu/control.hpp"
+#include "tests/support/gpu/nccl_control.hpp"
 #include "tests/support/temp_dir.hpp"
 
 #include <catch2/catch.hpp>
 
+#include <cstdlib>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -204,10 +209,26 @@ void run_rank(ContractCase run, coll::LocalGroup& group, coll::Store& store) {
     gpus.attach(group.rank());
     auto& driver = control(folder + "libcuda.so.1");
     driver.choose_order(static_cast<std::uint64_t>(group.rank()));
+    auto ranks = world_on_one_host(group.rank(), group.size());
+    for (std::size_t rank = 0; rank < ranks.hosts.size(); ++rank) {
+        ranks.hosts[rank] = static_cast<int>(rank) % HVD_GPU_HOSTS;
+    }
+    const auto own_host = ranks.hosts[static_cast<std::size_t>(group.rank())];
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): this process has one thread
+    (void)::setenv(gpu::kEnvNcclHost, std::to_string(own_host).c_str(), 1);
+    std::unique_ptr<coll::net::Mesh> mesh;
+    std::unique_ptr<coll::Backend> between_hosts;
+    if (!ranks.is_on_one_host()) {
+        mesh = value_of(coll::net::Mesh::connect(
+            store,
+            {.rank = group.rank(), .size = group.size(), .host = "testhost", .prefix = "world/"},
+            Deadline::in(20s)));
+        between_hosts = coll::tcp::create(*mesh, coll::SumOrder::any);
+    }
     const auto nccl = coll::nccl::create(&gpus, {.library = folder + "libnccl.so.2"},
-                                         Logger("test", LogLevel::warn));
+                                         between_hosts.get(), Logger("test", LogLevel::warn));
     CopyingBackend backend(gpus, *nccl, store);
-    const auto world = backend.open(world_on_one_host(group.rank(), group.size()), {});
+    const auto world = backend.open(ranks, {});
     coll::Reactor reactor;
     ContractRank self{backend, *world, group, reactor, group.rank(), group.size()};
     run(self);

@@ -39,6 +39,12 @@ ncclResult_t wait_for(const std::shared_ptr<CommunicatorState>& comm) {
     }
 }
 
+int host_of_process() {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it meanwhile
+    const char* const host = std::getenv(hvd::test::gpu::kEnvNcclHost);
+    return host == nullptr ? 0 : std::stoi(host);
+}
+
 ncclResult_t attach(CommunicatorState& comm) {
     auto& shared = **comm.segment;
     int none = 0;
@@ -50,11 +56,15 @@ ncclResult_t attach(CommunicatorState& comm) {
         return ncclInvalidUsage;  // a rank is there twice
     }
     own.pid = ::getpid();
+    own.host = host_of_process();
     own.device = comm.device + 1;
     for (int rank = 0; rank < comm.ranks; ++rank) {
-        if (rank != comm.rank &&
-            shared.areas[static_cast<std::size_t>(rank)].device == comm.device + 1) {
+        const auto& other = shared.areas[static_cast<std::size_t>(rank)];
+        if (rank != comm.rank && other.device == comm.device + 1) {
             return ncclInvalidUsage;  // two ranks on one GPU
+        }
+        if (other.device != 0 && other.host != own.host) {
+            return ncclSystemError;  // no network between them
         }
     }
     own.is_attached = 1;

@@ -60,4 +60,7 @@ using NcclControlFunction = NcclControl* (*)();
 /// The version code that it says; unset: 2.28.5.
 inline constexpr const char* kEnvNcclVersion = "HVD_FAKE_NCCL_VERSION";
 
+/// The host on which this process is: ranks of different ones cannot connect. Unset: all on one.
+inline constexpr const char* kEnvNcclHost = "HVD_FAKE_NCCL_HOST";
+
 }  // namespace hvd::test::gpu

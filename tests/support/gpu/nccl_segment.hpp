@@ -24,6 +24,7 @@ inline constexpr std::size_t kPairChunk = std::size_t{64} << 10;  // of a messag
 struct RankArea {
     std::atomic<std::int32_t> pid;
     std::atomic<std::int32_t> device;
+    std::atomic<std::int32_t> host;
     std::atomic<std::uint32_t> is_attached;
     std::atomic<std::uint32_t> is_connected;
     std::atomic<std::uint32_t> is_finalized;

@@ -80,7 +80,7 @@ TEST_CASE("tensors of one call on the default streams of two devices have an eve
     requests.push_back(on(1, "c", {data.data() + 2, 1}));
     const auto operations = *tickets.create(requests);
 
-    REQUIRE(DeviceOperations(&devices).prepare(operations));
+    REQUIRE(DeviceOperations(&devices, nullptr).prepare(operations));
 
     CHECK(devices.attached == std::vector{0, 1});
     CHECK(devices.asked == std::vector{0, 1});  // of those on one stream one event is enough
@@ -89,10 +89,40 @@ TEST_CASE("tensors of one call on the default streams of two devices have an eve
     CHECK(operations[1]->signature.device == Device{.kind = Device::Kind::cuda, .index = 1});
 }
 
+TEST_CASE("where NCCL connects no hosts, sums alone stay on the GPUs of a set on several hosts") {
+    NotingDevices devices;
+    hvd::rt::TicketTable tickets;
+    hvd::rt::ProcessSetTable sets(
+        {.id = 0, .ranks = {0, 1, 2}, .place = 0, .hosts = {0, 0, 2}, .incarnation = 0});
+    (void)sets.add(1, std::vector<std::int64_t>{0, 1});
+    const DeviceOperations preparing(&devices, &sets);
+    float value = 1;
+    const auto stays = [&](int set, hvd::coll::Op op, hvd::coll::ReduceOp reduce) {
+        auto request = on(0, "a", {&value, 1});
+        request.process_set = set;
+        request.signature.op = op;
+        request.signature.reduce = reduce;
+        const auto operations = *tickets.create({&request, 1});
+        REQUIRE(preparing.prepare(operations));
+        return operations.front()->staged == nullptr;
+    };
+    using enum hvd::coll::Op;
+    using enum hvd::coll::ReduceOp;
+
+    CHECK(stays(0, allreduce, sum));
+    CHECK(stays(0, allreduce, average));
+    CHECK_FALSE(stays(0, allreduce, adasum));
+    CHECK_FALSE(stays(0, reducescatter, sum));
+    CHECK_FALSE(stays(0, broadcast, sum));
+    CHECK(stays(1, broadcast, sum));
+    CHECK(stays(1, allreduce, adasum));
+    CHECK_FALSE(stays(1, allreduce, adasum_across_hosts));
+}
+
 TEST_CASE("a join names the GPU that it is given, else the first that the rank has used") {
     NotingDevices devices;
     hvd::rt::TicketTable tickets;
-    const DeviceOperations preparing(&devices);
+    const DeviceOperations preparing(&devices, nullptr);
     const auto device_of = [&](const Request& request) {
         auto copy = request;
         const auto operations = *tickets.create({&copy, 1});
@@ -112,7 +142,7 @@ TEST_CASE(
     "a build without CUDA refuses tensors of GPUs, by name, and takes a join that names one") {
     hvd::rt::TicketTable tickets;
     hvd::rt::Inbox<Operation*> inbox;
-    const DeviceOperations without(nullptr);
+    const DeviceOperations without(nullptr, nullptr);
     hvd::rt::StagedCopies copies(nullptr, inbox);
     float value = 1;
     std::vector<Request> requests;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/nccl/host_split.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace hvd::coll::nccl {
+
+ProcessSet members_at(const ProcessSet& set, const std::vector<int>& places) {
+    ProcessSet part{.id = set.id, .ranks = {}, .place = -1, .hosts = {}};
+    part.incarnation = set.incarnation;
+    for (const int place : places) {
+        if (place == set.place) {
+            part.place = part.size();
+        }
+        part.ranks.push_back(set.rank_at(place));
+        part.hosts.push_back(set.hosts.at(static_cast<std::size_t>(place)));
+    }
+    return part;
+}
+
+HostSplit split_by_host(const ProcessSet& set) {
+    const auto rows = places_by_host(set.hosts);
+    const auto width = rows.front().size();
+    const bool is_even =
+        std::ranges::all_of(rows, [&](const auto& row) { return row.size() == width; });
+    const auto own = std::ranges::find_if(
+        rows, [&](const auto& row) { return std::ranges::find(row, set.place) != row.end(); });
+    HostSplit split{.inside = members_at(set, *own), .across = {}};
+    split.across.place = -1;
+    split.parts = is_even ? static_cast<int>(width) : 1;
+    if (split.inside.place < split.parts) {
+        std::vector<int> column;
+        for (const auto& row : rows) {
+            column.push_back(row[static_cast<std::size_t>(split.inside.place)]);
+        }
+        split.across = members_at(set, column);
+        split.across.id = -1 - set.id;
+    }
+    return split;
+}
+
+}  // namespace hvd::coll::nccl
