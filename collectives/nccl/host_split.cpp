@@ -31,6 +31,7 @@ HostSplit split_by_host(const ProcessSet& set) {
     split.parts = is_even ? static_cast<int>(width) : 1;
     if (split.inside.place < split.parts) {
         std::vector<int> column;
+        column.reserve(rows.size());
         for (const auto& row : rows) {
             column.push_back(row[static_cast<std::size_t>(split.inside.place)]);
         }
