@@ -43,6 +43,16 @@ std::string launch(const std::string& name, int ranks, const std::string& operat
     return ranks > HVD_MOST_RANKS ? "" : failures(start(name, ranks, operations));
 }
 
+#ifdef HVD_HAVE_NCCL
+/// The same on two hosts, between which NCCL cannot connect.
+std::string launch_on_two_hosts(const std::string& name, int ranks) {
+    (void)::setenv("HVD_TEST_HOSTS", "2", 1);  // NOLINT(concurrency-mt-unsafe)
+    auto failed = launch(name, ranks, "nccl");
+    (void)::unsetenv("HVD_TEST_HOSTS");  // NOLINT(concurrency-mt-unsafe)
+    return failed;
+}
+#endif
+
 }  // namespace
 
 TEST_CASE("tensors of a GPU travel through the host, several ranks on one GPU too") {
@@ -227,16 +237,22 @@ TEST_CASE("NCCL moves what each rank submits in an order of its own, 10,000 tens
 }
 
 TEST_CASE("NCCL connects the ranks of a host, and sums go through the host between two hosts") {
-    const std::string name = GENERATE(
-        "device_operations", "device_sets", "device_plan", "device_death", "device_not_loaded",
-        "device_two_each", "device_different_numbers", "device_join", "device_join_on_second",
-        "device_join_without_gpu", "device_rounding", "device_memory", "device_init_again",
-        "device_orders_on_two", "hosts_death", "hosts_worlds");
+    const std::string name =
+        GENERATE("device_operations", "device_sets", "device_plan", "device_death",
+                 "device_not_loaded", "device_two_each", "device_different_numbers", "device_join",
+                 "device_join_on_second", "device_join_without_gpu", "device_memory");
     const int ranks = GENERATE(2, 3, 4);
     CAPTURE(name, ranks);
 
-    (void)::setenv("HVD_TEST_HOSTS", "2", 1);  // NOLINT(concurrency-mt-unsafe)
-    CHECK(launch(name, ranks, "nccl") == "");
-    (void)::unsetenv("HVD_TEST_HOSTS");  // NOLINT(concurrency-mt-unsafe)
+    CHECK(launch_on_two_hosts(name, ranks) == "");
+}
+
+TEST_CASE("between two hosts sums on GPUs are rounded, ordered and ended as on one") {
+    const std::string name = GENERATE("device_rounding", "device_init_again",
+                                      "device_orders_on_two", "hosts_death", "hosts_worlds");
+    const int ranks = GENERATE(2, 3, 4);
+    CAPTURE(name, ranks);
+
+    CHECK(launch_on_two_hosts(name, ranks) == "");
 }
 #endif
