@@ -14,8 +14,9 @@ namespace hvd::coll::shm {
 
 class SetArena;
 
-/// Which arenas of sets have pages in their large slots. Those that have not moved a long tensor
-/// for the longest time give them back, so that a set that is idle costs some pages.
+/// Which arenas of sets, but for the world, have pages in their large slots. Those that have not
+/// moved a long tensor for the longest time give them back, so that a set that is idle costs some
+/// pages.
 class WarmList {
 public:
     void use(SetArena& arena);

@@ -113,24 +113,26 @@ void SetArena::abort(const Error& cause) {
     cause_ = cause;
     if (arena_) {
         arena_->cause = cause;
+        // The memory of its messages belongs to others again: a late member must not read it.
+        arena_->own().process_number = 0;
     }
 }
 
 std::unique_ptr<Work> SetArena::keep_pages(std::unique_ptr<Work> work) {
-    if (!areas_) {
-        return work;  // the group's memory always keeps them
+    if (!areas_ || set_.id == 0) {
+        return work;  // what belongs to the world always keeps them
     }
     memory_.warm.use(*this);
     return std::make_unique<LongWork>(*this, std::move(work));
 }
 
 // A member's swap slots are its own when no Work of it is under way; from its gather slots the
-// others may still read.
+// others may still read, and after an abort from all.
 bool SetArena::cool() noexcept {
-    const bool is_idle = long_works_ == 0 && arena_->have_all(arena_->sequences.gather,
-                                                              [](RankArea& area) -> const Flag& {
-                                                                  return area.gather_drained;
-                                                              });
+    const bool is_idle =
+        !cause_ && long_works_ == 0 &&
+        arena_->have_all(arena_->sequences.gather,
+                         [](RankArea& area) -> const Flag& { return area.gather_drained; });
     auto& own = arena_->own();
     return is_idle && ::madvise(&own.swap, sizeof own.swap + sizeof own.gather, MADV_REMOVE) == 0;
 }

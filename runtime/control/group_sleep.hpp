@@ -18,8 +18,8 @@ class GroupSleep {
 public:
     explicit GroupSleep(coll::LocalGroup& group) noexcept : group_(group) {}
 
-    /// From here on a notification of the group ends a wait of the reactor, which this object
-    /// outlives.
+    /// From here on a notification of the group ends a wait of the reactor, which is not dispatched
+    /// after the end of this object.
     void watch(coll::Reactor& reactor) {
         reactor.watch(group_.wakeup_descriptor(), EPOLLIN,
                       [this](std::uint32_t) { group_.drain(); });

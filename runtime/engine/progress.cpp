@@ -245,6 +245,7 @@ bool Progress::look_for_failures() {
     if (failure || negotiator_.left_rank()) {
         return end_after_departure(failure);
     }
+    departure_limit_.reset();  // of one that nobody minds any more
     return false;
 }
 

@@ -35,9 +35,8 @@ constexpr int kSizeOfHosts = 6;  // ranks on 2 hosts, or on 3
 struct Parts {
     std::unique_ptr<coll::Reactor> own_reactor;
     std::unique_ptr<coll::net::Mesh> mesh;
+    std::unique_ptr<coll::LocalGroup> host;  // of the ranks of one host, where they are on several
     std::unique_ptr<coll::Backend> backend;
-    std::unique_ptr<coll::LocalGroup>
-        host{};  // of the ranks of one host, where they are on several
 
     [[nodiscard]] coll::Reactor& reactor() const { return mesh ? mesh->reactor() : *own_reactor; }
 };
@@ -56,12 +55,12 @@ struct Candidate {
 }
 
 Parts on_shared_memory(coll::LocalGroup& group, coll::Store& /*store*/, int /*hosts*/) {
-    return {std::make_unique<coll::Reactor>(), nullptr,
+    return {std::make_unique<coll::Reactor>(), nullptr, nullptr,
             coll::shm::create(coll::shm::share(group, 0))};
 }
 
 Parts alone(coll::LocalGroup& /*group*/, coll::Store& /*store*/, int /*hosts*/) {
-    return {std::make_unique<coll::Reactor>(), nullptr, coll::self::create()};
+    return {std::make_unique<coll::Reactor>(), nullptr, nullptr, coll::self::create()};
 }
 
 /// The group of this rank's host.
@@ -91,7 +90,7 @@ Parts over_tcp(coll::LocalGroup& group, coll::Store& store, int hosts) {
     if (!mesh) {
         throw_error(mesh.error());
     }
-    Parts parts{.own_reactor = nullptr, .mesh = std::move(mesh).value(), .backend = nullptr};
+    Parts parts{nullptr, std::move(mesh).value(), nullptr, nullptr};
     std::shared_ptr<coll::shm::HostMemory> memory;
     // Threads are no ranks of a group that is formed.
     if (hosts > 1 && group.pid((group.rank() + 1) % group.size()) != ::getpid()) {

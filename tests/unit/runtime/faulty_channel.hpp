@@ -20,8 +20,8 @@ class FaultyChannel final : public rt::Channel {
 public:
     explicit FaultyChannel(std::function<void(std::string_view)> at) : at_(std::move(at)) {}
 
-    /// A peer that has not left is gone.
-    void lose(PeerFailure failure) { failure_ = std::move(failure); }
+    /// A peer is gone; nothing: none is any more.
+    void lose(std::optional<PeerFailure> failure) { failure_ = std::move(failure); }
 
     Result<std::optional<rt::ChannelEvent>> poll() override {
         at_("poll");

@@ -110,6 +110,10 @@ std::uint64_t collectives_of_a_step(ProgressFixture& rank) {
     return rank.progress.executed().collectives.value() - before;
 }
 
+hvd::rt::Channel::PeerFailure gone_peer(Errc code, std::string why) {
+    return {.peer = 1, .error = {code, std::move(why)}, .in_flight = true};
+}
+
 }  // namespace
 
 TEST_CASE("gradients fuse as well where collectives are enqueued as where they end") {
@@ -219,7 +223,7 @@ TEST_CASE("what a peer has done its part of before its end is finished, for a wh
     std::vector<float> data(1, 1);
     auto& running = rank.submit("a", data);
     rank.step();
-    rank.channel->lose({.peer = 1, .error = {Errc::unavailable, "it has died"}, .in_flight = true});
+    rank.channel->lose(gone_peer(Errc::unavailable, "it has died"));
 
     rank.step();
     REQUIRE_FALSE(TicketTable::is_done(running));
@@ -238,4 +242,23 @@ TEST_CASE("what a peer has done its part of before its end is finished, for a wh
     const auto health = rank.progress.health();
     REQUIRE_FALSE(health);
     CHECK(health.error().message == "it has died");
+}
+
+TEST_CASE("a departure that is forgiven is not looked for any more") {
+    ProgressFixture rank({});
+    std::vector<float> data(1, 1);
+    auto& running = rank.submit("a", data);
+    rank.step();
+    const auto soon = Deadline::in(std::chrono::seconds(1));
+    rank.channel->lose(gone_peer(Errc::aborted, "it has shut down"));
+    rank.step();
+    REQUIRE(rank.progress.next_look().is_before(soon));
+
+    rank.channel->lose(std::nullopt);
+    rank.step();
+
+    CHECK_FALSE(rank.progress.next_look().is_before(soon));
+    rank.backend.started.front().state = State::done;
+    rank.step();
+    CHECK_FALSE(running.failed);
 }
