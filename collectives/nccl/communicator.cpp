@@ -41,7 +41,8 @@ Result<Work::Progress> StreamWork::poll() {
     }
 }
 
-/// Every stage but the last one waits only for what NCCL does by itself, or for room.
+/// Every stage but the last one waits only for what NCCL does by itself, for room, or for what
+/// crosses from host to host.
 Work::Progress StreamWork::advance() {
     if (stage_ == Stage::enqueued) {
         communicator_.look();

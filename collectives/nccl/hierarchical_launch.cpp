@@ -32,12 +32,14 @@ std::uint64_t rounded_up(std::uint64_t value, std::uint64_t step) {
     return (value + step - 1) / step * step;
 }
 
-/// An average is the sum of all hosts, divided as it is unpacked.
+/// An average is the sum of all hosts, divided as it is unpacked; that of float16, which may not
+/// hold the sum, as it is packed.
 Reduction plan(const Task& task, const ProcessSet& set) {
     auto reduction = plan_reduction(task, set.size());
     if (reduction.op == ncclAvg) {
         reduction.op = ncclSum;
-        reduction.unpack.divisor = set.size();
+        auto& divided = reduction.wire == DataType::f16 ? reduction.pack : reduction.unpack;
+        divided.divisor = set.size();
     }
     return reduction;
 }
@@ -70,7 +72,7 @@ public:
     /// has failed, and with it the set.
     ~HierarchicalLaunch() override {
         if (crossing_) {
-            across_.host->abort({Errc::aborted, "a collective of GPUs has failed"});
+            across_.host->abort({Errc::unavailable, "a collective of GPUs has failed"});
             (void)crossing_->poll();
         }
     }

@@ -178,8 +178,10 @@ typedef struct hvd_tensor {
  * GPUs may have different numbers, but each rank has its own; a rank may have tensors on several
  * GPUs, also in one call, each tensor with both `in` and `out` on one. Its ticket ends when the
  * operation is in the GPU's order, and hvd_wait and hvd_poll look at the GPU as well. With
- * HOROVOD_GPU_OPERATIONS=host, and for HVD_ADASUM, it travels through pinned memory of the host
- * instead, ranks may share a GPU, and on other ranks the tensor may be on the host. `stream` and
+ * HOROVOD_GPU_OPERATIONS=host it travels through pinned memory of the host instead, ranks may share
+ * a GPU, and on other ranks the tensor may be on the host. HVD_ADASUM travels so under
+ * HOROVOD_ADASUM_HIERARCHICAL=1; in a set on several hosts, under HOROVOD_HIERARCHICAL_ALLREDUCE=1,
+ * everything but the other allreduces, whose tickets end when they have crossed. `stream` and
  * `event` are read by the call that submits, or starts a plan. The struct_size of an array's first
  * request is that of all. A call takes at most 4194304. */
 typedef struct hvd_request {

@@ -248,8 +248,9 @@ TEST_CASE("NCCL connects the ranks of a host, and sums go through the host betwe
 }
 
 TEST_CASE("between two hosts sums on GPUs are rounded, ordered and ended as on one") {
-    const std::string name = GENERATE("device_rounding", "device_init_again",
-                                      "device_orders_on_two", "hosts_death", "hosts_worlds");
+    const std::string name =
+        GENERATE("device_rounding", "device_init_again", "device_orders_on_two", "hosts_death",
+                 "hosts_halves", "hosts_worlds");
     const int ranks = GENERATE(2, 3, 4);
     CAPTURE(name, ranks);
 

@@ -9,7 +9,10 @@
 #include "tests/integration/engine/gpu_values.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <thread>
@@ -78,6 +81,26 @@ void hosts_death() {
     Framework::check();
 }
 
+/// The sum of four such halves is more than a half can hold.
+void hosts_halves() {
+    constexpr std::uint16_t kHalf = 0x7753;  // 30,000
+    const auto two = std::bit_cast<float>(std::array{kHalf, kHalf});
+    const std::vector<float> mine{two, two};  // which the stream reads later
+    auto world = hvd::init();
+    const Framework framework(world.rank());
+    const auto memory = framework.make(2);
+    framework.write(memory, mine);
+    Rows halves(memory, 2, framework);
+    halves.tensor.dtype = HVD_FLOAT16;
+    auto average = request_of(HVD_ALLREDUCE, halves, &halves);
+    average.reduce_op = HVD_AVERAGE;
+    require(std::bit_cast<std::uint32_t>(run(world.context(), framework, average).front()) ==
+                std::bit_cast<std::uint32_t>(two),
+            "the average of equal halves");
+    framework.free(memory);
+    Framework::check();
+}
+
 /// A world leaves nothing of the driver that the next one does not use again.
 void hosts_worlds() {
     std::optional<Framework> framework;
@@ -107,7 +130,9 @@ void hosts_worlds() {
 }  // namespace
 
 std::map<std::string, void (*)()> gpu_host_cases() {
-    return {{"hosts_death", hosts_death}, {"hosts_worlds", hosts_worlds}};
+    return {{"hosts_death", hosts_death},
+            {"hosts_halves", hosts_halves},
+            {"hosts_worlds", hosts_worlds}};
 }
 
 }  // namespace hvd::test
