@@ -38,7 +38,9 @@ struct Parts {
     std::unique_ptr<coll::LocalGroup> host;  // of the ranks of one host, where they are on several
     std::unique_ptr<coll::Backend> backend;
 
-    [[nodiscard]] coll::Reactor& reactor() const { return mesh ? mesh->reactor() : *own_reactor; }
+    [[nodiscard]] coll::Reactor& reactor() const {
+        return own_reactor ? *own_reactor : mesh->reactor();
+    }
 };
 
 /// A backend under test, with the world sizes it serves.
@@ -95,6 +97,7 @@ Parts over_tcp(coll::LocalGroup& group, coll::Store& store, int hosts) {
     // Threads are no ranks of a group that is formed.
     if (hosts > 1 && group.pid((group.rank() + 1) % group.size()) != ::getpid()) {
         parts.host = form_host(group, hosts);
+        parts.own_reactor = std::make_unique<coll::Reactor>();
         std::vector<int> ranks;
         for (int rank = group.rank() % hosts; rank < group.size(); rank += hosts) {
             ranks.push_back(rank);
@@ -158,6 +161,9 @@ void run_rank(const Candidate& candidate,
     const auto world = parts.backend->open(ranks, {});
     ContractRank self{*parts.backend, *world, group, reactor, group.rank(), group.size()};
     if (parts.host) {
+        // As in the engine: whoever looks for work does not take the wake-up of its sleep.
+        reactor.watch(parts.mesh->reactor().descriptor(), EPOLLIN,
+                      [&](std::uint32_t) { parts.mesh->reactor().dispatch(); });
         reactor.watch(parts.host->wakeup_descriptor(), EPOLLIN,
                       [&](std::uint32_t) { parts.host->drain(); });
         self.host = parts.host.get();
