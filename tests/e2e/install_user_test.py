@@ -67,7 +67,9 @@ def installed(prefix, open_folder) -> Path:
 def test_an_ordinary_user_runs_a_job(as_nobody, installed):
     path = f"{installed}/bin:/usr/bin:/bin"
 
-    ran = as_nobody("horovodrun", "-np", "2", "sh", "-c", "id -u; exit $HOROVOD_RANK", path=path)
+    # Rank 0 has ended before rank 1 fails, which would stop it.
+    program = "id -u; sleep $HOROVOD_RANK; exit $HOROVOD_RANK"
+    ran = as_nobody("horovodrun", "-np", "2", "sh", "-c", program, path=path)
     bench = as_nobody("horovodrun", "-np", "2", "hvd-bench", "-e", "4096", path=path)
 
     assert ran.returncode == 1, ran.stderr
