@@ -45,10 +45,10 @@ struct Parts {
 
 /// A backend under test, with the world sizes it serves.
 struct Candidate {
-    const char* name;
-    std::size_t (*segment_bytes)(int size);
-    Parts (*create)(coll::LocalGroup& group, coll::Store& store, int hosts);
-    int largest_size;
+    const char* name = "";
+    std::size_t (*segment_bytes)(int size) = nullptr;
+    Parts (*create)(coll::LocalGroup& group, coll::Store& store, int hosts) = nullptr;
+    int largest_size = 0;
     int hosts = 1;  // the ranks take turns on them
 };
 
