@@ -25,6 +25,13 @@ namespace {
 
 constexpr std::size_t kFloats = 3'000'001;  // several chunks, and an odd one
 
+// For a second after the death, the time before it, and a machine that does other things too.
+#if defined(HVD_SANITIZE_ADDRESS) || defined(HVD_SANITIZE_THREAD)
+constexpr std::chrono::seconds kDeathLimit{8};
+#else
+constexpr std::chrono::seconds kDeathLimit{2};
+#endif
+
 /// Floats on the GPU that are summed in place.
 class Many {
 public:
@@ -74,7 +81,7 @@ void hosts_death() {
     }
     const auto began = std::chrono::steady_clock::now();
     require_failure(context, sum, HVD_UNAVAILABLE, {"rank " + std::to_string(world.size() - 1)});
-    require(std::chrono::steady_clock::now() - began < std::chrono::milliseconds(1200), "at once");
+    require(std::chrono::steady_clock::now() - began < kDeathLimit, "at once");
     require_failure(context, sum, HVD_UNAVAILABLE, {"rank " + std::to_string(world.size() - 1)});
     require(hvd_shutdown(context) == HVD_OK, "leaving");
     require_nothing_of_nccl();
