@@ -295,9 +295,9 @@ void sums_have_the_same_bits_everywhere(ContractRank& self) {
     for (const auto type : {DataType::f32, DataType::f16}) {
         std::mt19937 random(static_cast<unsigned>(self.rank) + 3);
         std::vector<std::uint16_t> values(200'000);
-        for (std::size_t index = 0; index < values.size(); ++index) {
+        for (auto& value : values) {
             // Of usual size in either type: as f32, every second number is the upper half of one.
-            values[index] = static_cast<std::uint16_t>(0x3c00 + random() % 0x800);
+            value = static_cast<std::uint16_t>(0x3c00 + random() % 0x800);
         }
         auto* const bytes = reinterpret_cast<std::byte*>(values.data());
         const auto reduce = [&](DataType as, coll::ReduceOp op, std::byte* out) {

@@ -179,20 +179,20 @@ EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm) {
     return ncclSuccess;
 }
 
-EXPORTED ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, size_t bytes, void** handle) {
+EXPORTED ncclResult_t ncclCommRegister(ncclComm_t comm, void* buff, size_t size, void** handle) {
     HVD_FAKE_BEGIN("ncclCommRegister", true)
     if (comm->state->phase != Phase::ready) {
         nccl_state().cuda().report("memory is registered while a call is in progress");
         return ncclInvalidUsage;
     }
-    if (!nccl_state().is_allocated(memory, bytes)) {
+    if (!nccl_state().is_allocated(buff, size)) {
         nccl_state().cuda().report("memory is registered that is not of ncclMemAlloc");
         return ncclInvalidArgument;
     }
     auto& registrations = comm->state->registrations;
     registrations.push_back(std::make_unique<CommunicatorState::Registration>(
-        CommunicatorState::Registration{static_cast<const std::byte*>(memory), bytes}));
-    nccl_state().count_registration(memory, 1);
+        CommunicatorState::Registration{static_cast<const std::byte*>(buff), size}));
+    nccl_state().count_registration(buff, 1);
     *handle = registrations.back().get();
     return ncclSuccess;
 }
@@ -211,18 +211,18 @@ EXPORTED ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
     return ncclSuccess;
 }
 
-EXPORTED ncclResult_t ncclMemAlloc(void** memory, size_t bytes) {
+EXPORTED ncclResult_t ncclMemAlloc(void** ptr, size_t size) {
     HVD_FAKE_BEGIN("ncclMemAlloc", true)
     if (nccl_state().cuda().current_device() < 0) {
         return ncclUnhandledCudaError;
     }
-    *memory = nccl_state().allocate(bytes);
+    *ptr = nccl_state().allocate(size);
     return ncclSuccess;
 }
 
-EXPORTED ncclResult_t ncclMemFree(void* memory) {
+EXPORTED ncclResult_t ncclMemFree(void* ptr) {
     HVD_FAKE_BEGIN("ncclMemFree", true)
-    nccl_state().free(memory);
+    nccl_state().free(ptr);
     return ncclSuccess;
 }
 
