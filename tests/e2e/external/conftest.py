@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Slurm for the tests of this folder, between whose nodes there is no SSH."""
+"""Two simulated hosts, and a Slurm between whose nodes there is no SSH, for this folder's tests."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from collections.abc import Iterator
 import pytest
 from external.slurm import Slurm
 from support.hosts import HostOptions, Lab, why_not
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """Two hosts."""
+    if reason := why_not():
+        pytest.skip(reason)
+    with Lab(2) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")

@@ -5,25 +5,17 @@ and NCCL."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from commands import Ended, run_command
-from support.hosts import Lab, why_not
+from support.hosts import Lab
 
 ONE_RANK_ASKS = (
     "export HVD_FAKE_NCCL_HOST=$HOROVOD_CROSS_RANK; test $HOROVOD_RANK != 3 || "
     'export HOROVOD_HIERARCHICAL_ALLREDUCE=1; exec "$@"'
 )
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    if reason := why_not():
-        pytest.skip(reason)
-    with Lab(2) as lab:
-        yield lab
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 import wording
 from commands import Ended, run_command
 from external.worlds import PROGRAMS, ROLL_CALL, TWO_WORLDS, check_two_worlds, world_of
-from support.hosts import Lab, why_not
+from support.hosts import Lab
 
 MPIRUN = (
     *("mpirun.openmpi", "--allow-run-as-root", "--bind-to", "none", "-np", "4"),
@@ -27,14 +27,6 @@ HALF_SUM = (sys.executable, str(PROGRAMS / "half_sum.py"))
 DEBIAN_MPICH = Path("/usr/lib/x86_64-linux-gnu/libmpich.so.12")
 
 Start = Callable[..., Ended]
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    if reason := why_not():
-        pytest.skip(reason)
-    with Lab(2) as lab:
-        yield lab
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 PASSED_ON = ("PYTHONPATH", "HOROVOD_LIBRARY")  # of development builds
 
-# All ranks draw the same operations, and each checks what it gets.
+# All ranks draw the same operations, and each rank checks its results.
 RANDOM = """
 import random, sys, time
 import numpy
