@@ -22,6 +22,19 @@ std::vector<std::vector<int>> places_by_host(std::span<const int> hosts) {
     return places;
 }
 
+ProcessSet members_at(const ProcessSet& set, std::span<const int> places) {
+    ProcessSet part{.id = set.id, .ranks = {}, .place = -1, .hosts = {}};
+    part.incarnation = set.incarnation;
+    for (const int place : places) {
+        if (place == set.place) {
+            part.place = part.size();
+        }
+        part.ranks.push_back(set.rank_at(place));
+        part.hosts.push_back(set.hosts.at(static_cast<std::size_t>(place)));
+    }
+    return part;
+}
+
 ProcessSet world_of(const Topology& topology) {
     ProcessSet world{.id = 0, .ranks = {}, .place = topology.rank, .hosts = {}};
     world.ranks.resize(static_cast<std::size_t>(topology.size));

@@ -33,6 +33,9 @@ struct ProcessSet {
 /// `hosts` as in ProcessSet.
 [[nodiscard]] std::vector<std::vector<int>> places_by_host(std::span<const int> hosts);
 
+/// The members at these places, as the member at `set.place` sees them.
+[[nodiscard]] ProcessSet members_at(const ProcessSet& set, std::span<const int> places);
+
 /// All ranks. Where they are on several hosts, each rank counts as alone on its host.
 [[nodiscard]] ProcessSet world_of(const Topology& topology);
 

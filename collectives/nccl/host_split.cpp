@@ -6,19 +6,6 @@
 
 namespace hvd::coll::nccl {
 
-ProcessSet members_at(const ProcessSet& set, const std::vector<int>& places) {
-    ProcessSet part{.id = set.id, .ranks = {}, .place = -1, .hosts = {}};
-    part.incarnation = set.incarnation;
-    for (const int place : places) {
-        if (place == set.place) {
-            part.place = part.size();
-        }
-        part.ranks.push_back(set.rank_at(place));
-        part.hosts.push_back(set.hosts.at(static_cast<std::size_t>(place)));
-    }
-    return part;
-}
-
 HostSplit split_by_host(const ProcessSet& set) {
     const auto rows = places_by_host(set.hosts);
     const auto width = rows.front().size();

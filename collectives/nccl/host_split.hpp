@@ -23,7 +23,4 @@ struct HostSplit {
 /// each host has. The number of `across` is negative, as of no other set.
 [[nodiscard]] HostSplit split_by_host(const ProcessSet& set);
 
-/// The members at these places, as the member at `set.place` sees them.
-[[nodiscard]] ProcessSet members_at(const ProcessSet& set, const std::vector<int>& places);
-
 }  // namespace hvd::coll::nccl

@@ -7,21 +7,6 @@
 #include <utility>
 
 namespace hvd::coll::tcp {
-namespace {
-
-/// The members on this host as a set of their own.
-ProcessSet members_on_host(const ProcessSet& set, const HostGrid& grid) {
-    ProcessSet members = set;
-    members.ranks.clear();
-    for (const int place : grid.on_host()) {
-        members.ranks.push_back(set.rank_at(place));
-    }
-    members.place = static_cast<int>(grid.column());
-    members.hosts.assign(members.ranks.size(), 0);
-    return members;
-}
-
-}  // namespace
 
 bool HostsAllreduce::suits(const Task& task) {
     return HierarchicalAllreduceSchedule::suits(task);
@@ -31,7 +16,7 @@ HostsAllreduce::HostsAllreduce(TcpEndpoint& far,
                                shm::HostMemory& memory,
                                const ProcessSet& set,
                                HostGrid grid)
-    : far_(far), grid_(std::move(grid)), arena_(memory, members_on_host(set, grid_)) {}
+    : far_(far), grid_(std::move(grid)), arena_(memory, members_at(set, grid_.on_host())) {}
 
 std::unique_ptr<Work> HostsAllreduce::start(ScratchPool& pool, const Task& task) {
     if (arena_.find()) {
